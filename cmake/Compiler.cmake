@@ -1,0 +1,12 @@
+# What every target of attn is compiled with: C++20, strict warnings, sanitizers where asked for.
+add_library(attn_compiler INTERFACE)
+target_compile_features(attn_compiler INTERFACE cxx_std_20)
+target_compile_options(attn_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+if(ATTN_WARNINGS_AS_ERRORS)
+    target_compile_options(attn_compiler INTERFACE -Werror)
+endif()
+if(ATTN_SANITIZE)
+    set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(attn_compiler INTERFACE ${sanitizers})
+    target_link_options(attn_compiler INTERFACE ${sanitizers})
+endif()

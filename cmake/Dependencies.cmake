@@ -1,0 +1,13 @@
+# The libraries that attn stands on. The installed package includes this file too, and looks for the same ones.
+include(CMakeFindDependencyMacro)
+find_dependency(xtensor)
+find_dependency(xtensor-blas)
+find_dependency(BLAS)
+find_dependency(LAPACK)
+find_dependency(fmt)
+find_dependency(spdlog)
+find_dependency(nlohmann_json)
+
+# Debian's CMake configuration of libzip names programs that its -dev package does not bring.
+find_dependency(PkgConfig)
+pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// The sizes of a tensor, one an axis; empty for a single number.
+using Shape = std::vector<std::size_t>;
+
+/// What the elements of an array stand for, and so how a file stores them.
+enum class ElementType { real, boolean, integer };
+
+/// A tensor as traces, files and formulas see it: its rank is known at run time only.
+///
+/// Deliberately not an xtensor container: what checks the computation shares no code with it.
+struct Array {
+    Shape shape;
+    std::vector<double> values; ///< row-major; booleans are 0 and 1
+    ElementType type = ElementType::real;
+
+    std::size_t rank() const { return shape.size(); }
+    std::size_t size() const { return values.size(); }
+};
+
+/// True where both have the same type and shape and the same bits in every value (so NaN equals itself).
+bool identical(const Array& left, const Array& right);
+
+/// The number of elements that a shape holds; 1 for a single number.
+/// @throws Error where the product does not fit std::size_t
+std::size_t element_count(const Shape& shape);
+
+/// A shape as people write it: "(3, 4)", "(3,)", "()".
+std::string to_string(const Shape& shape);
+
+/// The index, an entry an axis, of the element at a row-major offset.
+Shape index_at(std::size_t offset, const Shape& shape);
+
+} // namespace attn

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "attn/attention/weigh.hpp"
+
+namespace attn {
+
+/// Bilinear attention: softmax(Q W K^T) V, a dot product between different sizes, or in a learned geometry.
+///
+/// @param queries   (n, d_q)
+/// @param keys      (m, d_k)
+/// @param values    (m, d_v)
+/// @param bilinear  W, (d_q, d_k); the identity gives dot_product_attention()
+/// @param options   mask and normalisation
+/// @param trace     | step             | shape      | formula                    |
+///                  |------------------|------------|----------------------------|
+///                  | queries          | (n, d_q)   |                            |
+///                  | keys             | (m, d_k)   |                            |
+///                  | values           | (m, d_v)   |                            |
+///                  | bilinear_weights | (d_q, d_k) |                            |
+///                  | projected        | (n, d_k)   | queries @ bilinear_weights |
+///                  | scores           | (n, m)     | projected @ keys.T         |
+///                  | weights          | (n, m)     | softmax(scores)            |
+///                  | context          | (n, d_v)   | weights @ values           |
+///
+///                  and with a mask the two steps of weigh_values before `weights`
+/// @throws ShapeError where tensors disagree in d_q, d_k or m, or with the mask
+/// @see Luong et al. 2015, section 3.1 ("general"); seed document 001 (the query-key product is one choice of several)
+Attention bilinear_attention(const Matrix& queries, const Matrix& keys, const Matrix& values, const Matrix& bilinear,
+                             const WeighingOptions& options = {}, const Trace& trace = {});
+
+} // namespace attn

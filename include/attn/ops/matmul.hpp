@@ -1,0 +1,59 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+
+namespace attn {
+
+/// Matrix product, as NumPy's `left @ right`.
+/// @param left   (n, k)
+/// @param right  (k, m)
+/// @return (n, m)
+/// @throws ShapeError where they disagree in k
+Matrix matmul(const Matrix& left, const Matrix& right);
+
+/// Matrix times vector: one dot product a row.
+/// @param left   (n, k)
+/// @param right  (k)
+/// @return (n)
+/// @throws ShapeError where they disagree in k
+Vector matmul(const Matrix& left, const Vector& right);
+
+/// Vector times matrix: the rows, each in its proportion, summed.
+/// @param left   (k)
+/// @param right  (k, m)
+/// @return (m)
+/// @throws ShapeError where they disagree in k
+Vector matmul(const Vector& left, const Matrix& right);
+
+/// A matrix times a vector for each of several matrices.
+/// @param left   (b, n, k)
+/// @param right  (k)
+/// @return (b, n)
+/// @throws ShapeError where they disagree in k
+Matrix matmul(const Tensor3& left, const Vector& right);
+
+/// Matrix products, pair by pair.
+/// @param left   (b, n, k)
+/// @param right  (b, k, m)
+/// @return (b, n, m)
+/// @throws ShapeError where they disagree in b or k
+Tensor3 matmul(const Tensor3& left, const Tensor3& right);
+
+/// Dot product: how alike two vectors are.
+/// @param left   (k)
+/// @param right  (k)
+/// @throws ShapeError where they disagree in k
+double dot(const Vector& left, const Vector& right);
+
+/// All products of one number of each.
+/// @param left   (n)
+/// @param right  (m)
+/// @return (n, m)
+Matrix outer(const Vector& left, const Vector& right);
+
+/// Rows become columns, in storage of their own.
+/// @param matrix  (n, m)
+/// @return (m, n)
+Matrix transpose(const Matrix& matrix);
+
+} // namespace attn

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+
+#include <cstddef>
+
+namespace attn {
+
+/// @name Reducers: many numbers become one
+///
+/// The only home of xtensor's reducers. Each returns a container, never an expression: `x - xt::amax(x, {1},
+/// xt::keep_dims)` reads out of bounds and is silently wrong (see docs/xtensor_pitfalls.md). Their names are none of
+/// xtensor's, so that argument-dependent lookup can't pick `xt::sum` where `attn::sum` was meant.
+/// @{
+
+/// The sum of all numbers; 0 of none.
+double sum_all(const Vector& vector);
+/// @copydoc sum_all(const Vector&)
+double sum_all(const Matrix& matrix);
+/// The sums along an axis, which goes: axis 1 of (n, m) leaves (n).
+Vector sum_along(const Matrix& matrix, std::size_t axis);
+
+/// The mean of all numbers; NaN of none.
+double mean_all(const Vector& vector);
+/// @copydoc mean_all(const Vector&)
+double mean_all(const Matrix& matrix);
+
+/// The largest number; minus infinity of none.
+double max_all(const Vector& vector);
+/// @copydoc max_all(const Vector&)
+double max_all(const Matrix& matrix);
+/// The largest along an axis, which goes: axis 1 of (n, m) leaves (n).
+Vector max_along(const Matrix& matrix, std::size_t axis);
+
+/// @}
+
+} // namespace attn

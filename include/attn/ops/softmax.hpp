@@ -1,0 +1,27 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+
+namespace attn {
+
+/// Softmax along the last axis: exp(x_i) / sum_j exp(x_j), so that each row is positive and sums to one.
+///
+/// The row's largest score is subtracted first: the quotient stays the same and exp can't overflow. A row that is minus
+/// infinity throughout, a query that may attend to nothing, becomes all zeros; PyTorch gives NaN there.
+///
+/// @param scores  (n, m), finite or minus infinity
+/// @return (n, m)
+Matrix softmax(const Matrix& scores);
+
+/// Softmax of one row.
+/// @param scores  (m)
+/// @return (m)
+/// @see softmax(const Matrix&)
+Vector softmax(const Vector& scores);
+
+/// How each weight of softmax moves with each score: J[i, j] = p_i ([i = j] - p_j).
+/// @param weights  p, (m): what softmax gave
+/// @return J, (m, m); symmetric, and each row sums to zero
+Matrix softmax_jacobian(const Vector& weights);
+
+} // namespace attn

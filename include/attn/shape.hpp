@@ -1,0 +1,38 @@
+#pragma once
+
+#include "attn/error.hpp"
+#include "attn/tensor.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace attn {
+
+/// Tensors that do not fit together, or do not fit the function.
+class ShapeError : public Error {
+public:
+    using Error::Error;
+};
+
+/// One axis of a tensor that plays a role: AxisOf("keys", keys, 1).
+struct AxisOf {
+    template <Traceable T>
+    AxisOf(std::string_view tensor_role, const T& tensor, std::size_t which)
+        : role(tensor_role), shape(tensor.shape()), axis(which)
+    {
+    }
+
+    std::size_t size() const { return shape[axis]; }
+
+    std::string_view role;
+    std::span<const std::size_t> shape;
+    std::size_t axis;
+};
+
+/// Checks that two axes that share a letter have one size.
+/// @throws ShapeError such as "matmul: left (3, 4) and right (5, 2) must agree in k: axis 1 of left is 4, axis 0 of
+///         right is 5"
+void expect_agreement(std::string_view function, std::string_view letter, const AxisOf& left, const AxisOf& right);
+
+} // namespace attn

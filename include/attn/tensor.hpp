@@ -1,0 +1,58 @@
+#pragma once
+
+#include "attn/array.hpp"
+
+// Headers moved in xtensor 0.26. This is the one place of attn that includes them (matmul.cpp adds xtensor-blas).
+#if __has_include(<xtensor/containers/xtensor.hpp>)
+#include <xtensor/containers/xtensor.hpp>
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/views/xview.hpp>
+#else
+#include <xtensor/xmath.hpp>
+#include <xtensor/xtensor.hpp>
+#include <xtensor/xview.hpp>
+#endif
+
+#include <concepts>
+
+namespace attn {
+
+/// @name The containers: row-major, double, rank known to the compiler
+///
+/// Axes, always in this order: `b` batch, `h` heads, `n` queries, `m` keys and values, then a feature axis: `d_model`,
+/// `d_k`, `d_v` or `d_ff`. A token is a row.
+/// @{
+using Vector = xt::xtensor<double, 1, xt::layout_type::row_major>;
+using Matrix = xt::xtensor<double, 2, xt::layout_type::row_major>;
+using Tensor3 = xt::xtensor<double, 3, xt::layout_type::row_major>;
+using Tensor4 = xt::xtensor<double, 4, xt::layout_type::row_major>;
+/// @}
+
+/// Which query may attend to which key: (n, m), true where it **may**.
+using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
+
+/// What a trace can record: one of the containers above, or a single number.
+template <class T>
+concept Traceable = std::same_as<T, double> || std::same_as<T, Vector> || std::same_as<T, Matrix> ||
+                    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask>;
+
+/// The shape of a container; empty for a number.
+template <Traceable T>
+Shape shape_of(const T& tensor)
+{
+    if constexpr (std::same_as<T, double>)
+        return {};
+    else
+        return Shape(tensor.shape().begin(), tensor.shape().end());
+}
+
+/// A copy whose rank is known at run time only.
+template <Traceable T>
+Array to_array(const T& tensor);
+
+/// The way back.
+/// @throws Error where the array's rank is not the container's, or a Mask is asked of an array that is not boolean
+template <Traceable T>
+T from_array(const Array& array);
+
+} // namespace attn

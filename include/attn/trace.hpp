@@ -1,0 +1,150 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// The options that a function ran with, as text, in the order of its struct: {{"scale", "1/sqrt(d_k)"}}.
+using StepOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// One named tensor of a computation, as a listener hears it.
+struct Step {
+    std::string path;              ///< scopes and name, dotted: "encoder.layers.0.self_attn.head.1.scores"
+    std::string formula;           ///< how it follows from earlier steps (see docs/formulas.md); empty for an input
+    std::vector<std::string> axes; ///< the letters of its axes: {"n", "m"}; empty where the caller gave none
+    std::string module;            ///< the function that computed it; empty outside of any
+    StepOptions options;           ///< what that function ran with
+    Array value;
+};
+
+/// Hears the steps of one run, in order, and may answer with another value.
+///
+/// Listening gives the console, the recorder and the file. Answering gives "what if": the run goes on with the answer.
+class Listener {
+public:
+    virtual ~Listener() = default;
+
+    /// Hears one step.
+    /// @return the value to go on with, or nothing to keep the step's own
+    /// @throws std::logic_error where a step of that path was heard before: every step has a path of its own
+    std::optional<Array> hear(const Step& step);
+
+    /// True where a step of that path was heard.
+    bool has_heard(std::string_view path) const { return paths_.contains(path); }
+
+private:
+    virtual std::optional<Array> on_step(const Step& step) = 0;
+
+    std::set<std::string, std::less<>> paths_;
+};
+
+/// Several listeners as one. Each hears what the ones before it answered.
+class Listeners final : public Listener {
+public:
+    /// @param listeners  not owned; they outlive this
+    explicit Listeners(std::vector<Listener*> listeners) : listeners_(std::move(listeners)) {}
+
+private:
+    std::optional<Array> on_step(const Step& step) override;
+
+    std::vector<Listener*> listeners_;
+};
+
+/// A step's formula: text, or a function that makes the text and is called only when somebody listens.
+template <class F>
+concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_r_v<std::string, F>;
+
+/// Names the steps of a computation on the lines of their equations, and passes their values through.
+///
+///     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+///
+/// A tiny immutable handle: who listens, the scope around, the scope's name. The default one has no listener and is
+/// the identity: results are bitwise the same, for the price of one branch.
+///
+/// A scope or module points to the trace that it came from, which must outlive it: keep both on the stack.
+class Trace {
+public:
+    /// Nobody listens.
+    Trace() = default;
+
+    /// @param listener  not owned; it outlives the trace
+    explicit Trace(Listener& listener) : listener_(&listener) {}
+
+    bool has_listener() const { return listener_ != nullptr; }
+
+    /// A child scope: its steps' paths begin with this one's path, then the name.
+    Trace scope(std::string_view name) const&;
+    /// A numbered child scope, such as the third of several heads: "head.2".
+    Trace scope(std::string_view name, std::size_t index) const&;
+    Trace scope(std::string_view name) && = delete;
+    Trace scope(std::string_view name, std::size_t index) && = delete;
+
+    /// The same scope inside a function: its steps say which function computed them, with which options.
+    /// @param options  a function that returns StepOptions; called only when somebody listens
+    Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) const&;
+    Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) && = delete;
+
+    /// Records a step and returns its value, or the listener's answer.
+    /// @param step     its name, with the letters of its axes where they have some: "scores[n, m]"
+    /// @param formula  how it follows from earlier steps: "queries @ keys.T"
+    /// @param value    what the equation gave
+    /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value
+    template <Traceable T, Formula F>
+    T operator()(std::string_view step, F&& formula, T value) const
+    {
+        if (listener_ == nullptr) [[likely]]
+            return value;
+        return heard(step, text_of(formula), std::move(value));
+    }
+
+    /// Records something that a function was given, unless its caller has already named it in this scope.
+    /// @throws std::logic_error  where the listener answers with another value: a given tensor is answered where it is
+    ///                           made, here it is too late
+    template <Traceable T>
+    void input(std::string_view step, const T& value) const
+    {
+        if (listener_ != nullptr) [[unlikely]]
+            input_heard(step, value);
+    }
+
+private:
+    struct Module {
+        std::string name;
+        StepOptions options;
+    };
+
+    template <Formula F>
+    static std::string text_of(const F& formula)
+    {
+        if constexpr (std::convertible_to<F, std::string_view>)
+            return std::string(std::string_view(formula));
+        else
+            return formula();
+    }
+
+    template <Traceable T>
+    T heard(std::string_view step, std::string formula, T value) const;
+    template <Traceable T>
+    void input_heard(std::string_view step, const T& value) const;
+
+    Step describe(std::string_view step, std::string formula, Array value) const;
+    std::string path() const;
+
+    Listener* listener_ = nullptr;
+    const Trace* parent_ = nullptr;
+    std::string_view name_;            ///< of this scope; empty at the root and for a module
+    std::optional<std::size_t> index_; ///< of a numbered scope
+    std::shared_ptr<const Module> module_;
+};
+
+} // namespace attn

@@ -1,0 +1,239 @@
+#include "lesson.hpp"
+
+#include "attn/error.hpp"
+#include "attn/trace_io/console.hpp"
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/recorder.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <unistd.h>
+
+namespace attn {
+
+class Lesson::Refuted : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+namespace {
+
+/// What the command line asks for.
+struct Flags {
+    std::filesystem::path trace;
+    std::filesystem::path input;
+    std::string color = "auto";
+    int precision = 8;
+    bool quiet = false;
+};
+
+void describe_flags(CLI::App& app, Flags& flags)
+{
+    app.add_option("--trace", flags.trace, "write every step to this .npz")->type_name("FILE.npz");
+    app.add_option("--input", flags.input, "your own numbers in place of the example's")->type_name("FILE.npz");
+    app.add_option("--precision", flags.precision, "digits after the point (0 to 17)")
+        ->type_name("DIGITS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 17));
+    app.add_option("--color", flags.color, "names bold, formulas dim")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "always", "never"}));
+    app.add_flag("--quiet", flags.quiet, "print nothing but errors");
+}
+
+bool wants_color(const Flags& flags)
+{
+    const bool terminal = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    return flags.color == "always" || (flags.color == "auto" && terminal);
+}
+
+std::shared_ptr<spdlog::logger> make_logger(bool quiet)
+{
+    auto logger = std::make_shared<spdlog::logger>("lesson", std::make_shared<spdlog::sinks::stdout_sink_st>());
+    logger->set_pattern("%v");
+    logger->set_level(quiet ? spdlog::level::off : spdlog::level::info);
+    return logger;
+}
+
+std::string names_in(const NamedArrays& arrays)
+{
+    std::string names;
+    for (const auto& [name, array] : arrays)
+        names += (names.empty() ? "" : ", ") + name;
+    return names.empty() ? "nothing" : names;
+}
+
+/// A lesson computes with its inputs straight away: they have the example's rank, some numbers, and only finite ones.
+void expect_usable(const std::string& where, const Array& found, const Array& example)
+{
+    if (found.rank() != example.rank())
+        throw Error(fmt::format("{} has the shape {}, expected {} axes as in the example's {}", where,
+                                to_string(found.shape), example.rank(), to_string(example.shape)));
+    if (found.type == ElementType::boolean)
+        throw Error(where + " holds booleans, expected numbers: convert it to float64");
+    if (found.size() == 0)
+        throw Error(fmt::format("{} has the shape {} and no numbers, expected at least one on every axis", where,
+                                to_string(found.shape)));
+    for (std::size_t offset = 0; offset < found.size(); ++offset)
+        if (!std::isfinite(found.values[offset]))
+            throw Error(fmt::format("{}[{}] is {}, expected finite numbers", where,
+                                    fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
+}
+
+} // namespace
+
+/// What a lesson runs with, for as long as it runs.
+struct Lesson::Setup {
+    Setup(std::string_view lesson_topic, const Flags& given)
+        : topic(lesson_topic), flags(given), style{.precision = flags.precision, .color = wants_color(flags)},
+          logger(make_logger(flags.quiet)), console(logger, style), listeners({&recorder, &console})
+    {
+        if (!flags.input.empty())
+            input = read_npz(flags.input);
+    }
+
+    std::string topic;
+    Flags flags;
+    ConsoleStyle style;
+    std::shared_ptr<spdlog::logger> logger;
+    Recorder recorder;
+    ConsoleListener console;
+    Listeners listeners;
+    std::optional<NamedArrays> input;
+};
+
+Lesson::Lesson(Setup& setup) : setup_(setup), trace_(setup.listeners) {}
+
+int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&))
+{
+    const std::string program = "lesson_" + std::string(topic);
+    const auto fail = [&](int code, const std::string& message) {
+        fmt::print(stderr, "{}: {}\n", program, message);
+        return code;
+    };
+
+    Flags flags;
+    CLI::App app("Computes attention step by step and shows every tensor on the way.", program);
+    describe_flags(app, flags);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        fmt::print("{}", app.help());
+        return 0;
+    } catch (const CLI::ParseError& error) {
+        return fail(2, std::string(error.what()) + " (see --help)");
+    }
+
+    try {
+        Setup setup(topic, flags);
+        Lesson lesson(setup);
+        teach(lesson);
+        if (!flags.trace.empty())
+            write_trace(flags.trace, setup.recorder.steps());
+        if (std::fflush(stdout) != 0)
+            throw Error("standard output can't be written");
+    } catch (const Refuted& error) {
+        return fail(1, error.what());
+    } catch (const Error& error) {
+        return fail(2, error.what());
+    }
+    return 0;
+}
+
+Array Lesson::given(std::string_view step, Array example) const
+{
+    if (!setup_.input)
+        return example;
+    const std::string name(step.substr(0, step.find('[')));
+    const auto found = setup_.input->find(name);
+    if (found == setup_.input->end())
+        throw Error(fmt::format("{}: no array is called {}, expected one of shape {} or alike; found {}",
+                                setup_.flags.input.string(), name, to_string(example.shape), names_in(*setup_.input)));
+    expect_usable(setup_.flags.input.string() + ": " + name, found->second, example);
+    return found->second;
+}
+
+template <Traceable T>
+T Lesson::input(std::string_view step, const T& example)
+{
+    return trace_(step, "", from_array<T>(given(step, to_array(example))));
+}
+
+template <Traceable T>
+T Lesson::stored(std::string_view step, const std::filesystem::path& file)
+{
+    const std::filesystem::path path = std::filesystem::path(ATTN_LESSONS_FOLDER) / setup_.topic / file;
+    const std::string name(step.substr(0, step.find('[')));
+    return input(step, from_array<T>(read_npz(path).at(name)));
+}
+
+bool Lesson::is_example() const { return !setup_.input; }
+
+void Lesson::heading(std::string_view text)
+{
+    setup_.logger->info("{}{}{}{}", setup_.recorder.steps().empty() ? "" : "\n", setup_.style.color ? "\x1b[1;4m" : "",
+                        text, setup_.style.color ? "\x1b[0m" : "");
+}
+
+void Lesson::say(std::string_view text) { setup_.logger->info("  {}", text); }
+
+void Lesson::table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows)
+{
+    constexpr std::size_t gap = 3;
+    std::vector<std::size_t> widths;
+    std::vector<std::vector<std::string>> cells(rows.size());
+    for (std::size_t column = 0; column < columns.size(); ++column) {
+        Array numbers{{rows.size(), 1}, {}};
+        for (const std::vector<double>& row : rows)
+            numbers.values.push_back(row[column]);
+        std::size_t width = columns[column].size();
+        std::istringstream lines(format_values(numbers, {.precision = setup_.style.precision, .widest = rows.size()}));
+        for (std::vector<std::string>& row : cells) {
+            std::getline(lines, row.emplace_back());
+            width = std::max(width, row.back().size());
+        }
+        widths.push_back(width + gap);
+    }
+
+    cells.insert(cells.begin(), columns);
+    for (const std::vector<std::string>& row : cells) {
+        std::string line = " ";
+        for (std::size_t column = 0; column < row.size(); ++column)
+            line += fmt::format("{:>{}}", row[column], widths[column]);
+        setup_.logger->info("{}", line);
+    }
+}
+
+void Lesson::expect(std::string_view claim, bool is_so)
+{
+    if (!is_so)
+        throw Refuted("this is claimed but is not so: " + std::string(claim));
+    setup_.logger->info("  [checked] {}", claim);
+}
+
+template <Traceable T>
+void Lesson::expect_equal(std::string_view claim, const T& found, const T& expected)
+{
+    const Array left = to_array(found);
+    const Array right = to_array(expected);
+    const auto close = [](double a, double b) {
+        return std::abs(a - b) <= 1e-12 * std::max({std::abs(a), std::abs(b), 1.0});
+    };
+    expect(claim, left.shape == right.shape && std::ranges::equal(left.values, right.values, close));
+}
+
+template Vector Lesson::input(std::string_view, const Vector&);
+template Matrix Lesson::input(std::string_view, const Matrix&);
+template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
+template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
+template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
+
+} // namespace attn

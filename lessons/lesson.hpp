@@ -1,0 +1,72 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+#include "attn/trace.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// What every lesson program shares: its flags, its input, its voice, and its exit code.
+///
+///     void teach(Lesson& lesson) { … }
+///     int main(int argc, char** argv) { return Lesson::run("01_single_query", argc, argv, teach); }
+class Lesson {
+public:
+    /// Reads the command line, teaches, and writes the trace if one was asked for.
+    /// @param topic  number and topic, as the lesson's folder is called
+    /// @return 0; 1 where something that the lesson claims is not so; 2 where usage or input can't be used
+    static int run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&));
+
+    /// Names the lesson's steps; see Trace.
+    const Trace& trace() const { return trace_; }
+
+    /// One of the lesson's given tensors: the example's, or the one of that name in the file after --input.
+    /// @param step     name and axes: "inputs[n, d_model]"
+    /// @param example  what the lesson takes unless told otherwise
+    /// @throws Error where the file has no array of that name, or one of another rank, empty, or not finite
+    template <Traceable T>
+    T input(std::string_view step, const T& example);
+
+    /// A given tensor that is too large to be written in the program.
+    /// @param step  name and axes
+    /// @param file  an .npz beside the lesson, which has it under that name
+    template <Traceable T>
+    T stored(std::string_view step, const std::filesystem::path& file);
+
+    /// True unless the user gave numbers of their own.
+    bool is_example() const;
+
+    /// Begins a part of the lesson: "1. Three tokens".
+    void heading(std::string_view text);
+    /// Says a paragraph.
+    void say(std::string_view text);
+    /// Shows numbers side by side, under the names of their columns.
+    void table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows);
+
+    /// Claims that two results are the same but for rounding, and says so.
+    /// @throws Refuted where any number is further off than 1e-12 of the larger, or of one
+    template <Traceable T>
+    void expect_equal(std::string_view claim, const T& found, const T& expected);
+    /// Claims that something is so, and says it.
+    /// @throws Refuted where it is not
+    void expect(std::string_view claim, bool is_so);
+
+    /// A claim of the lesson that its numbers do not bear out.
+    class Refuted;
+
+private:
+    struct Setup;
+    explicit Lesson(Setup& setup);
+
+    Array given(std::string_view step, Array example) const;
+
+    Setup& setup_;
+    Trace trace_;
+};
+
+} // namespace attn

@@ -1,0 +1,101 @@
+#include "attn/attention/additive.hpp"
+
+#include "attn/ops/activation.hpp"
+#include "attn/ops/concat.hpp"
+#include "attn/ops/matmul.hpp"
+#include "attn/shape.hpp"
+
+namespace attn {
+namespace {
+
+/// Every query's row beside every key's: (n, m, d), from (n, d) and (m, d).
+Tensor3 sum_pairs(const Matrix& queries, const Matrix& keys)
+{
+    return xt::view(queries, xt::all(), xt::newaxis(), xt::all()) + xt::view(keys, xt::newaxis(), xt::all(), xt::all());
+}
+
+/// Every query's row followed by every key's: (n, m, d_q + d_k).
+Tensor3 concatenate_pairs(const Matrix& queries, const Matrix& keys)
+{
+    const std::size_t d_q = queries.shape(1);
+    Tensor3 pairs = xt::zeros<double>({queries.shape(0), keys.shape(0), d_q + keys.shape(1)});
+    xt::view(pairs, xt::all(), xt::all(), xt::range(0, d_q)) = xt::view(queries, xt::all(), xt::newaxis(), xt::all());
+    xt::view(pairs, xt::all(), xt::all(), xt::range(d_q, pairs.shape(2))) =
+        xt::view(keys, xt::newaxis(), xt::all(), xt::all());
+    return pairs;
+}
+
+/// The same matrix for every slice: (n, m, k) @ (k, d).
+Tensor3 matmul_slices(const Tensor3& left, const Matrix& right)
+{
+    Tensor3 product = xt::zeros<double>({left.shape(0), left.shape(1), right.shape(1)});
+    for (std::size_t i = 0; i < left.shape(0); ++i) {
+        const Matrix slice = xt::view(left, i, xt::all(), xt::all());
+        xt::view(product, i, xt::all(), xt::all()) = matmul(slice, right);
+    }
+    return product;
+}
+
+} // namespace
+
+Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
+                             const AdditiveWeights& weights, const WeighingOptions& options, const Trace& caller)
+{
+    expect_agreement("additive_attention", "d_q", {"queries", queries, 1}, {"query weights", weights.query, 0});
+    expect_agreement("additive_attention", "d_k", {"keys", keys, 1}, {"key weights", weights.key, 0});
+    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1}, {"key weights", weights.key, 1});
+    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1}, {"score weights", weights.score, 0});
+    expect_agreement("additive_attention", "m", {"keys", keys, 0}, {"values", values, 0});
+    const Trace trace = caller.module("additive_attention", [&] { return describe(options); });
+    trace.input("queries[n, d_q]", queries);
+    trace.input("keys[m, d_k]", keys);
+    trace.input("values[m, d_v]", values);
+    trace.input("query_weights[d_q, d_hidden]", weights.query);
+    trace.input("key_weights[d_k, d_hidden]", weights.key);
+    trace.input("score_weights[d_hidden]", weights.score);
+
+    // Bring queries and keys to one size: each is projected once, not once a pair.
+    const Matrix query_part = trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, weights.query));
+    const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, weights.key));
+
+    // Every pair meets in the hidden layer, which is read out by one vector.
+    const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(query_part[:, None, :] + key_part)",
+                                 attn::tanh(sum_pairs(query_part, key_part)));
+    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, weights.score));
+
+    return weigh_values(scores, "scores", values, options, trace);
+}
+
+ConcatenatedWeights concatenate(const AdditiveWeights& weights)
+{
+    return {concat_rows(weights.query, weights.key), weights.score};
+}
+
+Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
+                                 const ConcatenatedWeights& weights, const WeighingOptions& options,
+                                 const Trace& caller)
+{
+    const Tensor3 all_pairs = concatenate_pairs(queries, keys);
+    expect_agreement("concatenated_attention", "d_q + d_k", {"pairs", all_pairs, 2}, {"hidden weights", weights.hidden, 0});
+    expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1}, {"score weights", weights.score, 0});
+    expect_agreement("concatenated_attention", "m", {"keys", keys, 0}, {"values", values, 0});
+    const Trace trace = caller.module("concatenated_attention", [&] { return describe(options); });
+    trace.input("queries[n, d_q]", queries);
+    trace.input("keys[m, d_k]", keys);
+    trace.input("values[m, d_v]", values);
+    trace.input("hidden_weights[d_pair, d_hidden]", weights.hidden);
+    trace.input("score_weights[d_hidden]", weights.score);
+
+    // Put every query beside every key, and send each pair through the hidden layer.
+    const Tensor3 pairs = trace("pairs[n, m, d_pair]",
+                                "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
+                                "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
+                                all_pairs);
+    const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)",
+                                 attn::tanh(matmul_slices(pairs, weights.hidden)));
+    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, weights.score));
+
+    return weigh_values(scores, "scores", values, options, trace);
+}
+
+} // namespace attn

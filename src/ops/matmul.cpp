@@ -1,0 +1,85 @@
+#include "attn/ops/matmul.hpp"
+
+#include "attn/shape.hpp"
+
+// The one place of attn that includes xtensor-blas. Not xt::linalg::dot: that is numpy.dot, which means something else
+// for three axes, returns a dynamic array, and takes a wrong shortcut where its operands share storage.
+#include <xtensor-blas/xblas.hpp>
+
+namespace attn {
+namespace {
+
+/// BLAS wants at least one number on every axis; a sum over nothing is zero.
+template <class Left, class Right>
+bool has_work(const Left& left, const Right& right)
+{
+    return left.size() > 0 && right.size() > 0;
+}
+
+Matrix slice(const Tensor3& tensor, std::size_t index) { return xt::view(tensor, index, xt::all(), xt::all()); }
+
+} // namespace
+
+Matrix matmul(const Matrix& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
+    Matrix product = xt::zeros<double>({left.shape(0), right.shape(1)});
+    if (has_work(left, right))
+        xt::blas::gemm(left, right, product);
+    return product;
+}
+
+Vector matmul(const Matrix& left, const Vector& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
+    Vector product = xt::zeros<double>({left.shape(0)});
+    if (has_work(left, right))
+        xt::blas::gemv(left, right, product);
+    return product;
+}
+
+Vector matmul(const Vector& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 0}, {"right", right, 0});
+    Vector product = xt::zeros<double>({right.shape(1)});
+    if (has_work(left, right))
+        xt::blas::gemv(right, left, product, true);
+    return product;
+}
+
+Matrix matmul(const Tensor3& left, const Vector& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 0});
+    Matrix product = xt::zeros<double>({left.shape(0), left.shape(1)});
+    for (std::size_t i = 0; i < left.shape(0); ++i)
+        xt::view(product, i, xt::all()) = matmul(slice(left, i), right);
+    return product;
+}
+
+Tensor3 matmul(const Tensor3& left, const Tensor3& right)
+{
+    expect_agreement("matmul", "b", {"left", left, 0}, {"right", right, 0});
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 1});
+    Tensor3 product = xt::zeros<double>({left.shape(0), left.shape(1), right.shape(2)});
+    for (std::size_t i = 0; i < left.shape(0); ++i)
+        xt::view(product, i, xt::all(), xt::all()) = matmul(slice(left, i), slice(right, i));
+    return product;
+}
+
+double dot(const Vector& left, const Vector& right)
+{
+    expect_agreement("dot", "k", {"left", left, 0}, {"right", right, 0});
+    double product = 0;
+    if (has_work(left, right))
+        xt::blas::dot(left, right, product);
+    return product;
+}
+
+Matrix outer(const Vector& left, const Vector& right)
+{
+    return xt::view(left, xt::all(), xt::newaxis()) * xt::view(right, xt::newaxis(), xt::all());
+}
+
+Matrix transpose(const Matrix& matrix) { return xt::transpose(matrix); }
+
+} // namespace attn

@@ -1,0 +1,64 @@
+#include "attn/tensor.hpp"
+
+#include "attn/error.hpp"
+
+#include <algorithm>
+
+namespace attn {
+namespace {
+
+template <Traceable T>
+constexpr std::size_t rank_of = 0;
+template <class Value, std::size_t Rank>
+constexpr std::size_t rank_of<xt::xtensor<Value, Rank, xt::layout_type::row_major>> = Rank;
+
+template <Traceable T>
+constexpr ElementType type_of = std::same_as<T, Mask> ? ElementType::boolean : ElementType::real;
+
+} // namespace
+
+template <Traceable T>
+Array to_array(const T& tensor)
+{
+    if constexpr (std::same_as<T, double>)
+        return {{}, {tensor}, ElementType::real};
+    else
+        return {shape_of(tensor), std::vector<double>(tensor.begin(), tensor.end()), type_of<T>};
+}
+
+template <Traceable T>
+T from_array(const Array& array)
+{
+    if (array.rank() != rank_of<T>)
+        throw Error("an array of shape " + to_string(array.shape) + " has " + std::to_string(array.rank()) +
+                    " axes, expected " + std::to_string(rank_of<T>));
+    if constexpr (std::same_as<T, Mask>)
+        if (array.type != ElementType::boolean)
+            throw Error("a mask holds true and false: store it as an array of booleans, not of numbers");
+
+    if constexpr (std::same_as<T, double>) {
+        return array.values.front();
+    } else {
+        typename T::shape_type shape;
+        std::ranges::copy(array.shape, shape.begin());
+        T tensor(shape);
+        std::ranges::transform(array.values, tensor.begin(),
+                               [](double value) { return static_cast<typename T::value_type>(value); });
+        return tensor;
+    }
+}
+
+template Array to_array(const double&);
+template Array to_array(const Vector&);
+template Array to_array(const Matrix&);
+template Array to_array(const Tensor3&);
+template Array to_array(const Tensor4&);
+template Array to_array(const Mask&);
+template double from_array(const Array&);
+template Vector from_array(const Array&);
+template Matrix from_array(const Array&);
+template Tensor3 from_array(const Array&);
+template Tensor4 from_array(const Array&);
+template Mask from_array(const Array&);
+
+} // namespace attn

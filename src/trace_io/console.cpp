@@ -1,0 +1,156 @@
+#include "attn/trace_io/console.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace attn {
+namespace {
+
+/// Formats the numbers of one tensor alike: whole, fixed or with exponents.
+class NumberFormat {
+public:
+    NumberFormat(const Array& array, int precision) : precision_(precision), truth_(array.type == ElementType::boolean)
+    {
+        double smallest = std::numeric_limits<double>::infinity();
+        double largest = 0;
+        for (const double value : array.values)
+            if (std::isfinite(value) && value != 0) {
+                whole_ = whole_ && value == std::trunc(value);
+                smallest = std::min(smallest, std::abs(value));
+                largest = std::max(largest, std::abs(value));
+            }
+        whole_ = whole_ && largest < 1e9;
+        exponents_ = largest >= 1e9 || (largest > 0 && largest < std::pow(10.0, -precision / 2.0));
+    }
+
+    std::string operator()(double value) const
+    {
+        if (truth_)
+            return value != 0 ? "true" : "false";
+        if (!std::isfinite(value))
+            return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+        if (exponents_)
+            return fmt::format("{:.{}e}", value, precision_);
+        return whole_ ? fmt::format("{:.0f}", value + 0.0) : fmt::format("{:.{}f}", value, precision_);
+    }
+
+private:
+    int precision_;
+    bool truth_;
+    bool whole_ = true;
+    bool exponents_ = false;
+};
+
+/// The rows of a tensor's last two axes; `first` is the offset of their first number.
+struct Page {
+    std::size_t first, rows, columns;
+};
+
+std::string format_page(const Array& array, const Page& page, std::size_t row_length, const NumberFormat& format,
+                        const std::string& indent, bool cut)
+{
+    std::vector<std::string> cells;
+    std::size_t width = 0;
+    for (std::size_t row = 0; row < page.rows; ++row)
+        for (std::size_t column = 0; column < page.columns; ++column) {
+            cells.push_back(format(array.values[page.first + row * row_length + column]));
+            width = std::max(width, cells.back().size());
+        }
+
+    std::string text;
+    for (std::size_t row = 0; row < page.rows; ++row) {
+        text += indent;
+        for (std::size_t column = 0; column < page.columns; ++column)
+            text += fmt::format("{}{:>{}}", column == 0 ? "" : "  ", cells[row * page.columns + column], width);
+        text += cut ? "  ...\n" : "\n";
+    }
+    return text;
+}
+
+std::string summarize(const Array& array, const NumberFormat& format)
+{
+    double total = 0, smallest = array.values.front(), largest = array.values.front();
+    for (const double value : array.values) {
+        total += value;
+        smallest = std::min(smallest, value);
+        largest = std::max(largest, value);
+    }
+    const double count = static_cast<double>(array.size());
+    const double mean = total / count;
+    double squares = 0;
+    for (const double value : array.values)
+        squares += (value - mean) * (value - mean);
+    const NumberFormat fraction({{}, {0.5}}, 4);
+    return fmt::format("{} numbers, mean {}, standard deviation {}, from {} to {}; it begins\n", array.size(),
+                       fraction(mean), fraction(std::sqrt(squares / count)), format(smallest), format(largest));
+}
+
+} // namespace
+
+std::string format_values(const Array& array, const ConsoleStyle& style, const std::string& indent)
+{
+    if (array.size() == 0)
+        return indent + "no numbers\n";
+    const std::size_t columns = array.rank() > 0 ? array.shape.back() : 1;
+    const std::size_t rows = array.rank() > 1 ? array.shape[array.rank() - 2] : 1;
+    const std::size_t pages = array.size() / (rows * columns);
+    const NumberFormat format(array, style.precision);
+
+    if (std::max(rows, columns) > style.widest || pages > style.widest) {
+        constexpr std::size_t corner = 4;
+        return indent + summarize(array, format) +
+               format_page(array, {0, std::min(rows, corner), std::min(columns, corner)}, columns, format, indent,
+                           columns > corner);
+    }
+
+    std::string text;
+    for (std::size_t page = 0; page < pages; ++page) {
+        if (array.rank() > 2) {
+            const Shape leading(array.shape.begin(), array.shape.end() - 2);
+            text += fmt::format("{}[{}]\n", indent, fmt::join(index_at(page, leading), ", "));
+        }
+        text += format_page(array, {page * rows * columns, rows, columns}, columns, format, indent, false);
+    }
+    return text;
+}
+
+namespace {
+
+/// "n=3, m=3" where the axes have letters, "3, 3" where they have none.
+std::string format_axes(const Step& step)
+{
+    std::string text;
+    for (std::size_t axis = 0; axis < step.value.rank(); ++axis) {
+        text += axis == 0 ? "" : ", ";
+        text += step.axes.empty() ? "" : step.axes[axis] + "=";
+        text += std::to_string(step.value.shape[axis]);
+    }
+    return text.empty() ? text : "[" + text + "]";
+}
+
+} // namespace
+
+ConsoleListener::ConsoleListener(std::shared_ptr<spdlog::logger> logger, const ConsoleStyle& style)
+    : logger_(std::move(logger)), style_(style)
+{
+}
+
+std::optional<Array> ConsoleListener::on_step(const Step& step)
+{
+    const char* bold = style_.color ? "\x1b[1m" : "";
+    const char* dim = style_.color ? "\x1b[2m" : "";
+    const char* plain = style_.color ? "\x1b[0m" : "";
+    std::string text = fmt::format("    {}{}{}{}", bold, step.path, plain, format_axes(step));
+    if (!step.formula.empty())
+        text += fmt::format(" {}= {}{}", dim, step.formula, plain);
+    text += "\n" + format_values(step.value, style_, "        ");
+    text.pop_back();
+    logger_->info("{}", text);
+    return std::nullopt;
+}
+
+} // namespace attn

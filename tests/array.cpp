@@ -1,0 +1,46 @@
+#include "attn/array.hpp"
+
+#include "attn/error.hpp"
+
+#include "test.hpp"
+
+#include <limits>
+
+using namespace attn;
+
+TEST_CASE("a shape counts its elements", "[array]")
+{
+    CHECK(element_count({}) == 1);
+    CHECK(element_count({3, 4}) == 12);
+    CHECK(element_count({3, 0, 4}) == 0);
+}
+
+TEST_CASE("a shape whose product overflows is refused, unless it is empty", "[array]")
+{
+    const std::size_t huge = std::numeric_limits<std::size_t>::max() / 2;
+    CHECK_THROWS_AS(element_count({huge, 3}), Error);
+    CHECK(element_count({huge, 3, 0}) == 0);
+}
+
+TEST_CASE("a shape prints as NumPy prints it", "[array]")
+{
+    CHECK(to_string(Shape{}) == "()");
+    CHECK(to_string(Shape{3}) == "(3,)");
+    CHECK(to_string(Shape{3, 4}) == "(3, 4)");
+}
+
+TEST_CASE("an offset is turned into its index, the last axis fastest", "[array]")
+{
+    CHECK(index_at(0, {2, 3}) == Shape{0, 0});
+    CHECK(index_at(5, {2, 3}) == Shape{1, 2});
+    CHECK(index_at(7, {2, 2, 3}) == Shape{1, 0, 1});
+}
+
+TEST_CASE("arrays are identical when their bits are", "[array]")
+{
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    CHECK(identical({{2}, {nan, 1}}, {{2}, {nan, 1}}));
+    CHECK_FALSE(identical({{1}, {0.0}}, {{1}, {-0.0}}));
+    CHECK_FALSE(identical({{1, 2}, {1, 2}}, {{2}, {1, 2}}));
+    CHECK_FALSE(identical({{1}, {1}}, {{1}, {1}, ElementType::boolean}));
+}
