@@ -294,7 +294,8 @@ class Site:
         if context in ("code", "heading"):
             return text
         exact = nested(tensor, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
-        return f'<span class="from-run" title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+        kind = "from-run" if tensor.shape else "from-run one"
+        return f'<span class="{kind}" title="{place} = {exact}, lesson {trace.name}">{text}</span>'
 
     # ------------------------------------------------------------------------------------------ tables
 
@@ -324,7 +325,8 @@ class Site:
             return f"<td{shade}>{text}</td>"
 
         def label(axis, i):
-            return f"{axes[axis]} = {i}" if axes else str(i)
+            crowded = axis == -1 and i > 0 and columns > 4
+            return f"{axes[axis]} = {i}" if axes and not crowded else str(i)
 
         head = "".join(f"<th>{label(-1, column)}</th>" for column in range(columns)) if tensor.shape else ""
         lines = []
@@ -361,7 +363,7 @@ class Site:
             formula = f"`{step['formula']}`" if step.get("formula") else "given"
             rows.append(f"<tr><td>`{step['path']}`</td><td>{size}</td><td>{formula}</td></tr>")
         return (
-            '<div class="scroll"><table class="steps"><tr><th>step</th><th>shape</th><th>how it follows</th></tr>'
+            '<div class="scroll"><table class="markdownTable steps"><tr><th>step</th><th>shape</th><th>how it follows</th></tr>'
             + "".join(rows)
             + "</table></div>"
         )
@@ -380,11 +382,11 @@ class Site:
         rows = [
             rf'<tr><td>\subpage {page.label} "{quoted(page.title)}"</td><td>{page.summary(self.fill(page))}</td></tr>' for page in pages
         ]
-        return f'<div class="scroll"><table class="pages"><tr><th>{header}</th><th>what it is about</th></tr>{"".join(rows)}</table></div>'
+        return f'<div class="scroll"><table class="markdownTable pages"><tr><th>{header}</th><th>what it is about</th></tr>{"".join(rows)}</table></div>'
 
     def table_of_groups(self, _page):
         rows = [rf'<tr><td>\ref {label} "{title}"</td><td>{brief}</td></tr>' for _, label, title, brief in self.groups]
-        return f'<div class="scroll"><table class="pages"><tr><th>part</th><th>what it holds</th></tr>{"".join(rows)}</table></div>'
+        return f'<div class="scroll"><table class="markdownTable pages"><tr><th>part</th><th>what it holds</th></tr>{"".join(rows)}</table></div>'
 
     def pager(self, page):
         """Links to the lessons before and after."""

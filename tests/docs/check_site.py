@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Opens every page of the built site as a reader would, and says what is broken.
+
+    tests/docs/check_site.py [BUILD/docs] [--screenshots FOLDER]
+
+Without a browser: no placeholder left, no path of the machine that built it, no file from the network, no dead link.
+In headless Chromium, 390 and 1280 pixels wide, light and dark: nothing wider than the page, every formula drawn, no
+error in the console, and at least one number from a run in every lesson. Screenshots are left for people to look at.
+
+Exit codes: 0 all is well; 1 something is broken; 77 the first half is well, and there is no Chromium for the second.
+Standard library only; Chromium is driven through chromedriver.
+"""
+
+import argparse
+import base64
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+SIZES = {390: 844, 1280: 900}
+SCHEMES = ("light", "dark")
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def check_files(site, forbidden):
+    """What can be seen in the files themselves."""
+    problems = []
+    pages = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
+    ids = {name: set(re.findall(r'\b(?:id|name)="([^"]+)"', text)) for name, text in pages.items()}
+    for name, text in pages.items():
+        prose = re.sub(r"<(pre|code)\b.*?</\1>|<div class=\"(?:line|tt[a-z]+)\".*?</div>|<script\b.*?</script>", "", text, flags=re.DOTALL)
+        left = re.search(r"\{\{ *[a-z]\w*[^}]*\}\}", prose)
+        if left and not re.match(r"class|struct|group|namespace", name):
+            problems.append(f"{name}: a placeholder is left: {left[0]}")
+        if name.startswith("lesson_") and not re.search(r'class="(from-run|tensor)\b', text):
+            problems.append(f"{name}: a lesson without a number from its run")
+        for address in re.findall(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="([^"]*)"', text):
+            if re.match(r"(https?:)?//", address):
+                problems.append(f"{name}: loads {address} from the network")
+        folder = (site / name).parent
+        # Doxygen 1.9.4 links to a section of private classes that it then leaves out.
+        for address in re.findall(r'\b(?:src|href)="([^"]*)"', re.sub(r'<div class="summary">.*?</div>', "", text, flags=re.DOTALL)):
+            address = html.unescape(address)
+            if re.match(r"[a-z]+:|//", address):
+                continue
+            file, _, anchor = address.partition("#")
+            target = (folder / urllib.parse.unquote(file)).resolve() if file else site / name
+            if not target.exists():
+                problems.append(f"{name}: dead link {address}")
+            elif anchor and target.suffix == ".html" and anchor not in ids[target.relative_to(site).as_posix()]:
+                problems.append(f"{name}: dead anchor {address}")
+    for path in site.rglob("*"):
+        if path.is_file() and path.suffix in (".html", ".js", ".css") and "mathjax" not in path.parts:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            problems += [f"{path.relative_to(site)}: has the path {folder} of the machine" for folder in forbidden if folder in text]
+    return problems
+
+
+# ---------------------------------------------------------------------------------------------------- browser
+
+READY = """
+const hub = window.MathJax && MathJax.Hub;
+return document.readyState === 'complete' && (!hub || (MathJax.isReady && !hub.queue.running && !hub.queue.pending));
+"""
+
+PROBE = r"""
+const problems = [];
+const width = document.documentElement.clientWidth;
+for (const element of [document.documentElement, document.body, document.getElementById('doc-content')]) {
+    if (element && element.scrollWidth > element.clientWidth) {
+        problems.push(`<${element.tagName.toLowerCase()} ${element.id}> is ${element.scrollWidth} wide, its room ${element.clientWidth}`);
+    }
+}
+const clips = element => /auto|scroll|hidden|clip/.test(getComputedStyle(element).overflowX);
+for (const element of document.querySelectorAll('.contents *')) {
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 || box.height === 0 || box.right <= width + 1) continue;
+    if (getComputedStyle(element).position === 'absolute') continue;
+    let around = element.parentElement;
+    while (around && !around.matches('.contents') && !clips(around)) around = around.parentElement;
+    if (!around || around.matches('.contents')) {
+        problems.push(`<${element.tagName.toLowerCase()} class="${element.className}"> reaches ${Math.round(box.right)} of ${width}`);
+        break;
+    }
+}
+const formulas = document.querySelectorAll('script[type^="math/tex"]').length;
+const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => svg.getBoundingClientRect().width > 1).length;
+if (drawn < formulas) problems.push(`${formulas} formulas, ${drawn} drawn`);
+const bad = document.querySelector('.MathJax_Error, [id^="MathJax"] .merror, .MathJax_SVG .noError');
+if (bad) problems.push('MathJax refuses: ' + bad.textContent);
+const contents = document.querySelector('.contents');
+if (contents) {
+    const copy = contents.cloneNode(true);
+    copy.querySelectorAll('pre, code, script, .fragment, .MathJax_SVG').forEach(element => element.remove());
+    const raw = copy.textContent.match(/\\f[$\[{]|\\[()\[\]]|\\(frac|sqrt|mathrm|begin)\b/);
+    if (raw) problems.push('unrendered TeX: ' + copy.textContent.slice(Math.max(0, raw.index - 20), raw.index + 40));
+}
+for (const entry of performance.getEntriesByType('resource')) {
+    if (!/^(file|data|blob):/.test(entry.name)) problems.push('loads ' + entry.name);
+}
+if (getComputedStyle(document.body).display === 'none') problems.push('nothing is shown');
+const dark = getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b, 0) < 300;
+const content = document.getElementById('doc-content');
+const height = Math.max(document.documentElement.scrollHeight, content ? content.getBoundingClientRect().top + content.scrollHeight : 0);
+return {problems, formulas, dark, height, title: document.title};
+"""
+
+
+class Browser:
+    """Headless Chromium through chromedriver's plain HTTP."""
+
+    def __init__(self, driver, chromium):
+        self.profile = tempfile.mkdtemp(prefix="attn-docs-")
+        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in self.process.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                self.base = f"http://127.0.0.1:{found[1]}"
+                break
+        else:
+            raise RuntimeError("chromedriver did not start")
+        arguments = [
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={self.profile}",
+        ]  # fmt: skip
+        capabilities = {
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"binary": chromium, "args": arguments},
+        }
+        self.session = ""
+        answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self.session = f"/session/{answer['sessionId']}"
+
+    def call(self, method, path, body=None):
+        data = None if method == "GET" else json.dumps(body or {}).encode()
+        request = urllib.request.Request(self.base + self.session + path, data, {"Content-Type": "application/json"}, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=120) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(json.load(error)["value"]["message"].split("\n")[0]) from None
+
+    def devtools(self, command, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def run(self, script):
+        return self.call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def show(self, width, height, scheme):
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def open(self, path):
+        self.call("POST", "/se/log", {"type": "browser"})
+        self.call("POST", "/url", {"url": path.as_uri()})
+        until = time.monotonic() + 30
+        while not self.run(READY):
+            if time.monotonic() > until:
+                return ["is not ready after 30 seconds"]
+            time.sleep(0.05)
+        time.sleep(0.1)
+        return [f"console: {entry['message']}" for entry in self.call("POST", "/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")]
+
+    def close(self):
+        try:
+            if self.session:
+                self.call("DELETE", "")
+        finally:
+            self.process.terminate()
+            self.process.wait()
+            shutil.rmtree(self.profile, ignore_errors=True)
+
+
+def check_pages(browser, site, screenshots):
+    problems, opened = [], 0
+    names = sorted(path.name for path in site.glob("*.html") if not re.match(r"(dir_|functions|namespacemembers|classes\b)|.*-members\.html", path.name))
+    prose = [name for name in names if not re.match(r"class|struct|concept|group|namespace|annotated|hierarchy|modules|topics|pages", name)]
+    if screenshots:
+        shutil.rmtree(screenshots, ignore_errors=True)
+        screenshots.mkdir(parents=True)
+    for width, height in SIZES.items():
+        for scheme in SCHEMES:
+            for name in names if scheme == "light" else prose:
+                browser.show(width, height, scheme)
+                where = f"{name} ({width} px, {scheme})"
+                found = browser.open(site / name)
+                seen = browser.run(PROBE)
+                opened += 1
+                found += seen["problems"]
+                if seen["dark"] != (scheme == "dark"):
+                    found.append(f"does not follow the system's {scheme} scheme")
+                problems += [f"{where}: {problem}" for problem in found]
+                if screenshots and (name in prose or name.startswith("group")):
+                    browser.show(width, min(int(seen["height"]) + 40, 9000), scheme)
+                    time.sleep(0.2)
+                    picture = browser.devtools("Page.captureScreenshot", format="png")["data"]
+                    (screenshots / f"{Path(name).stem}-{width}-{scheme}.png").write_bytes(base64.b64decode(picture))
+    return problems, opened
+
+
+def main():
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("docs", nargs="?", type=Path, default=root / "build" / "docs", help="the folder with html/ (build/docs)")
+    parser.add_argument("--screenshots", type=Path, help="where pictures go (BUILD/docs/screenshots)")
+    arguments = parser.parse_args()
+    docs = arguments.docs.resolve()
+    site = docs / "html"
+    if not (site / "index.html").is_file():
+        print(f"check_site: no site in {site}: run script/docs first", file=sys.stderr)
+        return 1
+
+    problems = check_files(site, {str(root), str(docs), os.path.expanduser("~") + "/"} - {"/", "//"})
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    opened = 0
+    if chromium and driver:
+        browser = Browser(driver, chromium)
+        try:
+            found, opened = check_pages(browser, site, arguments.screenshots or docs / "screenshots")
+        finally:
+            browser.close()
+        problems += found
+    for problem in problems:
+        print(f"check_site: {problem}", file=sys.stderr)
+    if problems:
+        return 1
+    if not opened:
+        print("check_site: SKIPPED the browser's half: install chromium and chromium-driver; the files are well")
+        return 77
+    print(f"check_site: {opened} views of {len(list(site.glob('*.html')))} pages, all well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
