@@ -363,7 +363,7 @@ class Site:
             formula = f"`{step['formula']}`" if step.get("formula") else "given"
             rows.append(f"<tr><td>`{step['path']}`</td><td>{size}</td><td>{formula}</td></tr>")
         return (
-            '<div class="scroll"><table class="markdownTable steps"><tr><th>step</th><th>shape</th><th>how it follows</th></tr>'
+            '<div class="scroll"><table class="markdownTable steps"><tr class="markdownTableHead"><th>step</th><th>shape</th><th>how it follows</th></tr>'
             + "".join(rows)
             + "</table></div>"
         )
@@ -382,7 +382,7 @@ class Site:
         rows = [
             rf'<tr><td>\subpage {page.label} "{quoted(page.title)}"</td><td>{page.summary(self.fill(page))}</td></tr>' for page in pages
         ]
-        return f'<div class="scroll"><table class="markdownTable pages"><tr><th>{header}</th><th>what it is about</th></tr>{"".join(rows)}</table></div>'
+        return f'<div class="scroll"><table class="markdownTable pages"><tr class="markdownTableHead"><th>{header}</th><th>what it is about</th></tr>{"".join(rows)}</table></div>'
 
     def table_of_groups(self, _page):
         rows = [rf'<tr><td>\ref {label} "{title}"</td><td>{brief}</td></tr>' for _, label, title, brief in self.groups]
@@ -526,7 +526,35 @@ def write_headers(groups, include, target):
         if opened.count("@addtogroup") != closed.count("/** @} */ }"):
             raise PageError(f"include/{relative}:1: 'namespace attn… {{' and '}} // namespace attn…' must pair up, each on a line of its own")
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
-        (target / relative).write_text(closed, encoding="utf-8")
+        (target / relative).write_text(readable_comments(closed), encoding="utf-8")
+
+
+STEP_TABLE = re.compile(r"^(?P<lead> *///\s+@param +\S+ +)\|[^\n]*\n *///\s+\|[-| :]+\|\n(?: *///\s+\|[^\n]*\n)+", re.MULTILINE)
+
+
+def readable_comments(text):
+    """Comments that read well in the header, in the form that Doxygen asks for; line for line."""
+
+    def cells(line):
+        return [cell.strip() for cell in line[line.index("|") :].strip().strip("|").split("|")]
+
+    def step_table(match):
+        lines = match[0].rstrip("\n").split("\n")
+        heads = cells(lines[0])
+        comment = lines[1][: lines[1].index("///") + 3] + " "
+        rows = [match["lead"] + '<div class="scroll"><table class="markdownTable steps">']
+        rows.append(f'{comment}<tr class="markdownTableHead">{"".join(f"<th>{head}</th>" for head in heads)}</tr>')
+        for line in lines[2:]:
+            written = []
+            for head, cell in zip(heads, cells(line)):
+                code = head in ("step", "shape", "formula") and cell and "`" not in cell
+                written.append(f"<td>`{cell}`</td>" if code else f"<td>{cell or ('given' if head == 'formula' else '')}</td>")
+            rows.append(f"{comment}<tr>{''.join(written)}</tr>")
+        return "\n".join(rows) + "</table></div>\n"
+
+    text = STEP_TABLE.sub(step_table, text)
+    # A dot product written "w . x" is no end of a sentence.
+    return re.sub(r"^ *///.*$", lambda line: line[0].replace(" . ", " · "), text, flags=re.MULTILINE)
 
 
 def library_page(groups):

@@ -114,7 +114,7 @@ Lesson::Lesson(Setup& setup) : setup_(setup), trace_(setup.listeners) {}
 
 int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&))
 {
-    const std::string program = "lesson_" + std::string(topic);
+    const std::string program = std::filesystem::path(argv[0]).filename();
     const auto fail = [&](int code, const std::string& message) {
         fmt::print(stderr, "{}: {}\n", program, message);
         return code;

@@ -1,7 +1,43 @@
-// The toggle for light and dark, where the theme has one.
-if (typeof DoxygenAwesomeDarkModeToggle !== "undefined") {
-    DoxygenAwesomeDarkModeToggle.init();
+// Light or dark: as the system prefers, until the reader chooses. The classes are doxygen-awesome's.
+const systemScheme = window.matchMedia("(prefers-color-scheme: dark)");
+
+function applyScheme() {
+    const chosen = localStorage.getItem("attn-scheme");
+    const dark = chosen ? chosen === "dark" : systemScheme.matches;
+    document.documentElement.classList.toggle("dark-mode", dark);
+    document.documentElement.classList.toggle("light-mode", !dark);
+    return dark;
 }
+
+applyScheme();
+systemScheme.addEventListener("change", applyScheme);
+
+window.addEventListener("load", () => {
+    const search = document.getElementById("MSearchBox");
+    const themed = getComputedStyle(document.documentElement).getPropertyValue("--searchbar-height") !== "";
+    if (search === null || !themed) {
+        return;
+    }
+    const button = document.createElement("button");
+    button.id = "scheme";
+    button.type = "button";
+    button.textContent = "◐";
+    button.title = "light or dark";
+    button.setAttribute("aria-label", "Switch between light and dark");
+    button.addEventListener("click", () => {
+        const dark = !applyScheme();
+        if (dark === systemScheme.matches) {
+            localStorage.removeItem("attn-scheme");
+        } else {
+            localStorage.setItem("attn-scheme", dark ? "dark" : "light");
+        }
+        applyScheme();
+    });
+    // Doxygen's menu moves the search box between the narrow and the wide layout.
+    const place = () => document.getElementById("MSearchBox").parentNode.append(button);
+    place();
+    window.addEventListener("resize", () => setTimeout(place));
+});
 
 document.addEventListener("DOMContentLoaded", () => {
     // A wide table scrolls inside a box of its own, not the page.

@@ -17,8 +17,6 @@ using namespace attn;
 
 namespace {
 
-double variance(const Matrix& x) { return mean_all(Matrix(xt::square(x - mean_all(x)))); }
-
 /// How much of its weight a query gives to the key that it likes best, averaged over the queries: 1 is one-hot.
 double mean_largest(const Matrix& weights) { return mean_all(max_along(weights, 1)); }
 
@@ -55,7 +53,7 @@ std::vector<double> measure(const Trace& trace, const Matrix& all_queries, const
 
     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const double mean = trace("mean", "mean(scores)", mean_all(scores));
-    const double spread = trace("variance", "mean((scores - mean(scores)) ** 2)", variance(scores));
+    const double spread = trace("variance", "mean((scores - mean(scores)) ** 2)", variance_all(scores));
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
     const double largest = trace("largest", "mean(max(weights, axis=1))", mean_largest(weights));
     const double slope = trace("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(weights));
@@ -63,7 +61,7 @@ std::vector<double> measure(const Trace& trace, const Matrix& all_queries, const
     const Trace by_root = trace.scope("by_root");
     const Matrix scaled = by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])",
                                   Matrix(scores / std::sqrt(static_cast<double>(d_k))));
-    const double scaled_spread = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance(scaled));
+    const double scaled_spread = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
     const Matrix scaled_weights = by_root("weights[n, m]", "softmax(scaled)", softmax(scaled));
     const double scaled_largest = by_root("largest", "mean(max(weights, axis=1))", mean_largest(scaled_weights));
     const double scaled_slope = by_root("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(scaled_weights));
@@ -114,8 +112,8 @@ void teach(Lesson& lesson)
     lesson.heading("1. Stored queries and keys, independent, with mean 0 and variance 1");
     const Matrix queries = lesson.stored<Matrix>("queries[n, d]", "inputs.npz");
     const Matrix keys = lesson.stored<Matrix>("keys[m, d]", "inputs.npz");
-    trace("query_variance", "mean((queries - mean(queries)) ** 2)", variance(queries));
-    trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance(keys));
+    trace("query_variance", "mean((queries - mean(queries)) ** 2)", variance_all(queries));
+    trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance_all(keys));
 
     //! [table]
     lesson.heading("2. Their dot products, by the first 4, 16, 64, ... features");

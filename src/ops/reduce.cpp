@@ -28,6 +28,12 @@ Vector sum_along(const Matrix& matrix, std::size_t axis)
 double mean_all(const Vector& vector) { return sum_all(vector) / static_cast<double>(vector.size()); }
 double mean_all(const Matrix& matrix) { return sum_all(matrix) / static_cast<double>(matrix.size()); }
 
+double variance_all(const Matrix& matrix)
+{
+    const Matrix distances = matrix - mean_all(matrix);
+    return mean_all(Matrix(distances * distances));
+}
+
 double max_all(const Vector& vector) { return vector.size() == 0 ? minus_infinity : xt::amax(vector)(); }
 double max_all(const Matrix& matrix) { return matrix.size() == 0 ? minus_infinity : xt::amax(matrix)(); }
 

@@ -57,7 +57,7 @@ def check_files(site, forbidden):
             target = (folder / urllib.parse.unquote(file)).resolve() if file else site / name
             if not target.exists():
                 problems.append(f"{name}: dead link {address}")
-            elif anchor and target.suffix == ".html" and anchor not in ids[target.relative_to(site).as_posix()]:
+            elif anchor and not anchor.startswith("index_") and target.suffix == ".html" and anchor not in ids[target.relative_to(site).as_posix()]:
                 problems.append(f"{name}: dead anchor {address}")
     for path in site.rglob("*"):
         if path.is_file() and path.suffix in (".html", ".js", ".css") and "mathjax" not in path.parts:
@@ -185,7 +185,8 @@ class Browser:
 
 def check_pages(browser, site, screenshots):
     problems, opened = [], 0
-    names = sorted(path.name for path in site.glob("*.html") if not re.match(r"(dir_|functions|namespacemembers|classes\b)|.*-members\.html", path.name))
+    themed = (site / "doxygen-awesome.css").is_file()
+    names = sorted(path.name for path in site.glob("*.html") if not re.match(r"(dir_|functions|namespacemembers|classes\b|doxygen_crawl)|.*-members\.html", path.name))
     prose = [name for name in names if not re.match(r"class|struct|concept|group|namespace|annotated|hierarchy|modules|topics|pages", name)]
     if screenshots:
         shutil.rmtree(screenshots, ignore_errors=True)
@@ -199,7 +200,7 @@ def check_pages(browser, site, screenshots):
                 seen = browser.run(PROBE)
                 opened += 1
                 found += seen["problems"]
-                if seen["dark"] != (scheme == "dark"):
+                if themed and seen["dark"] != (scheme == "dark"):
                     found.append(f"does not follow the system's {scheme} scheme")
                 problems += [f"{where}: {problem}" for problem in found]
                 if screenshots and (name in prose or name.startswith("group")):

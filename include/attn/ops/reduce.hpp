@@ -25,6 +25,9 @@ double mean_all(const Vector& vector);
 /// @copydoc mean_all(const Vector&)
 double mean_all(const Matrix& matrix);
 
+/// The mean of the squared distances from the mean (divided by the count, not by one less); NaN of none.
+double variance_all(const Matrix& matrix);
+
 /// The largest number; minus infinity of none.
 double max_all(const Vector& vector);
 /// @copydoc max_all(const Vector&)

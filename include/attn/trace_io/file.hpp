@@ -1,0 +1,32 @@
+#pragma once
+
+#include "attn/error.hpp"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace attn {
+
+/// A file that cannot be read or written. One line: the file, what was found, what was expected, what to do.
+class FileError : public Error {
+public:
+    /// @param path     the file
+    /// @param message  what is wrong with it; bytes of the file that found their way in are made printable
+    FileError(std::filesystem::path path, std::string_view message);
+
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Writes a whole file or nothing: into a temporary file of the same folder, which then takes the name.
+///
+/// A link stays, and the file behind it is replaced. A device or a pipe, such as /dev/null, is written into, since
+/// there is nothing to replace. What was there before stays as it was when anything fails.
+///
+/// @throws FileError  where the folder is missing, the target is a folder or write-protected, or the disk is full
+void write_file(const std::filesystem::path& path, std::string_view bytes);
+
+} // namespace attn

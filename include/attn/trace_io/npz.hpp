@@ -1,0 +1,52 @@
+#pragma once
+
+#include "attn/array.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// What a reader is ready to take from a file that it does not trust.
+struct NpzLimits {
+    std::size_t elements = std::size_t{1} << 29;   ///< of all arrays together: 4 GiB of doubles
+    std::size_t text_bytes = std::size_t{1} << 26; ///< of each text: 64 MiB
+};
+
+/// The content of an .npz file, in the file's order.
+struct Npz {
+    std::vector<std::pair<std::string, std::string>> texts; ///< members that are no arrays, by file name: steps.json
+    std::vector<std::pair<std::string, Array>> arrays;      ///< the member "scores.npy" is the array "scores"
+    std::string comment;                                    ///< the zip archive's own note
+};
+
+/// Arrays by name.
+using NamedArrays = std::map<std::string, Array, std::less<>>;
+
+/// Reads the arrays of an .npz file, stored or deflated; every other member is ignored, so a trace will do too.
+///
+/// @throws FileError  where the file is missing or damaged, two members share a name, or an array cannot be decoded
+/// @see decode_npy for the arrays that are understood
+NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits = {});
+
+/// The same in the file's order, with those texts that are asked for and present.
+/// @param texts  their file names: {"steps.json"}
+Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::string>& texts,
+                     const NpzLimits& limits = {});
+
+/// Writes an .npz file that numpy.load reads; the texts come first. All of it or nothing, and always the same bytes.
+///
+/// @throws FileError  where a name is taken or not plain, a value cannot be stored, or the file cannot be written
+/// @see write_file, encode_npy
+void write_npz(const std::filesystem::path& path, const Npz& content);
+
+/// True for a name that is safe in any archive: words of letters, digits and _ with single dots between them.
+bool is_plain_name(std::string_view name);
+
+} // namespace attn

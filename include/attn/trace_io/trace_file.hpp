@@ -1,0 +1,26 @@
+#pragma once
+
+#include "attn/trace.hpp"
+
+#include <filesystem>
+#include <vector>
+
+namespace attn {
+
+/// Writes the steps of a run as one .npz file: an array a step, and steps.json, which says how they follow.
+///
+/// All of it or nothing, and the same steps give the same bytes. docs/trace_format.md describes the file.
+///
+/// @throws FileError  where two steps share a path, a path is not plain (letters, digits, _ and single dots), the axes
+///                    do not fit the shape, a text is not UTF-8, a value cannot be stored (a boolean 2, a whole number
+///                    beyond 2^53), or the file cannot be written
+void write_trace(const std::filesystem::path& path, const std::vector<Step>& steps);
+
+/// Reads a trace, attn's or anybody's, in the order of its steps.json.
+///
+/// A step must have a path; formula, axes, module and options are empty where the file gives none.
+///
+/// @throws FileError  where the file is damaged or no trace: the message names the step, what was expected and found
+std::vector<Step> read_trace(const std::filesystem::path& path);
+
+} // namespace attn

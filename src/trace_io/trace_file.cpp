@@ -1,0 +1,248 @@
+#include "attn/trace_io/trace_file.hpp"
+
+#include "attn/trace_io/file.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace attn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const std::string steps_member = "steps.json";
+
+// The version stands in the zip archive's note, where no other reader trips over it. A file without one is version 1.
+const std::string format_name = "attn trace ";
+const std::string format_version = "1";
+
+// A list of steps, a step, its options: what is deeper is no trace, and a million levels would exhaust the stack.
+constexpr int deepest_json = 4;
+
+std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
+
+/// What a step must fulfil on its way out and in.
+void expect_sound(const Step& step)
+{
+    if (!is_plain_name(step.path))
+        throw Error("has a path that is not made of letters, digits and _ with single dots between them");
+    if (!step.axes.empty() && step.axes.size() != step.value.rank())
+        throw Error("names " + std::to_string(step.axes.size()) + " axes, expected " +
+                    std::to_string(step.value.rank()) + " for its shape " + to_string(step.value.shape) + ", or none");
+}
+
+/// Runs what may complain about a step, and says in which file and step that was.
+template <class F>
+auto about_step(const fs::path& file, const std::string& path, F&& action)
+{
+    try {
+        return action();
+    } catch (const Error& error) {
+        throw FileError(file, "step " + in_quotes(path) + ' ' + error.what());
+    }
+}
+
+// ------------------------------------------------------------------------------------------------ writing
+
+Json options_of(const Step& step)
+{
+    Json options = Json::object();
+    for (const auto& [name, text] : step.options) {
+        if (options.contains(name))
+            throw Error("has the option " + in_quotes(name) + " twice");
+        options[name] = text;
+    }
+    return options;
+}
+
+/// One step on one line.
+std::string line_of(const Step& step)
+{
+    expect_sound(step);
+    Json json = Json::object();
+    json["path"] = step.path;
+    json["formula"] = step.formula;
+    json["shape"] = step.value.shape;
+    json["axes"] = step.axes;
+    json["module"] = step.module;
+    json["options"] = options_of(step);
+    try {
+        return json.dump();
+    } catch (const Json::exception&) {
+        throw Error("has a text that is not UTF-8");
+    }
+}
+
+std::string steps_text(const fs::path& file, const std::vector<Step>& steps)
+{
+    std::set<std::string_view> paths;
+    std::string text = "[";
+    for (const Step& step : steps) {
+        if (!paths.insert(step.path).second)
+            throw FileError(file, "two steps are called " + in_quotes(step.path) + "; give each a scope of its own");
+        text += paths.size() == 1 ? "\n" : ",\n";
+        text += about_step(file, step.path, [&] { return line_of(step); });
+    }
+    return text + "\n]\n";
+}
+
+// ------------------------------------------------------------------------------------------------ reading
+
+/// What a JSON value is, for people.
+std::string kind_of(const Json& json) { return json.is_null() ? "null" : std::string("a JSON ") + json.type_name(); }
+
+Error wrong_kind(const std::string& role, const Json& json, const std::string& expected)
+{
+    return Error("has " + kind_of(json) + " as its " + role + ", expected " + expected);
+}
+
+std::string text_at(const Json& step, const std::string& key)
+{
+    const Json text = step.value(key, Json(""));
+    if (!text.is_string())
+        throw wrong_kind(key, text, "a string");
+    return text.get<std::string>();
+}
+
+std::vector<std::string> axes_at(const Json& step)
+{
+    const Json list = step.value("axes", Json::array());
+    if (!list.is_array())
+        throw wrong_kind("axes", list, "a list of strings");
+    std::vector<std::string> axes;
+    for (const Json& axis : list) {
+        if (!axis.is_string())
+            throw wrong_kind("axes", axis, "strings");
+        axes.push_back(axis.get<std::string>());
+    }
+    return axes;
+}
+
+StepOptions options_at(const Json& step)
+{
+    const Json object = step.value("options", Json::object());
+    if (!object.is_object())
+        throw wrong_kind("options", object, "an object of strings");
+    StepOptions options;
+    for (const auto& [name, text] : object.items()) {
+        if (!text.is_string())
+            throw wrong_kind("option " + in_quotes(name), text, "a string");
+        options.emplace_back(name, text.get<std::string>());
+    }
+    return options;
+}
+
+/// Where a step states its shape, it must be the array's.
+void expect_shape(const Json& step, const Shape& stored)
+{
+    const auto found = step.find("shape");
+    if (found == step.end())
+        return;
+    if (!found->is_array())
+        throw wrong_kind("shape", *found, "a list of whole numbers");
+    for (const Json& size : *found)
+        if (!size.is_number_unsigned())
+            throw Error("has " + size.dump() + " in its shape, expected whole numbers");
+    const auto stated = found->get<Shape>();
+    if (stated != stored)
+        throw Error("has the shape " + to_string(stated) + " in steps.json, but its array is " + to_string(stored));
+}
+
+Json parse_steps(const fs::path& file, const std::string& text)
+{
+    const auto expect_shallow = [&](int depth, Json::parse_event_t, Json&) {
+        if (depth > deepest_json)
+            throw FileError(file, "steps.json is nested too deeply for a list of steps");
+        return true;
+    };
+    Json json;
+    try {
+        json = Json::parse(text, expect_shallow);
+    } catch (const Json::exception& error) {
+        throw FileError(file, std::string("steps.json is not JSON: ") + error.what());
+    }
+    if (!json.is_array())
+        throw FileError(file, "steps.json is " + kind_of(json) + ", expected the list of steps");
+    return json;
+}
+
+void expect_known_version(const fs::path& file, const std::string& comment)
+{
+    if (comment.starts_with(format_name) && comment != format_name + format_version)
+        throw FileError(file, "says that it is an " + comment + ", expected " + format_name + format_version +
+                                  "; read it with a newer attn");
+}
+
+std::string path_at(const fs::path& file, const Json& steps, std::size_t index)
+{
+    const Json& step = steps[index];
+    const std::string entry = "steps.json[" + std::to_string(index) + "] ";
+    if (!step.is_object())
+        throw FileError(file, entry + "is " + kind_of(step) + ", expected an object with a \"path\"");
+    const auto path = step.find("path");
+    if (path == step.end() || !path->is_string())
+        throw FileError(file, entry + "has no \"path\", the string that names the step and its array");
+    return path->get<std::string>();
+}
+
+/// Takes the step's array out, so that those without a step are left in the end.
+Array take_array(NamedArrays& arrays, const std::string& path)
+{
+    auto array = arrays.extract(path);
+    if (array.empty())
+        throw Error("has no array; expected the member " + path + ".npy");
+    return std::move(array.mapped());
+}
+
+Step step_of(const Json& json, const std::string& path, NamedArrays& arrays)
+{
+    Step step{path, text_at(json, "formula"), axes_at(json), text_at(json, "module"), options_at(json), {}};
+    step.value = take_array(arrays, path);
+    expect_shape(json, step.value.shape);
+    expect_sound(step);
+    return step;
+}
+
+std::vector<Step> match(const fs::path& file, const Json& json, NamedArrays arrays)
+{
+    std::vector<Step> steps;
+    std::set<std::string> paths;
+    for (std::size_t index = 0; index < json.size(); ++index) {
+        const std::string path = path_at(file, json, index);
+        if (!paths.insert(path).second)
+            throw FileError(file, "steps.json has two steps called " + in_quotes(path));
+        steps.push_back(about_step(file, path, [&] { return step_of(json[index], path, arrays); }));
+    }
+    if (!arrays.empty())
+        throw FileError(file, "has the array " + in_quotes(arrays.begin()->first) + ", which no step in steps.json names");
+    return steps;
+}
+
+} // namespace
+
+void write_trace(const fs::path& path, const std::vector<Step>& steps)
+{
+    Npz content{{{steps_member, steps_text(path, steps)}}, {}, format_name + format_version};
+    for (const Step& step : steps)
+        content.arrays.emplace_back(step.path, step.value);
+    write_npz(path, content);
+}
+
+std::vector<Step> read_trace(const fs::path& path)
+{
+    Npz content = read_npz_members(path, {steps_member});
+    expect_known_version(path, content.comment);
+    if (content.texts.empty())
+        throw FileError(path, "is no trace: it has no member steps.json, the list of its steps");
+
+    NamedArrays arrays;
+    for (auto& [name, array] : content.arrays)
+        arrays.emplace(std::move(name), std::move(array));
+    return match(path, parse_steps(path, content.texts.front().second), std::move(arrays));
+}
+
+} // namespace attn

@@ -1,0 +1,168 @@
+#include "zip.hpp"
+
+#include "attn/trace_io/file.hpp"
+
+#include <cstdint>
+#include <span>
+
+#include <zip.h>
+
+namespace attn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The earliest day that a zip can hold, 1980-01-01, as DOS counts.
+constexpr std::uint16_t no_time = 0;
+constexpr std::uint16_t no_date = (1 << 5) | 1;
+constexpr std::uint32_t ordinary_file = 0100644u << 16;
+
+std::string text_of(zip_error_t* error)
+{
+    std::string text = zip_error_strerror(error);
+    zip_error_fini(error);
+    return text;
+}
+
+[[noreturn]] void throw_error_of(zip_t* archive)
+{
+    throw Error(std::string("the zip archive cannot be made: ") + zip_strerror(archive));
+}
+
+using Source = std::unique_ptr<zip_source_t, void (*)(zip_source_t*)>;
+
+Source source_over(const void* bytes, std::size_t size)
+{
+    zip_error_t error;
+    zip_error_init(&error);
+    Source source(zip_source_buffer_create(bytes, size, 0, &error), zip_source_free);
+    if (!source)
+        throw Error("the zip archive cannot be made: " + text_of(&error));
+    zip_error_fini(&error);
+    return source;
+}
+
+/// libzip borrows the member's bytes until the archive is closed.
+void add(zip_t* archive, const ZipMember& member)
+{
+    Source source = source_over(member.bytes.data(), member.bytes.size());
+    const zip_int64_t added = zip_file_add(archive, member.name.c_str(), source.get(), ZIP_FL_ENC_UTF_8);
+    if (added < 0)
+        throw_error_of(archive);
+    source.release();
+
+    const auto index = static_cast<zip_uint64_t>(added);
+    // The DOS time, not zip_file_set_mtime: that one goes through the local time zone.
+    if (zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) < 0 ||
+        zip_file_set_dostime(archive, index, no_time, no_date, 0) < 0 ||
+        zip_file_set_external_attributes(archive, index, 0, ZIP_OPSYS_UNIX, ordinary_file) < 0)
+        throw_error_of(archive);
+}
+
+std::string content_of(zip_source_t* source)
+{
+    const auto failed = [&] { return Error("the zip archive cannot be made: " + text_of(zip_source_error(source))); };
+    zip_stat_t status;
+    if (zip_source_stat(source, &status) < 0 || zip_source_open(source) < 0)
+        throw failed();
+    std::string bytes(status.size, '\0');
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const zip_int64_t found = zip_source_read(source, bytes.data() + done, bytes.size() - done);
+        if (found <= 0)
+            throw failed();
+        done += static_cast<std::size_t>(found);
+    }
+    zip_source_close(source);
+    return bytes;
+}
+
+void expect_regular_file(const fs::path& path)
+{
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status))
+        throw FileError(path, "cannot be read: " + (error ? error.message() : "there is no such file"));
+    if (fs::is_directory(status))
+        throw FileError(path, "is a folder, expected an .npz file");
+    if (!fs::is_regular_file(status))
+        throw FileError(path, "is a device or a pipe, expected an .npz file on disk");
+    // libzip would call it an archive without members.
+    if (fs::file_size(path, error) == 0)
+        throw FileError(path, "is empty, expected an .npz file");
+}
+
+} // namespace
+
+std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment)
+{
+    const Source target = source_over(nullptr, 0);
+    zip_error_t error;
+    zip_error_init(&error);
+    std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open_from_source(target.get(), ZIP_TRUNCATE, &error),
+                                                     zip_discard);
+    if (!archive)
+        throw Error("the zip archive cannot be made: " + text_of(&error));
+    zip_error_fini(&error);
+    zip_source_keep(target.get()); // the archive owns it too, until it is closed
+
+    for (const ZipMember& member : members)
+        add(archive.get(), member);
+    if (zip_set_archive_comment(archive.get(), comment.data(), static_cast<zip_uint16_t>(comment.size())) < 0 ||
+        zip_close(archive.get()) < 0)
+        throw_error_of(archive.get());
+    archive.release();
+    return content_of(target.get());
+}
+
+ZipReader::ZipReader(const fs::path& path)
+{
+    expect_regular_file(path);
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code), [](zip_t* archive) {
+        if (archive != nullptr)
+            zip_discard(archive);
+    });
+    if (!archive_) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        throw FileError(path, "is not a whole .npz (zip) file: " + text_of(&error) +
+                                  "; write it again, with numpy.savez or attn");
+    }
+
+    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_int64_t index = 0; index < count; ++index) {
+        const char* name = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(index), ZIP_FL_ENC_RAW);
+        names_.emplace_back(name == nullptr ? "" : name);
+    }
+}
+
+std::string ZipReader::comment() const
+{
+    int length = 0;
+    const char* comment = zip_get_archive_comment(archive_.get(), &length, ZIP_FL_ENC_RAW);
+    return comment == nullptr ? "" : std::string(comment, static_cast<std::size_t>(length));
+}
+
+ByteSource ZipReader::open(std::size_t index) const
+{
+    zip_file_t* opened = zip_fopen_index(archive_.get(), index, 0);
+    if (opened == nullptr)
+        throw Error(std::string("cannot be read: ") + zip_strerror(archive_.get()));
+    const std::shared_ptr<zip_file_t> file(opened, zip_fclose);
+
+    return [file](std::span<char> buffer) {
+        std::size_t done = 0;
+        while (done < buffer.size()) {
+            const zip_int64_t found = zip_fread(file.get(), buffer.data() + done, buffer.size() - done);
+            if (found < 0)
+                throw Error(std::string("is damaged: ") + zip_file_strerror(file.get()));
+            if (found == 0)
+                break;
+            done += static_cast<std::size_t>(found);
+        }
+        return done;
+    };
+}
+
+} // namespace attn

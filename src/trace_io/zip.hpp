@@ -1,0 +1,50 @@
+#pragma once
+
+#include "attn/trace_io/npy.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct zip; // libzip's
+
+namespace attn {
+
+/// A member of a zip archive: its file name and content.
+struct ZipMember {
+    std::string name;
+    std::string bytes;
+};
+
+/// The bytes of an archive of these members, in their order, stored as they are.
+///
+/// The same members give the same bytes at any time and place: no clock, time zone, user or compressor has a say.
+///
+/// @throws Error  where libzip refuses, as for too long a name
+std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment);
+
+/// An archive on disk, open for reading. Its members are checked as they are read: each ends with its checksum.
+class ZipReader {
+public:
+    /// @throws FileError  where there is no such file, it is no regular one, or it is no whole zip archive
+    explicit ZipReader(const std::filesystem::path& path);
+
+    /// The members' names in the order of the archive's directory.
+    const std::vector<std::string>& names() const { return names_; }
+
+    /// The note that an archive may carry; empty where there is none.
+    std::string comment() const;
+
+    /// The uncompressed bytes of one member, as they are asked for; whatever size the directory claims.
+    /// @return a source that must not outlive the reader
+    /// @throws Error  then or when read from, where the member is damaged, encrypted or in an unknown compression
+    ByteSource open(std::size_t index) const;
+
+private:
+    std::shared_ptr<::zip> archive_;
+    std::vector<std::string> names_;
+};
+
+} // namespace attn

@@ -1,0 +1,63 @@
+# Does what the README says: installs, builds its code with find_package(attn), runs it, and runs its commands.
+#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DFLAGS=… -P try.cmake
+cmake_minimum_required(VERSION 3.22)
+
+function(run)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "IN" "COMMAND")
+    execute_process(COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${arg_IN}
+                    RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT code EQUAL 0)
+        list(JOIN arg_COMMAND " " command)
+        message(FATAL_ERROR "${command} ended with ${code}:\n${output}")
+    endif()
+    set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# The text of the README's first fenced block of a language that contains something.
+function(fenced language containing result)
+    string(REGEX MATCHALL "\n```${language}\n[^`]*```" blocks "${readme}")
+    foreach(block IN LISTS blocks)
+        if(block MATCHES "${containing}")
+            string(REGEX REPLACE "^\n```${language}\n" "" block "${block}")
+            string(REGEX REPLACE "```$" "" block "${block}")
+            string(REPLACE "\001" ";" block "${block}")
+            set(${result} "${block}" PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+    message(FATAL_ERROR "the README has no ${language} block with ${containing}")
+endfunction()
+
+set(folder ${BUILD}/readme)
+file(REMOVE_RECURSE ${folder})
+file(MAKE_DIRECTORY ${folder})
+file(READ ${ROOT}/README.md readme)
+string(REPLACE ";" "\001" readme "${readme}") # a semicolon would split the list of blocks
+
+# The code.
+fenced(cpp "int main" code)
+file(WRITE ${folder}/mine.cpp "${code}")
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/installed)
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} -S ${ROOT}/tests/readme -B ${folder}/built -G ${GENERATOR}
+    -DCODE=${folder}/mine.cpp -DCMAKE_PREFIX_PATH=${folder}/installed -DCMAKE_CXX_FLAGS=${FLAGS})
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build built)
+run(IN ${folder} COMMAND built/mine)
+if(NOT output MATCHES "weights = softmax\\(scaled\\)")
+    message(FATAL_ERROR "the README's code printed:\n${output}")
+endif()
+
+# The commands.
+fenced(sh "attn verify" commands)
+string(REPLACE "build/release/bin/" "${BUILD}/bin/" commands "${commands}")
+run(IN ${folder} COMMAND sh -euc "${commands}")
+if(NOT output MATCHES "steps recomputed")
+    message(FATAL_ERROR "the README's commands printed:\n${output}")
+endif()
+
+# The output it shows.
+fenced(text "keys @ query" shown)
+run(IN ${folder} COMMAND ${BUILD}/bin/lesson_01_single_query)
+string(FIND "${output}" "${shown}" position)
+if(position EQUAL -1)
+    message(FATAL_ERROR "the README shows what lesson 1 doesn't print:\n${shown}")
+endif()
