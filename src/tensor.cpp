@@ -32,6 +32,9 @@ T from_array(const Array& array)
     if (array.rank() != rank_of<T>)
         throw Error("an array of shape " + to_string(array.shape) + " has " + std::to_string(array.rank()) +
                     " axes, expected " + std::to_string(rank_of<T>));
+    if (array.size() != element_count(array.shape))
+        throw Error("an array of shape " + to_string(array.shape) + " holds " + std::to_string(array.size()) +
+                    " numbers, expected " + std::to_string(element_count(array.shape)));
     if constexpr (std::same_as<T, Mask>)
         if (array.type != ElementType::boolean)
             throw Error("a mask holds true and false: store it as an array of booleans, not of numbers");

@@ -34,15 +34,16 @@ Label parse_label(std::string_view text)
     if (text.back() != ']')
         throw malformed();
 
+    constexpr std::string_view separator = ", ";
     std::string_view rest = text.substr(bracket + 1, text.size() - bracket - 2);
     while (true) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        label.axes.emplace_back(rest.substr(0, comma));
-        if (label.axes.back().empty())
+        const std::size_t end = std::min(rest.find(separator), rest.size());
+        label.axes.emplace_back(rest.substr(0, end));
+        if (!is_name(label.axes.back()))
             throw malformed();
-        if (comma == rest.size())
+        if (end == rest.size())
             return label;
-        rest.remove_prefix(std::min(comma + 2, rest.size()));
+        rest.remove_prefix(end + separator.size());
     }
 }
 
@@ -69,6 +70,8 @@ std::optional<Array> Listeners::on_step(const Step& step)
 
 Trace Trace::scope(std::string_view name) const&
 {
+    if (listener_ != nullptr && !is_name(name))
+        throw std::logic_error("trace: \"" + std::string(name) + "\" is no name for a scope");
     Trace child = *this;
     child.parent_ = this;
     child.name_ = name;
@@ -87,7 +90,10 @@ Trace Trace::module(std::string_view name, const std::function<StepOptions()>& o
 {
     if (listener_ == nullptr)
         return {};
-    Trace child = scope("");
+    Trace child = *this;
+    child.parent_ = this;
+    child.name_ = {};
+    child.index_.reset();
     child.module_ = std::make_shared<const Module>(Module{std::string(name), options ? options() : StepOptions{}});
     return child;
 }
@@ -97,8 +103,6 @@ std::string Trace::path() const
     std::string path = parent_ == nullptr ? "" : parent_->path();
     if (name_.empty())
         return path;
-    if (!is_name(name_))
-        throw std::logic_error("trace: \"" + std::string(name_) + "\" is no name for a scope");
     path += std::string(name_) + '.';
     return index_ ? path + std::to_string(*index_) + '.' : path;
 }
@@ -120,7 +124,12 @@ template <Traceable T>
 T Trace::heard(std::string_view step, std::string formula, T value) const
 {
     const std::optional<Array> answer = listener_->hear(describe(step, std::move(formula), to_array(value)));
-    return answer ? from_array<T>(*answer) : std::move(value);
+    if (!answer)
+        return value;
+    if (answer->shape != shape_of(value))
+        throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(shape_of(value)) +
+                               " and was answered with " + to_string(answer->shape));
+    return from_array<T>(*answer);
 }
 
 template <Traceable T>

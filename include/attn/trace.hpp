@@ -83,6 +83,7 @@ public:
     bool has_listener() const { return listener_ != nullptr; }
 
     /// A child scope: its steps' paths begin with this one's path, then the name.
+    /// @throws std::logic_error  where somebody listens and the name is malformed
     Trace scope(std::string_view name) const&;
     /// A numbered child scope, such as the third of several heads: "head.2".
     Trace scope(std::string_view name, std::size_t index) const&;
@@ -98,7 +99,8 @@ public:
     /// @param step     its name, with the letters of its axes where they have some: "scores[n, m]"
     /// @param formula  how it follows from earlier steps: "queries @ keys.T"
     /// @param value    what the equation gave
-    /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value
+    /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value, or
+    ///                           the listener answers with another shape
     template <Traceable T, Formula F>
     T operator()(std::string_view step, F&& formula, T value) const
     {

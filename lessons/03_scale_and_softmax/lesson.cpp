@@ -42,10 +42,14 @@ std::vector<std::size_t> feature_counts(std::size_t all)
     return counts;
 }
 
+/// What one number of features gives.
+struct Measured {
+    double d_k, mean, variance, largest, slope, scaled_variance, scaled_largest, scaled_slope;
+};
+
 //! [measure]
 /// Scores by the first d_k features, unscaled and scaled, and what softmax makes of them.
-/// @return a row of the table
-std::vector<double> measure(const Trace& trace, const Matrix& all_queries, const Matrix& all_keys, std::size_t d_k)
+Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& all_keys, std::size_t d_k)
 {
     const std::string first = "[:, 0:" + std::to_string(d_k) + "]";
     const Matrix queries = trace("queries[n, d_k]", "queries" + first, first_features(all_queries, d_k));
@@ -53,7 +57,7 @@ std::vector<double> measure(const Trace& trace, const Matrix& all_queries, const
 
     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const double mean = trace("mean", "mean(scores)", mean_all(scores));
-    const double spread = trace("variance", "mean((scores - mean(scores)) ** 2)", variance_all(scores));
+    const double variance = trace("variance", "mean((scores - mean(scores)) ** 2)", variance_all(scores));
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
     const double largest = trace("largest", "mean(max(weights, axis=1))", mean_largest(weights));
     const double slope = trace("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(weights));
@@ -61,12 +65,13 @@ std::vector<double> measure(const Trace& trace, const Matrix& all_queries, const
     const Trace by_root = trace.scope("by_root");
     const Matrix scaled = by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])",
                                   Matrix(scores / std::sqrt(static_cast<double>(d_k))));
-    const double scaled_spread = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
+    const double scaled_variance = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
     const Matrix scaled_weights = by_root("weights[n, m]", "softmax(scaled)", softmax(scaled));
     const double scaled_largest = by_root("largest", "mean(max(weights, axis=1))", mean_largest(scaled_weights));
-    const double scaled_slope = by_root("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(scaled_weights));
+    const double scaled_slope =
+        by_root("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(scaled_weights));
 
-    return {static_cast<double>(d_k), mean, spread, largest, slope, scaled_spread, scaled_largest, scaled_slope};
+    return {static_cast<double>(d_k), mean, variance, largest, slope, scaled_variance, scaled_largest, scaled_slope};
 }
 //! [measure]
 
@@ -117,20 +122,26 @@ void teach(Lesson& lesson)
 
     //! [table]
     lesson.heading("2. Their dot products, by the first 4, 16, 64, ... features");
-    std::vector<std::vector<double>> rows;
-    for (const std::size_t d_k : feature_counts(std::min(queries.shape(1), keys.shape(1))))
-        rows.push_back(measure(trace.scope("d_k", d_k), queries, keys, d_k));
+    std::vector<std::vector<double>> scores, weights;
+    for (const std::size_t d_k : feature_counts(std::min(queries.shape(1), keys.shape(1)))) {
+        const Measured of = measure(trace.scope("d_k", d_k), queries, keys, d_k);
+        scores.push_back({of.d_k, 0, of.mean, of.d_k, of.variance, of.scaled_variance});
+        weights.push_back({of.d_k, of.largest, of.slope, of.scaled_largest, of.scaled_slope});
+    }
 
-    lesson.heading("3. Predicted: mean 0, variance d_k. Measured, and again after division by the root of d_k");
-    lesson.table({"d_k", "mean", "variance", "largest", "slope", "variance", "largest", "slope"}, rows);
+    lesson.heading("3. The scores: mean 0 and variance d_k, as predicted; and variance 1 after division by the root");
+    lesson.table({"d_k", "mean: predicted", "measured", "variance: predicted", "measured", "scaled"}, scores);
+
+    lesson.heading("4. The weights: the largest of a query, and softmax's slope, unscaled beside scaled");
+    lesson.table({"d_k", "largest", "slope", "scaled: largest", "slope"}, weights);
     //! [table]
 
-    lesson.heading("4. Why it matters: larger scores, softmax nearer to one-hot, its Jacobian nearer to zero");
+    lesson.heading("5. Why it matters: larger scores, softmax nearer to one-hot, its Jacobian nearer to zero");
     trace("row[m]", "", Vector{1, 2, 3});
     for (const double factor : {1.0, 4.0, 16.0})
         sharpen(lesson, factor);
 
-    lesson.heading("5. A softmax that overflows, and one that doesn't");
+    lesson.heading("6. A softmax that overflows, and one that doesn't");
     overflow(lesson);
 }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 using namespace attn;
@@ -96,7 +97,7 @@ void count(Lesson& lesson)
                                   Vector({sizes.d_hidden}, 0.125)};
     const double dot_time = shortest_time([&] { scaled_dot_product_attention(tokens, tokens, tokens); });
     const double additive_time = shortest_time([&] { additive_attention(tokens, tokens, tokens, weights); });
-    lesson.say("measured just now: additive attention took " + std::to_string(additive_time / dot_time) +
+    lesson.say("measured just now: additive attention took " + std::to_string(std::lround(additive_time / dot_time)) +
                " times as long as scaled dot-product attention");
 }
 //! [cost]

@@ -22,7 +22,8 @@ std::string printable(std::string_view text)
     std::string line(text.substr(0, longest_message));
     if (line.size() < text.size())
         line += "...";
-    std::ranges::replace_if(line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    std::ranges::replace_if(
+        line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     return line;
 }
 
@@ -98,7 +99,8 @@ private:
     int create(const fs::path& folder)
     {
         for (int attempt = 0;; ++attempt) {
-            const fs::path path = folder / (".attn-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp");
+            const fs::path path =
+                folder / (".attn-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp");
             const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
             if (descriptor >= 0)
                 path_ = path;

@@ -18,7 +18,8 @@ namespace attn {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t longest_header = 65535; // all that version 1 can hold; versions 2 and 3 need more for records only
+constexpr std::size_t longest_header =
+    65535; // all that version 1 can hold; versions 2 and 3 need more for records only
 constexpr std::size_t chunk_elements = 8192;
 constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
 

@@ -218,7 +218,8 @@ std::vector<Step> match(const fs::path& file, const Json& json, NamedArrays arra
         steps.push_back(about_step(file, path, [&] { return step_of(json[index], path, arrays); }));
     }
     if (!arrays.empty())
-        throw FileError(file, "has the array " + in_quotes(arrays.begin()->first) + ", which no step in steps.json names");
+        throw FileError(file,
+                        "has the array " + in_quotes(arrays.begin()->first) + ", which no step in steps.json names");
     return steps;
 }
 

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 // The earliest day that a zip can hold, 1980-01-01, as DOS counts.
 constexpr std::uint16_t no_time = 0;
 constexpr std::uint16_t no_date = (1 << 5) | 1;
+constexpr std::size_t longest_text = 65535; // of a name or a note: their lengths have 16 bits
 constexpr std::uint32_t ordinary_file = 0100644u << 16;
 
 std::string text_of(zip_error_t* error)
@@ -45,6 +46,9 @@ Source source_over(const void* bytes, std::size_t size)
 /// libzip borrows the member's bytes until the archive is closed.
 void add(zip_t* archive, const ZipMember& member)
 {
+    // libzip 1.7 would write the length modulo 65536.
+    if (member.name.size() > longest_text)
+        throw Error("the zip archive cannot be made: a name has " + std::to_string(member.name.size()) + " bytes");
     Source source = source_over(member.bytes.data(), member.bytes.size());
     const zip_int64_t added = zip_file_add(archive, member.name.c_str(), source.get(), ZIP_FL_ENC_UTF_8);
     if (added < 0)
@@ -77,12 +81,29 @@ std::string content_of(zip_source_t* source)
     return bytes;
 }
 
+/// Fills the buffer as far as the member reaches.
+std::size_t read_from(zip_file_t* file, std::span<char> buffer)
+{
+    std::size_t done = 0;
+    while (done < buffer.size()) {
+        const zip_int64_t found = zip_fread(file, buffer.data() + done, buffer.size() - done);
+        if (found < 0)
+            throw Error(std::string("is damaged: ") + zip_file_strerror(file));
+        if (found == 0)
+            break;
+        done += static_cast<std::size_t>(found);
+    }
+    return done;
+}
+
 void expect_regular_file(const fs::path& path)
 {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
+    if (status.type() == fs::file_type::not_found)
+        throw FileError(path, "cannot be read: there is no such file");
     if (!fs::exists(status))
-        throw FileError(path, "cannot be read: " + (error ? error.message() : "there is no such file"));
+        throw FileError(path, "cannot be read: " + error.message());
     if (fs::is_directory(status))
         throw FileError(path, "is a folder, expected an .npz file");
     if (!fs::is_regular_file(status))
@@ -96,6 +117,8 @@ void expect_regular_file(const fs::path& path)
 
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment)
 {
+    if (comment.size() > longest_text)
+        throw Error("the zip archive cannot be made: its note has " + std::to_string(comment.size()) + " bytes");
     const Source target = source_over(nullptr, 0);
     zip_error_t error;
     zip_error_init(&error);
@@ -150,18 +173,18 @@ ByteSource ZipReader::open(std::size_t index) const
     if (opened == nullptr)
         throw Error(std::string("cannot be read: ") + zip_strerror(archive_.get()));
     const std::shared_ptr<zip_file_t> file(opened, zip_fclose);
+    zip_stat_t status;
+    if (zip_stat_index(archive_.get(), index, 0, &status) < 0 || (status.valid & ZIP_STAT_SIZE) == 0)
+        throw Error("is damaged: the archive does not say how long it is");
 
-    return [file](std::span<char> buffer) {
-        std::size_t done = 0;
-        while (done < buffer.size()) {
-            const zip_int64_t found = zip_fread(file.get(), buffer.data() + done, buffer.size() - done);
-            if (found < 0)
-                throw Error(std::string("is damaged: ") + zip_file_strerror(file.get()));
-            if (found == 0)
-                break;
-            done += static_cast<std::size_t>(found);
-        }
-        return done;
+    return [file, size = status.size, total = zip_uint64_t{0}](std::span<char> buffer) mutable {
+        const std::size_t found = read_from(file.get(), buffer);
+        total += found;
+        // At the end libzip has compared the checksum; the size of what was deflated it leaves to us.
+        if (found < buffer.size() && total != size)
+            throw Error("is damaged: it has " + std::to_string(total) + " bytes, the archive says " +
+                        std::to_string(size));
+        return found;
     };
 }
 

@@ -25,7 +25,7 @@ struct ZipMember {
 /// @throws Error  where libzip refuses, as for too long a name
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment);
 
-/// An archive on disk, open for reading. Its members are checked as they are read: each ends with its checksum.
+/// An archive on disk, open for reading.
 class ZipReader {
 public:
     /// @throws FileError  where there is no such file, it is no regular one, or it is no whole zip archive
@@ -37,7 +37,7 @@ public:
     /// The note that an archive may carry; empty where there is none.
     std::string comment() const;
 
-    /// The uncompressed bytes of one member, as they are asked for; whatever size the directory claims.
+    /// The uncompressed bytes of one member, as they are asked for; its size and checksum are compared at the end.
     /// @return a source that must not outlive the reader
     /// @throws Error  then or when read from, where the member is damaged, encrypted or in an unknown compression
     ByteSource open(std::size_t index) const;

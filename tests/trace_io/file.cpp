@@ -4,11 +4,11 @@
 #include "test.hpp"
 
 #include <algorithm>
+#include <csignal>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/resource.h>
-#include <csignal>
 #include <unistd.h>
 
 using namespace attn;
@@ -40,8 +40,8 @@ TEST_CASE("a file that cannot be written is a FileError that names it, and leave
     const TemporaryFolder folder;
     put_bytes(folder / "file", "old");
     fs::create_directory(folder / "folder");
-    for (const fs::path& target : {folder / "missing" / "out", folder / "folder", folder / "file" / "out",
-                                   folder / "", fs::path(""), folder / std::string(300, 'x'), fs::path("/proc/out")}) {
+    for (const fs::path& target : {folder / "missing" / "out", folder / "folder", folder / "file" / "out", folder / "",
+                                   fs::path(""), folder / std::string(300, 'x'), fs::path("/proc/out")}) {
         CAPTURE(target);
         CHECK_THROWS_AS(write_file(target, "new"), FileError);
         CHECK(folder.count() == 2);

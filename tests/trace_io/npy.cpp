@@ -15,7 +15,7 @@ using namespace attn;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-const double nan = std::numeric_limits<double>::quiet_NaN();
+const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// An .npy file of version 1 with any dictionary in front of any elements.
 std::string npy(const std::string& dictionary, const std::string& elements = "")
@@ -54,8 +54,8 @@ bool stored_as(const Array& array, const std::string& descr)
 
 TEST_CASE("every kind of array survives a round trip bit for bit", "[trace_io][npy]")
 {
-    CHECK(survives({{2, 3}, {0.1, -0.0, infinity, -infinity, nan, 1e-320}}));
-    CHECK(survives({{5}, {0.5, -0.0, infinity, -infinity, nan}}));
+    CHECK(survives({{2, 3}, {0.1, -0.0, infinity, -infinity, not_a_number, 1e-320}}));
+    CHECK(survives({{5}, {0.5, -0.0, infinity, -infinity, not_a_number}}));
     CHECK(survives({{2, 2}, {0, 1, 1, 0}, ElementType::boolean}));
     CHECK(survives({{3}, {-9007199254740992, 0, 9007199254740992}, ElementType::integer}));
     CHECK(survives({{}, {3.25}}));
@@ -76,18 +76,18 @@ TEST_CASE("arrays larger than a chunk keep the order of their elements", "[trace
 
 TEST_CASE("what a NaN carries survives, in four bytes only where they can hold it", "[trace_io][npy]")
 {
-    const auto nan_with = [](std::uint64_t payload) {
+    const auto nan_carrying = [](std::uint64_t payload) {
         return std::bit_cast<double>(std::uint64_t{0x7ff8000000000000} | payload);
     };
-    CHECK(survives({{2}, {nan_with(1), nan_with(std::uint64_t{1} << 40)}}));
-    CHECK(stored_as({{1}, {nan_with(1)}}, "<f8"));
-    CHECK(stored_as({{1}, {nan_with(std::uint64_t{1} << 40)}}, "<f4"));
-    CHECK(survives({{1}, {-nan}}));
+    CHECK(survives({{2}, {nan_carrying(1), nan_carrying(std::uint64_t{1} << 40)}}));
+    CHECK(stored_as({{1}, {nan_carrying(1)}}, "<f8"));
+    CHECK(stored_as({{1}, {nan_carrying(std::uint64_t{1} << 40)}}, "<f4"));
+    CHECK(survives({{1}, {-not_a_number}}));
 }
 
 TEST_CASE("reals are stored in four bytes exactly where that loses nothing", "[trace_io][npy]")
 {
-    CHECK(stored_as({{4}, {0.5, -0.0, -infinity, nan}}, "<f4"));
+    CHECK(stored_as({{4}, {0.5, -0.0, -infinity, not_a_number}}, "<f4"));
     CHECK(stored_as({{1}, {static_cast<double>(0.1f)}}, "<f4"));
     CHECK(stored_as({{1}, {0.1}}, "<f8"));
     CHECK(stored_as({{1}, {1e300}}, "<f8"));
@@ -103,9 +103,9 @@ TEST_CASE("elements begin at a multiple of 64 bytes", "[trace_io][npy]")
 
 TEST_CASE("what an element type cannot hold is refused on writing", "[trace_io][npy]")
 {
-    for (const double value : {2.0, 0.5, -1.0, -0.0, nan})
+    for (const double value : {2.0, 0.5, -1.0, -0.0, not_a_number})
         CHECK_THROWS_AS(encode_npy({{1}, {value}, ElementType::boolean}), Error);
-    for (const double value : {0.5, -0.0, nan, infinity, 9007199254740994.0, -1e300})
+    for (const double value : {0.5, -0.0, not_a_number, infinity, 9007199254740994.0, -1e300})
         CHECK_THROWS_AS(encode_npy({{1}, {value}, ElementType::integer}), Error);
     CHECK_THROWS_AS(encode_npy({Shape(33, 1), {1}}), Error);
     CHECK_THROWS_AS(encode_npy({{2, 2}, {1, 2, 3}}), std::logic_error);
@@ -165,8 +165,8 @@ TEST_CASE("other element types are refused by name", "[trace_io][npy]")
 
 TEST_CASE("columns first becomes rows first", "[trace_io][npy]")
 {
-    const std::string file =
-        npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2), }", bytes({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+    const std::string file = npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2), }",
+                                 bytes({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
     CHECK(decode_npy(file).values == std::vector<double>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11});
     CHECK(decode_npy(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (), }", "\5")).values == std::vector{5.0});
     CHECK(decode_npy(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (0, 3), }")).shape == Shape{0, 3});
@@ -198,18 +198,36 @@ TEST_CASE("a malformed header is refused", "[trace_io][npy]")
     const std::string descr = "'descr': '|u1'";
     const std::string order = "'fortran_order': False";
     const std::string both = descr + ", " + order + ", ";
-    for (const std::string& dictionary : {
-             std::string(), std::string("{"), std::string("}"), std::string("{}"), std::string("{,}"), "{" + both + "}",
-             "{" + both + "'shape': ()", "{" + both + "'shape': ()}}", "{" + both + "'shape': ()} x",
-             "{" + both + "'shape': (), 'shape': ()}", "{" + both + "'shape': (), 'more': 1}", "{" + both + "'shape': (1)}",
-             "{" + both + "'shape': (-1,)}", "{" + both + "'shape': (1.5,)}", "{" + both + "'shape': (1,,)}",
-             "{" + both + "'shape': (,)}", "{" + both + "'shape': 1}", "{" + both + "'shape': [1]}",
-             "{" + both + "'shape': (1 2)}", "{" + both + "'shape': (1L,)}", "{" + both + "'shape': (99999999999999999999,)}",
-             "{" + both + "'shape': (9223372036854775808,)}", "{" + both + "'shape': (0, 9223372036854775808)}",
-             "{" + both + "'shape': (4294967296, 4294967296)}", "{" + both + "'shape': (0, 4294967296, 4294967296)}",
-             "{" + both + "'shape': (" + std::string(33 * 3, '1').replace(0, 0, "") + ",)}",
-             "{" + descr + ", 'fortran_order': 0, 'shape': ()}", "{'descr': |u1, " + order + ", 'shape': ()}",
-             "{'descr': '|u1, " + order + "}", "{" + both + "shape: ()}", "{" + both + "'shape' ()}"}) {
+    for (const std::string& dictionary : {std::string(),
+                                          std::string("{"),
+                                          std::string("}"),
+                                          std::string("{}"),
+                                          std::string("{,}"),
+                                          "{" + both + "}",
+                                          "{" + both + "'shape': ()",
+                                          "{" + both + "'shape': ()}}",
+                                          "{" + both + "'shape': ()} x",
+                                          "{" + both + "'shape': (), 'shape': ()}",
+                                          "{" + both + "'shape': (), 'more': 1}",
+                                          "{" + both + "'shape': (1)}",
+                                          "{" + both + "'shape': (-1,)}",
+                                          "{" + both + "'shape': (1.5,)}",
+                                          "{" + both + "'shape': (1,,)}",
+                                          "{" + both + "'shape': (,)}",
+                                          "{" + both + "'shape': 1}",
+                                          "{" + both + "'shape': [1]}",
+                                          "{" + both + "'shape': (1 2)}",
+                                          "{" + both + "'shape': (1L,)}",
+                                          "{" + both + "'shape': (99999999999999999999,)}",
+                                          "{" + both + "'shape': (9223372036854775808,)}",
+                                          "{" + both + "'shape': (0, 9223372036854775808)}",
+                                          "{" + both + "'shape': (4294967296, 4294967296)}",
+                                          "{" + both + "'shape': (0, 4294967296, 4294967296)}",
+                                          "{" + descr + ", 'fortran_order': 0, 'shape': ()}",
+                                          "{'descr': |u1, " + order + ", 'shape': ()}",
+                                          "{'descr': '|u1, " + order + "}",
+                                          "{" + both + "shape: ()}",
+                                          "{" + both + "'shape' ()}"}) {
         CAPTURE(dictionary);
         CHECK_THROWS_AS(decode_npy(npy(dictionary, "\1")), Error);
     }

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "attn/error.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+struct Subscript;
+
+/// A parsed formula, as a tree.
+struct Expression {
+    enum class Kind {
+        number,     ///< 0.5, inf, pi: see number
+        name,       ///< a step: text is its name or dotted path
+        negated,    ///< -a
+        binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= ==
+        call,       ///< text(a, b, …, keyword=c)
+        transposed, ///< a.T
+        size,       ///< a.shape[b]
+        indexed     ///< a[subscripts]
+    };
+
+    Kind kind = Kind::number;
+    std::size_t position = 0; ///< where it begins in the formula
+    double number = 0;
+    std::string text;
+    std::vector<Expression> operands;
+    std::vector<std::pair<std::string, Expression>> keywords;
+    std::vector<Subscript> subscripts;
+};
+
+/// One entry between brackets, as NumPy understands it: an index, a slice, or a new axis.
+struct Subscript {
+    enum class Kind { index, slice, new_axis };
+
+    Kind kind = Kind::index;
+    std::optional<Expression> index; ///< of an index
+    std::optional<Expression> start, stop, step;
+};
+
+/// A formula that cannot be read or computed: one line with the formula, the place and what was expected.
+class FormulaError : public Error {
+public:
+    FormulaError(std::string_view formula, std::size_t position, std::string_view message);
+};
+
+/// Reads a formula.
+/// @throws FormulaError where it is not one, or nested deeper than anyone would write
+/// @see docs/formulas.md for the language
+Expression parse_formula(std::string_view formula);
+
+} // namespace attn

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "attn/formula/evaluate.hpp"
+#include "attn/trace.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// What became of one step.
+struct StepCheck {
+    enum class Verdict {
+        input,       ///< has no formula: there is nothing to recompute
+        agrees,      ///< recomputed, and the same but for rounding
+        differs,     ///< recomputed, and another number somewhere
+        wrong_shape, ///< recomputed, and another shape
+        unusable     ///< its formula can't be read or computed
+    };
+
+    std::string path;
+    Verdict verdict = Verdict::input;
+    std::string message; ///< one line for people; empty for an input and where all agrees
+    Shape worst_index;   ///< of a step that differs: where it is furthest out of tolerance
+
+    bool passed() const { return verdict == Verdict::input || verdict == Verdict::agrees; }
+};
+
+/// What became of every step of a trace, in order.
+struct Verification {
+    std::vector<StepCheck> checks;
+
+    std::size_t inputs() const;     ///< steps without a formula
+    std::size_t recomputed() const; ///< steps whose formula could be computed
+    std::size_t failures() const;   ///< steps that did not pass
+    bool passed() const { return failures() == 0; }
+};
+
+/// Recomputes every step from its formula and the steps before it.
+///
+/// A name in a formula means a step that was recorded earlier, in the innermost scope that has one: in the step
+/// `encoder.head.0.scores`, `keys` is `encoder.head.0.keys`, else `encoder.head.keys`, `encoder.keys`, or `keys`.
+///
+/// A recorded number may be off by what rounding can do to this very computation, twice over, once for whoever recorded
+/// it and once for the recomputation: each number has a tolerance of its own. An infinity agrees with itself only, and
+/// NaN with NaN.
+/// @param roundoff  the unit roundoff of whoever computed the steps
+Verification verify(const std::vector<Step>& steps, double roundoff = double_roundoff);
+
+} // namespace attn

@@ -1,0 +1,364 @@
+#include "attn/formula/expression.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <numbers>
+
+namespace attn {
+namespace {
+
+constexpr int deepest = 100;
+constexpr std::size_t longest = 10'000;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+/// Recursive descent: a function a rule, in the order of precedence from loose to tight.
+class Parser {
+public:
+    explicit Parser(std::string_view formula) : formula_(formula) {}
+
+    Expression parse()
+    {
+        if (formula_.size() > longest)
+            fail("is longer than " + std::to_string(longest) + " characters");
+        Expression expression = comparison();
+        if (!at_end())
+            fail("expected an operator or the end");
+        return expression;
+    }
+
+private:
+    // comparison := sum [('<' | '<=' | '>' | '>=' | '==') sum]
+    Expression comparison()
+    {
+        const Depth depth(*this);
+        Expression left = sum();
+        for (const std::string_view op : {"<=", ">=", "==", "<", ">"})
+            if (accept(op))
+                return binary(op, std::move(left), sum());
+        return left;
+    }
+
+    // sum := product {('+' | '-') product}
+    Expression sum()
+    {
+        Expression left = product();
+        while (true) {
+            if (accept("+"))
+                left = binary("+", std::move(left), product());
+            else if (accept("-"))
+                left = binary("-", std::move(left), product());
+            else
+                return left;
+            count_link();
+        }
+    }
+
+    // product := signed {('*' | '/' | '@') signed}
+    Expression product()
+    {
+        Expression left = signed_power();
+        while (true) {
+            if (!next_is("**") && accept("*"))
+                left = binary("*", std::move(left), signed_power());
+            else if (accept("/"))
+                left = binary("/", std::move(left), signed_power());
+            else if (accept("@"))
+                left = binary("@", std::move(left), signed_power());
+            else
+                return left;
+            count_link();
+        }
+    }
+
+    // signed := '-' signed | power
+    Expression signed_power()
+    {
+        const Depth depth(*this);
+        const std::size_t position = here();
+        if (!accept("-"))
+            return power();
+        Expression negated = node(Expression::Kind::negated, position);
+        negated.operands.push_back(signed_power());
+        return negated;
+    }
+
+    // power := postfix ['**' signed]
+    Expression power()
+    {
+        Expression base = postfix();
+        return accept("**") ? binary("**", std::move(base), signed_power()) : base;
+    }
+
+    // postfix := primary {'.T' | '.shape[' comparison ']' | '[' subscripts ']'}
+    Expression postfix()
+    {
+        Expression expression = primary();
+        while (true) {
+            const std::size_t position = here();
+            if (accept_word(".T")) {
+                expression = wrap(Expression::Kind::transposed, position, std::move(expression));
+            } else if (accept_word(".shape")) {
+                expression = wrap(Expression::Kind::size, position, std::move(expression));
+                expect("[");
+                expression.operands.push_back(comparison());
+                expect("]");
+            } else if (accept("[")) {
+                expression = wrap(Expression::Kind::indexed, position, std::move(expression));
+                do
+                    expression.subscripts.push_back(subscript());
+                while (accept(","));
+                expect("]");
+            } else {
+                return expression;
+            }
+            count_link();
+        }
+    }
+
+    Expression primary()
+    {
+        skip_space();
+        if (at_end())
+            fail("expected a number, a name or a parenthesis");
+        const char c = formula_[at_];
+        if (accept("(")) {
+            Expression inner = comparison();
+            expect(")");
+            return inner;
+        }
+        if (is_digit(c))
+            return number();
+        if (is_letter(c))
+            return name_or_call();
+        fail("expected a number, a name or a parenthesis");
+    }
+
+    Expression number()
+    {
+        Expression expression = node(Expression::Kind::number, here());
+        const char* begin = formula_.data() + at_;
+        const auto [end, error] = std::from_chars(begin, formula_.data() + formula_.size(), expression.number);
+        if (error != std::errc())
+            fail("expected a number that a double can hold");
+        at_ += static_cast<std::size_t>(end - begin);
+        return expression;
+    }
+
+    Expression name_or_call()
+    {
+        Expression expression = node(Expression::Kind::name, here());
+        expression.text = dotted_name();
+        if (accept("("))
+            return call(std::move(expression));
+        if (expression.text == "inf")
+            return constant(expression.position, std::numeric_limits<double>::infinity());
+        if (expression.text == "pi")
+            return constant(expression.position, std::numbers::pi);
+        return expression;
+    }
+
+    Expression call(Expression expression)
+    {
+        expression.kind = Expression::Kind::call;
+        if (accept(")"))
+            return expression;
+        do {
+            if (const std::string keyword = accept_keyword(); !keyword.empty())
+                expression.keywords.emplace_back(keyword, comparison());
+            else if (expression.keywords.empty())
+                expression.operands.push_back(comparison());
+            else
+                fail("expected a keyword such as axis=0 after the first one");
+        } while (accept(","));
+        expect(")");
+        return expression;
+    }
+
+    Subscript subscript()
+    {
+        Subscript entry;
+        if (accept_word("None")) {
+            entry.kind = Subscript::Kind::new_axis;
+            return entry;
+        }
+        if (!next_is(":"))
+            entry.index = comparison();
+        if (!accept(":"))
+            return entry;
+        entry.kind = Subscript::Kind::slice;
+        entry.start = std::exchange(entry.index, std::nullopt);
+        if (!next_is(":") && !next_is(",") && !next_is("]"))
+            entry.stop = comparison();
+        if (accept(":") && !next_is(",") && !next_is("]"))
+            entry.step = comparison();
+        return entry;
+    }
+
+    /// A name, or a path such as head.0.context; .T and .shape end it.
+    std::string dotted_name()
+    {
+        const std::size_t begin = at_;
+        read_word();
+        while (at_ + 1 < formula_.size() && formula_[at_] == '.' && !next_is_word(".T") && !next_is_word(".shape") &&
+               (is_letter(formula_[at_ + 1]) || is_digit(formula_[at_ + 1]))) {
+            ++at_;
+            read_word();
+        }
+        return std::string(formula_.substr(begin, at_ - begin));
+    }
+
+    void read_word()
+    {
+        while (at_ < formula_.size() && (is_letter(formula_[at_]) || is_digit(formula_[at_])))
+            ++at_;
+    }
+
+    /// "axis" where "axis=" follows, which "axis==" is not.
+    std::string accept_keyword()
+    {
+        skip_space();
+        const std::size_t begin = at_;
+        read_word();
+        const std::string word(formula_.substr(begin, at_ - begin));
+        if (!word.empty() && !next_is("==") && accept("="))
+            return word;
+        at_ = begin;
+        return {};
+    }
+
+    // ------------------------------------------------------------------------------------------------ characters
+
+    void skip_space()
+    {
+        while (at_ < formula_.size() && formula_[at_] == ' ')
+            ++at_;
+    }
+
+    bool at_end()
+    {
+        skip_space();
+        return at_ == formula_.size();
+    }
+
+    std::size_t here()
+    {
+        skip_space();
+        return at_;
+    }
+
+    bool next_is(std::string_view token)
+    {
+        skip_space();
+        return formula_.substr(at_).starts_with(token);
+    }
+
+    bool next_is_word(std::string_view word)
+    {
+        const std::size_t end = at_ + word.size();
+        return next_is(word) && (end == formula_.size() || (!is_letter(formula_[end]) && !is_digit(formula_[end])));
+    }
+
+    bool accept(std::string_view token)
+    {
+        if (!next_is(token))
+            return false;
+        at_ += token.size();
+        return true;
+    }
+
+    bool accept_word(std::string_view word)
+    {
+        skip_space();
+        return next_is_word(word) && accept(word);
+    }
+
+    void expect(std::string_view token)
+    {
+        if (!accept(token))
+            fail("expected " + std::string(token));
+    }
+
+    // ----------------------------------------------------------------------------------------------------- trees
+
+    static Expression node(Expression::Kind kind, std::size_t position)
+    {
+        Expression expression;
+        expression.kind = kind;
+        expression.position = position;
+        return expression;
+    }
+
+    static Expression constant(std::size_t position, double number)
+    {
+        Expression expression = node(Expression::Kind::number, position);
+        expression.number = number;
+        return expression;
+    }
+
+    static Expression wrap(Expression::Kind kind, std::size_t position, Expression inner)
+    {
+        Expression outer = node(kind, position);
+        outer.operands.push_back(std::move(inner));
+        return outer;
+    }
+
+    static Expression binary(std::string_view op, Expression left, Expression right)
+    {
+        Expression both = node(Expression::Kind::binary, left.position);
+        both.text = op;
+        both.operands.push_back(std::move(left));
+        both.operands.push_back(std::move(right));
+        return both;
+    }
+
+    /// Chains such as a + b + c + … grow to the left without recursion here, but are walked recursively later.
+    void count_link()
+    {
+        if (++chain_ > deepest * 2)
+            fail("is too long a chain of operators");
+    }
+
+    /// Counts how deep the rules are nested.
+    struct Depth {
+        explicit Depth(Parser& parser) : parser_(parser)
+        {
+            if (++parser_.depth_ > deepest)
+                parser_.fail("is nested too deeply");
+        }
+        ~Depth() { --parser_.depth_; }
+        Depth(const Depth&) = delete;
+        Depth& operator=(const Depth&) = delete;
+        Parser& parser_;
+    };
+
+    [[noreturn]] void fail(std::string_view message) const { throw FormulaError(formula_, at_, message); }
+
+    std::string_view formula_;
+    std::size_t at_ = 0;
+    int depth_ = 0;
+    int chain_ = 0;
+};
+
+/// A stretch of the formula short enough for one line, without control characters.
+std::string excerpt(std::string_view formula)
+{
+    constexpr std::size_t width = 120;
+    std::string text(formula.substr(0, width));
+    std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    return formula.size() > width ? text + "..." : text;
+}
+
+} // namespace
+
+FormulaError::FormulaError(std::string_view formula, std::size_t position, std::string_view message)
+    : Error("\"" + excerpt(formula) + "\", character " + std::to_string(position + 1) + ": " + std::string(message))
+{
+}
+
+Expression parse_formula(std::string_view formula) { return Parser(formula).parse(); }
+
+} // namespace attn

@@ -1,0 +1,137 @@
+#include "attn/formula/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <unordered_map>
+
+namespace attn {
+namespace {
+
+/// How many times the estimated error two right computations may be apart: each has its own, and the estimate is of
+/// first order.
+constexpr double safety = 4;
+
+/// The steps so far, by path.
+using Earlier = std::unordered_map<std::string, const Array*>;
+
+/// The earlier step that a name means in a scope, which ends with a dot or is empty.
+const Array* resolve(const Earlier& earlier, std::string scope, std::string_view name)
+{
+    while (true) {
+        const auto found = earlier.find(scope + std::string(name));
+        if (found != earlier.end())
+            return found->second;
+        if (scope.empty())
+            return nullptr;
+        scope.pop_back();
+        scope.resize(scope.rfind('.') == std::string::npos ? 0 : scope.rfind('.') + 1);
+    }
+}
+
+std::string scope_of(const std::string& path)
+{
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string::npos ? "" : path.substr(0, dot + 1);
+}
+
+std::string exactly(double number)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%.17g", number);
+    return text;
+}
+
+/// By how many tolerances a recorded number is off; not above 1 where it agrees.
+double excess(double recorded, double recomputed, double tolerance)
+{
+    if (std::isnan(recorded) || std::isnan(recomputed))
+        return std::isnan(recorded) && std::isnan(recomputed) ? 0 : INFINITY;
+    if (std::isinf(recorded) || std::isinf(recomputed))
+        return recorded == recomputed ? 0 : INFINITY;
+    const double distance = std::abs(recorded - recomputed);
+    return distance == 0 ? 0 : distance / tolerance; // infinite where no error at all is allowed
+}
+
+std::string index_text(const Shape& index)
+{
+    std::string text;
+    for (const std::size_t i : index)
+        text += (text.empty() ? "" : ", ") + std::to_string(i);
+    return index.empty() ? "" : "[" + text + "]";
+}
+
+void compare(const Step& step, const Evaluated& again, StepCheck& check)
+{
+    if (step.value.shape != again.value.shape) {
+        check.verdict = StepCheck::Verdict::wrong_shape;
+        check.message = step.path + " has the shape " + to_string(step.value.shape) + ", but " + step.formula + " has " +
+                        to_string(again.value.shape);
+        return;
+    }
+    check.verdict = StepCheck::Verdict::agrees;
+    double worst = 1;
+    for (std::size_t i = 0; i < step.value.size(); ++i) {
+        const double off = excess(step.value.values[i], again.value.values[i], safety * again.error[i]);
+        if (off <= worst)
+            continue;
+        worst = off;
+        check.verdict = StepCheck::Verdict::differs;
+        check.worst_index = index_at(i, step.value.shape);
+        check.message = step.path + index_text(check.worst_index) + " is " + exactly(step.value.values[i]) + ", but " +
+                        step.formula + " gives " + exactly(again.value.values[i]);
+    }
+}
+
+StepCheck check_step(const Step& step, const Earlier& earlier, double roundoff)
+{
+    StepCheck check{step.path, StepCheck::Verdict::input, "", {}};
+    if (step.formula.empty())
+        return check;
+    const Lookup lookup = [&](std::string_view name) { return resolve(earlier, scope_of(step.path), name); };
+    try {
+        compare(step, evaluate(step.formula, lookup, roundoff), check);
+    } catch (const Error& error) {
+        check.verdict = StepCheck::Verdict::unusable;
+        check.message = step.path + " can't be recomputed: " + error.what();
+    }
+    return check;
+}
+
+template <class Predicate>
+std::size_t count(const std::vector<StepCheck>& checks, const Predicate& predicate)
+{
+    return static_cast<std::size_t>(std::ranges::count_if(checks, predicate));
+}
+
+} // namespace
+
+std::size_t Verification::inputs() const
+{
+    return count(checks, [](const StepCheck& check) { return check.verdict == StepCheck::Verdict::input; });
+}
+
+std::size_t Verification::recomputed() const
+{
+    const std::size_t unusable =
+        count(checks, [](const StepCheck& check) { return check.verdict == StepCheck::Verdict::unusable; });
+    return checks.size() - inputs() - unusable;
+}
+
+std::size_t Verification::failures() const
+{
+    return count(checks, [](const StepCheck& check) { return !check.passed(); });
+}
+
+Verification verify(const std::vector<Step>& steps, double roundoff)
+{
+    Verification verification;
+    Earlier earlier;
+    for (const Step& step : steps) {
+        verification.checks.push_back(check_step(step, earlier, roundoff));
+        earlier.emplace(step.path, &step.value);
+    }
+    return verification;
+}
+
+} // namespace attn

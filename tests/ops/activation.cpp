@@ -1,0 +1,75 @@
+#include "attn/ops/activation.hpp"
+
+#include "by_hand.hpp"
+#include "generators.hpp"
+#include "test.hpp"
+
+#include <limits>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+} // namespace
+
+TEST_CASE("relu keeps what is positive and zeroes the rest", "[ops][activation]")
+{
+    CHECK(close(relu(Matrix{{-2, 0, 3}, {-infinity, 1e-300, 0.5}}), Matrix{{0, 0, 3}, {0, 1e-300, 0.5}}, 0));
+    CHECK(relu(Matrix{{infinity}})(0, 0) == infinity);
+}
+
+TEST_CASE("no activation hides NaN", "[ops][activation]")
+{
+    const Matrix x{{1, nan}};
+    CHECK(std::isnan(relu(x)(0, 1)));
+    CHECK(std::isnan(sigmoid(x)(0, 1)));
+    CHECK(std::isnan(attn::tanh(x)(0, 1)));
+    CHECK_FALSE(std::isnan(relu(x)(0, 0)));
+    CHECK_FALSE(std::isnan(sigmoid(x)(0, 0)));
+    CHECK(std::isnan(attn::tanh(Tensor3{{{nan}}})(0, 0, 0)));
+}
+
+TEST_CASE("sigmoid is its definition where that does not overflow", "[ops][activation]")
+{
+    const Matrix x = Numbers(1).matrix(5, 4);
+    const Matrix y = sigmoid(x);
+    for (std::size_t i = 0; i < 5; ++i)
+        for (std::size_t j = 0; j < 4; ++j)
+            CHECK(std::abs(y(i, j) - 1 / (1 + std::exp(-x(i, j)))) < 1e-15);
+    CHECK(sigmoid(Matrix{{0}})(0, 0) == 0.5);
+}
+
+TEST_CASE("sigmoid saturates without overflow", "[ops][activation]")
+{
+    CHECK(same_bits(sigmoid(Matrix{{1000, -1000, infinity, -infinity}}), Matrix{{1, 0, 1, 0}}));
+    CHECK(sigmoid(Matrix{{-700}})(0, 0) > 0);
+}
+
+TEST_CASE("sigmoid of the opposite is the complement", "[ops][activation]")
+{
+    const Matrix x = Numbers(2).matrix(4, 4);
+    CHECK(close(Matrix(sigmoid(x) + sigmoid(Matrix(-x))), Matrix(Matrix::shape_type{4, 4}, 1.0), 1e-15));
+}
+
+TEST_CASE("tanh is the C library's, element by element", "[ops][activation]")
+{
+    const Tensor3 x = Numbers(3).tensor3(2, 3, 4);
+    const Tensor3 y = attn::tanh(x);
+    for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t j = 0; j < 3; ++j)
+            for (std::size_t k = 0; k < 4; ++k)
+                CHECK(std::abs(y(i, j, k) - std::tanh(x(i, j, k))) < 1e-15);
+    CHECK(same_bits(attn::tanh(Matrix{{1000, -1000, 0}}), Matrix{{1, -1, 0}}));
+}
+
+TEST_CASE("activations of nothing are nothing", "[ops][activation]")
+{
+    const Matrix none(Matrix::shape_type{0, 3});
+    CHECK(shape_of(relu(none)) == Shape{0, 3});
+    CHECK(shape_of(sigmoid(none)) == Shape{0, 3});
+    CHECK(shape_of(attn::tanh(none)) == Shape{0, 3});
+}

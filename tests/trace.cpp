@@ -1,0 +1,391 @@
+#include "attn/trace.hpp"
+
+#include "by_hand.hpp"
+#include "test.hpp"
+
+#include "attn/error.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+const Vector pair_of_numbers{1, 2};
+
+/// Answers the step of one path, and hears the rest.
+class Answering final : public Listener {
+public:
+    Answering(std::string path, std::function<Array(const Array&)> answer)
+        : path_(std::move(path)), answer_(std::move(answer))
+    {
+    }
+
+private:
+    std::optional<Array> on_step(const Step& step) override
+    {
+        if (step.path == path_)
+            return answer_(step.value);
+        return std::nullopt;
+    }
+
+    std::string path_;
+    std::function<Array(const Array&)> answer_;
+};
+
+Array plus_one(Array array)
+{
+    for (double& value : array.values)
+        value += 1;
+    return array;
+}
+
+Array doubled(Array array)
+{
+    for (double& value : array.values)
+        value *= 2;
+    return array;
+}
+
+std::vector<std::string> paths(const Recorder& recorder)
+{
+    std::vector<std::string> result;
+    for (const Step& step : recorder.steps())
+        result.push_back(step.path);
+    return result;
+}
+
+using Paths = std::vector<std::string>;
+
+template <class T>
+concept GivesScopes = requires(T trace) { std::forward<T>(trace).scope("head"); };
+template <class T>
+concept GivesNumberedScopes = requires(T trace) { std::forward<T>(trace).scope("head", 1); };
+template <class T>
+concept GivesModules = requires(T trace) { std::forward<T>(trace).module("f"); };
+
+} // namespace
+
+TEST_CASE("a trace that nobody listens to hands its value through", "[trace]")
+{
+    const Trace trace;
+    CHECK_FALSE(trace.has_listener());
+    CHECK(same_bits(trace("x[n]", "y", pair_of_numbers), pair_of_numbers));
+    CHECK(trace("x", "y", 2.0) == 2.0);
+}
+
+TEST_CASE("a trace that nobody listens to does not even look at names", "[trace]")
+{
+    const Trace trace;
+    CHECK(trace("no name at all", "", 1.0) == 1.0);
+    const Trace scope = trace.scope("neither this");
+    const Trace numbered = scope.scope("nor this", 3);
+    CHECK(numbered("x", "", 1.0) == 1.0);
+}
+
+TEST_CASE("a step is heard with its path, formula, axes and value", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    CHECK(same_bits(trace("x[n]", "y + 1", pair_of_numbers), pair_of_numbers));
+
+    REQUIRE(recorder.steps().size() == 1);
+    const Step& step = recorder.steps().front();
+    CHECK(step.path == "x");
+    CHECK(step.formula == "y + 1");
+    CHECK(step.axes == std::vector<std::string>{"n"});
+    CHECK(step.module.empty());
+    CHECK(step.options.empty());
+    CHECK(identical(step.value, to_array(pair_of_numbers)));
+}
+
+TEST_CASE("steps are heard in the order in which they are computed", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("b", "", 1.0);
+    trace("a", "", 2.0);
+    trace("c", "", 3.0);
+    CHECK(paths(recorder) == Paths{"b", "a", "c"});
+}
+
+TEST_CASE("every container can be a step", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("number", "", 1.0);
+    trace("vector", "", Vector{1});
+    trace("matrix", "", Matrix{{1}});
+    trace("tensor3", "", Tensor3{{{1}}});
+    trace("tensor4", "", Tensor4{{{{1}}}});
+    trace("mask", "", Mask{{true}});
+    REQUIRE(recorder.steps().size() == 6);
+    for (std::size_t rank = 0; rank < 5; ++rank)
+        CHECK(recorder.steps()[rank].value.rank() == rank);
+    CHECK(recorder.steps()[5].value.type == ElementType::boolean);
+}
+
+TEST_CASE("nested and numbered scopes lead to a step's path", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace encoder = trace.scope("encoder");
+    const Trace layer = encoder.scope("layers", 0);
+    const Trace attention = layer.scope("self_attn");
+    const Trace head = attention.scope("head", 12);
+    head("scores", "", 1.0);
+    layer("output", "", 1.0);
+    trace("output", "", 1.0);
+    CHECK(paths(recorder) == Paths{"encoder.layers.0.self_attn.head.12.scores", "encoder.layers.0.output", "output"});
+}
+
+TEST_CASE("a scope inside a numbered scope is not numbered itself", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace head = trace.scope("head", 3);
+    const Trace inner = head.scope("inner");
+    inner("x", "", 1.0);
+    CHECK(paths(recorder) == Paths{"head.3.inner.x"});
+}
+
+TEST_CASE("a module says who computed a step with which options, and leaves its path alone", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace head = trace.scope("head", 0);
+    const Trace module = head.module("attention", [] { return StepOptions{{"scale", "0.5"}}; });
+    module("scores", "", 1.0);
+    const Trace inside = module.scope("inside");
+    inside("x", "", 1.0);
+    const Trace other = inside.module("softmax");
+    other("y", "", 1.0);
+    head("z", "", 1.0);
+
+    const std::vector<Step>& steps = recorder.steps();
+    CHECK(paths(recorder) == Paths{"head.0.scores", "head.0.inside.x", "head.0.inside.y", "head.0.z"});
+    CHECK(steps[0].module == "attention");
+    CHECK(steps[0].options == StepOptions{{"scale", "0.5"}});
+    CHECK(steps[1].module == "attention");
+    CHECK(steps[2].module == "softmax");
+    CHECK(steps[2].options.empty());
+    CHECK(steps[3].module.empty());
+}
+
+TEST_CASE("a temporary trace has no scopes or modules: they would point to nothing", "[trace]")
+{
+    CHECK(GivesScopes<const Trace&>);
+    CHECK(GivesNumberedScopes<const Trace&>);
+    CHECK(GivesModules<const Trace&>);
+    CHECK_FALSE(GivesScopes<Trace>);
+    CHECK_FALSE(GivesNumberedScopes<Trace>);
+    CHECK_FALSE(GivesModules<Trace>);
+}
+
+TEST_CASE("an input that its caller has named in this scope is not recorded twice", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace head = trace.scope("head", 0);
+    head("queries[n]", "query[0:2]", pair_of_numbers);
+    head.input("queries[n]", pair_of_numbers);
+    head.input("keys[m]", pair_of_numbers);
+    head.input("keys[m]", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"head.0.queries", "head.0.keys"});
+    CHECK(recorder.steps()[0].formula == "query[0:2]");
+    CHECK(recorder.steps()[1].formula.empty());
+}
+
+TEST_CASE("an input named in another scope is recorded in this one", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace.input("queries", pair_of_numbers);
+    const Trace head = trace.scope("head");
+    head.input("queries", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"queries", "head.queries"});
+}
+
+TEST_CASE("two steps of one path are refused, and the path is named", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace head = trace.scope("head", 1);
+    head("scores", "", 1.0);
+    CHECK_THROWS_AS(head("scores", "", 2.0), std::logic_error);
+    CHECK_THROWS_WITH(head("scores", "", 2.0), ContainsSubstring("head.1.scores"));
+    CHECK(recorder.steps().size() == 1);
+    CHECK(recorder.has_heard("head.1.scores"));
+    CHECK_FALSE(recorder.has_heard("scores"));
+}
+
+TEST_CASE("a malformed step name is refused", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const std::string name = GENERATE(as<std::string>{}, "", "1x", "a.b", "a b", "x-y", "x[", "x]", "x[n", "x[]",
+                                      "x[n, ]", "x[, n]", "x[n,]", "x[n,m]", "x[ n, m]", "x[n,  m]", "x[n, m] ",
+                                      "x[n]m]", "x[n][m]", "x[n m, k]", "[n, m]", "\xC3\xA9[n, m]");
+    CAPTURE(name);
+    CHECK_THROWS_AS(trace(name, "", Matrix{{1}}), std::logic_error);
+    CHECK_THROWS_AS(trace.input(name, Matrix{{1}}), std::logic_error);
+    CHECK(recorder.steps().empty());
+}
+
+TEST_CASE("an axis whose comma lacks its space does not lose a letter", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    CHECK_THROWS_AS(trace("keys[m,d_k]", "", Matrix{{1}}), std::logic_error);
+}
+
+TEST_CASE("letters, digits, underscores and capitals make names", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("W_q2[d_model, d_k]", "", Matrix{{1}});
+    trace("_hidden", "", Matrix{{1}});
+    CHECK(recorder.steps()[0].path == "W_q2");
+    CHECK(recorder.steps()[0].axes == std::vector<std::string>{"d_model", "d_k"});
+    CHECK(recorder.steps()[1].axes.empty());
+}
+
+TEST_CASE("a malformed scope name is refused", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const std::string name = GENERATE(as<std::string>{}, "", "a.b", "0", "a b", "head[0]");
+    CAPTURE(name);
+    CHECK_THROWS_AS(trace.scope(name), std::logic_error);
+    CHECK_THROWS_AS(trace.scope(name, 1), std::logic_error);
+}
+
+TEST_CASE("a step with another number of axes than its name says is refused", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    CHECK_THROWS_AS(trace("x[n]", "", Matrix{{1}}), std::logic_error);
+    CHECK_THROWS_WITH(trace("x[n, m, k]", "", Matrix{{1}}), ContainsSubstring("(1, 1)"));
+    CHECK_THROWS_AS(trace("x[n]", "", 1.0), std::logic_error);
+    CHECK_THROWS_AS(trace.input("x[n, m]", pair_of_numbers), std::logic_error);
+    CHECK(recorder.steps().empty());
+}
+
+TEST_CASE("a formula that must be made is made only when somebody listens, and then once", "[trace]")
+{
+    int made = 0;
+    const auto formula = [&] {
+        ++made;
+        return std::string("x * 2");
+    };
+    const Trace silent;
+    silent("y", formula, 1.0);
+    CHECK(made == 0);
+
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("y", formula, 1.0);
+    CHECK(made == 1);
+    CHECK(recorder.steps().front().formula == "x * 2");
+}
+
+TEST_CASE("options are collected only when somebody listens, and then once a module", "[trace]")
+{
+    int collected = 0;
+    const auto options = [&] {
+        ++collected;
+        return StepOptions{{"mask", "none"}};
+    };
+    const Trace silent;
+    const Trace silent_module = silent.module("f", options);
+    silent_module("x", "", 1.0);
+    CHECK(collected == 0);
+
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace module = trace.module("f", options);
+    module("x", "", 1.0);
+    module("y", "", 1.0);
+    CHECK(collected == 1);
+}
+
+TEST_CASE("an answer is what the run goes on with", "[trace]")
+{
+    Answering listener("x", plus_one);
+    const Trace trace(listener);
+    const Vector x = trace("x[n]", "", pair_of_numbers);
+    const Vector y = trace("y[n]", "x * 10", Vector(x * 10));
+    CHECK(same_bits(x, Vector{2, 3}));
+    CHECK(same_bits(y, Vector{20, 30}));
+}
+
+TEST_CASE("a mask can be answered, by a mask only", "[trace]")
+{
+    Answering allow_all("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}, ElementType::boolean}; });
+    Answering numbers("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}}; });
+    const Trace trace(allow_all);
+    const Trace wrong(numbers);
+    CHECK(same_bits(trace("mask", "", Mask{{true, false}}), Mask{{true, true}}));
+    CHECK_THROWS_AS(wrong("mask", "", Mask{{true, false}}), Error);
+}
+
+TEST_CASE("an answer of another shape is refused", "[trace]")
+{
+    Answering longer("x", [](const Array&) { return Array{{3}, {1, 2, 3}}; });
+    Answering deeper("x", [](const Array&) { return Array{{1, 2}, {1, 2}}; });
+    const Trace to_longer(longer);
+    const Trace to_deeper(deeper);
+    CHECK_THROWS_AS(to_longer("x", "", pair_of_numbers), std::exception);
+    CHECK_THROWS_AS(to_deeper("x", "", pair_of_numbers), std::exception);
+}
+
+TEST_CASE("each of several listeners hears what the ones before it answered", "[trace]")
+{
+    Recorder before;
+    Answering first("x", plus_one);
+    Recorder between;
+    Answering second("x", doubled);
+    Recorder after;
+    Listeners all({&before, &first, &between, &second, &after});
+    const Trace trace(all);
+
+    CHECK(same_bits(trace("x[n]", "y", pair_of_numbers), Vector{4, 6}));
+    CHECK(before.steps().front().value.values == std::vector<double>{1, 2});
+    CHECK(between.steps().front().value.values == std::vector<double>{2, 3});
+    CHECK(after.steps().front().value.values == std::vector<double>{4, 6});
+    CHECK(after.steps().front().formula == "y");
+}
+
+TEST_CASE("several listeners that only listen answer nothing", "[trace]")
+{
+    Recorder first;
+    Recorder second;
+    Listeners both({&first, &second});
+    CHECK_FALSE(both.hear({"x", "", {}, "", {}, to_array(1.0)}).has_value());
+    CHECK(first.has_heard("x"));
+    CHECK(second.has_heard("x"));
+}
+
+TEST_CASE("an input that is answered with another value is refused: here it is too late", "[trace]")
+{
+    Answering listener("head.keys", plus_one);
+    const Trace trace(listener);
+    const Trace head = trace.scope("head");
+    CHECK_THROWS_AS(head.input("keys", pair_of_numbers), std::logic_error);
+
+    Answering other("head.keys", plus_one);
+    const Trace again(other);
+    const Trace other_head = again.scope("head");
+    CHECK_THROWS_WITH(other_head.input("keys", pair_of_numbers), ContainsSubstring("head.keys"));
+}
+
+TEST_CASE("an input that is answered with its own bits is no change", "[trace]")
+{
+    Answering listener("keys", [](const Array& keys) { return keys; });
+    const Trace trace(listener);
+    CHECK_NOTHROW(trace.input("keys", pair_of_numbers));
+}
