@@ -4,6 +4,7 @@
 #include "generators.hpp"
 #include "test.hpp"
 
+#include "attn/formula/verify.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <rapidcheck.h>
@@ -113,11 +114,26 @@ TEST_CASE("a row of weights is positive, and sums to one or, where nothing is al
             bool any = false;
             for (std::size_t j = 0; j < weights.shape(1); ++j) {
                 const bool allowed = !drawn.options.mask || drawn.problem.mask(i, j);
-                RC_ASSERT(allowed ? weights(i, j) > 0 : weights(i, j) == 0);
+                RC_ASSERT((weights(i, j) > 0) == allowed);
+                RC_ASSERT(weights(i, j) >= 0);
                 any = any || allowed;
                 total += weights(i, j);
             }
             RC_ASSERT(std::abs(total - (any ? 1 : 0)) < 1e-14);
         }
+    }));
+}
+
+TEST_CASE("every step follows from the steps before it by its formula", "[attention][property][formula]")
+{
+    CHECK(rc::check("formulas hold", [] {
+        const std::vector<Step> steps = steps_of(draw());
+        const Verification verification = verify(steps);
+        for (const StepCheck& check : verification.checks)
+            if (!check.passed())
+                RC_FAIL(check.path + ": " + check.message);
+        const auto with_formula = std::ranges::count_if(steps, [](const Step& step) { return !step.formula.empty(); });
+        RC_ASSERT(verification.recomputed() == static_cast<std::size_t>(with_formula));
+        RC_ASSERT(verification.recomputed() >= 3U);
     }));
 }

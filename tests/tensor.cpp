@@ -14,7 +14,7 @@ using namespace attn::test;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 template <Traceable T>
 bool survives(const T& tensor)
@@ -52,7 +52,7 @@ TEST_CASE("axes of length one and zero survive it too", "[tensor]")
 
 TEST_CASE("infinities, NaN and minus zero survive it bit for bit", "[tensor]")
 {
-    CHECK(survives(Vector{infinity, -infinity, nan, -0.0}));
+    CHECK(survives(Vector{infinity, -infinity, not_a_number, -0.0}));
 }
 
 TEST_CASE("an array holds its numbers row by row", "[tensor]")

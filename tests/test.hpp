@@ -3,6 +3,7 @@
 // Catch2 under one name: version 3 where there is one, 2.13 otherwise.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 #else
 #include <catch2/catch.hpp>

@@ -1,6 +1,8 @@
 #include "attn/ops/reduce.hpp"
 
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace attn {
 namespace {
@@ -12,6 +14,9 @@ Vector filled_along(const Matrix& matrix, std::size_t axis, double start)
 {
     return Vector({matrix.shape(1 - axis)}, start);
 }
+
+/// Not xt::amax: that begins at the smallest finite number, which it then takes for the largest of minus infinities.
+double larger(double left, double right) { return left > right || std::isnan(left) ? left : right; }
 
 } // namespace
 
@@ -34,14 +39,18 @@ double variance_all(const Matrix& matrix)
     return mean_all(Matrix(distances * distances));
 }
 
-double max_all(const Vector& vector) { return vector.size() == 0 ? minus_infinity : xt::amax(vector)(); }
-double max_all(const Matrix& matrix) { return matrix.size() == 0 ? minus_infinity : xt::amax(matrix)(); }
+double max_all(const Vector& vector) { return std::accumulate(vector.begin(), vector.end(), minus_infinity, larger); }
+double max_all(const Matrix& matrix) { return std::accumulate(matrix.begin(), matrix.end(), minus_infinity, larger); }
 
 Vector max_along(const Matrix& matrix, std::size_t axis)
 {
-    if (matrix.size() == 0)
-        return filled_along(matrix, axis, minus_infinity);
-    return xt::amax(matrix, {axis});
+    Vector largest = filled_along(matrix, axis, minus_infinity);
+    for (std::size_t i = 0; i < matrix.shape(0); ++i)
+        for (std::size_t j = 0; j < matrix.shape(1); ++j) {
+            double& so_far = largest(axis == 0 ? j : i);
+            so_far = larger(so_far, matrix(i, j));
+        }
+    return largest;
 }
 
 } // namespace attn

@@ -21,7 +21,7 @@ Mask all_true(std::size_t n, std::size_t m) { return Mask(Mask::shape_type{n, m}
 
 bool same_bits(const Attention& left, const Attention& right)
 {
-    return same_bits(left.context, right.context) && same_bits(left.weights, right.weights);
+    return test::same_bits(left.context, right.context) && test::same_bits(left.weights, right.weights);
 }
 
 /// The rows in another order: row i of the result is row order[i].

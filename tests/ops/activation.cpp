@@ -12,7 +12,7 @@ using namespace attn::test;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace
 
@@ -24,13 +24,13 @@ TEST_CASE("relu keeps what is positive and zeroes the rest", "[ops][activation]"
 
 TEST_CASE("no activation hides NaN", "[ops][activation]")
 {
-    const Matrix x{{1, nan}};
+    const Matrix x{{1, not_a_number}};
     CHECK(std::isnan(relu(x)(0, 1)));
     CHECK(std::isnan(sigmoid(x)(0, 1)));
     CHECK(std::isnan(attn::tanh(x)(0, 1)));
     CHECK_FALSE(std::isnan(relu(x)(0, 0)));
     CHECK_FALSE(std::isnan(sigmoid(x)(0, 0)));
-    CHECK(std::isnan(attn::tanh(Tensor3{{{nan}}})(0, 0, 0)));
+    CHECK(std::isnan(attn::tanh(Tensor3{{{not_a_number}}})(0, 0, 0)));
 }
 
 TEST_CASE("sigmoid is its definition where that does not overflow", "[ops][activation]")

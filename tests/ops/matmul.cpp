@@ -6,6 +6,9 @@
 
 #include "attn/shape.hpp"
 
+#include <concepts>
+#include <utility>
+
 using namespace attn;
 using namespace attn::test;
 
@@ -142,6 +145,15 @@ TEST_CASE("transpose turns rows into columns, in storage of its own", "[ops][mat
     const Matrix transposed = transpose(matrix);
     matrix(0, 0) = 7;
     CHECK(transposed(0, 0) == 1);
+}
+
+TEST_CASE("transpose gives a matrix, not a view, of whatever matrix it is given", "[ops][matmul]")
+{
+    Matrix matrix{{1, 2}, {3, 4}};
+    CHECK(std::same_as<decltype(transpose(std::as_const(matrix))), Matrix>);
+    CHECK(std::same_as<decltype(transpose(matrix)), Matrix>);
+    CHECK(std::same_as<decltype(transpose(matmul(matrix, matrix))), Matrix>);
+    CHECK(same_bits(matmul(matrix, transpose(matmul(matrix, matrix))), Matrix{{27, 59}, {61, 133}}));
 }
 
 TEST_CASE("NaN and infinity in a row reach the products of that row only", "[ops][matmul]")

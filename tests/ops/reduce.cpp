@@ -82,14 +82,24 @@ TEST_CASE("along an empty axis, every sum is zero and every largest minus infini
 
 TEST_CASE("minus infinity is a number like others, and the largest of nothing else", "[ops][reduce]")
 {
+    // xtensor's amax begins at the smallest finite number, and says that.
     CHECK(max_all(Vector{-infinity, -infinity}) == -infinity);
+    CHECK(max_all(Matrix{{-infinity}}) == -infinity);
+    CHECK(same_bits(max_along(Matrix{{-infinity, -infinity}, {-infinity, 1}}, 0), Vector{-infinity, 1}));
+    CHECK(same_bits(max_along(Matrix{{-infinity, -infinity}, {-infinity, 1}}, 1), Vector{-infinity, 1}));
     CHECK(max_all(Vector{-infinity, -3}) == -3);
     CHECK(sum_all(Vector{-infinity, 3}) == -infinity);
 }
 
-TEST_CASE("NaN reaches a sum and a mean", "[ops][reduce]")
+TEST_CASE("NaN reaches a sum, a mean and a maximum, wherever it stands", "[ops][reduce]")
 {
     const double nan = std::nan("");
+    for (const Vector& vector : {Vector{nan, 1, 2}, Vector{1, nan, 2}, Vector{1, 2, nan}}) {
+        CHECK(std::isnan(sum_all(vector)));
+        CHECK(std::isnan(max_all(vector)));
+    }
+    CHECK(std::isnan(max_along(Matrix{{1, nan}, {1, 2}}, 1)(0)));
+    CHECK(max_along(Matrix{{1, nan}, {1, 2}}, 1)(1) == 2);
     CHECK(std::isnan(sum_all(Vector{1, nan, 2})));
     CHECK(std::isnan(mean_all(Matrix{{1, nan}})));
     CHECK(std::isnan(sum_along(Matrix{{1, nan}, {1, 2}}, 1)(0)));

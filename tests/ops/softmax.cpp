@@ -12,7 +12,7 @@ using namespace attn::test;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 double total_by_hand(const Matrix& weights, std::size_t row)
 {
@@ -85,7 +85,7 @@ TEST_CASE("a row of minus infinities gets zeros, and leaves other rows alone", "
 
 TEST_CASE("NaN in a row makes that row NaN, wherever it stands, and no other", "[ops][softmax]")
 {
-    const Matrix weights = softmax(Matrix{{nan, 1, 2}, {1, nan, 2}, {1, 2, nan}, {-infinity, nan, -infinity}, {1, 1, 1}});
+    const Matrix weights = softmax(Matrix{{not_a_number, 1, 2}, {1, not_a_number, 2}, {1, 2, not_a_number}, {-infinity, not_a_number, -infinity}, {1, 1, 1}});
     for (std::size_t i = 0; i < 4; ++i) {
         CAPTURE(i);
         CHECK(std::isnan(total_by_hand(weights, i)));

@@ -56,4 +56,11 @@ Matrix outer(const Vector& left, const Vector& right);
 /// @return (m, n)
 Matrix transpose(const Matrix& matrix);
 
+/// @name The same for matrices that are not const
+/// Without these two, argument-dependent lookup would prefer xt::transpose, a view, which fits no function of attn.
+/// @{
+inline Matrix transpose(Matrix& matrix) { return transpose(static_cast<const Matrix&>(matrix)); }
+inline Matrix transpose(Matrix&& matrix) { return transpose(static_cast<const Matrix&>(matrix)); }
+/// @}
+
 } // namespace attn

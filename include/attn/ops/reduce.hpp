@@ -28,7 +28,7 @@ double mean_all(const Matrix& matrix);
 /// The mean of the squared distances from the mean (divided by the count, not by one less); NaN of none.
 double variance_all(const Matrix& matrix);
 
-/// The largest number; minus infinity of none.
+/// The largest number; minus infinity of none, NaN where there is one.
 double max_all(const Vector& vector);
 /// @copydoc max_all(const Vector&)
 double max_all(const Matrix& matrix);

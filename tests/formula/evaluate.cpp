@@ -1,0 +1,257 @@
+#include "attn/formula/evaluate.hpp"
+
+#include "test.hpp"
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+using namespace attn;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Names and what they mean.
+using Named = std::map<std::string, Array, std::less<>>;
+
+Evaluated evaluate_with(std::string_view formula, const Named& named)
+{
+    return evaluate(formula, [&](std::string_view name) -> const Array* {
+        const auto found = named.find(name);
+        return found == named.end() ? nullptr : &found->second;
+    });
+}
+
+Array value_of(std::string_view formula, const Named& named = {}) { return evaluate_with(formula, named).value; }
+
+double number(std::string_view formula, const Named& named = {})
+{
+    const Array value = value_of(formula, named);
+    REQUIRE(value.shape == Shape{});
+    return value.values[0];
+}
+
+bool equals(const Array& found, const Shape& shape, const std::vector<double>& values)
+{
+    return found.shape == shape && found.values == values;
+}
+
+const Array vector{{3}, {1, 2, 3}};
+const Array matrix{{2, 3}, {1, 2, 3, 4, 5, 6}};
+const Array cube{{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
+const Named named{{"v", vector}, {"x", matrix}, {"c", cube}, {"head.0.x", {{1}, {42}}}};
+
+} // namespace
+
+TEST_CASE("operators bind as in NumPy", "[formula]")
+{
+    CHECK(number("1 + 2 * 3") == 7);
+    CHECK(number("(1 + 2) * 3") == 9);
+    CHECK(number("10 - 4 - 3") == 3);
+    CHECK(number("12 / 2 / 3") == 2);
+    CHECK(number("-2 ** 2") == -4);
+    CHECK(number("2 ** 3 ** 2") == 512);
+    CHECK(number("2 ** -1") == 0.5);
+    CHECK(number("- - 3") == 3);
+    CHECK(number("1 + 1 == 2") == 1);
+    CHECK(number("1e3 / 2.5e2") == 4);
+}
+
+TEST_CASE("a comparison gives booleans", "[formula]")
+{
+    CHECK(value_of("v >= 2", named).type == ElementType::boolean);
+    CHECK(equals(value_of("v >= 2", named), {3}, {0, 1, 1}));
+    CHECK(equals(value_of("arange(3)[:, None] >= arange(3)[None, :]"), {3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}));
+}
+
+TEST_CASE("@ is NumPy's matmul for vectors, matrices and stacks", "[formula]")
+{
+    CHECK(number("v @ v", named) == 14);
+    CHECK(equals(value_of("x @ v", named), {2}, {14, 32}));
+    CHECK(equals(value_of("v @ x.T", named), {2}, {14, 32}));
+    CHECK(equals(value_of("x @ x.T", named), {2, 2}, {14, 32, 32, 77}));
+    CHECK(equals(value_of("c @ c", named), {2, 2, 2}, {7, 10, 15, 22, 67, 78, 91, 106}));
+    CHECK(equals(value_of("c @ c[0]", named), {2, 2, 2}, {7, 10, 15, 22, 23, 34, 31, 46}));
+    CHECK(equals(value_of("c @ x[0, 0:2]", named), {2, 2}, {5, 11, 17, 23}));
+    CHECK_THROWS_AS(value_of("x @ x", named), FormulaError);
+    CHECK_THROWS_AS(value_of("x @ 3", named), FormulaError);
+}
+
+TEST_CASE("shapes broadcast from the last axis", "[formula]")
+{
+    CHECK(equals(value_of("x + v", named), {2, 3}, {2, 4, 6, 5, 7, 9}));
+    CHECK(equals(value_of("x * 2", named), {2, 3}, {2, 4, 6, 8, 10, 12}));
+    CHECK(value_of("x[:, None, :] + x", named).shape == Shape{2, 2, 3});
+    CHECK_THROWS_AS(value_of("x + x.T", named), FormulaError);
+}
+
+TEST_CASE("subscripts are NumPy's", "[formula]")
+{
+    CHECK(number("v[-1]", named) == 3);
+    CHECK(equals(value_of("x[1]", named), {3}, {4, 5, 6}));
+    CHECK(equals(value_of("x[:, 1]", named), {2}, {2, 5}));
+    CHECK(equals(value_of("x[:, 1:]", named), {2, 2}, {2, 3, 5, 6}));
+    CHECK(equals(value_of("x[:, 0:99]", named), {2, 3}, matrix.values));
+    CHECK(equals(value_of("x[:, -2:-1]", named), {2, 1}, {2, 5}));
+    CHECK(equals(value_of("v[::2]", named), {2}, {1, 3}));
+    CHECK(equals(value_of("v[::-1]", named), {3}, {3, 2, 1}));
+    CHECK(equals(value_of("v[2:0:-1]", named), {2}, {3, 2}));
+    CHECK(equals(value_of("v[2:1]", named), {0}, {}));
+    CHECK(equals(value_of("v[None, :]", named), {1, 3}, vector.values));
+    CHECK(equals(value_of("c[1, :, 0]", named), {2}, {5, 7}));
+    CHECK_THROWS_AS(value_of("v[3]", named), FormulaError);
+    CHECK_THROWS_AS(value_of("v[0, 0]", named), FormulaError);
+    CHECK_THROWS_AS(value_of("v[0.5]", named), FormulaError);
+    CHECK_THROWS_AS(value_of("v[::0]", named), FormulaError);
+}
+
+TEST_CASE("integers between brackets gather rows", "[formula]")
+{
+    const Named table{{"table", matrix}, {"ids", {{2, 2}, {1, 0, 0, 1}, ElementType::integer}}, {"bad", {{1}, {2}}}};
+    CHECK(equals(value_of("table[ids]", table), {2, 2, 3}, {4, 5, 6, 1, 2, 3, 1, 2, 3, 4, 5, 6}));
+    CHECK_THROWS_AS(value_of("table[bad]", table), FormulaError);
+}
+
+TEST_CASE("transposition and sizes", "[formula]")
+{
+    CHECK(equals(value_of("x.T", named), {3, 2}, {1, 4, 2, 5, 3, 6}));
+    CHECK(equals(value_of("c.T", named), {2, 2, 2}, {1, 3, 2, 4, 5, 7, 6, 8}));
+    CHECK(equals(value_of("v.T", named), {3}, vector.values));
+    CHECK(number("x.shape[0] * 10 + x.shape[-1]", named) == 23);
+    CHECK_THROWS_AS(value_of("x.shape[2]", named), FormulaError);
+    CHECK(equals(value_of("permute(c, 2, 0, 1)", named), {2, 2, 2}, {1, 3, 5, 7, 2, 4, 6, 8}));
+    CHECK(equals(value_of("reshape(x, 3, 2)", named), {3, 2}, matrix.values));
+    CHECK_THROWS_AS(value_of("reshape(x, 4)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("permute(x, 0, 0)", named), FormulaError);
+}
+
+TEST_CASE("functions of one number give what the C library gives", "[formula]")
+{
+    CHECK(number("exp(1)") == std::exp(1.0));
+    CHECK(number("log(2)") == std::log(2.0));
+    CHECK(number("sqrt(2)") == std::sqrt(2.0));
+    CHECK(number("tanh(0.5)") == std::tanh(0.5));
+    CHECK(number("erf(0.5)") == std::erf(0.5));
+    CHECK(number("sin(1) ** 2 + cos(1) ** 2") == Approx(1));
+    CHECK(number("sigmoid(0)") == 0.5);
+    CHECK(number("sigmoid(-1000)") == 0);
+    CHECK(number("sigmoid(1000)") == 1);
+    CHECK(number("relu(-1) + relu(2)") == 2);
+    CHECK(std::isnan(number("relu(inf - inf)")));
+    CHECK(number("abs(-3)") == 3);
+    CHECK(number("floor(-0.5)") == -1);
+    CHECK(number("cos(pi)") == -1);
+}
+
+TEST_CASE("reducers take an axis, or everything", "[formula]")
+{
+    CHECK(number("sum(x)", named) == 21);
+    CHECK(equals(value_of("sum(x, axis=0)", named), {3}, {5, 7, 9}));
+    CHECK(equals(value_of("mean(x, axis=-1)", named), {2}, {2, 5}));
+    CHECK(equals(value_of("max(x, axis=1, keepdims=True)", named), {2, 1}, {3, 6}));
+    CHECK(number("min(x)", named) == 1);
+    CHECK(equals(value_of("sum(c, axis=1)", named), {2, 2}, {4, 6, 12, 14}));
+    CHECK(std::isnan(number("max(v)", {{"v", {{2}, {1, NAN}}}})));
+    CHECK(number("sum(v)", {{"v", {{0}, {}}}}) == 0);
+    CHECK_THROWS_AS(value_of("sum(x, axis=2)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("sum(x, axes=0)", named), FormulaError);
+}
+
+TEST_CASE("softmax runs along its axis and gives nothing where all is forbidden", "[formula]")
+{
+    const Array rows = value_of("softmax(x)", named);
+    CHECK(rows.values[0] + rows.values[1] + rows.values[2] == Approx(1));
+    const Array columns = value_of("softmax(x, axis=0)", named);
+    CHECK(columns.values[0] + columns.values[3] == Approx(1));
+    CHECK(equals(value_of("softmax(v)", {{"v", {{2}, {-infinity, -infinity}}}}), {2}, {0, 0}));
+    CHECK(equals(value_of("softmax(v)", {{"v", {{2}, {1000, -infinity}}}}), {2}, {1, 0}));
+    CHECK(number("softmax(v)[0]", {{"v", {{2}, {1000, 1000}}}}) == 0.5);
+}
+
+TEST_CASE("the functions that rearrange", "[formula]")
+{
+    CHECK(equals(value_of("where(v >= 2, v, -inf)", named), {3}, {-infinity, 2, 3}));
+    CHECK(equals(value_of("concat(v, v * 10, axis=0)", named), {6}, {1, 2, 3, 10, 20, 30}));
+    CHECK(equals(value_of("concat(x, x[:, 0:1], axis=1)", named), {2, 4}, {1, 2, 3, 1, 4, 5, 6, 4}));
+    CHECK(equals(value_of("repeat(v[None, :], 2, axis=0)", named), {2, 3}, {1, 2, 3, 1, 2, 3}));
+    CHECK(equals(value_of("repeat(v, 2, axis=0)", named), {6}, {1, 1, 2, 2, 3, 3}));
+    CHECK(equals(value_of("interleave(v, -v)", named), {6}, {1, -1, 2, -2, 3, -3}));
+    CHECK(equals(value_of("diag(v[0:2])", named), {2, 2}, {1, 0, 0, 2}));
+    CHECK(equals(value_of("outer(v, v[0:2])", named), {3, 2}, {1, 2, 2, 4, 3, 6}));
+    CHECK(equals(value_of("arange(3)"), {3}, {0, 1, 2}));
+    CHECK_THROWS_AS(value_of("concat(v, v)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("concat(x, v, axis=0)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("interleave(x, v)", named), FormulaError);
+}
+
+TEST_CASE("a dotted path is one name, and .T ends it", "[formula]")
+{
+    CHECK(equals(value_of("head.0.x", named), {1}, {42}));
+    CHECK(equals(value_of("head.0.x.T * 1", named), {1}, {42}));
+    CHECK(number("head.0.x.shape[0]", named) == 1);
+}
+
+TEST_CASE("a formula that is none says where and why, in one line", "[formula]")
+{
+    const auto message = [](const std::string& formula) {
+        try {
+            value_of(formula, named);
+        } catch (const FormulaError& error) {
+            return std::string(error.what());
+        }
+        return std::string("accepted");
+    };
+    CHECK(message("v +") == "\"v +\", character 4: expected a number, a name or a parenthesis");
+    CHECK(message("v @ w") == "\"v @ w\", character 5: no earlier step is called w");
+    CHECK(message("sofmax(v)") == "\"sofmax(v)\", character 1: there is no function sofmax");
+    CHECK(message("v v") == "\"v v\", character 3: expected an operator or the end");
+    CHECK(message("(v") == "\"(v\", character 3: expected )");
+    for (const char* formula : {"", " ", ")", "v[", "v[]", "v.", "v[0", "sum(v", "sum(v,)", "sum(axis=0)", "1..2", "v.shape", "@v", "v ** ", "=", "v = 1", "\n", "\xff"})
+        CHECK(message(formula) != "accepted");
+    CHECK(message("v\n+ 1").find('\n') == std::string::npos);
+}
+
+TEST_CASE("a hostile formula is refused before it takes memory or the stack", "[formula][hostile]")
+{
+    for (const char* formula :
+         {"arange(1e15)", "arange(1e9)", "outer(arange(1e5), arange(1e5))", "repeat(arange(9), 1e15, axis=0)",
+          "reshape(arange(1), 1e10, 1e10)", "arange(-1)", "arange(0.5)", "arange(inf)"})
+        CHECK_THROWS_AS(value_of(formula), FormulaError);
+
+    CHECK_THROWS_AS(value_of(std::string(1'000'000, '(')), FormulaError);
+    CHECK_THROWS_AS(value_of(std::string(5'000, '(')), FormulaError);
+    CHECK_THROWS_AS(value_of(std::string(5'000, '-') + "1"), FormulaError);
+
+    std::string chain = "1";
+    for (int i = 0; i < 3'000; ++i)
+        chain += "+1";
+    CHECK_THROWS_AS(value_of(chain), FormulaError);
+    std::string indexed = "v";
+    for (int i = 0; i < 3'000; ++i)
+        indexed += ".T";
+    CHECK_THROWS_AS(value_of(indexed, named), FormulaError);
+}
+
+TEST_CASE("the error of a recorded number is zero, and each operation adds to it", "[formula][error]")
+{
+    CHECK(evaluate_with("v", named).error == std::vector<double>{0, 0, 0});
+    CHECK(evaluate_with("v[0] + v[1]", named).error[0] == 3 * double_roundoff);
+    CHECK(evaluate_with("-v", named).error[2] <= 3 * double_roundoff);
+    const Evaluated product = evaluate_with("x @ v", named);
+    CHECK(product.error[0] >= 14 * double_roundoff);
+    CHECK(product.error[0] <= 14 * 8 * double_roundoff);
+}
+
+TEST_CASE("where a sum cancels, its error is that of its terms", "[formula][error]")
+{
+    const Evaluated cancelled = evaluate_with("sum(v)", {{"v", {{3}, {1e16, 1, -1e16}}}});
+    CHECK(cancelled.error[0] >= 1);
+    CHECK(evaluate_with("v - v", {{"v", {{1}, {1e16}}}}).error[0] == 0);
+}
+
+TEST_CASE("an infinity or NaN has no error", "[formula][error]")
+{
+    CHECK(evaluate_with("exp(1000)", {}).error[0] == 0);
+    CHECK(evaluate_with("inf - inf", {}).error[0] == 0);
+}

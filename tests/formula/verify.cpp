@@ -1,0 +1,113 @@
+#include "attn/formula/verify.hpp"
+
+#include "test.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace attn;
+
+namespace {
+
+using Verdict = StepCheck::Verdict;
+
+Step step(std::string path, std::string formula, Array value) { return {std::move(path), std::move(formula), {}, "", {}, std::move(value)}; }
+
+Verdict verdict_of_last(const std::vector<Step>& steps) { return verify(steps).checks.back().verdict; }
+
+const Step scores = step("scores", "", {{3}, {2, 4, 4}});
+
+/// softmax(2, 4, 4), as a published example prints it to eight digits, and in full
+Array weights() { return {{3}, {0.06337893833303762, 0.46831053083348124, 0.46831053083348124}}; }
+
+} // namespace
+
+TEST_CASE("a step that follows from its formula agrees", "[verify]")
+{
+    const Verification verification = verify({scores, step("weights", "softmax(scores)", weights())});
+    CHECK(verification.passed());
+    CHECK(verification.inputs() == 1);
+    CHECK(verification.recomputed() == 1);
+    CHECK(verification.failures() == 0);
+}
+
+TEST_CASE("a number that is off by a millionth is found, with its place", "[verify]")
+{
+    Array wrong = weights();
+    wrong.values[1] += 1e-6;
+    const StepCheck check = verify({scores, step("weights", "softmax(scores)", wrong)}).checks.back();
+    CHECK(check.verdict == Verdict::differs);
+    CHECK(check.worst_index == Shape{1});
+    CHECK_THAT(check.message, ContainsSubstring("weights[1] is 0.468311530"));
+    CHECK_THAT(check.message, ContainsSubstring("softmax(scores) gives 0.468310530"));
+}
+
+TEST_CASE("the worst of several wrong numbers is named", "[verify]")
+{
+    Array wrong = weights();
+    wrong.values[0] += 1e-6;
+    wrong.values[2] += 1e-3;
+    CHECK(verify({scores, step("weights", "softmax(scores)", wrong)}).checks.back().worst_index == Shape{2});
+}
+
+TEST_CASE("a sum in another order agrees, even where it cancels", "[verify]")
+{
+    const Step terms = step("terms", "", {{4}, {1e16, 1, -1e16, 1}});
+    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {2}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {0}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {1000}})}) == Verdict::differs);
+}
+
+TEST_CASE("another shape is wrong even with the same numbers", "[verify]")
+{
+    CHECK(verdict_of_last({scores, step("copy", "scores", {{3, 1}, {2, 4, 4}})}) == Verdict::wrong_shape);
+}
+
+TEST_CASE("infinities agree by sign, and NaN with NaN only", "[verify]")
+{
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Step given = step("x", "", {{3}, {infinity, -infinity, NAN}});
+    CHECK(verdict_of_last({given, step("y", "x", {{3}, {infinity, -infinity, NAN}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({given, step("y", "x", {{3}, {-infinity, -infinity, NAN}})}) == Verdict::differs);
+    CHECK(verdict_of_last({given, step("y", "x", {{3}, {infinity, -infinity, 0}})}) == Verdict::differs);
+    CHECK(verdict_of_last({given, step("y", "x * 0", {{3}, {0, 0, 0}})}) == Verdict::differs);
+    CHECK(verdict_of_last({step("x", "", {{1}, {1}}), step("y", "x", {{1}, {NAN}})}) == Verdict::differs);
+    CHECK(verdict_of_last({step("x", "", {{1}, {1}}), step("y", "x", {{1}, {infinity}})}) == Verdict::differs);
+}
+
+TEST_CASE("a name means the earlier step of the innermost scope that has one", "[verify]")
+{
+    const auto number = [](double value) { return Array{{}, {value}}; };
+    const std::vector<Step> outer{step("x", "", number(1)), step("a.x", "", number(2))};
+    const auto gives = [&](const char* path, const char* formula, double value) {
+        std::vector<Step> steps = outer;
+        steps.push_back(step(path, formula, number(value)));
+        return verdict_of_last(steps) == Verdict::agrees;
+    };
+    CHECK(gives("y", "x", 1));
+    CHECK(gives("a.y", "x", 2));
+    CHECK(gives("a.b.0.y", "x", 2));
+    CHECK(gives("b.y", "x", 1));
+    CHECK(gives("b.y", "a.x", 2));
+    CHECK(gives("b.x", "x", 1)); // its own name means the one outside
+    CHECK(gives("ab.y", "x", 1));
+}
+
+TEST_CASE("a name that only a later step has means nothing", "[verify]")
+{
+    const Verification verification = verify({step("y", "x", {{}, {1}}), step("x", "", {{}, {1}})});
+    CHECK(verification.checks.front().verdict == Verdict::unusable);
+    CHECK(verification.recomputed() == 0);
+    CHECK_FALSE(verification.passed());
+    CHECK_THAT(verification.checks.front().message, ContainsSubstring("y can't be recomputed"));
+}
+
+TEST_CASE("numbers computed in float32 agree under its roundoff, and not under double's", "[verify]")
+{
+    Array rounded = weights();
+    for (double& value : rounded.values)
+        value = static_cast<float>(value);
+    const std::vector<Step> steps{scores, step("weights", "softmax(scores)", rounded)};
+    CHECK(verify(steps, 0x1p-24).passed());
+    CHECK_FALSE(verify(steps).passed());
+}
