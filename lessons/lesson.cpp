@@ -1,6 +1,6 @@
 #include "lesson.hpp"
 
-#include "attn/error.hpp"
+#include "attn/shape.hpp"
 #include "attn/trace_io/console.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/trace_io/recorder.hpp"
@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <unistd.h>
 
@@ -71,20 +72,20 @@ std::string names_in(const NamedArrays& arrays)
     return names.empty() ? "nothing" : names;
 }
 
-/// A lesson computes with its inputs straight away: they have the example's rank, some numbers, and only finite ones.
-void expect_usable(const std::string& where, const Array& found, const Array& example)
+/// A lesson computes with its inputs straight away: they have the right rank, some numbers, and only finite ones.
+void expect_usable(const StepLabel& label, const Array& found)
 {
-    if (found.rank() != example.rank())
-        throw Error(fmt::format("{} has the shape {}, expected {} axes as in the example's {}", where,
-                                to_string(found.shape), example.rank(), to_string(example.shape)));
+    if (found.rank() != label.axes.size())
+        throw Error(fmt::format("{} has the shape {}, expected {} axes, ({})", label.name, to_string(found.shape),
+                                label.axes.size(), fmt::join(label.axes, ", ")));
     if (found.type == ElementType::boolean)
-        throw Error(where + " holds booleans, expected numbers: convert it to float64");
+        throw Error(label.name + " holds booleans, expected numbers: convert it to float64");
     if (found.size() == 0)
-        throw Error(fmt::format("{} has the shape {} and no numbers, expected at least one on every axis", where,
+        throw Error(fmt::format("{} has the shape {} and no numbers, expected at least one on every axis", label.name,
                                 to_string(found.shape)));
     for (std::size_t offset = 0; offset < found.size(); ++offset)
         if (!std::isfinite(found.values[offset]))
-            throw Error(fmt::format("{}[{}] is {}, expected finite numbers", where,
+            throw Error(fmt::format("{}[{}] is {}, expected finite numbers", label.name,
                                     fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
 }
 
@@ -108,6 +109,14 @@ struct Lesson::Setup {
     ConsoleListener console;
     Listeners listeners;
     std::optional<NamedArrays> input;
+
+    /// Where the letter of an axis was first seen; every other axis of that letter has its size.
+    struct FirstSeen {
+        std::string name;
+        Shape shape;
+        std::size_t size;
+    };
+    std::map<std::string, FirstSeen> axes;
 };
 
 Lesson::Lesson(Setup& setup) : setup_(setup), trace_(setup.listeners) {}
@@ -135,7 +144,11 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     try {
         Setup setup(topic, flags);
         Lesson lesson(setup);
-        teach(lesson);
+        try {
+            teach(lesson);
+        } catch (const Error& error) {
+            throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
+        }
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.steps());
         if (std::fflush(stdout) != 0)
@@ -148,31 +161,47 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     return 0;
 }
 
-Array Lesson::given(std::string_view step, Array example) const
+Array Lesson::from_user(const StepLabel& label) const
 {
-    if (!setup_.input)
-        return example;
-    const std::string name(step.substr(0, step.find('[')));
-    const auto found = setup_.input->find(name);
+    const auto found = setup_.input->find(label.name);
     if (found == setup_.input->end())
-        throw Error(fmt::format("{}: no array is called {}, expected one of shape {} or alike; found {}",
-                                setup_.flags.input.string(), name, to_string(example.shape), names_in(*setup_.input)));
-    expect_usable(setup_.flags.input.string() + ": " + name, found->second, example);
+        throw Error(fmt::format("no array is called {}, expected one with the axes ({}); found {}", label.name,
+                                fmt::join(label.axes, ", "), names_in(*setup_.input)));
+    expect_usable(label, found->second);
     return found->second;
+}
+
+void Lesson::expect_fit(const StepLabel& label, const Shape& shape)
+{
+    for (std::size_t axis = 0; axis < label.axes.size(); ++axis) {
+        const auto [entry, is_first] = setup_.axes.try_emplace(label.axes[axis], label.name, shape, shape[axis]);
+        const Setup::FirstSeen& first = entry->second;
+        if (first.size != shape[axis])
+            throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}", first.name, to_string(first.shape),
+                                         label.name, to_string(shape), entry->first, first.size, shape[axis]));
+    }
 }
 
 template <Traceable T>
 T Lesson::input(std::string_view step, const T& example)
 {
-    return trace_(step, "", from_array<T>(given(step, to_array(example))));
+    const StepLabel label = parse_step_label(step);
+    T value = setup_.input ? from_array<T>(from_user(label)) : example;
+    expect_fit(label, shape_of(value));
+    return trace_(step, "", std::move(value));
 }
 
 template <Traceable T>
 T Lesson::stored(std::string_view step, const std::filesystem::path& file)
 {
+    if (setup_.input)
+        return input(step, T{});
     const std::filesystem::path path = std::filesystem::path(ATTN_LESSONS_FOLDER) / setup_.topic / file;
-    const std::string name(step.substr(0, step.find('[')));
-    return input(step, from_array<T>(read_npz(path).at(name)));
+    const NamedArrays arrays = read_npz(path);
+    const auto found = arrays.find(parse_step_label(step).name);
+    if (found == arrays.end())
+        throw Error(path.string() + ": has no " + std::string(step) + ", but " + names_in(arrays));
+    return input(step, from_array<T>(found->second));
 }
 
 bool Lesson::is_example() const { return !setup_.input; }

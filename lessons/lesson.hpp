@@ -29,6 +29,7 @@ public:
     /// @param step     name and axes: "inputs[n, d_model]"
     /// @param example  what the lesson takes unless told otherwise
     /// @throws Error where the file has no array of that name, or one of another rank, empty, or not finite
+    /// @throws ShapeError where an axis has another size than an earlier input's axis of the same letter
     template <Traceable T>
     T input(std::string_view step, const T& example);
 
@@ -63,7 +64,8 @@ private:
     struct Setup;
     explicit Lesson(Setup& setup);
 
-    Array given(std::string_view step, Array example) const;
+    Array from_user(const StepLabel& label) const;
+    void expect_fit(const StepLabel& label, const Shape& shape);
 
     Setup& setup_;
     Trace trace_;

@@ -14,19 +14,15 @@ bool is_name(std::string_view text)
     return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_letter_or_digit);
 }
 
-/// "scores[n, m]" is the name scores and the axes n and m.
-struct Label {
-    std::string name;
-    std::vector<std::string> axes;
-};
+} // namespace
 
-Label parse_label(std::string_view text)
+StepLabel parse_step_label(std::string_view text)
 {
     const auto malformed = [&] {
         return std::logic_error("trace: \"" + std::string(text) + "\" is no step name such as scores or scores[n, m]");
     };
     const std::size_t bracket = std::min(text.find('['), text.size());
-    Label label{std::string(text.substr(0, bracket)), {}};
+    StepLabel label{std::string(text.substr(0, bracket)), {}};
     if (!is_name(label.name))
         throw malformed();
     if (bracket == text.size())
@@ -46,8 +42,6 @@ Label parse_label(std::string_view text)
         rest.remove_prefix(end + separator.size());
     }
 }
-
-} // namespace
 
 std::optional<Array> Listener::hear(const Step& step)
 {
@@ -109,7 +103,7 @@ std::string Trace::path() const
 
 Step Trace::describe(std::string_view step, std::string formula, Array value) const
 {
-    Label label = parse_label(step);
+    StepLabel label = parse_step_label(step);
     if (!label.axes.empty() && label.axes.size() != value.rank())
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(value.shape));
     return {path() + label.name,

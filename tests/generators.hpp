@@ -21,7 +21,10 @@ public:
 
     Vector vector(std::size_t n) { return filled(Vector(Vector::shape_type{n})); }
     Matrix matrix(std::size_t n, std::size_t m) { return filled(Matrix(Matrix::shape_type{n, m})); }
-    Tensor3 tensor3(std::size_t b, std::size_t n, std::size_t m) { return filled(Tensor3(Tensor3::shape_type{b, n, m})); }
+    Tensor3 tensor3(std::size_t b, std::size_t n, std::size_t m)
+    {
+        return filled(Tensor3(Tensor3::shape_type{b, n, m}));
+    }
 
     /// About two of three pairs are allowed.
     Mask mask(std::size_t n, std::size_t m)

@@ -17,7 +17,7 @@ const std::map<std::string, Rooms>& visible()
 {
     static const Rooms foundation{"error", "array", "tensor"};
     static const Rooms reference{"error", "array", "tensor", "shape", "ops", "trace", "attention", "layers"};
-    static const Rooms everything_public{"error", "array",     "tensor", "shape",    "ops",     "trace",
+    static const Rooms everything_public{"error",     "array",  "tensor",   "shape",   "ops",  "trace",
                                          "attention", "layers", "trace_io", "formula", "tools"};
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
@@ -33,8 +33,9 @@ const std::map<std::string, Rooms>& visible()
         {"tools", everything_public},
         {"fast", reference},
         {"lessons", everything_public},
-        {"cli", {"error", "array", "tensor", "shape", "ops", "trace", "attention", "layers", "trace_io", "formula",
-                 "tools", "fast"}},
+        {"cli",
+         {"error", "array", "tensor", "shape", "ops", "trace", "attention", "layers", "trace_io", "formula", "tools",
+          "fast"}},
     };
     return rooms;
 }

@@ -103,7 +103,8 @@ TEST_CASE("every step is finite, but for scores that a mask forbids", "[attentio
     }));
 }
 
-TEST_CASE("a row of weights is positive, and sums to one or, where nothing is allowed, to zero", "[attention][property]")
+TEST_CASE("a row of weights is positive, and sums to one or, where nothing is allowed, to zero",
+          "[attention][property]")
 {
     CHECK(rc::check("rows sum to one", [] {
         Drawn drawn = draw();

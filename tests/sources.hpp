@@ -32,8 +32,9 @@ inline std::vector<SourceFile> source_files(const std::vector<std::string>& fold
              std::filesystem::recursive_directory_iterator(std::filesystem::path(ATTN_SOURCE_FOLDER) / folder)) {
             const std::string extension = entry.path().extension().string();
             if (extension == ".hpp" || extension == ".cpp")
-                files.push_back(source_file(
-                    std::filesystem::relative(entry.path(), std::filesystem::path(ATTN_SOURCE_FOLDER)).generic_string()));
+                files.push_back(
+                    source_file(std::filesystem::relative(entry.path(), std::filesystem::path(ATTN_SOURCE_FOLDER))
+                                    .generic_string()));
         }
     std::ranges::sort(files, {}, &SourceFile::path);
     return files;

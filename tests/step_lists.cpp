@@ -53,7 +53,8 @@ Lines ending(const std::string& module, const WeighingOptions& options)
     Lines result;
     if (options.mask) {
         result.push_back("mask | n, m |  | " + module);
-        result.push_back("masked | n, m | where(mask, scores, " + std::string(normalized ? "-inf" : "0") + ") | " + module);
+        result.push_back("masked | n, m | where(mask, scores, " + std::string(normalized ? "-inf" : "0") + ") | " +
+                         module);
     }
     result.push_back("weights | n, m | " + (normalized ? "softmax(" + scores + ")" : scores) + " | " + module);
     result.push_back("context | n, d_v | weights @ values | " + module);
@@ -105,7 +106,8 @@ std::vector<std::vector<std::string>> step_table(const std::string& header, cons
 Lines promised(const std::string& header, const std::string& function)
 {
     Lines result;
-    for (const std::vector<std::string>& row : step_table(source_file("include/attn/attention/" + header).text, function))
+    for (const std::vector<std::string>& row :
+         step_table(source_file("include/attn/attention/" + header).text, function))
         result.push_back(row.at(0) + " | " + row.at(1) + " | " + row.at(2));
     return result;
 }
@@ -127,39 +129,41 @@ TEST_CASE("the steps of dot-product attention", "[steps][attention]")
     const std::string module = "dot_product_attention";
     for (const WeighingOptions& options : {WeighingOptions{}, masked, raw, masked_raw})
         CHECK(steps(Scoring::dot_product, options) == Lines{
-            "queries | n, d_k |  | " + module,
-            "keys | m, d_k |  | " + module,
-            "values | m, d_v |  | " + module,
-            "scores | n, m | queries @ keys.T | " + module,
-        } + ending(module, options));
+                                                          "queries | n, d_k |  | " + module,
+                                                          "keys | m, d_k |  | " + module,
+                                                          "values | m, d_v |  | " + module,
+                                                          "scores | n, m | queries @ keys.T | " + module,
+                                                      } + ending(module, options));
 }
 
 TEST_CASE("the steps of scaled dot-product attention", "[steps][attention]")
 {
-    CHECK(steps(Scoring::scaled_dot_product) == Lines{
-        "queries | n, d_k |  | scaled_dot_product_attention",
-        "keys | m, d_k |  | scaled_dot_product_attention",
-        "values | m, d_v |  | scaled_dot_product_attention",
-        "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
-        "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
-        "weights | n, m | softmax(scaled) | scaled_dot_product_attention",
-        "context | n, d_v | weights @ values | scaled_dot_product_attention",
-    });
+    CHECK(steps(Scoring::scaled_dot_product) ==
+          Lines{
+              "queries | n, d_k |  | scaled_dot_product_attention",
+              "keys | m, d_k |  | scaled_dot_product_attention",
+              "values | m, d_v |  | scaled_dot_product_attention",
+              "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
+              "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
+              "weights | n, m | softmax(scaled) | scaled_dot_product_attention",
+              "context | n, d_v | weights @ values | scaled_dot_product_attention",
+          });
 }
 
 TEST_CASE("the steps of scaled dot-product attention with a mask", "[steps][attention][mask]")
 {
-    CHECK(steps(Scoring::scaled_dot_product, masked) == Lines{
-        "queries | n, d_k |  | scaled_dot_product_attention",
-        "keys | m, d_k |  | scaled_dot_product_attention",
-        "values | m, d_v |  | scaled_dot_product_attention",
-        "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
-        "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
-        "mask | n, m |  | scaled_dot_product_attention",
-        "masked | n, m | where(mask, scaled, -inf) | scaled_dot_product_attention",
-        "weights | n, m | softmax(masked) | scaled_dot_product_attention",
-        "context | n, d_v | weights @ values | scaled_dot_product_attention",
-    });
+    CHECK(steps(Scoring::scaled_dot_product, masked) ==
+          Lines{
+              "queries | n, d_k |  | scaled_dot_product_attention",
+              "keys | m, d_k |  | scaled_dot_product_attention",
+              "values | m, d_v |  | scaled_dot_product_attention",
+              "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
+              "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
+              "mask | n, m |  | scaled_dot_product_attention",
+              "masked | n, m | where(mask, scaled, -inf) | scaled_dot_product_attention",
+              "weights | n, m | softmax(masked) | scaled_dot_product_attention",
+              "context | n, d_v | weights @ values | scaled_dot_product_attention",
+          });
 }
 
 TEST_CASE("a scale of the caller's is in the formula, to the last digit", "[steps][attention]")
@@ -180,35 +184,38 @@ TEST_CASE("the steps of additive attention", "[steps][attention]")
 {
     const std::string module = "additive_attention";
     for (const WeighingOptions& options : {WeighingOptions{}, masked, raw, masked_raw})
-        CHECK(steps(Scoring::additive, options) == Lines{
-            "queries | n, d_q |  | " + module,
-            "keys | m, d_k |  | " + module,
-            "values | m, d_v |  | " + module,
-            "query_weights | d_q, d_hidden |  | " + module,
-            "key_weights | d_k, d_hidden |  | " + module,
-            "score_weights | d_hidden |  | " + module,
-            "query_part | n, d_hidden | queries @ query_weights | " + module,
-            "key_part | m, d_hidden | keys @ key_weights | " + module,
-            "hidden | n, m, d_hidden | tanh(query_part[:, None, :] + key_part) | " + module,
-            "scores | n, m | hidden @ score_weights | " + module,
-        } + ending(module, options));
+        CHECK(steps(Scoring::additive, options) ==
+              Lines{
+                  "queries | n, d_q |  | " + module,
+                  "keys | m, d_k |  | " + module,
+                  "values | m, d_v |  | " + module,
+                  "query_weights | d_q, d_hidden |  | " + module,
+                  "key_weights | d_k, d_hidden |  | " + module,
+                  "score_weights | d_hidden |  | " + module,
+                  "query_part | n, d_hidden | queries @ query_weights | " + module,
+                  "key_part | m, d_hidden | keys @ key_weights | " + module,
+                  "hidden | n, m, d_hidden | tanh(query_part[:, None, :] + key_part) | " + module,
+                  "scores | n, m | hidden @ score_weights | " + module,
+              } + ending(module, options));
 }
 
 TEST_CASE("the steps of concatenated attention", "[steps][attention]")
 {
     const std::string module = "concatenated_attention";
     for (const WeighingOptions& options : {WeighingOptions{}, masked, raw, masked_raw})
-        CHECK(steps(Scoring::concatenated, options) == Lines{
-            "queries | n, d_q |  | " + module,
-            "keys | m, d_k |  | " + module,
-            "values | m, d_v |  | " + module,
-            "hidden_weights | d_pair, d_hidden |  | " + module,
-            "score_weights | d_hidden |  | " + module,
-            "pairs | n, m, d_pair | concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
-            "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2) | " + module,
-            "hidden | n, m, d_hidden | tanh(pairs @ hidden_weights) | " + module,
-            "scores | n, m | hidden @ score_weights | " + module,
-        } + ending(module, options));
+        CHECK(steps(Scoring::concatenated, options) ==
+              Lines{
+                  "queries | n, d_q |  | " + module,
+                  "keys | m, d_k |  | " + module,
+                  "values | m, d_v |  | " + module,
+                  "hidden_weights | d_pair, d_hidden |  | " + module,
+                  "score_weights | d_hidden |  | " + module,
+                  "pairs | n, m, d_pair | concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
+                  "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2) | " +
+                      module,
+                  "hidden | n, m, d_hidden | tanh(pairs @ hidden_weights) | " + module,
+                  "scores | n, m | hidden @ score_weights | " + module,
+              } + ending(module, options));
 }
 
 TEST_CASE("the steps of bilinear attention", "[steps][attention]")
@@ -216,21 +223,21 @@ TEST_CASE("the steps of bilinear attention", "[steps][attention]")
     const std::string module = "bilinear_attention";
     for (const WeighingOptions& options : {WeighingOptions{}, masked, raw, masked_raw})
         CHECK(steps(Scoring::bilinear, options) == Lines{
-            "queries | n, d_q |  | " + module,
-            "keys | m, d_k |  | " + module,
-            "values | m, d_v |  | " + module,
-            "bilinear_weights | d_q, d_k |  | " + module,
-            "projected | n, d_k | queries @ bilinear_weights | " + module,
-            "scores | n, m | projected @ keys.T | " + module,
-        } + ending(module, options));
+                                                       "queries | n, d_q |  | " + module,
+                                                       "keys | m, d_k |  | " + module,
+                                                       "values | m, d_v |  | " + module,
+                                                       "bilinear_weights | d_q, d_k |  | " + module,
+                                                       "projected | n, d_k | queries @ bilinear_weights | " + module,
+                                                       "scores | n, m | projected @ keys.T | " + module,
+                                                   } + ending(module, options));
 }
 
 TEST_CASE("every step says which options its function ran with", "[steps][attention]")
 {
     for (const Scoring scoring : all_scorings) {
         const bool scaled = scoring == Scoring::scaled_dot_product;
-        const StepOptions::value_type second =
-            scaled ? StepOptions::value_type{"scale", "1/sqrt(d_k)"} : StepOptions::value_type{"normalization", "softmax"};
+        const StepOptions::value_type second = scaled ? StepOptions::value_type{"scale", "1/sqrt(d_k)"}
+                                                      : StepOptions::value_type{"normalization", "softmax"};
         for (const bool with_mask : {false, true}) {
             const Recorder recorder = recorded(scoring, with_mask ? masked : WeighingOptions{});
             for (const Step& step : recorder.steps()) {

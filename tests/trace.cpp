@@ -62,11 +62,20 @@ std::vector<std::string> paths(const Recorder& recorder)
 using Paths = std::vector<std::string>;
 
 template <class T>
-concept GivesScopes = requires(T trace) { std::forward<T>(trace).scope("head"); };
+concept GivesScopes = requires(T trace)
+{
+    std::forward<T>(trace).scope("head");
+};
 template <class T>
-concept GivesNumberedScopes = requires(T trace) { std::forward<T>(trace).scope("head", 1); };
+concept GivesNumberedScopes = requires(T trace)
+{
+    std::forward<T>(trace).scope("head", 1);
+};
 template <class T>
-concept GivesModules = requires(T trace) { std::forward<T>(trace).module("f"); };
+concept GivesModules = requires(T trace)
+{
+    std::forward<T>(trace).module("f");
+};
 
 } // namespace
 

@@ -166,9 +166,9 @@ bool has_word(const std::string& code, const std::string& word)
 Findings reducers_in(const std::string& code)
 {
     Findings found;
-    for (const std::string name : {"sum", "prod", "mean", "average", "variance", "stddev", "amax", "amin", "minmax",
-                                   "norm_l0", "norm_l1", "norm_l2", "norm_sq", "norm_linf", "reduce", "nansum",
-                                   "nanmean", "keep_dims", "linalg"})
+    for (const std::string name :
+         {"sum", "prod", "mean", "average", "variance", "stddev", "amax", "amin", "minmax", "norm_l0", "norm_l1",
+          "norm_l2", "norm_sq", "norm_linf", "reduce", "nansum", "nanmean", "keep_dims", "linalg"})
         if (has_word(code, "xt::" + name))
             found.push_back("xt::" + name);
     if (has_word(code, "using namespace xt"))
@@ -176,8 +176,8 @@ Findings reducers_in(const std::string& code)
     return found;
 }
 
-/// Every `auto` that is bound to an expression of xtensor's, up to its semicolon. A lambda may use xtensor where it says
-/// what it returns, or returns none of xtensor's functions.
+/// Every `auto` that is bound to an expression of xtensor's, up to its semicolon. A lambda may use xtensor where it
+/// says what it returns, or returns none of xtensor's functions.
 Findings lazy_autos_in(const std::string& code)
 {
     Findings found;
@@ -193,8 +193,9 @@ Findings lazy_autos_in(const std::string& code)
             continue;
         const std::string bound = statement.substr(begin);
         const bool is_lambda = bound.front() == '[';
-        const bool is_lazy = is_lambda ? bound.find("->") == std::string::npos && bound.find("return xt::") != std::string::npos
-                                       : bound.find("xt::") != std::string::npos;
+        const bool is_lazy =
+            is_lambda ? bound.find("->") == std::string::npos && bound.find("return xt::") != std::string::npos
+                      : bound.find("xt::") != std::string::npos;
         if (is_lazy)
             found.push_back(statement);
     }

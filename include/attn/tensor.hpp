@@ -51,8 +51,8 @@ template <Traceable T>
 Array to_array(const T& tensor);
 
 /// The way back.
-/// @throws Error where the array's rank is not the container's, its numbers are not as many as its shape says, or a Mask
-///         is asked of an array that is not boolean
+/// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, or a
+///         Mask is asked of an array that is not boolean
 template <Traceable T>
 T from_array(const Array& array);
 

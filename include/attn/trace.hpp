@@ -27,6 +27,16 @@ struct Step {
     Array value;
 };
 
+/// What stands in front of a formula: a step's name and the letters of its axes.
+struct StepLabel {
+    std::string name;
+    std::vector<std::string> axes;
+};
+
+/// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes.
+/// @throws std::logic_error where the text is no such label
+StepLabel parse_step_label(std::string_view text);
+
 /// Hears the steps of one run, in order, and may answer with another value.
 ///
 /// Listening gives the console, the recorder and the file. Answering gives "what if": the run goes on with the answer.

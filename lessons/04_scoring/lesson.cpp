@@ -150,15 +150,15 @@ void teach(Lesson& lesson)
 
     //! [bilinear]
     lesson.heading("5. Queries of another size: bilinear, and additive again. A dot product can't");
-    const Matrix short_queries = lesson.input("short_queries[n, d_q]", Matrix{{1, 2}, {2, 2}, {0, 1}});
+    const Matrix short_queries = lesson.input("short_queries[n, d_short]", Matrix{{1, 2}, {2, 2}, {0, 1}});
     const Matrix bilinear_weights =
-        lesson.input("bilinear_weights[d_q, d_k]", Matrix{{0.5, 0, -0.5}, {0, 0.25, 0.5}});
+        lesson.input("bilinear_weights[d_short, d_k]", Matrix{{0.5, 0, -0.5}, {0, 0.25, 0.5}});
     const Trace bilinear = trace.scope("bilinear");
     pass_on(bilinear, "short_queries", short_queries, keys, values);
     bilinear_attention(short_queries, keys, values, bilinear_weights, {}, bilinear);
 
     const Matrix short_query_weights =
-        lesson.input("short_query_weights[d_q, d_hidden]", Matrix{{0.5, 0, -0.5, 0.25}, {-0.25, 0.5, 0.25, 0}});
+        lesson.input("short_query_weights[d_short, d_hidden]", Matrix{{0.5, 0, -0.5, 0.25}, {-0.25, 0.5, 0.25, 0}});
     const Trace short_additive = trace.scope("short_additive");
     pass_on(short_additive, "short_queries", short_queries, keys, values);
     short_additive("query_weights[d_q, d_hidden]", "short_query_weights", short_query_weights);

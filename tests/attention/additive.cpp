@@ -67,15 +67,17 @@ TEST_CASE("additive attention refuses what disagrees, by name", "[attention]")
     const Matrix queries(Matrix::shape_type{3, 2});
     const Matrix keys(Matrix::shape_type{4, 5});
     const Matrix values(Matrix::shape_type{4, 6});
-    AdditiveWeights w{Matrix(Matrix::shape_type{2, 7}), Matrix(Matrix::shape_type{5, 7}), Vector(Vector::shape_type{7})};
+    AdditiveWeights w{Matrix(Matrix::shape_type{2, 7}), Matrix(Matrix::shape_type{5, 7}),
+                      Vector(Vector::shape_type{7})};
     const auto attend_anew = [&] { additive_attention(queries, keys, values, w); };
     REQUIRE_NOTHROW(attend_anew());
 
     SECTION("queries and their weights")
     {
         w.query = Matrix(Matrix::shape_type{1, 7});
-        CHECK_THROWS_WITH(attend_anew(), ContainsSubstring("additive_attention: queries (3, 2) and query weights (1, 7) "
-                                                           "must agree in d_q"));
+        CHECK_THROWS_WITH(attend_anew(),
+                          ContainsSubstring("additive_attention: queries (3, 2) and query weights (1, 7) "
+                                            "must agree in d_q"));
     }
     SECTION("keys and their weights")
     {

@@ -13,8 +13,7 @@ using namespace attn::test;
 TEST_CASE("bilinear attention is softmax(Q W K^T) V", "[attention]")
 {
     const Problem p = random_problem({}, 1);
-    const Matrix scores =
-        product_by_hand(product_by_hand(p.wide_queries, p.bilinear), transpose_by_hand(p.keys));
+    const Matrix scores = product_by_hand(product_by_hand(p.wide_queries, p.bilinear), transpose_by_hand(p.keys));
     const Attention attention = bilinear_attention(p.wide_queries, p.keys, p.values, p.bilinear);
     CHECK(close(attention.weights, softmax_by_hand(scores)));
     CHECK(close(attention.context, product_by_hand(softmax_by_hand(scores), p.values)));
@@ -44,8 +43,9 @@ TEST_CASE("bilinear attention refuses what disagrees, by name", "[attention]")
     CHECK_THROWS_WITH(
         bilinear_attention(queries, keys, values, turned),
         ContainsSubstring("bilinear_attention: queries (3, 2) and bilinear weights (5, 2) must agree in d_q"));
-    CHECK_THROWS_WITH(bilinear_attention(queries, keys, values, narrow),
-                      ContainsSubstring("bilinear_attention: keys (4, 5) and bilinear weights (2, 1) must agree in d_k"));
+    CHECK_THROWS_WITH(
+        bilinear_attention(queries, keys, values, narrow),
+        ContainsSubstring("bilinear_attention: keys (4, 5) and bilinear weights (2, 1) must agree in d_k"));
     CHECK_THROWS_WITH(bilinear_attention(queries, keys, few, bilinear),
                       ContainsSubstring("bilinear_attention: keys (4, 5) and values (3, 6) must agree in m"));
 }

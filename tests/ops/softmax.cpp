@@ -85,7 +85,11 @@ TEST_CASE("a row of minus infinities gets zeros, and leaves other rows alone", "
 
 TEST_CASE("NaN in a row makes that row NaN, wherever it stands, and no other", "[ops][softmax]")
 {
-    const Matrix weights = softmax(Matrix{{not_a_number, 1, 2}, {1, not_a_number, 2}, {1, 2, not_a_number}, {-infinity, not_a_number, -infinity}, {1, 1, 1}});
+    const Matrix weights = softmax(Matrix{{not_a_number, 1, 2},
+                                          {1, not_a_number, 2},
+                                          {1, 2, not_a_number},
+                                          {-infinity, not_a_number, -infinity},
+                                          {1, 1, 1}});
     for (std::size_t i = 0; i < 4; ++i) {
         CAPTURE(i);
         CHECK(std::isnan(total_by_hand(weights, i)));

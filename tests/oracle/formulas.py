@@ -2,6 +2,7 @@
 """Evaluates every formula of a trace by NumPy: a third computation, which shares no code with the other two.
 
     formulas.py TRACE.npz
+    formulas.py LESSON        runs the program of a lesson for its trace
 
 A formula is NumPy but for its dotted names and a few functions, defined below. Exit code 0 where all steps agree, 1 at
 the first that doesn't, 77 where there is no NumPy.
@@ -10,7 +11,10 @@ the first that doesn't, 77 where there is no NumPy.
 import json
 import math
 import re
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 try:
     import numpy as np
@@ -73,7 +77,7 @@ def evaluate(formula, arrays, scope):
         return np.asarray(eval(text, {"__builtins__": {}}, {**FUNCTIONS, **CONSTANTS, **found}))
 
 
-def main(path):
+def check(path):
     trace = np.load(path)
     arrays, recomputed = {}, 0
     for step in json.loads(bytes(trace["steps.json"])):
@@ -91,6 +95,15 @@ def main(path):
         arrays[step["path"]] = recorded
     print(f"{path}: {recomputed} steps recomputed by NumPy")
     return 0 if recomputed else 1
+
+
+def main(argument):
+    if argument.endswith(".npz"):
+        return check(argument)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = f"{folder}/{Path(argument).name}.npz"
+        subprocess.run([argument, "--quiet", "--trace", trace], check=True)
+        return check(trace)
 
 
 if __name__ == "__main__":

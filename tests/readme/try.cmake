@@ -20,7 +20,7 @@ function(fenced language containing result)
         if(block MATCHES "${containing}")
             string(REGEX REPLACE "^\n```${language}\n" "" block "${block}")
             string(REGEX REPLACE "```$" "" block "${block}")
-            string(REPLACE "\001" ";" block "${block}")
+            string(REPLACE "<semicolon>" ";" block "${block}")
             set(${result} "${block}" PARENT_SCOPE)
             return()
         endif()
@@ -32,7 +32,7 @@ set(folder ${BUILD}/readme)
 file(REMOVE_RECURSE ${folder})
 file(MAKE_DIRECTORY ${folder})
 file(READ ${ROOT}/README.md readme)
-string(REPLACE ";" "\001" readme "${readme}") # a semicolon would split the list of blocks
+string(REPLACE ";" "<semicolon>" readme "${readme}") # one would split the list of blocks
 
 # The code.
 fenced(cpp "int main" code)

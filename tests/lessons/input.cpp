@@ -1,0 +1,190 @@
+// What a lesson makes of a file of the user's.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/formula/verify.hpp"
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+using namespace attn;
+
+namespace {
+
+Array numbers(const Shape& shape)
+{
+    Array array{shape, std::vector<double>(element_count(shape))};
+    for (std::size_t i = 0; i < array.size(); ++i)
+        array.values[i] = std::sin(static_cast<double>(3 * i + shape[0]));
+    return array;
+}
+
+void write_input(const std::filesystem::path& path, std::vector<std::pair<std::string, Array>> arrays)
+{
+    Npz content;
+    content.arrays = std::move(arrays);
+    write_npz(path, content);
+}
+
+/// Inputs of lessons 1 and 2: five tokens of two features, keys of three, values of seven.
+std::vector<std::pair<std::string, Array>> five_tokens()
+{
+    return {{"inputs", numbers({5, 2})},
+            {"query_weights", numbers({2, 3})},
+            {"key_weights", numbers({2, 3})},
+            {"value_weights", numbers({2, 7})}};
+}
+
+/// Runs a lesson on a file and checks every step that it wrote.
+std::vector<Step> taught(const std::string& lesson, const std::vector<std::pair<std::string, Array>>& arrays)
+{
+    const TemporaryFolder folder;
+    write_input(folder / "mine.npz", arrays);
+    const Ended ended = run({lesson, "--input", folder / "mine.npz", "--trace", folder / "t.npz"});
+    CHECK(ended.errors == "");
+    REQUIRE(ended.code == 0);
+    const std::vector<Step> steps = read_trace(folder / "t.npz");
+    CHECK(verify(steps).passed());
+    return steps;
+}
+
+Shape shape_of_step(const std::vector<Step>& steps, std::string_view path)
+{
+    for (const Step& step : steps)
+        if (step.path == path)
+            return step.value.shape;
+    return {};
+}
+
+/// Runs lesson 2 on a file that it can't use: one line, exit code 2, no trace.
+std::string complaint(const std::filesystem::path& input)
+{
+    const TemporaryFolder folder;
+    const Ended ended = run({"lesson_02_all_queries", "--input", input, "--trace", folder / "t.npz"});
+    CHECK(ended.code == 2);
+    CHECK(lines_in(ended.errors) == 1);
+    CHECK(folder.count() == 0);
+    CHECK_THAT(ended.errors, ContainsSubstring(input.string()));
+    return ended.errors;
+}
+
+std::string complaint_about(std::vector<std::pair<std::string, Array>> arrays)
+{
+    const TemporaryFolder folder;
+    write_input(folder / "mine.npz", std::move(arrays));
+    return complaint(folder / "mine.npz");
+}
+
+std::string complaint_about_bytes(const std::string& bytes)
+{
+    const TemporaryFolder folder;
+    std::ofstream(folder / "mine.npz", std::ios::binary) << bytes;
+    return complaint(folder / "mine.npz");
+}
+
+} // namespace
+
+TEST_CASE("lessons run on numbers of other sizes", "[input]")
+{
+    CHECK(shape_of_step(taught("lesson_01_single_query", five_tokens()), "output") == Shape{7});
+    CHECK(shape_of_step(taught("lesson_02_all_queries", five_tokens()), "output") == Shape{5, 7});
+    CHECK(shape_of_step(taught("lesson_03_scale_and_softmax", {{"queries", numbers({3, 6})}, {"keys", numbers({5, 6})}}),
+                        "d_k.6.weights") == Shape{3, 5});
+    CHECK(shape_of_step(taught("lesson_04_scoring", {{"queries", numbers({1, 3})},
+                                                     {"keys", numbers({2, 3})},
+                                                     {"values", numbers({2, 5})},
+                                                     {"query_weights", numbers({3, 2})},
+                                                     {"key_weights", numbers({3, 2})},
+                                                     {"score_weights", numbers({2})},
+                                                     {"short_queries", numbers({1, 1})},
+                                                     {"bilinear_weights", numbers({1, 3})},
+                                                     {"short_query_weights", numbers({1, 2})}}),
+                        "additive.hidden") == Shape{1, 2, 2});
+}
+
+TEST_CASE("one token of one feature is enough", "[input]")
+{
+    taught("lesson_02_all_queries", {{"inputs", numbers({1, 1})},
+                                     {"query_weights", numbers({1, 1})},
+                                     {"key_weights", numbers({1, 1})},
+                                     {"value_weights", numbers({1, 1})}});
+    taught("lesson_03_scale_and_softmax", {{"queries", numbers({1, 1})}, {"keys", numbers({1, 1})}});
+}
+
+TEST_CASE("a trace serves as input, and gives itself", "[input]")
+{
+    const TemporaryFolder folder;
+    write_input(folder / "mine.npz", five_tokens());
+    REQUIRE(run({"lesson_02_all_queries", "--input", folder / "mine.npz", "--trace", folder / "a.npz"}).code == 0);
+    REQUIRE(run({"lesson_02_all_queries", "--input", folder / "a.npz", "--trace", folder / "b.npz"}).code == 0);
+    const std::vector<Step> first = read_trace(folder / "a.npz"), second = read_trace(folder / "b.npz");
+    REQUIRE(first.size() == second.size());
+    for (std::size_t i = 0; i < first.size(); ++i)
+        CHECK(identical(first[i].value, second[i].value));
+}
+
+TEST_CASE("a tensor that is missing, misshapen or not finite is named, with what was expected", "[input]")
+{
+    std::vector<std::pair<std::string, Array>> arrays = five_tokens();
+    arrays.erase(arrays.begin() + 1);
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("query_weights") && ContainsSubstring("found inputs, key_weights, value_weights"));
+
+    arrays = five_tokens();
+    arrays[0].second = numbers({5});
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("inputs has the shape (5,), expected 2 axes"));
+
+    arrays[0].second = numbers({5, 0});
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("inputs has the shape (5, 0) and no numbers"));
+
+    arrays = five_tokens();
+    arrays[2].second.values[4] = NAN;
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("key_weights[1, 1] is nan, expected finite numbers"));
+    arrays[2].second.values[4] = -INFINITY;
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("key_weights[1, 1] is -inf"));
+
+    arrays = five_tokens();
+    arrays[0].second = {{5, 2}, std::vector<double>(10, 1), ElementType::boolean};
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("inputs holds booleans, expected numbers"));
+}
+
+TEST_CASE("tensors that don't fit together are both named, with their shapes", "[input]")
+{
+    std::vector<std::pair<std::string, Array>> arrays = five_tokens();
+    arrays[1].second = numbers({4, 3});
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("inputs (5, 2)") && ContainsSubstring("query_weights (4, 3)"));
+    arrays = five_tokens();
+    arrays[2].second = numbers({2, 4});
+    CHECK_THAT(complaint_about(arrays), ContainsSubstring("query_weights (2, 3)") && ContainsSubstring("key_weights (2, 4)"));
+}
+
+TEST_CASE("a file that is no .npz, or not all of one, is one line", "[input][hostile]")
+{
+    CHECK_THAT(complaint("no/such/file.npz"), ContainsSubstring("no such file") || ContainsSubstring("No such file"));
+    complaint_about_bytes("just some text\n");
+    complaint_about_bytes("");
+
+    const TemporaryFolder folder;
+    complaint(folder.path());
+    write_input(folder / "mine.npz", five_tokens());
+    std::ostringstream whole;
+    whole << std::ifstream(folder / "mine.npz", std::ios::binary).rdbuf();
+    for (const std::size_t kept : {whole.str().size() - 1, whole.str().size() / 2, std::size_t{30}})
+        complaint_about_bytes(whole.str().substr(0, kept));
+}
+
+TEST_CASE("a trace that can't be written is one line, and leaves nothing", "[input]")
+{
+    const TemporaryFolder folder;
+    for (const std::filesystem::path& target : {folder / "missing/t.npz", folder.path(), std::filesystem::path("/proc/t.npz")}) {
+        const Ended ended = run({"lesson_01_single_query", "--quiet", "--trace", target});
+        CHECK(ended.code == 2);
+        CHECK(lines_in(ended.errors) == 1);
+        CHECK_THAT(ended.errors, ContainsSubstring(target.string()));
+        CHECK(folder.count() == 0);
+    }
+}
