@@ -94,8 +94,12 @@ void expect_usable(const StepLabel& label, const Array& found)
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
     Setup(std::string_view lesson_topic, const Flags& given)
-        : topic(lesson_topic), flags(given), style{.precision = flags.precision, .color = wants_color(flags)},
-          logger(make_logger(flags.quiet)), console(logger, style), listeners({&recorder, &console})
+        : topic(lesson_topic),
+          flags(given),
+          style{.precision = flags.precision, .color = wants_color(flags)},
+          logger(make_logger(flags.quiet)),
+          console(logger, style),
+          listeners({&recorder, &console})
     {
         if (!flags.input.empty())
             input = read_npz(flags.input);
@@ -177,8 +181,9 @@ void Lesson::expect_fit(const StepLabel& label, const Shape& shape)
         const auto [entry, is_first] = setup_.axes.try_emplace(label.axes[axis], label.name, shape, shape[axis]);
         const Setup::FirstSeen& first = entry->second;
         if (first.size != shape[axis])
-            throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}", first.name, to_string(first.shape),
-                                         label.name, to_string(shape), entry->first, first.size, shape[axis]));
+            throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}", first.name,
+                                         to_string(first.shape), label.name, to_string(shape), entry->first, first.size,
+                                         shape[axis]));
     }
 }
 

@@ -13,7 +13,8 @@ bool identical(const Array& left, const Array& right)
     const auto same_bits = [](double a, double b) {
         return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
-    return left.type == right.type && left.shape == right.shape && std::ranges::equal(left.values, right.values, same_bits);
+    return left.type == right.type && left.shape == right.shape &&
+           std::ranges::equal(left.values, right.values, same_bits);
 }
 
 std::size_t element_count(const Shape& shape)

@@ -44,7 +44,8 @@ std::string difference(const Step& step, const std::string& name, const Array& e
 
 Golden read_golden(const std::string& name)
 {
-    return read_npz_members(std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / (name + ".npz"), {}).arrays;
+    return read_npz_members(std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / (name + ".npz"), {})
+        .arrays;
 }
 
 std::string difference(const std::vector<Step>& steps, const Golden& golden)

@@ -34,7 +34,7 @@ using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 /// What a trace can record: one of the containers above, or a single number.
 template <class T>
 concept Traceable = std::same_as<T, double> || std::same_as<T, Vector> || std::same_as<T, Matrix> ||
-                    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask>;
+    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask>;
 
 /// The shape of a container; empty for a number.
 template <Traceable T>

@@ -97,6 +97,8 @@ public:
     Trace scope(std::string_view name) const&;
     /// A numbered child scope, such as the third of several heads: "head.2".
     Trace scope(std::string_view name, std::size_t index) const&;
+    template <std::same_as<std::string> Temporary>
+    Trace scope(Temporary&& name) const& = delete; // the name is not copied: it would dangle
     Trace scope(std::string_view name) && = delete;
     Trace scope(std::string_view name, std::size_t index) && = delete;
 

@@ -63,8 +63,8 @@ Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& al
     const double slope = trace("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(weights));
 
     const Trace by_root = trace.scope("by_root");
-    const Matrix scaled = by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])",
-                                  Matrix(scores / std::sqrt(static_cast<double>(d_k))));
+    const Matrix scaled =
+        by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])", Matrix(scores / std::sqrt(static_cast<double>(d_k))));
     const double scaled_variance = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
     const Matrix scaled_weights = by_root("weights[n, m]", "softmax(scaled)", softmax(scaled));
     const double scaled_largest = by_root("largest", "mean(max(weights, axis=1))", mean_largest(scaled_weights));
@@ -80,7 +80,8 @@ Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& al
 void sharpen(Lesson& lesson, double factor)
 {
     const Trace row = lesson.trace().scope("times", static_cast<std::size_t>(factor));
-    const Vector scores = row("scores[m]", "row * " + std::to_string(static_cast<int>(factor)), Vector(factor * Vector{1, 2, 3}));
+    const Vector scores =
+        row("scores[m]", "row * " + std::to_string(static_cast<int>(factor)), Vector(factor * Vector{1, 2, 3}));
     const Vector weights = row("weights[m]", "softmax(scores)", softmax(scores));
     row("jacobian[m, m]", "diag(weights) - outer(weights, weights)", softmax_jacobian(weights));
 }

@@ -56,14 +56,15 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys, c
     // Project both to one size, add, bend, and read out with one vector.
     const Vector query_part = pair("query_part[d_hidden]", "query @ query_weights", matmul(query, weights.query));
     const Vector key_part = pair("key_part[d_hidden]", "key @ key_weights", matmul(key, weights.key));
-    const Vector hidden = pair("hidden[d_hidden]", "tanh(query_part + key_part)", Vector(xt::tanh(query_part + key_part)));
+    const Vector hidden =
+        pair("hidden[d_hidden]", "tanh(query_part + key_part)", Vector(xt::tanh(query_part + key_part)));
     pair("score", "hidden @ score_weights", dot(hidden, weights.score));
 
     // One vector of both, one matrix of both: their product is the sum of the two products above.
     const Vector both = pair("both[d_pair]", "concat(query, key, axis=0)", concat(query, key));
     const Vector product = matmul(both, concatenate(weights).hidden);
-    const Vector both_hidden = pair("both_hidden[d_hidden]",
-                                    "tanh(both @ concat(query_weights, key_weights, axis=0))", Vector(xt::tanh(product)));
+    const Vector both_hidden = pair("both_hidden[d_hidden]", "tanh(both @ concat(query_weights, key_weights, axis=0))",
+                                    Vector(xt::tanh(product)));
     lesson.expect_equal("[query; key] @ [query_weights; key_weights] is the sum of the parts", both_hidden, hidden);
 }
 //! [pair]
@@ -139,10 +140,10 @@ void teach(Lesson& lesson)
 
     const Trace concatenated = trace.scope("concatenated");
     pass_on(concatenated, "queries", queries, keys, values);
-    const ConcatenatedWeights joined{
-        concatenated("hidden_weights[d_pair, d_hidden]", "concat(query_weights, key_weights, axis=0)",
-                     concatenate(weights).hidden),
-        weights.score};
+    const ConcatenatedWeights joined{concatenated("hidden_weights[d_pair, d_hidden]",
+                                                  "concat(query_weights, key_weights, axis=0)",
+                                                  concatenate(weights).hidden),
+                                     weights.score};
     const Attention by_pairs = concatenated_attention(queries, keys, values, joined, {}, concatenated);
     lesson.expect_equal("the concatenated form gives the same weights", by_pairs.weights, by_sum.weights);
     lesson.expect_equal("and the same context", by_pairs.context, by_sum.context);
@@ -174,8 +175,10 @@ void teach(Lesson& lesson)
         dot_product_attention(queries, keys, values, {.normalization = Normalization::none}, unnormalized);
     const Matrix keys_with_values =
         unnormalized("keys_with_values[d_k, d_v]", "keys.T @ values", matmul(transpose(keys), values));
-    const Matrix regrouped = unnormalized("regrouped[n, d_v]", "queries @ keys_with_values", matmul(queries, keys_with_values));
-    lesson.expect_equal("without softmax, (Q K^T) V is Q (K^T V): no n-by-m matrix is needed", regrouped, linear.context);
+    const Matrix regrouped =
+        unnormalized("regrouped[n, d_v]", "queries @ keys_with_values", matmul(queries, keys_with_values));
+    lesson.expect_equal("without softmax, (Q K^T) V is Q (K^T V): no n-by-m matrix is needed", regrouped,
+                        linear.context);
     //! [unnormalized]
 
     lesson.heading("7. What each score costs, in multiplications");

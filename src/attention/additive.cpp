@@ -43,8 +43,10 @@ Attention additive_attention(const Matrix& queries, const Matrix& keys, const Ma
 {
     expect_agreement("additive_attention", "d_q", {"queries", queries, 1}, {"query weights", weights.query, 0});
     expect_agreement("additive_attention", "d_k", {"keys", keys, 1}, {"key weights", weights.key, 0});
-    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1}, {"key weights", weights.key, 1});
-    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1}, {"score weights", weights.score, 0});
+    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1},
+                     {"key weights", weights.key, 1});
+    expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1},
+                     {"score weights", weights.score, 0});
     expect_agreement("additive_attention", "m", {"keys", keys, 0}, {"values", values, 0});
     const Trace trace = caller.module("additive_attention", [&] { return describe(options); });
     trace.input("queries[n, d_q]", queries);
@@ -55,7 +57,8 @@ Attention additive_attention(const Matrix& queries, const Matrix& keys, const Ma
     trace.input("score_weights[d_hidden]", weights.score);
 
     // Bring queries and keys to one size: each is projected once, not once a pair.
-    const Matrix query_part = trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, weights.query));
+    const Matrix query_part =
+        trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, weights.query));
     const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, weights.key));
 
     // Every pair meets in the hidden layer, which is read out by one vector.
@@ -76,8 +79,10 @@ Attention concatenated_attention(const Matrix& queries, const Matrix& keys, cons
                                  const Trace& caller)
 {
     const Tensor3 all_pairs = concatenate_pairs(queries, keys);
-    expect_agreement("concatenated_attention", "d_q + d_k", {"pairs", all_pairs, 2}, {"hidden weights", weights.hidden, 0});
-    expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1}, {"score weights", weights.score, 0});
+    expect_agreement("concatenated_attention", "d_q + d_k", {"pairs", all_pairs, 2},
+                     {"hidden weights", weights.hidden, 0});
+    expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1},
+                     {"score weights", weights.score, 0});
     expect_agreement("concatenated_attention", "m", {"keys", keys, 0}, {"values", values, 0});
     const Trace trace = caller.module("concatenated_attention", [&] { return describe(options); });
     trace.input("queries[n, d_q]", queries);

@@ -50,7 +50,8 @@ Attention scaled_dot_product_attention(const Matrix& queries, const Matrix& keys
     expect_agreement("scaled_dot_product_attention", "d_k", {"queries", queries, 1}, {"keys", keys, 1});
     expect_agreement("scaled_dot_product_attention", "m", {"keys", keys, 0}, {"values", values, 0});
     const Trace trace = caller.module("scaled_dot_product_attention", [&] {
-        return StepOptions{{"mask", options.mask ? "given" : "none"}, {"scale", options.scale ? exactly(*options.scale) : "1/sqrt(d_k)"}};
+        return StepOptions{{"mask", options.mask ? "given" : "none"},
+                           {"scale", options.scale ? exactly(*options.scale) : "1/sqrt(d_k)"}};
     });
     trace.input("queries[n, d_k]", queries);
     trace.input("keys[m, d_k]", keys);
@@ -60,7 +61,8 @@ Attention scaled_dot_product_attention(const Matrix& queries, const Matrix& keys
     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
     // Keep the comparison's size independent of d_k.
-    const Matrix scaled = trace("scaled[n, m]", [&] { return scaling(options); }, Matrix(scores * scale_of(options, keys)));
+    const Matrix scaled = trace(
+        "scaled[n, m]", [&] { return scaling(options); }, Matrix(scores * scale_of(options, keys)));
 
     return weigh_values(scaled, "scaled", values, {.mask = options.mask}, trace);
 }

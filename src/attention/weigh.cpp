@@ -47,8 +47,8 @@ StepOptions describe(const WeighingOptions& options)
             {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
 }
 
-Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values, const WeighingOptions& options,
-                       const Trace& trace)
+Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values,
+                       const WeighingOptions& options, const Trace& trace)
 {
     expect_fit(scores, name, values, options);
     const Normalization normalization = options.normalization;
@@ -58,14 +58,15 @@ Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix
     std::string_view allowed_name = name;
     if (options.mask) {
         trace.input("mask[n, m]", *options.mask);
-        allowed = trace("masked[n, m]", [&] { return masking(name, normalization); },
-                        Matrix(xt::where(*options.mask, scores, forbidden(normalization))));
+        allowed = trace(
+            "masked[n, m]", [&] { return masking(name, normalization); },
+            Matrix(xt::where(*options.mask, scores, forbidden(normalization))));
         allowed_name = "masked";
     }
 
     // The larger a score, the larger its share.
-    Matrix weights = trace("weights[n, m]", [&] { return normalizing(allowed_name, normalization); },
-                           normalize(allowed, normalization));
+    Matrix weights = trace(
+        "weights[n, m]", [&] { return normalizing(allowed_name, normalization); }, normalize(allowed, normalization));
 
     // Take each value in that proportion.
     Matrix context = trace("context[n, d_v]", "weights @ values", matmul(weights, values));

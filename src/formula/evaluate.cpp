@@ -71,7 +71,10 @@ private:
         return cells;
     }
 
-    Cells size(const Cells& x, const Expression& axis) const { return number(static_cast<double>(x.shape[axis_of(axis, x.rank())])); }
+    Cells size(const Cells& x, const Expression& axis) const
+    {
+        return number(static_cast<double>(x.shape[axis_of(axis, x.rank())]));
+    }
 
     // ------------------------------------------------------------------------------------------------- whole numbers
 
@@ -79,7 +82,8 @@ private:
     std::ptrdiff_t whole(const Expression& expression) const
     {
         const Cells cells = evaluate(expression);
-        if (cells.rank() != 0 || cells.cells[0].value != std::trunc(cells.cells[0].value) || std::abs(cells.cells[0].value) > 1e15)
+        if (cells.rank() != 0 || cells.cells[0].value != std::trunc(cells.cells[0].value) ||
+            std::abs(cells.cells[0].value) > 1e15)
             throw FormulaError(formula_, expression.position, "expected a whole number");
         return static_cast<std::ptrdiff_t>(cells.cells[0].value);
     }
@@ -97,7 +101,8 @@ private:
     {
         const std::ptrdiff_t axis = whole(expression), axes = static_cast<std::ptrdiff_t>(rank);
         if (axis < -axes || axis >= axes)
-            throw FormulaError(formula_, expression.position, "there is no axis " + std::to_string(axis) + " in a tensor of " + std::to_string(rank));
+            throw FormulaError(formula_, expression.position,
+                               "there is no axis " + std::to_string(axis) + " in a tensor of " + std::to_string(rank));
         return static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
     }
 
@@ -120,7 +125,8 @@ private:
             if (axis == x.rank())
                 throw Error("more subscripts than the " + std::to_string(x.rank()) + " axes of " + to_string(x.shape));
             const auto length = static_cast<std::ptrdiff_t>(x.shape[axis++]);
-            ranges.push_back(subscript.kind == Subscript::Kind::index ? index(subscript, length) : slice(subscript, length));
+            ranges.push_back(subscript.kind == Subscript::Kind::index ? index(subscript, length)
+                                                                      : slice(subscript, length));
         }
         return indexed(x, ranges);
     }
@@ -225,7 +231,8 @@ private:
     }
 
     /// The only argument, once the call is known to have the right ones.
-    Cells argument(const Expression& call, std::size_t arguments, std::initializer_list<std::string_view> keywords) const
+    Cells argument(const Expression& call, std::size_t arguments,
+                   std::initializer_list<std::string_view> keywords) const
     {
         expect(call, arguments, keywords);
         return evaluate(call.operands[0]);
@@ -234,7 +241,8 @@ private:
     void expect(const Expression& call, std::size_t arguments, std::initializer_list<std::string_view> keywords) const
     {
         if (call.operands.size() != arguments)
-            throw Error(call.text + " takes " + std::to_string(arguments) + " arguments, not " + std::to_string(call.operands.size()));
+            throw Error(call.text + " takes " + std::to_string(arguments) + " arguments, not " +
+                        std::to_string(call.operands.size()));
         for (const auto& [name, value] : call.keywords)
             if (std::ranges::find(keywords, name) == keywords.end())
                 throw FormulaError(formula_, value.position, call.text + " takes no keyword " + name);

@@ -348,7 +348,8 @@ std::string excerpt(std::string_view formula)
 {
     constexpr std::size_t width = 120;
     std::string text(formula.substr(0, width));
-    std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    std::ranges::replace_if(
+        text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     return formula.size() > width ? text + "..." : text;
 }
 

@@ -17,8 +17,10 @@ Rounded truth(bool is_so) { return {is_so ? 1.0 : 0.0, 0}; }
 Rounded power(Rounded base, Rounded exponent, const Rounding& rounding)
 {
     const double value = std::pow(base.value, exponent.value);
-    const double by_base = base.error == 0 ? 0 : std::abs(exponent.value * std::pow(base.value, exponent.value - 1)) * base.error;
-    const double by_exponent = exponent.error == 0 ? 0 : std::abs(value * std::log(std::abs(base.value))) * exponent.error;
+    const double by_base =
+        base.error == 0 ? 0 : std::abs(exponent.value * std::pow(base.value, exponent.value - 1)) * base.error;
+    const double by_exponent =
+        exponent.error == 0 ? 0 : std::abs(value * std::log(std::abs(base.value))) * exponent.error;
     return rounding.result(value, by_base + by_exponent, 4);
 }
 
@@ -48,7 +50,10 @@ Binary binary_of(std::string_view op)
 }
 
 /// The part of the shape in front of its last axes.
-Shape leading(const Shape& shape, std::size_t last) { return Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(last)); }
+Shape leading(const Shape& shape, std::size_t last)
+{
+    return Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(last));
+}
 
 Shape joined(Shape front, std::initializer_list<std::size_t> back)
 {
@@ -63,8 +68,8 @@ Cells elementwise(std::string_view op, const Cells& left, const Cells& right, co
     const Binary binary = binary_of(op);
     Cells result = make_cells(broadcast(left.shape, right.shape));
     result.truth = op == "<" || op == "<=" || op == ">" || op == ">=" || op == "==";
-    for_each_index(result.shape, broadcast_strides(left.shape, result.shape), broadcast_strides(right.shape, result.shape),
-                   [&](std::size_t at, std::size_t l, std::size_t r) {
+    for_each_index(result.shape, broadcast_strides(left.shape, result.shape),
+                   broadcast_strides(right.shape, result.shape), [&](std::size_t at, std::size_t l, std::size_t r) {
                        result.cells[at] = binary(left.cells[l], right.cells[r], rounding);
                    });
     return result;
@@ -105,7 +110,8 @@ Cells matmul(const Cells& left, const Cells& right, const Rounding& rounding)
                 product.cells[(slice * n + i) * m + j] = sum.result();
             }
     };
-    for_each_index(stack, broadcast_strides(leading(left.shape, 2), stack), broadcast_strides(leading(right.shape, 2), stack), multiply);
+    for_each_index(stack, broadcast_strides(leading(left.shape, 2), stack),
+                   broadcast_strides(leading(right.shape, 2), stack), multiply);
     return product;
 }
 
@@ -125,7 +131,8 @@ Cells permuted(const Cells& x, const std::vector<std::size_t>& order)
     }
     Cells result = make_cells(shape);
     result.truth = x.truth;
-    for_each_index(shape, from, from, [&](std::size_t at, std::size_t source, std::size_t) { result.cells[at] = x.cells[source]; });
+    for_each_index(shape, from, from,
+                   [&](std::size_t at, std::size_t source, std::size_t) { result.cells[at] = x.cells[source]; });
     return result;
 }
 
@@ -165,7 +172,8 @@ Cells indexed(const Cells& x, const std::vector<Range>& ranges)
     }
     Cells result = make_cells(shape);
     result.truth = x.truth;
-    for_each_index(shape, steps, steps, [&](std::size_t at, std::size_t from, std::size_t) { result.cells[at] = x.cells[first + from]; });
+    for_each_index(shape, steps, steps,
+                   [&](std::size_t at, std::size_t from, std::size_t) { result.cells[at] = x.cells[first + from]; });
     return result;
 }
 
@@ -211,19 +219,30 @@ constexpr NamedFunction functions[] = {
     {"exp", [](Rounded x, const Rounding& r) { return r.function(std::exp(x.value), std::exp(x.value), x); }},
     {"log", [](Rounded x, const Rounding& r) { return r.function(std::log(x.value), 1 / x.value, x); }},
     {"sqrt", [](Rounded x, const Rounding& r) { return r.function(std::sqrt(x.value), 0.5 / std::sqrt(x.value), x); }},
-    {"tanh", [](Rounded x, const Rounding& r) {
+    {"tanh",
+     [](Rounded x, const Rounding& r) {
          const double value = std::tanh(x.value);
          return r.function(value, 1 - value * value, x);
      }},
     {"sigmoid", sigmoid},
-    {"relu", [](Rounded x, const Rounding&) { return x.value < 0 ? Rounded{0, x.error} : x; }},
-    {"abs", [](Rounded x, const Rounding&) { return Rounded{std::abs(x.value), x.error}; }},
-    {"erf", [](Rounded x, const Rounding& r) {
+    {"relu",
+     [](Rounded x, const Rounding&) {
+         return x.value < 0 ? Rounded{0, x.error} : x;
+     }},
+    {"abs",
+     [](Rounded x, const Rounding&) {
+         return Rounded{std::abs(x.value), x.error};
+     }},
+    {"erf",
+     [](Rounded x, const Rounding& r) {
          return r.function(std::erf(x.value), 2 * std::numbers::inv_sqrtpi * std::exp(-x.value * x.value), x);
      }},
     {"sin", [](Rounded x, const Rounding& r) { return r.function(std::sin(x.value), 1, x); }},
     {"cos", [](Rounded x, const Rounding& r) { return r.function(std::cos(x.value), 1, x); }},
-    {"floor", [](Rounded x, const Rounding&) { return Rounded{std::floor(x.value), 0}; }},
+    {"floor",
+     [](Rounded x, const Rounding&) {
+         return Rounded{std::floor(x.value), 0};
+     }},
 };
 
 /// NaN counts as largest and smallest, as NumPy has it.
@@ -262,15 +281,18 @@ std::optional<Cells> elementary(std::string_view name, const Cells& x, const Rou
     if (found == std::end(functions))
         return std::nullopt;
     Cells result = make_cells(x.shape);
-    std::ranges::transform(x.cells, result.cells.begin(), [&](Rounded cell) { return found->function(cell, rounding); });
+    std::ranges::transform(x.cells, result.cells.begin(),
+                           [&](Rounded cell) { return found->function(cell, rounding); });
     return result;
 }
 
-Cells reduced(std::string_view function, const Cells& x, std::optional<std::size_t> axis, bool keep, const Rounding& rounding)
+Cells reduced(std::string_view function, const Cells& x, std::optional<std::size_t> axis, bool keep,
+              const Rounding& rounding)
 {
     if (!axis) {
         Cells result = make_cells(keep ? Shape(x.rank(), 1) : Shape{});
-        result.cells[0] = reduce_line(function, x.cells.size(), [&](std::size_t i) { return x.cells[i]; }, rounding);
+        result.cells[0] = reduce_line(
+            function, x.cells.size(), [&](std::size_t i) { return x.cells[i]; }, rounding);
         return result;
     }
     Shape shape = x.shape;
@@ -298,7 +320,7 @@ Cells softmax(const Cells& x, std::size_t axis, const Rounding& rounding)
             for (std::size_t i = 0; i < loops.length; ++i)
                 largest = extreme(largest, x.cells[at(i)], true);
             if (largest.value == -infinity)
-                continue; // may attend to nothing: zeros
+                continue;      // may attend to nothing: zeros
             largest.error = 0; // whoever subtracts another number subtracts it everywhere
 
             RoundedSum sum(rounding);
@@ -321,14 +343,16 @@ Cells where(const Cells& condition, const Cells& yes, const Cells& no)
     Cells result = make_cells(shape);
     result.truth = yes.truth && no.truth;
     const Shape strides = broadcast_strides(condition.shape, shape);
-    for_each_index(shape, strides, broadcast_strides(yes.shape, shape), [&](std::size_t at, std::size_t c, std::size_t y) {
-        if (condition.cells[c].value != 0)
-            result.cells[at] = yes.cells[y];
-    });
-    for_each_index(shape, strides, broadcast_strides(no.shape, shape), [&](std::size_t at, std::size_t c, std::size_t n) {
-        if (condition.cells[c].value == 0)
-            result.cells[at] = no.cells[n];
-    });
+    for_each_index(shape, strides, broadcast_strides(yes.shape, shape),
+                   [&](std::size_t at, std::size_t c, std::size_t y) {
+                       if (condition.cells[c].value != 0)
+                           result.cells[at] = yes.cells[y];
+                   });
+    for_each_index(shape, strides, broadcast_strides(no.shape, shape),
+                   [&](std::size_t at, std::size_t c, std::size_t n) {
+                       if (condition.cells[c].value == 0)
+                           result.cells[at] = no.cells[n];
+                   });
     return result;
 }
 
@@ -351,7 +375,8 @@ Cells concatenated(const std::vector<Cells>& parts, std::size_t axis)
     for (const Cells& part : parts) {
         const AxisLoops loops(part.shape, axis);
         for (std::size_t before = 0; before < loops.outer; ++before)
-            std::copy_n(part.cells.begin() + static_cast<std::ptrdiff_t>(loops.at(before, 0, 0)), loops.length * loops.inner,
+            std::copy_n(part.cells.begin() + static_cast<std::ptrdiff_t>(loops.at(before, 0, 0)),
+                        loops.length * loops.inner,
                         result.cells.begin() + static_cast<std::ptrdiff_t>(whole.at(before, start, 0)));
         start += loops.length;
     }

@@ -37,7 +37,8 @@ Cells gathered(const Cells& table, const Cells& ids);
 std::optional<Cells> elementary(std::string_view function, const Cells& x, const Rounding& rounding);
 
 /// sum, mean, max or min along an axis, or of everything.
-Cells reduced(std::string_view function, const Cells& x, std::optional<std::size_t> axis, bool keep, const Rounding& rounding);
+Cells reduced(std::string_view function, const Cells& x, std::optional<std::size_t> axis, bool keep,
+              const Rounding& rounding);
 
 /// exp(x) over its sum along an axis; zeros where all of x is minus infinity.
 Cells softmax(const Cells& x, std::size_t axis, const Rounding& rounding);

@@ -65,8 +65,8 @@ void compare(const Step& step, const Evaluated& again, StepCheck& check)
 {
     if (step.value.shape != again.value.shape) {
         check.verdict = StepCheck::Verdict::wrong_shape;
-        check.message = step.path + " has the shape " + to_string(step.value.shape) + ", but " + step.formula + " has " +
-                        to_string(again.value.shape);
+        check.message = step.path + " has the shape " + to_string(step.value.shape) + ", but " + step.formula +
+                        " has " + to_string(again.value.shape);
         return;
     }
     check.verdict = StepCheck::Verdict::agrees;

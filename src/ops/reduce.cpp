@@ -3,16 +3,26 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
 namespace attn {
 namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
+/// The axis of a matrix that a reduction along one of them leaves.
+std::size_t other_axis(std::size_t axis)
+{
+    if (axis > 1)
+        throw std::logic_error("a matrix has the axes 0 and 1, not " + std::to_string(axis));
+    return 1 - axis;
+}
+
 /// What a reduction along an axis leaves of a matrix without numbers: its start value everywhere.
 Vector filled_along(const Matrix& matrix, std::size_t axis, double start)
 {
-    return Vector({matrix.shape(1 - axis)}, start);
+    return Vector({matrix.shape(other_axis(axis))}, start);
 }
 
 /// Not xt::amax: that begins at the smallest finite number, which it then takes for the largest of minus infinities.
@@ -25,8 +35,9 @@ double sum_all(const Matrix& matrix) { return xt::sum(matrix)(); }
 
 Vector sum_along(const Matrix& matrix, std::size_t axis)
 {
+    const Vector nothing = filled_along(matrix, axis, 0);
     if (matrix.size() == 0)
-        return filled_along(matrix, axis, 0);
+        return nothing;
     return xt::sum(matrix, {axis});
 }
 

@@ -147,7 +147,8 @@ std::optional<Array> ConsoleListener::on_step(const Step& step)
     std::string text = fmt::format("    {}{}{}{}", bold, step.path, plain, format_axes(step));
     if (!step.formula.empty())
         text += fmt::format(" {}= {}{}", dim, step.formula, plain);
-    text += "\n" + format_values(step.value, style_, "        ");
+    text += '\n';
+    text += format_values(step.value, style_, "        ");
     text.pop_back();
     logger_->info("{}", text);
     return std::nullopt;

@@ -64,12 +64,13 @@ void compute(const std::string& function, const Case& of, const Trace& trace)
     else if (function == "bilinear")
         bilinear_attention(queries, keys, values, of.get<Matrix>("bilinear_weights"), options, trace);
     else if (function == "additive")
-        additive_attention(queries, keys, values,
-                           {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")},
-                           options, trace);
+        additive_attention(
+            queries, keys, values,
+            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, options,
+            trace);
     else if (function == "concatenated")
-        concatenated_attention(queries, keys, values, {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")},
-                               options, trace);
+        concatenated_attention(queries, keys, values,
+                               {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, options, trace);
     else
         throw std::out_of_range(function);
 }

@@ -49,7 +49,8 @@ TEST_CASE("attn verify finds a change of 1e-6 in any step but an input, and name
         if (step.formula.empty())
             continue;
         CAPTURE(step.path);
-        const Ended ended = verified([&](std::vector<Step>& steps) { named(steps, step.path).value.values[1] += 1e-6; });
+        const Ended ended =
+            verified([&](std::vector<Step>& steps) { named(steps, step.path).value.values[1] += 1e-6; });
         CHECK(ended.code == 1);
         CHECK_THAT(ended.output, ContainsSubstring(step.path + (step.value.rank() == 1 ? "[1] is " : "[0, 1] is ")));
     }
@@ -66,7 +67,8 @@ TEST_CASE("attn verify fails on a formula that can't be computed, in one line", 
 {
     const Ended ended = verified([](std::vector<Step>& steps) { named(steps, "output").formula = "weights @ vlaues"; });
     CHECK(ended.code == 1);
-    CHECK_THAT(ended.output, ContainsSubstring("output can't be recomputed") && ContainsSubstring("no earlier step is called vlaues"));
+    CHECK_THAT(ended.output, ContainsSubstring("output can't be recomputed") &&
+                                 ContainsSubstring("no earlier step is called vlaues"));
 }
 
 TEST_CASE("attn verify on what is no trace is unusable input", "[cli]")

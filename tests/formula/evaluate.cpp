@@ -207,7 +207,8 @@ TEST_CASE("a formula that is none says where and why, in one line", "[formula]")
     CHECK(message("sofmax(v)") == "\"sofmax(v)\", character 1: there is no function sofmax");
     CHECK(message("v v") == "\"v v\", character 3: expected an operator or the end");
     CHECK(message("(v") == "\"(v\", character 3: expected )");
-    for (const char* formula : {"", " ", ")", "v[", "v[]", "v.", "v[0", "sum(v", "sum(v,)", "sum(axis=0)", "1..2", "v.shape", "@v", "v ** ", "=", "v = 1", "\n", "\xff"})
+    for (const char* formula : {"", " ", ")", "v[", "v[]", "v.", "v[0", "sum(v", "sum(v,)", "sum(axis=0)", "1..2",
+                                "v.shape", "@v", "v ** ", "=", "v = 1", "\n", "\xff"})
         CHECK(message(formula) != "accepted");
     CHECK(message("v\n+ 1").find('\n') == std::string::npos);
 }

@@ -11,7 +11,10 @@ namespace {
 
 using Verdict = StepCheck::Verdict;
 
-Step step(std::string path, std::string formula, Array value) { return {std::move(path), std::move(formula), {}, "", {}, std::move(value)}; }
+Step step(std::string path, std::string formula, Array value)
+{
+    return {std::move(path), std::move(formula), {}, "", {}, std::move(value)};
+}
 
 Verdict verdict_of_last(const std::vector<Step>& steps) { return verify(steps).checks.back().verdict; }
 

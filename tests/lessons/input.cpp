@@ -93,8 +93,9 @@ TEST_CASE("lessons run on numbers of other sizes", "[input]")
 {
     CHECK(shape_of_step(taught("lesson_01_single_query", five_tokens()), "output") == Shape{7});
     CHECK(shape_of_step(taught("lesson_02_all_queries", five_tokens()), "output") == Shape{5, 7});
-    CHECK(shape_of_step(taught("lesson_03_scale_and_softmax", {{"queries", numbers({3, 6})}, {"keys", numbers({5, 6})}}),
-                        "d_k.6.weights") == Shape{3, 5});
+    CHECK(
+        shape_of_step(taught("lesson_03_scale_and_softmax", {{"queries", numbers({3, 6})}, {"keys", numbers({5, 6})}}),
+                      "d_k.6.weights") == Shape{3, 5});
     CHECK(shape_of_step(taught("lesson_04_scoring", {{"queries", numbers({1, 3})},
                                                      {"keys", numbers({2, 3})},
                                                      {"values", numbers({2, 5})},
@@ -132,7 +133,8 @@ TEST_CASE("a tensor that is missing, misshapen or not finite is named, with what
 {
     std::vector<std::pair<std::string, Array>> arrays = five_tokens();
     arrays.erase(arrays.begin() + 1);
-    CHECK_THAT(complaint_about(arrays), ContainsSubstring("query_weights") && ContainsSubstring("found inputs, key_weights, value_weights"));
+    CHECK_THAT(complaint_about(arrays),
+               ContainsSubstring("query_weights") && ContainsSubstring("found inputs, key_weights, value_weights"));
 
     arrays = five_tokens();
     arrays[0].second = numbers({5});
@@ -156,10 +158,12 @@ TEST_CASE("tensors that don't fit together are both named, with their shapes", "
 {
     std::vector<std::pair<std::string, Array>> arrays = five_tokens();
     arrays[1].second = numbers({4, 3});
-    CHECK_THAT(complaint_about(arrays), ContainsSubstring("inputs (5, 2)") && ContainsSubstring("query_weights (4, 3)"));
+    CHECK_THAT(complaint_about(arrays),
+               ContainsSubstring("inputs (5, 2)") && ContainsSubstring("query_weights (4, 3)"));
     arrays = five_tokens();
     arrays[2].second = numbers({2, 4});
-    CHECK_THAT(complaint_about(arrays), ContainsSubstring("query_weights (2, 3)") && ContainsSubstring("key_weights (2, 4)"));
+    CHECK_THAT(complaint_about(arrays),
+               ContainsSubstring("query_weights (2, 3)") && ContainsSubstring("key_weights (2, 4)"));
 }
 
 TEST_CASE("a file that is no .npz, or not all of one, is one line", "[input][hostile]")
@@ -180,7 +184,8 @@ TEST_CASE("a file that is no .npz, or not all of one, is one line", "[input][hos
 TEST_CASE("a trace that can't be written is one line, and leaves nothing", "[input]")
 {
     const TemporaryFolder folder;
-    for (const std::filesystem::path& target : {folder / "missing/t.npz", folder.path(), std::filesystem::path("/proc/t.npz")}) {
+    for (const std::filesystem::path& target :
+         {folder / "missing/t.npz", folder.path(), std::filesystem::path("/proc/t.npz")}) {
         const Ended ended = run({"lesson_01_single_query", "--quiet", "--trace", target});
         CHECK(ended.code == 2);
         CHECK(lines_in(ended.errors) == 1);

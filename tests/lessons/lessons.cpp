@@ -97,8 +97,12 @@ TEST_CASE("a lesson's flags do what --help says", "[lessons]")
 
 TEST_CASE("wrong usage is one line, and exit code 2", "[lessons]")
 {
-    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
-             {"--nonsense"}, {"stray"}, {"--trace"}, {"--precision", "99"}, {"--precision", "x"}, {"--color", "blue"}}) {
+    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{{"--nonsense"},
+                                                                                       {"stray"},
+                                                                                       {"--trace"},
+                                                                                       {"--precision", "99"},
+                                                                                       {"--precision", "x"},
+                                                                                       {"--color", "blue"}}) {
         std::vector<std::string> words{"lesson_01_single_query"};
         words.insert(words.end(), flags.begin(), flags.end());
         const Ended ended = run(words);

@@ -48,7 +48,7 @@ StepOptions describe(const WeighingOptions& options);
 ///                 what the softmax would have been given.
 /// @throws ShapeError where scores and values disagree in m, or scores and mask in n or m
 /// @see seed document 002: attention as a weighted sum under an exchangeable scoring function
-Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values, const WeighingOptions& options,
-                       const Trace& trace);
+Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values,
+                       const WeighingOptions& options, const Trace& trace);
 
 } // namespace attn

@@ -13,9 +13,9 @@ namespace attn {
 
 /// How numbers and names look.
 struct ConsoleStyle {
-    int precision = 8;          ///< digits after the point; whole numbers are printed without
-    bool color = false;         ///< names bold, formulas dim, by terminal escapes
-    std::size_t widest = 12;    ///< a tensor with a longer axis among its last two is summarised
+    int precision = 8;       ///< digits after the point; whole numbers are printed without
+    bool color = false;      ///< names bold, formulas dim, by terminal escapes
+    std::size_t widest = 12; ///< a tensor with a longer axis among its last two is summarised
 };
 
 /// A tensor's numbers as lines, a row a line, columns aligned.
