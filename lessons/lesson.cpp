@@ -155,7 +155,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         }
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.steps());
-        if (std::fflush(stdout) != 0)
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
             throw Error("standard output can't be written");
     } catch (const Refuted& error) {
         return fail(1, error.what());

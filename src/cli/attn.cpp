@@ -13,6 +13,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 namespace {
 
@@ -33,6 +34,8 @@ int list_lessons()
 int verify_trace(const std::filesystem::path& path)
 {
     const Verification verification = verify(read_trace(path));
+    if (verification.inputs() == verification.checks.size())
+        throw Error(path.string() + ": no step has a formula, so there is nothing to recompute");
     for (const StepCheck& check : verification.checks)
         if (!check.passed())
             fmt::print("{}\n", check.message);
@@ -76,6 +79,8 @@ int main(int argc, char** argv)
         return code;
     } catch (const Error& error) {
         fmt::print(stderr, "attn: {}\n", error.what());
-        return 2;
+    } catch (const std::system_error& error) { // fmt's, where a buffer can't be written
+        fmt::print(stderr, "attn: standard output can't be written: {}\n", error.what());
     }
+    return 2;
 }

@@ -71,6 +71,13 @@ TEST_CASE("attn verify fails on a formula that can't be computed, in one line", 
                                  ContainsSubstring("no earlier step is called vlaues"));
 }
 
+TEST_CASE("attn verify does not pass a trace that has nothing to recompute", "[cli]")
+{
+    const Ended ended = verified([](std::vector<Step>& steps) { steps.resize(1); });
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("nothing to recompute"));
+}
+
 TEST_CASE("attn verify on what is no trace is unusable input", "[cli]")
 {
     const TemporaryFolder folder;
