@@ -1,6 +1,7 @@
 #include "attn/trace_io/console.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>

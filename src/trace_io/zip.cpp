@@ -2,7 +2,9 @@
 
 #include "attn/trace_io/file.hpp"
 
+#include <array>
 #include <cstdint>
+#include <fstream>
 #include <span>
 
 #include <zip.h>
@@ -50,7 +52,7 @@ void add(zip_t* archive, const ZipMember& member)
     if (member.name.size() > longest_text)
         throw Error("the zip archive cannot be made: a name has " + std::to_string(member.name.size()) + " bytes");
     Source source = source_over(member.bytes.data(), member.bytes.size());
-    const zip_int64_t added = zip_file_add(archive, member.name.c_str(), source.get(), ZIP_FL_ENC_UTF_8);
+    const zip_int64_t added = zip_file_add(archive, member.name.c_str(), source.get(), ZIP_FL_ENC_GUESS);
     if (added < 0)
         throw_error_of(archive);
     source.release();
@@ -113,6 +115,22 @@ void expect_regular_file(const fs::path& path)
         throw FileError(path, "is empty, expected an .npz file");
 }
 
+/// The archive's last record says how long its note is, and the file ends with it. libzip 1.7 sees to this, 1.12 takes an
+/// archive whose note was cut.
+void expect_whole_end(const fs::path& path, std::size_t comment_size)
+{
+    constexpr std::size_t record_size = 22, length_offset = 20;
+    std::ifstream file(path, std::ios::binary);
+    std::array<char, record_size> record{};
+    file.seekg(-static_cast<std::streamoff>(record_size + comment_size), std::ios::end);
+    file.read(record.data(), record.size());
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(record[at]); };
+    const std::size_t said = byte(length_offset) + std::size_t{256} * byte(length_offset + 1);
+    if (!file || std::string_view(record.data(), 4) != "PK\x05\x06" || said != comment_size)
+        throw FileError(path,
+                        "is not a whole .npz (zip) file: its end is missing; write it again, with numpy.savez or attn");
+}
+
 } // namespace
 
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment)
@@ -153,6 +171,7 @@ ZipReader::ZipReader(const fs::path& path)
                                   "; write it again, with numpy.savez or attn");
     }
 
+    expect_whole_end(path, comment().size());
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     for (zip_int64_t index = 0; index < count; ++index) {
         const char* name = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(index), ZIP_FL_ENC_RAW);
