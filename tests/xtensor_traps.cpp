@@ -66,7 +66,7 @@ TEST_CASE("trap 1: rows over their sums, and columns less their means, at sizes 
 
 // Trap 2: xt::linalg::dot is numpy.dot.
 
-TEST_CASE("trap 2: matmul of three axes goes pair by pair; xtensor's dot does not", "[xtensor]")
+TEST_CASE("trap 2: matmul of three axes goes pair by pair, which xtensor's dot does not", "[xtensor]")
 {
     Numbers numbers(2);
     const Tensor3 left = numbers.tensor3(2, 3, 4);
