@@ -90,6 +90,17 @@ void expect_usable(const StepLabel& label, const Array& found)
                                     fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
 }
 
+/// The largest size of any finite number in the steps.
+double largest_of(const std::vector<Step>& steps)
+{
+    double largest = 0;
+    for (const Step& step : steps)
+        for (const double value : step.value.values)
+            if (std::isfinite(value))
+                largest = std::max(largest, std::abs(value));
+    return largest;
+}
+
 } // namespace
 
 /// What a lesson runs with, for as long as it runs.
@@ -259,9 +270,9 @@ void Lesson::expect_equal(std::string_view claim, const T& found, const T& expec
 {
     const Array left = to_array(found);
     const Array right = to_array(expected);
-    const auto close = [](double a, double b) {
-        return std::abs(a - b) <= 1e-12 * std::max({std::abs(a), std::abs(b), 1.0});
-    };
+    // Rounding is as large as the numbers that a result came from, which may be large where the result is small.
+    const double tolerance = 1e-12 * std::max(1.0, largest_of(setup_.recorder.steps()));
+    const auto close = [&](double a, double b) { return a == b || std::abs(a - b) <= tolerance; };
     expect(claim, left.shape == right.shape && std::ranges::equal(left.values, right.values, close));
 }
 

@@ -50,7 +50,7 @@ public:
     void table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows);
 
     /// Claims that two results are the same but for rounding, and says so.
-    /// @throws Refuted where any number is further off than 1e-12 of the larger, or of one
+    /// @throws Refuted where any number is further off than 1e-12 of one, or of the largest number in the lesson so far
     template <Traceable T>
     void expect_equal(std::string_view claim, const T& found, const T& expected);
     /// Claims that something is so, and says it.

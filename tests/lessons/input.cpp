@@ -117,6 +117,19 @@ TEST_CASE("one token of one feature is enough", "[input]")
     taught("lesson_03_scale_and_softmax", {{"queries", numbers({1, 1})}, {"keys", numbers({1, 1})}});
 }
 
+TEST_CASE("what a lesson claims holds where large numbers cancel, but for their rounding", "[input]")
+{
+    taught("lesson_04_scoring", {{"queries", {{1, 1}, {1.0 / 3}}},
+                                 {"keys", {{2, 1}, {0.1, 0.1000001}}},
+                                 {"values", {{2, 1}, {1e10, -1e10}}},
+                                 {"query_weights", numbers({1, 2})},
+                                 {"key_weights", numbers({1, 2})},
+                                 {"score_weights", numbers({2})},
+                                 {"short_queries", numbers({1, 1})},
+                                 {"bilinear_weights", numbers({1, 1})},
+                                 {"short_query_weights", numbers({1, 2})}});
+}
+
 TEST_CASE("a trace serves as input, and gives itself", "[input]")
 {
     const TemporaryFolder folder;
