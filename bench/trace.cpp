@@ -1,7 +1,6 @@
 // What tracing costs: the same attention without trace calls, with a trace that nobody listens to, and recorded.
 //
-// The two to compare run in turn, many times, and what counts is the ratio of their shortest times: a shared machine
-// is noisy, but never makes anything faster.
+// script/bench runs them in turn, many times, and prints the ratio of their medians.
 
 #include "attn/attention/dot_product.hpp"
 #include "attn/ops/matmul.hpp"
@@ -63,18 +62,26 @@ void with_nobody_listening(benchmark::State& state)
 void recorded(benchmark::State& state)
 {
     const Inputs in;
-    std::size_t steps = 0;
     for ([[maybe_unused]] auto _ : state) {
         Recorder recorder;
         benchmark::DoNotOptimize(scaled_dot_product_attention(in.queries, in.keys, in.values, {}, Trace(recorder)));
-        steps += recorder.steps().size();
     }
-    state.counters["steps/s"] = benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
+}
+
+/// One step of 64 by 64 numbers by itself: what tracing adds for each.
+void one_recorded_step(benchmark::State& state)
+{
+    const Matrix scores = tokens(1);
+    for ([[maybe_unused]] auto _ : state) {
+        Recorder recorder;
+        benchmark::DoNotOptimize(Trace(recorder)("scores[n, m]", "queries @ keys.T", scores));
+    }
 }
 
 BENCHMARK(without_trace_calls);
 BENCHMARK(with_nobody_listening);
 BENCHMARK(recorded);
+BENCHMARK(one_recorded_step);
 
 } // namespace
 
