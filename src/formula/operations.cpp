@@ -60,6 +60,15 @@ Shape joined(Shape front, std::initializer_list<std::size_t> back)
     return front;
 }
 
+/// A formula may come from anywhere: it may not keep a machine busy for hours.
+void expect_affordable(const Cells& product, std::size_t terms)
+{
+    constexpr double most = 1e11;
+    const double multiplications = static_cast<double>(product.cells.size()) * static_cast<double>(terms);
+    if (multiplications > most)
+        throw Error("@ would take " + std::to_string(multiplications) + " multiplications, more than a formula may");
+}
+
 } // namespace
 
 Cells elementwise(std::string_view op, const Cells& left, const Cells& right, const Rounding& rounding)
@@ -98,6 +107,7 @@ Cells matmul(const Cells& left, const Cells& right, const Rounding& rounding)
         throw Error("the shapes " + to_string(left.shape) + " and " + to_string(right.shape) + " don't fit @");
     const Shape stack = broadcast(leading(left.shape, 2), leading(right.shape, 2));
     Cells product = make_cells(joined(stack, {n, m}));
+    expect_affordable(product, k);
     const auto multiply = [&](std::size_t slice, std::size_t left_slice, std::size_t right_slice) {
         const Rounded* l = left.cells.data() + left_slice * n * k;
         const Rounded* r = right.cells.data() + right_slice * k * m;
