@@ -117,9 +117,15 @@ private:
         }
         std::vector<Range> ranges;
         std::size_t axis = 0;
+        std::size_t skipped = axes_behind_ellipsis(x, subscripts);
         for (const Subscript& subscript : subscripts) {
             if (subscript.kind == Subscript::Kind::new_axis) {
                 ranges.push_back({Range::Kind::new_axis});
+                continue;
+            }
+            if (subscript.kind == Subscript::Kind::ellipsis) {
+                for (; skipped > 0; --skipped)
+                    ranges.push_back(whole_axis(x.shape[axis++]));
                 continue;
             }
             if (axis == x.rank())
@@ -130,6 +136,22 @@ private:
         }
         return indexed(x, ranges);
     }
+
+    /// How many axes the entry ... stands for: all that no other entry takes.
+    static std::size_t axes_behind_ellipsis(const Cells& x, const std::vector<Subscript>& subscripts)
+    {
+        const auto is = [](Subscript::Kind kind) {
+            return [kind](const Subscript& subscript) { return subscript.kind == kind; };
+        };
+        const auto ellipses = std::ranges::count_if(subscripts, is(Subscript::Kind::ellipsis));
+        if (ellipses > 1)
+            throw Error("only one ... can stand for the axes that are not written");
+        const auto new_axes = std::ranges::count_if(subscripts, is(Subscript::Kind::new_axis));
+        const std::size_t taken = subscripts.size() - static_cast<std::size_t>(ellipses + new_axes);
+        return ellipses == 1 && x.rank() > taken ? x.rank() - taken : 0;
+    }
+
+    static Range whole_axis(std::size_t length) { return {Range::Kind::slice, 0, static_cast<std::ptrdiff_t>(length)}; }
 
     Range index(const Subscript& subscript, std::ptrdiff_t length) const
     {

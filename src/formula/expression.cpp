@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 namespace attn {
 namespace {
@@ -31,14 +32,25 @@ public:
     }
 
 private:
-    // comparison := sum [('<' | '<=' | '>' | '>=' | '==') sum]
+    // comparison := conjunction [('<' | '<=' | '>' | '>=' | '==') conjunction]
     Expression comparison()
     {
         const Depth depth(*this);
-        Expression left = sum();
+        Expression left = conjunction();
         for (const std::string_view op : {"<=", ">=", "==", "<", ">"})
             if (accept(op))
-                return binary(op, std::move(left), sum());
+                return binary(op, std::move(left), conjunction());
+        return left;
+    }
+
+    // conjunction := sum {'&' sum}, tighter than a comparison, as in Python: (a < b) & (c < d)
+    Expression conjunction()
+    {
+        Expression left = sum();
+        while (accept("&")) {
+            left = binary("&", std::move(left), sum());
+            count_link();
+        }
         return left;
     }
 
@@ -168,7 +180,7 @@ private:
             return expression;
         do {
             if (const std::string keyword = accept_keyword(); !keyword.empty())
-                expression.keywords.emplace_back(keyword, comparison());
+                expression.keywords.push_back({keyword, comparison()});
             else if (expression.keywords.empty())
                 expression.operands.push_back(comparison());
             else
@@ -183,6 +195,10 @@ private:
         Subscript entry;
         if (accept_word("None")) {
             entry.kind = Subscript::Kind::new_axis;
+            return entry;
+        }
+        if (accept("...")) {
+            entry.kind = Subscript::Kind::ellipsis;
             return entry;
         }
         if (!next_is(":"))

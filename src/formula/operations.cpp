@@ -45,7 +45,9 @@ Binary binary_of(std::string_view op)
         return [](Rounded a, Rounded b, const Rounding&) { return truth(a.value > b.value); };
     if (op == ">=")
         return [](Rounded a, Rounded b, const Rounding&) { return truth(a.value >= b.value); };
-    return [](Rounded a, Rounded b, const Rounding&) { return truth(a.value == b.value); };
+    if (op == "==")
+        return [](Rounded a, Rounded b, const Rounding&) { return truth(a.value == b.value); };
+    return [](Rounded a, Rounded b, const Rounding&) { return truth(a.value != 0 && b.value != 0); };
 }
 
 /// The part of the shape in front of its last axes.
@@ -73,9 +75,11 @@ void expect_affordable(const Cells& product, std::size_t terms)
 
 Cells elementwise(std::string_view op, const Cells& left, const Cells& right, const Rounding& rounding)
 {
+    if (op == "&" && !(left.truth && right.truth))
+        throw Error("& wants what is true or false on both sides, such as (a < b) & (c < d)");
     const Binary binary = binary_of(op);
     Cells result = make_cells(broadcast(left.shape, right.shape));
-    result.truth = op == "<" || op == "<=" || op == ">" || op == ">=" || op == "==";
+    result.truth = op == "<" || op == "<=" || op == ">" || op == ">=" || op == "==" || op == "&";
     for_each_index(result.shape, broadcast_strides(left.shape, result.shape),
                    broadcast_strides(right.shape, result.shape), [&](std::size_t at, std::size_t l, std::size_t r) {
                        result.cells[at] = binary(left.cells[l], right.cells[r], rounding);

@@ -11,7 +11,7 @@ namespace attn {
 /// What the operators and functions of a formula do, by plain loops. Shapes that don't fit are an Error.
 /// @{
 
-/// + - * / ** < <= > >= ==, number by number, broadcast.
+/// + - * / ** < <= > >= == &, number by number, broadcast.
 Cells elementwise(std::string_view op, const Cells& left, const Cells& right, const Rounding& rounding);
 
 /// left @ right, by NumPy's rules for vectors, matrices and stacks of matrices.

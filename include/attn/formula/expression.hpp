@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace attn {
 
+struct Keyword;
 struct Subscript;
 
 /// A parsed formula, as a tree.
@@ -19,7 +19,7 @@ struct Expression {
         number,     ///< 0.5, inf, pi: see number
         name,       ///< a step: text is its name or dotted path
         negated,    ///< -a
-        binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= ==
+        binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= == &
         call,       ///< text(a, b, …, keyword=c)
         transposed, ///< a.T
         size,       ///< a.shape[b]
@@ -31,13 +31,19 @@ struct Expression {
     double number = 0;
     std::string text;
     std::vector<Expression> operands;
-    std::vector<std::pair<std::string, Expression>> keywords;
+    std::vector<Keyword> keywords;
     std::vector<Subscript> subscripts;
 };
 
-/// One entry between brackets, as NumPy understands it: an index, a slice, or a new axis.
+/// An argument by name: axis=0.
+struct Keyword {
+    std::string name;
+    Expression value;
+};
+
+/// One entry between brackets, as NumPy understands it: an index, a slice, a new axis, or ... for all axes between.
 struct Subscript {
-    enum class Kind { index, slice, new_axis };
+    enum class Kind { index, slice, new_axis, ellipsis };
 
     Kind kind = Kind::index;
     std::optional<Expression> index; ///< of an index
