@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstdint>
 
 namespace attn {
@@ -34,6 +35,12 @@ std::string to_string(const Shape& shape)
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
         text += (axis == 0 ? "" : ", ") + std::to_string(shape[axis]);
     return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+std::string exact_text(double number)
+{
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
 Shape index_at(std::size_t offset, const Shape& shape)

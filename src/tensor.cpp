@@ -13,7 +13,7 @@ template <class Value, std::size_t Rank>
 constexpr std::size_t rank_of<xt::xtensor<Value, Rank, xt::layout_type::row_major>> = Rank;
 
 template <Traceable T>
-constexpr ElementType type_of = std::same_as<T, Mask> ? ElementType::boolean : ElementType::real;
+constexpr bool is_mask = std::same_as<T, Mask> || std::same_as<T, BatchMask>;
 
 } // namespace
 
@@ -23,7 +23,7 @@ Array to_array(const T& tensor)
     if constexpr (std::same_as<T, double>)
         return {{}, {tensor}, ElementType::real};
     else
-        return {shape_of(tensor), std::vector<double>(tensor.begin(), tensor.end()), type_of<T>};
+        return {shape_of(tensor), std::vector<double>(tensor.begin(), tensor.end()), is_mask<T> ? ElementType::boolean : ElementType::real};
 }
 
 template <Traceable T>
@@ -35,7 +35,7 @@ T from_array(const Array& array)
     if (array.size() != element_count(array.shape))
         throw Error("an array of shape " + to_string(array.shape) + " holds " + std::to_string(array.size()) +
                     " numbers, expected " + std::to_string(element_count(array.shape)));
-    if constexpr (std::same_as<T, Mask>)
+    if constexpr (is_mask<T>)
         if (array.type != ElementType::boolean)
             throw Error("a mask holds true and false: store it as an array of booleans, not of numbers");
 
@@ -57,11 +57,13 @@ template Array to_array(const Matrix&);
 template Array to_array(const Tensor3&);
 template Array to_array(const Tensor4&);
 template Array to_array(const Mask&);
+template Array to_array(const BatchMask&);
 template double from_array(const Array&);
 template Vector from_array(const Array&);
 template Matrix from_array(const Array&);
 template Tensor3 from_array(const Array&);
 template Tensor4 from_array(const Array&);
 template Mask from_array(const Array&);
+template BatchMask from_array(const Array&);
 
 } // namespace attn

@@ -30,8 +30,11 @@ StepLabel parse_step_label(std::string_view text)
     if (text.back() != ']')
         throw malformed();
 
-    constexpr std::string_view separator = ", ";
+    constexpr std::string_view separator = ", ", batch = "(b,) ";
     std::string_view rest = text.substr(bracket + 1, text.size() - bracket - 2);
+    label.may_be_batch = rest.starts_with(batch);
+    if (label.may_be_batch)
+        rest.remove_prefix(batch.size());
     while (true) {
         const std::size_t end = std::min(rest.find(separator), rest.size());
         label.axes.emplace_back(rest.substr(0, end));
@@ -104,6 +107,8 @@ std::string Trace::path() const
 Step Trace::describe(std::string_view step, std::string formula, Array value) const
 {
     StepLabel label = parse_step_label(step);
+    if (label.may_be_batch && value.rank() == label.axes.size() + 1)
+        label.axes.insert(label.axes.begin(), "b");
     if (!label.axes.empty() && label.axes.size() != value.rank())
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(value.shape));
     return {path() + label.name,
@@ -112,6 +117,19 @@ Step Trace::describe(std::string_view step, std::string formula, Array value) co
             module_ ? module_->name : "",
             module_ ? module_->options : StepOptions{},
             std::move(value)};
+}
+
+bool Trace::is_in_scope(std::string_view step) const
+{
+    const std::string name = parse_step_label(step).name;
+    std::string scope = path(); // empty, or ends with a dot
+    while (!listener_->has_heard(scope + name)) {
+        if (scope.empty())
+            return false;
+        scope.pop_back();
+        scope.resize(scope.rfind('.') + 1); // without a dot the root is left
+    }
+    return true;
 }
 
 template <Traceable T>
@@ -143,11 +161,13 @@ template Matrix Trace::heard(std::string_view, std::string, Matrix) const;
 template Tensor3 Trace::heard(std::string_view, std::string, Tensor3) const;
 template Tensor4 Trace::heard(std::string_view, std::string, Tensor4) const;
 template Mask Trace::heard(std::string_view, std::string, Mask) const;
+template BatchMask Trace::heard(std::string_view, std::string, BatchMask) const;
 template void Trace::input_heard(std::string_view, const double&) const;
 template void Trace::input_heard(std::string_view, const Vector&) const;
 template void Trace::input_heard(std::string_view, const Matrix&) const;
 template void Trace::input_heard(std::string_view, const Tensor3&) const;
 template void Trace::input_heard(std::string_view, const Tensor4&) const;
 template void Trace::input_heard(std::string_view, const Mask&) const;
+template void Trace::input_heard(std::string_view, const BatchMask&) const;
 
 } // namespace attn

@@ -1,34 +1,13 @@
 // Step names are API: goldens, lessons and other people's dumps are compared by them. Each list is pinned here.
 
 #include "generators.hpp"
-#include "sources.hpp"
+#include "step_tables.hpp"
 #include "test.hpp"
-
-#include "attn/trace_io/recorder.hpp"
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-using Lines = std::vector<std::string>;
-
-std::string joined(const std::vector<std::string>& words)
-{
-    std::string text;
-    for (const std::string& word : words)
-        text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
-
-/// "path | axes | formula | module", a line a step.
-Lines lines(const Recorder& recorder)
-{
-    Lines result;
-    for (const Step& step : recorder.steps())
-        result.push_back(step.path + " | " + joined(step.axes) + " | " + step.formula + " | " + step.module);
-    return result;
-}
 
 const Problem problem = random_problem({}, 1);
 
@@ -61,67 +40,6 @@ Lines ending(const std::string& module, const WeighingOptions& options)
     return result;
 }
 
-Lines operator+(Lines left, const Lines& right)
-{
-    left.insert(left.end(), right.begin(), right.end());
-    return left;
-}
-
-// What a function's doc comment promises.
-
-std::vector<std::string> cells(const std::string& row)
-{
-    std::vector<std::string> result;
-    std::istringstream stream(row.substr(1));
-    for (std::string cell; std::getline(stream, cell, '|');) {
-        const std::size_t begin = cell.find_first_not_of(' ');
-        const std::size_t end = cell.find_last_not_of(' ');
-        result.push_back(begin == std::string::npos ? "" : cell.substr(begin, end - begin + 1));
-    }
-    return result;
-}
-
-/// The rows of the step table in the doc comment above a function: step, shape, formula.
-std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
-{
-    std::vector<std::vector<std::string>> table;
-    std::istringstream stream(header);
-    for (std::string line; std::getline(stream, line);) {
-        const bool is_comment = line.rfind("///", 0) == 0;
-        const std::size_t bar = line.find('|');
-        if (is_comment && line.find("@param trace") != std::string::npos)
-            table.clear();
-        if (is_comment && bar != std::string::npos)
-            table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
-        if (!is_comment && line.find(" " + function + "(") != std::string::npos)
-            break;
-        if (!is_comment)
-            table.clear();
-    }
-    if (table.size() < 2)
-        return {};
-    return {table.begin() + 2, table.end()}; // without the heading and the line under it
-}
-
-Lines promised(const std::string& header, const std::string& function)
-{
-    Lines result;
-    for (const std::vector<std::string>& row :
-         step_table(source_file("include/attn/attention/" + header).text, function))
-        result.push_back(row.at(0) + " | " + row.at(1) + " | " + row.at(2));
-    return result;
-}
-
-/// The same three columns of what a run recorded; a shape of one axis has NumPy's comma.
-Lines kept(const Recorder& recorder)
-{
-    Lines result;
-    for (const Step& step : recorder.steps())
-        result.push_back(step.path + " | (" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")") + " | " +
-                         step.formula);
-    return result;
-}
-
 } // namespace
 
 TEST_CASE("the steps of dot-product attention", "[steps][attention]")
@@ -144,7 +62,7 @@ TEST_CASE("the steps of scaled dot-product attention", "[steps][attention]")
               "keys | m, d_k |  | scaled_dot_product_attention",
               "values | m, d_v |  | scaled_dot_product_attention",
               "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
-              "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
+              "scaled | n, m | scores / sqrt(keys.shape[-1]) | scaled_dot_product_attention",
               "weights | n, m | softmax(scaled) | scaled_dot_product_attention",
               "context | n, d_v | weights @ values | scaled_dot_product_attention",
           });
@@ -158,7 +76,7 @@ TEST_CASE("the steps of scaled dot-product attention with a mask", "[steps][atte
               "keys | m, d_k |  | scaled_dot_product_attention",
               "values | m, d_v |  | scaled_dot_product_attention",
               "scores | n, m | queries @ keys.T | scaled_dot_product_attention",
-              "scaled | n, m | scores / sqrt(keys.shape[1]) | scaled_dot_product_attention",
+              "scaled | n, m | scores / sqrt(keys.shape[-1]) | scaled_dot_product_attention",
               "mask | n, m |  | scaled_dot_product_attention",
               "masked | n, m | where(mask, scaled, -inf) | scaled_dot_product_attention",
               "weights | n, m | softmax(masked) | scaled_dot_product_attention",
@@ -235,30 +153,31 @@ TEST_CASE("the steps of bilinear attention", "[steps][attention]")
 TEST_CASE("every step says which options its function ran with", "[steps][attention]")
 {
     for (const Scoring scoring : all_scorings) {
-        const bool scaled = scoring == Scoring::scaled_dot_product;
-        const StepOptions::value_type second = scaled ? StepOptions::value_type{"scale", "1/sqrt(d_k)"}
-                                                      : StepOptions::value_type{"normalization", "softmax"};
         for (const bool with_mask : {false, true}) {
+            const std::string mask = with_mask ? "given" : "none";
+            const StepOptions expected = scoring == Scoring::scaled_dot_product
+                                             ? StepOptions{{"mask", mask}, {"bias", "none"}, {"scale", "1/sqrt(d_k)"}}
+                                             : StepOptions{{"mask", mask}, {"normalization", "softmax"}};
             const Recorder recorder = recorded(scoring, with_mask ? masked : WeighingOptions{});
             for (const Step& step : recorder.steps()) {
                 CAPTURE(to_string(scoring), step.path);
-                CHECK(step.options == StepOptions{{"mask", with_mask ? "given" : "none"}, second});
+                CHECK(step.options == expected);
             }
         }
     }
     Recorder recorder;
     scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {.scale = 0.5}, Trace(recorder));
-    CHECK(recorder.steps().front().options == StepOptions{{"mask", "none"}, {"scale", "0.5"}});
+    CHECK(recorder.steps().front().options == StepOptions{{"mask", "none"}, {"bias", "none"}, {"scale", "0.5"}});
 }
 
 TEST_CASE("every function's steps are the ones that its doc comment lists", "[steps][source]")
 {
     const auto [scoring, header, function] = GENERATE(table<Scoring, std::string, std::string>({
-        {Scoring::dot_product, "dot_product.hpp", "dot_product_attention"},
-        {Scoring::scaled_dot_product, "dot_product.hpp", "scaled_dot_product_attention"},
-        {Scoring::additive, "additive.hpp", "additive_attention"},
-        {Scoring::concatenated, "additive.hpp", "concatenated_attention"},
-        {Scoring::bilinear, "bilinear.hpp", "bilinear_attention"},
+        {Scoring::dot_product, "attention/dot_product.hpp", "dot_product_attention"},
+        {Scoring::scaled_dot_product, "attention/dot_product.hpp", "scaled_dot_product_attention"},
+        {Scoring::additive, "attention/additive.hpp", "additive_attention"},
+        {Scoring::concatenated, "attention/additive.hpp", "concatenated_attention"},
+        {Scoring::bilinear, "attention/bilinear.hpp", "bilinear_attention"},
     }));
     const std::string name = function;
     CAPTURE(name);
@@ -269,7 +188,7 @@ TEST_CASE("every function's steps are the ones that its doc comment lists", "[st
 
 TEST_CASE("weigh_values lists its steps for a mask, under the name that the scores go by", "[steps][source]")
 {
-    Lines listed = promised("weigh.hpp", "weigh_values");
+    Lines listed = promised("attention/weigh.hpp", "weigh_values");
     REQUIRE(listed.size() == 4);
     for (std::string& line : listed)
         if (const std::size_t name = line.find("NAME"); name != std::string::npos)

@@ -34,6 +34,9 @@ std::size_t element_count(const Shape& shape);
 /// A shape as people write it: "(3, 4)", "(3,)", "()".
 std::string to_string(const Shape& shape);
 
+/// The shortest text that reads back as the same number: "0.1", "1e-05".
+std::string exact_text(double number);
+
 /// The index, an entry an axis, of the element at a row-major offset.
 Shape index_at(std::size_t offset, const Shape& shape);
 

@@ -30,11 +30,17 @@ using Tensor4 = xt::xtensor<double, 4, xt::layout_type::row_major>;
 
 /// Which query may attend to which key: (n, m), true where it **may**.
 using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
+/// The same for each sequence of a batch: (b, n, m).
+using BatchMask = xt::xtensor<bool, 3, xt::layout_type::row_major>;
+
+/// Tokens, a row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
+template <class T>
+concept Sequence = std::same_as<T, Matrix> || std::same_as<T, Tensor3>;
 
 /// What a trace can record: one of the containers above, or a single number.
 template <class T>
 concept Traceable = std::same_as<T, double> || std::same_as<T, Vector> || std::same_as<T, Matrix> ||
-    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask>;
+    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask> || std::same_as<T, BatchMask>;
 
 /// The shape of a container; empty for a number.
 template <Traceable T>
@@ -52,7 +58,7 @@ Array to_array(const T& tensor);
 
 /// The way back.
 /// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, or a
-///         Mask is asked of an array that is not boolean
+///         mask is asked of an array that is not boolean
 template <Traceable T>
 T from_array(const Array& array);
 

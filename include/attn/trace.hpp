@@ -31,9 +31,11 @@ struct Step {
 struct StepLabel {
     std::string name;
     std::vector<std::string> axes;
+    bool may_be_batch = false; ///< a value with one more axis has the axis b in front of them
 };
 
-/// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes.
+/// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes. "scores[(b,) n, m]" may be one
+/// sequence's scores or a batch's.
 /// @throws std::logic_error where the text is no such label
 StepLabel parse_step_label(std::string_view text);
 
@@ -131,6 +133,16 @@ public:
             input_heard(step, value);
     }
 
+    /// Records something that is the same for many scopes, such as the mask of all heads, unless this scope or one
+    /// around it has named it already: a formula finds it there.
+    /// @throws std::logic_error  as input() does
+    template <Traceable T>
+    void shared_input(std::string_view step, const T& value) const
+    {
+        if (listener_ != nullptr && !is_in_scope(step)) [[unlikely]]
+            input_heard(step, value);
+    }
+
 private:
     struct Module {
         std::string name;
@@ -152,6 +164,7 @@ private:
     void input_heard(std::string_view step, const T& value) const;
 
     Step describe(std::string_view step, std::string formula, Array value) const;
+    bool is_in_scope(std::string_view step) const;
     std::string path() const;
 
     Listener* listener_ = nullptr;

@@ -9,15 +9,6 @@
 namespace attn {
 namespace {
 
-void expect_fit(const Matrix& scores, std::string_view name, const Matrix& values, const WeighingOptions& options)
-{
-    expect_agreement("attention", "m", {name, scores, 1}, {"values", values, 0});
-    if (options.mask) {
-        expect_agreement("attention", "n", {name, scores, 0}, {"mask", *options.mask, 0});
-        expect_agreement("attention", "m", {name, scores, 1}, {"mask", *options.mask, 1});
-    }
-}
-
 /// What a forbidden score becomes: it must leave nothing behind once it is a weight.
 double forbidden(Normalization normalization)
 {
@@ -34,9 +25,39 @@ std::string normalizing(std::string_view name, Normalization normalization)
     return normalization == Normalization::softmax ? "softmax(" + std::string(name) + ")" : std::string(name);
 }
 
-Matrix normalize(const Matrix& scores, Normalization normalization)
+template <Sequence T>
+T normalize(const T& scores, Normalization normalization)
 {
     return normalization == Normalization::softmax ? softmax(scores) : scores;
+}
+
+template <Sequence T>
+AttentionOf<T> weigh(const T& scores, std::string_view name, const T& values, const WeighingOptions& options,
+                     const Trace& trace)
+{
+    constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens
+    expect_agreement("attention", "m", {name, scores, rows + 1}, {"values", values, rows});
+    const Normalization normalization = options.normalization;
+
+    // Forbidden pairs leave before softmax, not after: what stays must share all of the weight.
+    T allowed = scores;
+    std::string_view allowed_name = name;
+    if (options.mask) {
+        std::visit([&](const auto& mask) { trace.shared_input("mask[(b,) n, m]", mask); }, *options.mask);
+        allowed = trace(
+            "masked[(b,) n, m]", [&] { return masking(name, normalization); },
+            apply_mask(*options.mask, scores, forbidden(normalization)));
+        allowed_name = "masked";
+    }
+
+    // The larger a score, the larger its share.
+    T weights = trace(
+        "weights[(b,) n, m]", [&] { return normalizing(allowed_name, normalization); },
+        normalize(allowed, normalization));
+
+    // Take each value in that proportion.
+    T context = trace("context[(b,) n, d_v]", "weights @ values", matmul(weights, values));
+    return {std::move(context), std::move(weights)};
 }
 
 } // namespace
@@ -50,27 +71,13 @@ StepOptions describe(const WeighingOptions& options)
 Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values,
                        const WeighingOptions& options, const Trace& trace)
 {
-    expect_fit(scores, name, values, options);
-    const Normalization normalization = options.normalization;
+    return weigh(scores, name, values, options, trace);
+}
 
-    // Forbidden pairs leave before softmax, not after: what stays must share all of the weight.
-    Matrix allowed = scores;
-    std::string_view allowed_name = name;
-    if (options.mask) {
-        trace.input("mask[n, m]", *options.mask);
-        allowed = trace(
-            "masked[n, m]", [&] { return masking(name, normalization); },
-            Matrix(xt::where(*options.mask, scores, forbidden(normalization))));
-        allowed_name = "masked";
-    }
-
-    // The larger a score, the larger its share.
-    Matrix weights = trace(
-        "weights[n, m]", [&] { return normalizing(allowed_name, normalization); }, normalize(allowed, normalization));
-
-    // Take each value in that proportion.
-    Matrix context = trace("context[n, d_v]", "weights @ values", matmul(weights, values));
-    return {std::move(context), std::move(weights)};
+BatchAttention weigh_values(const Tensor3& scores, std::string_view name, const Tensor3& values,
+                            const WeighingOptions& options, const Trace& trace)
+{
+    return weigh(scores, name, values, options, trace);
 }
 
 } // namespace attn

@@ -1,8 +1,19 @@
 #include "attn/ops/activation.hpp"
 
+#include <cmath>
+#include <numbers>
+
 namespace attn {
 
 Matrix relu(const Matrix& x) { return xt::where(x < 0.0, 0.0, x); } // unlike a maximum, keeps NaN
+
+Matrix gelu(const Matrix& x) { return 0.5 * x * (1.0 + xt::erf(x / std::numbers::sqrt2)); }
+
+Matrix gelu_tanh(const Matrix& x)
+{
+    const double slope = std::sqrt(2.0 / std::numbers::pi);
+    return 0.5 * x * (1.0 + xt::tanh(slope * (x + 0.044715 * x * x * x)));
+}
 
 Matrix sigmoid(const Matrix& x)
 {

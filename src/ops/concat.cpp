@@ -1,8 +1,12 @@
 #include "attn/ops/concat.hpp"
 
+#include "attn/ops/batch.hpp"
 #include "attn/shape.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace attn {
 
@@ -19,6 +23,60 @@ Matrix concat_rows(const Matrix& first, const Matrix& second)
     Matrix both = xt::zeros<double>({first.shape(0) + second.shape(0), first.shape(1)});
     std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), both.begin()));
     return both;
+}
+
+Matrix concat_columns(const std::vector<Matrix>& parts)
+{
+    if (parts.empty())
+        throw std::logic_error("concat_columns wants at least one part");
+    std::size_t width = 0;
+    for (const Matrix& part : parts) {
+        expect_agreement("concat_columns", "n", {"first", parts.front(), 0}, {"another", part, 0});
+        width += part.shape(1);
+    }
+    Matrix all(Matrix::shape_type{parts.front().shape(0), width});
+    std::size_t begin = 0;
+    for (const Matrix& part : parts) {
+        xt::view(all, xt::all(), xt::range(begin, begin + part.shape(1))) = part;
+        begin += part.shape(1);
+    }
+    return all;
+}
+
+Tensor3 concat_columns(const std::vector<Tensor3>& parts)
+{
+    std::vector<Matrix> tokens;
+    for (const Tensor3& part : parts) {
+        expect_agreement("concat_columns", "b", {"first", parts.front(), 0}, {"another", part, 0});
+        tokens.push_back(tokens_of(part));
+    }
+    return batch_of(concat_columns(tokens), parts.front().shape(0));
+}
+
+Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)
+{
+    if (begin > end || end > x.shape(1))
+        throw ShapeError("columns: x " + to_string(shape_of(x)) + " has no features " + std::to_string(begin) + " to " +
+                         std::to_string(end));
+    return xt::view(x, xt::all(), xt::range(begin, end));
+}
+
+Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end)
+{
+    return token_by_token(x, [&](const Matrix& tokens) { return columns(tokens, begin, end); });
+}
+
+Matrix take_rows(const Matrix& table, const Vector& ids)
+{
+    Matrix rows(Matrix::shape_type{ids.size(), table.shape(1)});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (!(ids(i) >= 0 && ids(i) < static_cast<double>(table.shape(0)) && ids(i) == std::trunc(ids(i))))
+            throw ShapeError("take_rows: ids[" + std::to_string(i) + "] is " + exact_text(ids(i)) + ", but table " +
+                             to_string(shape_of(table)) + " has no such row");
+        const auto row = static_cast<std::size_t>(ids(i)) * table.shape(1);
+        std::copy_n(table.data() + row, table.shape(1), rows.data() + i * table.shape(1));
+    }
+    return rows;
 }
 
 } // namespace attn

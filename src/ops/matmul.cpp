@@ -1,5 +1,6 @@
 #include "attn/ops/matmul.hpp"
 
+#include "attn/ops/batch.hpp"
 #include "attn/shape.hpp"
 
 // The one place of attn that includes xtensor-blas. Not xt::linalg::dot: that is numpy.dot, which means something else
@@ -66,6 +67,12 @@ Tensor3 matmul(const Tensor3& left, const Tensor3& right)
     return product;
 }
 
+Tensor3 matmul(const Tensor3& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 0});
+    return batch_of(matmul(tokens_of(left), right), left.shape(0));
+}
+
 double dot(const Vector& left, const Vector& right)
 {
     expect_agreement("dot", "k", {"left", left, 0}, {"right", right, 0});
@@ -81,5 +88,6 @@ Matrix outer(const Vector& left, const Vector& right)
 }
 
 Matrix transpose(const Matrix& matrix) { return xt::transpose(matrix); }
+Tensor3 transpose(const Tensor3& matrices) { return xt::transpose(matrices, {0, 2, 1}); }
 
 } // namespace attn

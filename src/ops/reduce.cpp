@@ -44,6 +44,11 @@ Vector sum_along(const Matrix& matrix, std::size_t axis)
 double mean_all(const Vector& vector) { return sum_all(vector) / static_cast<double>(vector.size()); }
 double mean_all(const Matrix& matrix) { return sum_all(matrix) / static_cast<double>(matrix.size()); }
 
+Vector mean_along(const Matrix& matrix, std::size_t axis)
+{
+    return sum_along(matrix, axis) / static_cast<double>(matrix.shape(1 - other_axis(axis)));
+}
+
 double variance_all(const Matrix& matrix)
 {
     const Matrix distances = matrix - mean_all(matrix);

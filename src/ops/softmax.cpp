@@ -1,5 +1,6 @@
 #include "attn/ops/softmax.hpp"
 
+#include "attn/ops/batch.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/reduce.hpp"
 
@@ -22,6 +23,11 @@ Matrix softmax(const Matrix& scores)
             total = 1; // a row that may attend to nothing stays zero
 
     return exponentials / xt::view(totals, xt::all(), xt::newaxis());
+}
+
+Tensor3 softmax(const Tensor3& scores)
+{
+    return token_by_token(scores, [](const Matrix& rows) { return softmax(rows); });
 }
 
 Vector softmax(const Vector& scores)

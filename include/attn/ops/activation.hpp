@@ -10,6 +10,14 @@ namespace attn {
 /// max(x, 0)
 Matrix relu(const Matrix& x);
 
+/// x times the probability that a standard normal number is below x: 0.5 x (1 + erf(x / sqrt(2))).
+/// @see Hendrycks and Gimpel 2016
+Matrix gelu(const Matrix& x);
+
+/// The approximation of gelu() by tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// @see Hendrycks and Gimpel 2016, section 2
+Matrix gelu_tanh(const Matrix& x);
+
 /// 1 / (1 + exp(-x)), without overflow at either end
 Matrix sigmoid(const Matrix& x);
 

@@ -2,7 +2,13 @@
 
 #include "attn/tensor.hpp"
 
+#include <cstddef>
+#include <vector>
+
 namespace attn {
+
+/// @name Put together, take apart
+/// @{
 
 /// One vector after the other.
 /// @return (n + m)
@@ -14,5 +20,30 @@ Vector concat(const Vector& first, const Vector& second);
 /// @return (n + m, d)
 /// @throws ShapeError where they disagree in d
 Matrix concat_rows(const Matrix& first, const Matrix& second);
+
+/// Side by side: each token's features of one part after the other.
+/// @param parts  at least one, each (n, d_i)
+/// @return (n, sum of d_i)
+/// @throws ShapeError where they disagree in n
+Matrix concat_columns(const std::vector<Matrix>& parts);
+/// The same for batches, (b, n, d_i) each.
+Tensor3 concat_columns(const std::vector<Tensor3>& parts);
+
+/// Each token's features from begin up to, not including, end.
+/// @param x  (n, d)
+/// @return (n, end - begin)
+/// @throws ShapeError where x has fewer features
+Matrix columns(const Matrix& x, std::size_t begin, std::size_t end);
+/// The same for a batch, (b, n, d).
+Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end);
+
+/// Rows of a table by their numbers, NumPy's table[ids]: other tokens' order, or an embedding of words.
+/// @param table  (n, d)
+/// @param ids    (m), whole numbers from 0 to n - 1
+/// @return (m, d)
+/// @throws ShapeError where an id is no row of the table
+Matrix take_rows(const Matrix& table, const Vector& ids);
+
+/// @}
 
 } // namespace attn

@@ -39,6 +39,13 @@ Matrix matmul(const Tensor3& left, const Vector& right);
 /// @throws ShapeError where they disagree in b or k
 Tensor3 matmul(const Tensor3& left, const Tensor3& right);
 
+/// One matrix for each of several: whatever maps one sequence maps a batch.
+/// @param left   (b, n, k)
+/// @param right  (k, m)
+/// @return (b, n, m)
+/// @throws ShapeError where they disagree in k
+Tensor3 matmul(const Tensor3& left, const Matrix& right);
+
 /// Dot product: how alike two vectors are.
 /// @param left   (k)
 /// @param right  (k)
@@ -56,11 +63,18 @@ Matrix outer(const Vector& left, const Vector& right);
 /// @return (m, n)
 Matrix transpose(const Matrix& matrix);
 
-/// @name The same for matrices that are not const
-/// Without these two, argument-dependent lookup would prefer xt::transpose, a view, which fits no function of attn.
+/// Rows become columns in each of several matrices.
+/// @param matrices  (b, n, m)
+/// @return (b, m, n)
+Tensor3 transpose(const Tensor3& matrices);
+
+/// @name The same for what is not const
+/// Without these, argument-dependent lookup would prefer xt::transpose, a view, which fits no function of attn.
 /// @{
 inline Matrix transpose(Matrix& matrix) { return transpose(static_cast<const Matrix&>(matrix)); }
 inline Matrix transpose(Matrix&& matrix) { return transpose(static_cast<const Matrix&>(matrix)); }
+inline Tensor3 transpose(Tensor3& matrices) { return transpose(static_cast<const Tensor3&>(matrices)); }
+inline Tensor3 transpose(Tensor3&& matrices) { return transpose(static_cast<const Tensor3&>(matrices)); }
 /// @}
 
 } // namespace attn

@@ -25,6 +25,9 @@ double mean_all(const Vector& vector);
 /// @copydoc mean_all(const Vector&)
 double mean_all(const Matrix& matrix);
 
+/// The means along an axis, which goes: axis 1 of (n, m) leaves (n); NaN of none.
+Vector mean_along(const Matrix& matrix, std::size_t axis);
+
 /// The mean of the squared distances from the mean (divided by the count, not by one less); NaN of none.
 double variance_all(const Matrix& matrix);
 

@@ -13,6 +13,9 @@ namespace attn {
 /// @return (n, m)
 Matrix softmax(const Matrix& scores);
 
+/// @copydoc softmax(const Matrix&)
+Tensor3 softmax(const Tensor3& scores);
+
 /// Softmax of one row.
 /// @param scores  (m)
 /// @return (m)

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+
+#include <cstddef>
+
+namespace attn {
+
+/// @name A batch is one longer sequence to whatever works token by token
+/// @{
+
+/// All tokens of a batch, one below the other.
+/// @param batch  (b, n, d)
+/// @return (b n, d)
+Matrix tokens_of(const Tensor3& batch);
+
+/// The way back.
+/// @param tokens     (b n, d)
+/// @param sequences  b
+/// @return (b, n, d)
+/// @throws ShapeError where the tokens can't be shared out evenly
+Tensor3 batch_of(const Matrix& tokens, std::size_t sequences);
+
+/// Applies a function of tokens, from (n, d) to (n, e), to one sequence or to a batch.
+template <Sequence T, class Function>
+T token_by_token(const T& x, const Function& function)
+{
+    if constexpr (std::same_as<T, Matrix>)
+        return function(x);
+    else
+        return batch_of(function(tokens_of(x)), x.shape(0));
+}
+
+/// @}
+
+/// The type of one number a token: (n) for a sequence, (b, n) for a batch.
+template <Sequence T>
+using PerToken = std::conditional_t<std::same_as<T, Matrix>, Vector, Matrix>;
+
+} // namespace attn
