@@ -1,0 +1,57 @@
+#pragma once
+
+#include "attn/layers/linear.hpp"
+
+namespace attn {
+
+/// The learned parameters of a position-wise feed-forward network.
+struct FeedForwardWeights {
+    LinearWeights hidden; ///< (d_model, d_ff); PyTorch's `linear1`
+    LinearWeights output; ///< (d_ff, d_model); PyTorch's `linear2`
+};
+
+/// What bends the hidden layer of a feed-forward network.
+enum class Activation {
+    relu,     ///< max(x, 0), as in Vaswani et al. 2017
+    gelu,     ///< x times the normal distribution function, exactly
+    gelu_tanh ///< the same, approximated by tanh
+};
+
+/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh".
+std::string_view name_of(Activation activation);
+
+/// What feed_forward() may be told.
+struct FeedForwardOptions {
+    Activation activation = Activation::relu;
+};
+
+/// The position-wise feed-forward network: up to d_ff units, bend, and down again, for each token by itself.
+///
+/// The same weights at every place: a convolution of width 1.
+///
+/// @param x        ((b,) n, d_model)
+/// @param weights  two linear maps
+/// @param options  activation
+/// @param trace    | step           | shape             | formula                                   |
+///                 |----------------|-------------------|-------------------------------------------|
+///                 | x              | ((b,) n, d_model) |                                           |
+///                 | hidden_weights | (d_model, d_ff)   |                                           |
+///                 | hidden_bias    | (d_ff,)           |                                           |
+///                 | hidden         | ((b,) n, d_ff)    | x @ hidden_weights + hidden_bias          |
+///                 | activated      | ((b,) n, d_ff)    | relu(hidden)                              |
+///                 | output_weights | (d_ff, d_model)   |                                           |
+///                 | output_bias    | (d_model,)        |                                           |
+///                 | output         | ((b,) n, d_model) | activated @ output_weights + output_bias  |
+///
+///                 with gelu, `activated` is `0.5 * hidden * (1 + erf(hidden / sqrt(2)))`, with its approximation
+///                 `0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))`
+/// @return ((b,) n, d_model)
+/// @throws ShapeError where x and the weights disagree in d_model or d_ff
+/// @see Vaswani et al. 2017, section 3.3; seed documents 001 and 003
+Matrix feed_forward(const Matrix& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
+                    const Trace& trace = {});
+/// The same for a batch.
+Tensor3 feed_forward(const Tensor3& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
+                     const Trace& trace = {});
+
+} // namespace attn

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "attn/attention/dot_product.hpp"
+#include "attn/layers/linear.hpp"
+#include "attn/layers/position.hpp"
+
+#include <vector>
+
+namespace attn {
+
+/// The learned parameters of multi-head attention: the columns of each map are shared out to the heads, in order.
+struct MultiHeadWeights {
+    LinearWeights query;                      ///< (d_model, h d_k)
+    LinearWeights key;                        ///< (d_memory, h d_k)
+    LinearWeights value;                      ///< (d_memory, h d_v)
+    std::optional<LinearWeights> output = {}; ///< W^o, (h d_v, d_model); without it the heads stay side by side
+};
+
+/// What else than the tokens themselves heads go by.
+enum class HeadPositions {
+    none,   ///< nothing: positions, if any, are in the tokens
+    rotary, ///< queries and keys are turned by their places, see rotary()
+    alibi   ///< scores fall with distance, for each head by a slope of its own, see alibi_bias()
+};
+
+/// What multi_head_attention() may be told.
+struct MultiHeadOptions {
+    std::size_t heads = 1;
+    std::optional<AnyMask> mask = {}; ///< (n, m) or (b, n, m), true where a query may attend; the same for all heads
+    std::optional<Matrix> bias = {};  ///< (n, m), added to the scaled scores of all heads
+    std::optional<double> scale = {}; ///< what scores are multiplied by; 1/sqrt(d_k) unless given
+    HeadPositions positions = HeadPositions::none;
+    RotaryOptions rotary = {};
+};
+
+/// What multi-head attention gives.
+template <Sequence T>
+struct MultiHeadOf {
+    T output;               ///< ((b,) n, d_model), or ((b,) n, h d_v) without an output map
+    std::vector<T> weights; ///< of each head, ((b,) n, m)
+};
+using MultiHead = MultiHeadOf<Matrix>;
+using BatchMultiHead = MultiHeadOf<Tensor3>;
+
+/// Multi-head self-attention: several attentions beside each other, each with its own small queries, keys and values.
+///
+/// One softmax can follow one relation between tokens; several heads follow several. Each works on d_k = d_model / h
+/// features, so that all of them together cost about what one large head would.
+///
+/// @param x        ((b,) n, d_model)
+/// @param weights  the packed maps of all heads
+/// @param options  heads, mask, bias, scale, positions
+/// @param trace    | step             | shape             | formula                                       |
+///                 |------------------|-------------------|-----------------------------------------------|
+///                 | x                | ((b,) n, d_model) |                                               |
+///                 | query_weights    | (d_model, h_d_k)  |                                               |
+///                 | query_bias       | (h_d_k,)          |                                               |
+///                 | query            | ((b,) n, h_d_k)   | x @ query_weights + query_bias                |
+///                 | key_weights      | (d_model, h_d_k)  |                                               |
+///                 | key_bias         | (h_d_k,)          |                                               |
+///                 | key              | ((b,) m, h_d_k)   | x @ key_weights + key_bias                    |
+///                 | value_weights    | (d_model, h_d_v)  |                                               |
+///                 | value_bias       | (h_d_v,)          |                                               |
+///                 | value            | ((b,) m, h_d_v)   | x @ value_weights + value_bias                |
+///                 | head.0.queries   | ((b,) n, d_k)     | query[..., 0:3]                               |
+///                 | head.0.keys      | ((b,) m, d_k)     | key[..., 0:3]                                 |
+///                 | head.0.values    | ((b,) m, d_v)     | value[..., 0:3]                               |
+///                 | head.0.scores    | ((b,) n, m)       | queries @ keys.T                              |
+///                 | head.0.scaled    | ((b,) n, m)       | scores / sqrt(keys.shape[-1])                 |
+///                 | head.0.weights   | ((b,) n, m)       | softmax(scaled)                               |
+///                 | head.0.context   | ((b,) n, d_v)     | weights @ values                              |
+///                 | merged           | ((b,) n, h_d_v)   | concat(head.0.context, axis=-1)               |
+///                 | output_weights   | (h_d_v, d_model)  |                                               |
+///                 | output_bias      | (d_model,)        |                                               |
+///                 | output           | ((b,) n, d_model) | merged @ output_weights + output_bias         |
+///
+///                 with as many heads as asked for; mask and bias as in scaled_dot_product_attention(), named once, in
+///                 this scope; without an output map `output` is `merged`. With rotary positions the slices are
+///                 `head.0.rotary_query.x` and `head.0.rotary_key.x`, and `head.0.queries` is what comes of turning
+///                 them; with ALiBi each head has its `bias`.
+/// @throws ShapeError where x and the weights disagree, h does not divide their columns, or the mask does not fit
+/// @see Vaswani et al. 2017, section 3.2.2; seed documents 000, 001 and 003
+MultiHead multi_head_attention(const Matrix& x, const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
+                               const Trace& trace = {});
+/// The same for a batch.
+BatchMultiHead multi_head_attention(const Tensor3& x, const MultiHeadWeights& weights,
+                                    const MultiHeadOptions& options = {}, const Trace& trace = {});
+
+/// Multi-head cross-attention: the tokens of one sequence ask, those of another answer.
+///
+/// @param x             ((b,) n, d_model): they ask
+/// @param memory        ((b,) m, d_memory): keys and values are made of them
+/// @param weights       the packed maps of all heads
+/// @param options       heads, mask (n, m), bias, scale, positions
+/// @param trace         as above, with the input `memory` after `x`, and in its place in the formulas of key and value
+/// @throws ShapeError   as above
+MultiHead multi_head_attention(const Matrix& x, const Matrix& memory, const MultiHeadWeights& weights,
+                               const MultiHeadOptions& options = {}, const Trace& trace = {});
+/// The same for a batch.
+BatchMultiHead multi_head_attention(const Tensor3& x, const Tensor3& memory, const MultiHeadWeights& weights,
+                                    const MultiHeadOptions& options = {}, const Trace& trace = {});
+
+/// The general form: keys from one sequence, values from another of the same length, as PyTorch's (query, key, value).
+///
+/// @param x             ((b,) n, d_model)
+/// @param memory        ((b,) m, d_memory): keys are made of them
+/// @param value_memory  ((b,) m, d_value): values are made of them
+/// @param weights       the packed maps of all heads
+/// @param options       heads, mask (n, m), bias, scale, positions
+/// @param trace         as above, with the input `value_memory` after `memory`
+/// @throws ShapeError   as above
+MultiHead multi_head_attention(const Matrix& x, const Matrix& memory, const Matrix& value_memory,
+                               const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
+                               const Trace& trace = {});
+/// The same for a batch.
+BatchMultiHead multi_head_attention(const Tensor3& x, const Tensor3& memory, const Tensor3& value_memory,
+                                    const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
+                                    const Trace& trace = {});
+
+} // namespace attn
