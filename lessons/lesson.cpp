@@ -9,15 +9,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
-#include <unistd.h>
 
 namespace attn {
 
@@ -32,37 +29,21 @@ namespace {
 struct Flags {
     std::filesystem::path trace;
     std::filesystem::path input;
-    std::string color = "auto";
-    int precision = 8;
-    bool quiet = false;
+    ConsoleFlags console;
 };
 
 void describe_flags(CLI::App& app, Flags& flags)
 {
     app.add_option("--trace", flags.trace, "write every step to this .npz")->type_name("FILE.npz");
     app.add_option("--input", flags.input, "your own numbers in place of the example's")->type_name("FILE.npz");
-    app.add_option("--precision", flags.precision, "digits after the point (0 to 17)")
+    app.add_option("--precision", flags.console.precision, "digits after the point (0 to 17)")
         ->type_name("DIGITS")
         ->capture_default_str()
         ->check(CLI::Range(0, 17));
-    app.add_option("--color", flags.color, "names bold, formulas dim")
+    app.add_option("--color", flags.console.color, "names bold, formulas dim")
         ->capture_default_str()
         ->check(CLI::IsMember({"auto", "always", "never"}));
-    app.add_flag("--quiet", flags.quiet, "print nothing but errors");
-}
-
-bool wants_color(const Flags& flags)
-{
-    const bool terminal = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-    return flags.color == "always" || (flags.color == "auto" && terminal);
-}
-
-std::shared_ptr<spdlog::logger> make_logger(bool quiet)
-{
-    auto logger = std::make_shared<spdlog::logger>("lesson", std::make_shared<spdlog::sinks::stdout_sink_st>());
-    logger->set_pattern("%v");
-    logger->set_level(quiet ? spdlog::level::off : spdlog::level::info);
-    return logger;
+    app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
 }
 
 std::string names_in(const NamedArrays& arrays)
@@ -108,8 +89,8 @@ struct Lesson::Setup {
     Setup(std::string_view lesson_topic, const Flags& given)
         : topic(lesson_topic),
           flags(given),
-          style{.precision = flags.precision, .color = wants_color(flags)},
-          logger(make_logger(flags.quiet)),
+          style(style_of(flags.console)),
+          logger(standard_output(flags.console)),
           console(logger, style),
           listeners({&recorder, &console})
     {
@@ -208,12 +189,17 @@ T Lesson::input(std::string_view step, const T& example)
     return trace_(step, "", std::move(value));
 }
 
+std::filesystem::path Lesson::file(const std::filesystem::path& name) const
+{
+    return std::filesystem::path(ATTN_LESSONS_FOLDER) / setup_.topic / name;
+}
+
 template <Traceable T>
-T Lesson::stored(std::string_view step, const std::filesystem::path& file)
+T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 {
     if (setup_.input)
         return input(step, T{});
-    const std::filesystem::path path = std::filesystem::path(ATTN_LESSONS_FOLDER) / setup_.topic / file;
+    const std::filesystem::path path = file(name);
     const NamedArrays arrays = read_npz(path);
     const auto found = arrays.find(parse_step_label(step).name);
     if (found == arrays.end())
@@ -278,8 +264,10 @@ void Lesson::expect_equal(std::string_view claim, const T& found, const T& expec
 
 template Vector Lesson::input(std::string_view, const Vector&);
 template Matrix Lesson::input(std::string_view, const Matrix&);
+template Tensor3 Lesson::input(std::string_view, const Tensor3&);
 template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
 template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
 template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
+template void Lesson::expect_equal(std::string_view, const Tensor3&, const Tensor3&);
 
 } // namespace attn

@@ -35,9 +35,12 @@ public:
 
     /// A given tensor that is too large to be written in the program.
     /// @param step  name and axes
-    /// @param file  an .npz beside the lesson, which has it under that name
+    /// @param name  of an .npz beside the lesson, which has it
     template <Traceable T>
-    T stored(std::string_view step, const std::filesystem::path& file);
+    T stored(std::string_view step, const std::filesystem::path& name);
+
+    /// A file beside the lesson.
+    std::filesystem::path file(const std::filesystem::path& name) const;
 
     /// True unless the user gave numbers of their own.
     bool is_example() const;

@@ -2,6 +2,8 @@
 //
 // Exit codes: 0 success, 1 the check failed, 2 wrong usage or unusable input.
 
+#include "run.hpp"
+
 #include "attn/error.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/tools/curriculum.hpp"
@@ -53,6 +55,8 @@ int run(int argc, char** argv)
 
     CLI::App* lessons = app.add_subcommand("lessons", "the lessons, with what builds on what");
 
+    const std::function<int()> run_module = add_run_command(app);
+
     CLI::App* verification = app.add_subcommand("verify", "recompute every step of a trace from its formula");
     std::filesystem::path trace;
     verification->add_option("TRACE.npz", trace, "as a lesson's --trace wrote it")->required();
@@ -65,7 +69,9 @@ int run(int argc, char** argv)
         fmt::print(stderr, "attn: {} (see attn --help)\n", error.what());
         return 2;
     }
-    return lessons->parsed() ? list_lessons() : verify_trace(trace);
+    if (lessons->parsed())
+        return list_lessons();
+    return verification->parsed() ? verify_trace(trace) : run_module();
 }
 
 } // namespace

@@ -7,6 +7,11 @@ namespace {
 
 constexpr std::array after_1{1};
 constexpr std::array after_2{2};
+constexpr std::array after_3{3};
+constexpr std::array after_6{6};
+constexpr std::array after_7{7};
+constexpr std::array after_6_to_9{6, 8, 9};
+constexpr std::array after_5_and_10{5, 10};
 
 constexpr std::array lessons{
     CurriculumEntry{"01_single_query",
@@ -20,6 +25,24 @@ constexpr std::array lessons{
     CurriculumEntry{"04_scoring", "Other ways to compare",
                     "Additive, bilinear, or no softmax at all: only the score changes, and its cost is counted.",
                     after_2},
+    CurriculumEntry{"05_masking", "Who may look at whom",
+                    "Padding and later tokens leave before softmax, not after, and a query may see nothing.", after_3},
+    CurriculumEntry{"06_multi_head", "Several heads",
+                    "Several relations need several queries; heads are cut out of one product, and merged.", after_3},
+    CurriculumEntry{"07_self_and_cross", "One function, three uses",
+                    "Queries from one sequence, keys and values from another; keys are a set, in no order.", after_6},
+    CurriculumEntry{"08_positions", "Where a token stands",
+                    "Without positions attention is a bag of words: add them, turn by them, or subtract distance.",
+                    after_7},
+    CurriculumEntry{"09_feed_forward_and_norm", "What surrounds attention",
+                    "Each token thinks by itself; what is found is added, and layer norm keeps sums in bounds.",
+                    after_3},
+    CurriculumEntry{"10_encoder_layer", "One encoder layer",
+                    "Attention, residuals, norms and the feed-forward network together, also on PyTorch's weights.",
+                    after_6_to_9},
+    CurriculumEntry{"11_encoder_stack", "Six layers, at the paper's size",
+                    "A trace at scale: large tensors are summarised on the screen and whole in the file.",
+                    after_5_and_10},
 };
 
 } // namespace

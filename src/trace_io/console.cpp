@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <span>
+
+#include <unistd.h>
 
 namespace attn {
 namespace {
@@ -86,11 +91,26 @@ std::string summarize(const Array& array, const NumberFormat& format)
     for (const double value : array.values)
         squares += (value - mean) * (value - mean);
     const NumberFormat fraction({{}, {0.5}}, 4);
+    const auto rounded = [&](double value) { return fraction(std::abs(value) < 0.00005 ? 0.0 : value); }; // not -0.0000
     return fmt::format("{} numbers, mean {}, standard deviation {}, from {} to {}; it begins\n", array.size(),
-                       fraction(mean), fraction(std::sqrt(squares / count)), format(smallest), format(largest));
+                       rounded(mean), rounded(std::sqrt(squares / count)), format(smallest), format(largest));
 }
 
 } // namespace
+
+ConsoleStyle style_of(const ConsoleFlags& flags)
+{
+    const bool terminal = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    return {.precision = flags.precision, .color = flags.color == "always" || (flags.color == "auto" && terminal)};
+}
+
+std::shared_ptr<spdlog::logger> standard_output(const ConsoleFlags& flags)
+{
+    auto logger = std::make_shared<spdlog::logger>("attn", std::make_shared<spdlog::sinks::stdout_sink_st>());
+    logger->set_pattern("%v");
+    logger->set_level(flags.quiet ? spdlog::level::off : spdlog::level::info);
+    return logger;
+}
 
 std::string format_values(const Array& array, const ConsoleStyle& style, const std::string& indent)
 {

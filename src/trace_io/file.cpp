@@ -14,19 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t longest_message = 600;
-
-/// One line of bounded length, whatever names and bytes a file brought in.
-std::string printable(std::string_view text)
-{
-    std::string line(text.substr(0, longest_message));
-    if (line.size() < text.size())
-        line += "...";
-    std::ranges::replace_if(
-        line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return line;
-}
-
 std::string reason(int error) { return std::generic_category().message(error); }
 
 FileError cannot_write(const fs::path& path, const std::string& why)
@@ -161,6 +148,16 @@ void replace_file(const fs::path& path, const fs::path& target, std::string_view
 }
 
 } // namespace
+
+std::string printable(std::string_view text, std::size_t longest)
+{
+    std::string line(text.substr(0, longest));
+    if (line.size() < text.size())
+        line += "...";
+    std::ranges::replace_if(
+        line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    return line;
+}
 
 FileError::FileError(fs::path path, std::string_view message)
     : Error(printable(path.string() + ": " + std::string(message))), path_(std::move(path))

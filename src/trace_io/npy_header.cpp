@@ -1,6 +1,7 @@
 #include "npy_header.hpp"
 
 #include "attn/error.hpp"
+#include "elements.hpp"
 
 #include <algorithm>
 #include <charconv>

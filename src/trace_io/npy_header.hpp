@@ -2,14 +2,10 @@
 
 #include "attn/array.hpp"
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace attn {
-
-/// NumPy's own limit.
-inline constexpr std::size_t most_axes = 32;
 
 /// What stands in front of the elements of an .npy file.
 struct NpyHeader {

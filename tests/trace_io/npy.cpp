@@ -108,6 +108,7 @@ TEST_CASE("what an element type cannot hold is refused on writing", "[trace_io][
     for (const double value : {0.5, -0.0, not_a_number, infinity, 9007199254740994.0, -1e300})
         CHECK_THROWS_AS(encode_npy({{1}, {value}, ElementType::integer}), Error);
     CHECK_THROWS_AS(encode_npy({Shape(33, 1), {1}}), Error);
+    CHECK_THROWS_WITH(encode_npy({{0, std::size_t{1} << 60}, {}}), ContainsSubstring("larger than any array"));
     CHECK_THROWS_AS(encode_npy({{2, 2}, {1, 2, 3}}), std::logic_error);
 }
 
@@ -121,6 +122,7 @@ TEST_CASE("every element type that is understood decodes to the number it stands
     CHECK(decoded("<f2", bytes({0x00, 0xfc})) == -infinity);
     CHECK(std::isnan(decoded("<f2", bytes({0x00, 0x7e}))));
     CHECK(std::signbit(decoded("<f2", bytes({0x00, 0x80}))));
+    CHECK(decoded("<V2", bytes({0xc0, 0xbf})) == -1.5);
     CHECK(decoded("|b1", bytes({1})) == 1);
     CHECK(decoded("|i1", bytes({0xff})) == -1);
     CHECK(decoded("|u1", bytes({0xff})) == 255);
@@ -130,6 +132,18 @@ TEST_CASE("every element type that is understood decodes to the number it stands
     CHECK(decoded("<u4", bytes({0, 0, 0, 0x80})) == 2147483648.0);
     CHECK(decoded("<i8", bytes({0, 0, 0, 0, 0, 0, 0xe0, 0xff})) == -9007199254740992.0);
     CHECK(decoded("<u8", bytes({0, 0, 0, 0, 0, 0, 0x20, 0})) == 9007199254740992.0);
+}
+
+TEST_CASE("raw elements of two bytes are the bfloat16 of ml_dtypes", "[trace_io][npy]")
+{
+    const Array array = decode_npy(npy("<V2", "(4,)", bytes({0x80, 0x3f, 0x80, 0xff, 0x01, 0x00, 0xc0, 0x7f})));
+    CHECK(array.type == ElementType::real);
+    CHECK(array.values.at(0) == 1);
+    CHECK(array.values.at(1) == -infinity);
+    CHECK(array.values.at(2) == std::ldexp(1, -133));
+    CHECK(std::isnan(array.values.at(3)));
+    CHECK(std::signbit(decoded("|V2", bytes({0x00, 0x80}))));
+    CHECK_THROWS_WITH(decoded(">V2", bytes({0, 0})), ContainsSubstring("big-endian"));
 }
 
 TEST_CASE("whole numbers that a double would round are refused", "[trace_io][npy]")
@@ -154,9 +168,10 @@ TEST_CASE("other element types are refused by name", "[trace_io][npy]")
     CHECK_THAT(refusal("|O"), ContainsSubstring("Python objects"));
     CHECK_THAT(refusal("<U5"), ContainsSubstring("text"));
     CHECK_THAT(refusal("|S5"), ContainsSubstring("text"));
-    CHECK_THAT(refusal("|V2"), ContainsSubstring("raw bytes"));
+    for (const std::string raw : {"|V1", "|V4", "<V1", "|V"})
+        CHECK_THAT(refusal(raw), ContainsSubstring("raw bytes"));
     CHECK_THAT(refusal("<M8[ns]"), ContainsSubstring("dates"));
-    for (const std::string descr : {"", "f8", "|f8", "<f16", "<i3", "<", "<f8 ", "|b1x", "?"})
+    for (const std::string descr : {"", "f8", "|f8", "<f16", "<i3", "<", "<f8 ", "|b1x", "?", "V2", "xV2"})
         CHECK_THAT(refusal(descr), ContainsSubstring("of type '" + descr + "'"));
     CHECK_THROWS_WITH(decode_npy(npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}")),
                       ContainsSubstring("records"));
@@ -178,6 +193,20 @@ TEST_CASE("a header's keys may come in any order and quotes", "[trace_io][npy]")
                                        "\n",
                                        "\1\2"));
     CHECK(identical(array, {{2}, {1, 2}, ElementType::integer}));
+}
+
+TEST_CASE("an empty array of any type and any other sizes is either refused or survives", "[trace_io][npy]")
+{
+    for (const std::string descr : {"|b1", "|u1", "<f2", "<V2", "<f4", "<f8", "<i8"})
+        for (int bits = 58; bits < 64; ++bits)
+            for (const std::uint64_t size : {(std::uint64_t{1} << bits) - 1, std::uint64_t{1} << bits}) {
+                CAPTURE(descr, size);
+                const std::string file = npy(descr, "(0, " + std::to_string(size) + ")", "");
+                if (size < std::uint64_t{1} << 60)
+                    CHECK(survives(decode_npy(file)));
+                else
+                    CHECK_THROWS_WITH(decode_npy(file), ContainsSubstring("larger than any array"));
+            }
 }
 
 TEST_CASE("versions 2 and 3 have a longer length", "[trace_io][npy]")

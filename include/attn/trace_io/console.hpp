@@ -18,6 +18,19 @@ struct ConsoleStyle {
     std::size_t widest = 12; ///< a tensor with a longer axis among its last two is summarised
 };
 
+/// How a program shows steps, by the flags that all programs share.
+struct ConsoleFlags {
+    int precision = ConsoleStyle{}.precision;
+    std::string color = "auto"; ///< always, never, or auto: on a terminal, unless NO_COLOR is set
+    bool quiet = false;
+};
+
+/// The style that flags ask for.
+ConsoleStyle style_of(const ConsoleFlags& flags);
+
+/// A logger of bare lines to standard output; silent where flags ask for quiet.
+std::shared_ptr<spdlog::logger> standard_output(const ConsoleFlags& flags);
+
 /// A tensor's numbers as lines, a row a line, columns aligned.
 ///
 /// Whole numbers are printed without a point, very large and very small tensors with exponents. A tensor that would not

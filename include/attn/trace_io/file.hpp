@@ -8,6 +8,9 @@
 
 namespace attn {
 
+/// One line of bounded length, without control characters, whatever names and bytes a file brought in.
+std::string printable(std::string_view text, std::size_t longest = 600);
+
 /// A file that cannot be read or written. One line: the file, what was found, what was expected, what to do.
 class FileError : public Error {
 public:

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "attn/error.hpp"
+#include "attn/layers/encoder.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attn {
+
+/// Weights that do not fit a module: a line for each tensor that is missing, not expected, or of another shape.
+class WeightsError : public Error {
+public:
+    using Error::Error;
+};
+
+/// @name Weights under the names of PyTorch's state_dict
+///
+/// PyTorch stores the weight of a linear map as (d_out, d_in), attn as (d_in, d_out): it is transposed on the way, and
+/// nothing else changes. Biases are all there or all missing (`bias=False`), as in PyTorch's modules.
+///
+/// The functions that read throw WeightsError, which lists everything that does not fit at once.
+/// @{
+
+/// Reads the tensors of a .safetensors or .npz file, by the name's ending.
+/// @param prefix  takes only the tensors whose names begin with it, without it: "encoder." of a larger model
+/// @throws FileError  where the file is damaged or has another ending, or no tensor has that prefix
+NamedArrays read_weights(const std::filesystem::path& path, std::string_view prefix = {});
+
+/// Writes a .safetensors or .npz file, by the name's ending, for read_weights() or PyTorch's load_state_dict().
+/// @throws FileError  where the file has another ending or can't be written
+void write_weights(const std::filesystem::path& path, const NamedArrays& weights);
+
+/// The sizes that the inputs of an attention decide; those of a memory are d_model unless given.
+struct AttentionSizes {
+    std::size_t d_model;
+    std::optional<std::size_t> d_memory = {};
+    std::optional<std::size_t> d_value = {};
+};
+
+/// nn.MultiheadAttention: in_proj_weight or q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias; out_proj.weight,
+/// out_proj.bias.
+/// @param has_output_map  false for heads that stay side by side: there is no out_proj, and heads may have any size
+MultiHeadWeights multi_head_weights(const NamedArrays& arrays, const AttentionSizes& sizes, bool has_output_map = true);
+/// linear1.weight, linear1.bias, linear2.weight, linear2.bias
+FeedForwardWeights feed_forward_weights(const NamedArrays& arrays, std::size_t d_model);
+/// nn.LayerNorm: weight, bias
+LayerNormWeights layer_norm_weights(const NamedArrays& arrays, std::size_t d_model);
+/// nn.TransformerEncoderLayer: those of attention behind self_attn, of the feed-forward network, and of norm1 and norm2
+EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t d_model);
+/// nn.TransformerEncoder: those of each layer behind layers.0, layers.1, …, and of norm where there is one
+/// @param layers  how many there must be; as many as the arrays have unless given
+EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
+
+/// @}
+
+/// @name The way back
+/// @throws Error where a query and key map or heads of another size than d_model / h have no place in PyTorch's module
+/// @{
+NamedArrays state_dict(const MultiHeadWeights& weights);
+NamedArrays state_dict(const FeedForwardWeights& weights);
+NamedArrays state_dict(const LayerNormWeights& weights);
+NamedArrays state_dict(const EncoderLayerWeights& weights);
+NamedArrays state_dict(const EncoderWeights& weights);
+/// @}
+
+} // namespace attn

@@ -1,0 +1,218 @@
+#include "run.hpp"
+
+#include "attn/tools/modules.hpp"
+#include "attn/tools/state_dict.hpp"
+#include "attn/trace_io/console.hpp"
+#include "attn/trace_io/recorder.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace attn {
+namespace {
+
+/// What one command line asks for.
+struct Request {
+    Module module = Module::attention;
+    ModuleOptions options;
+    ConsoleFlags console;
+    std::filesystem::path input, weights, trace;
+    std::string prefix;
+};
+
+template <class Enum>
+using Names = std::map<std::string, Enum>;
+
+template <class Enum>
+void add_choice(CLI::App& app, const std::string& flag, Enum& value, const std::string& help, const Names<Enum>& names)
+{
+    std::string choices;
+    for (const auto& [name, choice] : names)
+        choices += (choices.empty() ? "" : "|") + name;
+    app.add_option_function<std::string>(
+           flag, [&value, names](const std::string& name) { value = names.at(name); }, help)
+        ->check(CLI::IsMember(names))
+        ->type_name(choices);
+}
+
+void add_score_flags(CLI::App& app, ModuleOptions& options)
+{
+    add_choice<Score>(app, "--score", options.score, "how a query is compared with a key; scaled unless given",
+                      {{"scaled", Score::scaled},
+                       {"dot", Score::dot},
+                       {"additive", Score::additive},
+                       {"concatenated", Score::concatenated},
+                       {"bilinear", Score::bilinear}});
+    add_choice<Normalization>(app, "--normalization", options.normalization,
+                              "what makes scores weights; softmax unless given",
+                              {{"softmax", Normalization::softmax}, {"none", Normalization::none}});
+}
+
+void add_mask_flag(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option_function<std::string>(
+           "--mask",
+           [&options](const std::string& name) {
+               options.causal = name == "causal" ? Causal::bottom_right : Causal::top_left;
+           },
+           "no later keys, besides what the input's mask and lengths forbid; where n and m differ, the last query sees "
+           "every key (causal), or the first query the first key only (causal-top-left)")
+        ->check(CLI::IsMember({"causal", "causal-top-left"}))
+        ->type_name("causal|causal-top-left");
+}
+
+void add_scale_flag(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--scale", options.scale, "what scores are multiplied by; 1/sqrt(d_k) unless given")
+        ->type_name("S")
+        ->check(CLI::Number);
+}
+
+void add_head_flags(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--heads", options.heads, "attentions beside each other")
+        ->type_name("H")
+        ->required()
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+    add_scale_flag(app, options);
+    add_choice<HeadPositions>(
+        app, "--positions", options.positions, "what heads know of places; none unless given",
+        {{"none", HeadPositions::none}, {"rotary", HeadPositions::rotary}, {"alibi", HeadPositions::alibi}});
+    app.add_option("--rotary-base", options.rotary.base, "the slowest pair turns about once in 2 pi times that")
+        ->type_name("B")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    add_choice<RotaryLayout>(app, "--rotary-layout", options.rotary.layout,
+                             "which features make a pair: neighbours (pairs, the default) or i and i + d/2 (halves)",
+                             {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}});
+}
+
+void add_activation_flag(CLI::App& app, ModuleOptions& options)
+{
+    add_choice<Activation>(
+        app, "--activation", options.activation, "what bends the hidden layer; relu unless given",
+        {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}});
+}
+
+void add_epsilon_flag(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--epsilon", options.epsilon, "added to the variance, inside the root")
+        ->type_name("E")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+}
+
+void add_norm_flag(CLI::App& app, ModuleOptions& options)
+{
+    add_choice<NormPlacement>(app, "--norm", options.placement,
+                              "where layer norms stand: behind each block (post, the default) or in front (pre)",
+                              {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}});
+}
+
+void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
+{
+    const bool is_encoder = module == Module::encoder || module == Module::encoder_layer;
+    if (module == Module::attention) {
+        add_score_flags(app, options);
+        add_scale_flag(app, options);
+    }
+    if (module == Module::multi_head_attention || is_encoder)
+        add_head_flags(app, options);
+    if (module == Module::attention || module == Module::multi_head_attention || is_encoder)
+        add_mask_flag(app, options);
+    if (module == Module::multi_head_attention)
+        app.add_flag_callback(
+            "--without-output-map", [&options] { options.has_output_map = false; },
+            "heads stay side by side: there is no W^o");
+    if (module == Module::feed_forward || is_encoder)
+        add_activation_flag(app, options);
+    if (module == Module::layer_norm || is_encoder)
+        add_epsilon_flag(app, options);
+    if (is_encoder)
+        add_norm_flag(app, options);
+    if (module == Module::encoder)
+        app.add_option("--layers", options.layers, "how many the weights must have; as many as they have unless given")
+            ->type_name("N")
+            ->check(CLI::Range(std::size_t{1}, std::size_t{10'000}));
+}
+
+void add_file_flags(CLI::App& app, const ModuleEntry& entry, Request& request)
+{
+    app.add_option("--input", request.input, "the arrays above, by name")->type_name("FILE.npz")->required();
+    CLI::Option* weights =
+        app.add_option("--weights", request.weights, "the module's state_dict")->type_name("FILE.{safetensors,npz}");
+    if (entry.module == Module::attention)
+        weights->description(
+            "for a learned score: query_weights, key_weights, score_weights (additive), hidden_weights, "
+            "score_weights (concatenated), or bilinear_weights");
+    else
+        weights->required();
+    app.add_option("--prefix", request.prefix, "take the tensors whose names begin so, without it")->type_name("NAME.");
+    app.add_option("--trace", request.trace, "write every step to this .npz")->type_name("FILE.npz");
+}
+
+void add_console_flags(CLI::App& app, ConsoleFlags& flags)
+{
+    app.add_option("--precision", flags.precision, "digits after the point (0 to 17)")
+        ->type_name("DIGITS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 17));
+    app.add_option("--color", flags.color, "names bold, formulas dim")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "always", "never"}));
+    app.add_flag("--quiet", flags.quiet, "print nothing but errors");
+}
+
+std::string described(const ModuleEntry& entry)
+{
+    std::string text = std::string(entry.summary) + "\n\ninput:";
+    for (const ModuleInput& input : entry.inputs)
+        text += fmt::format("\n  {:<14}{}{}", input.name, input.shape, input.is_required ? "" : ", if you like");
+    return text + "\noutput: the step output, and every step on the way";
+}
+
+/// Runs a module, and says which file is at fault where it can't.
+int run(const Request& request)
+{
+    const NamedArrays inputs = read_npz(request.input);
+    const NamedArrays weights = request.weights.empty() ? NamedArrays{} : read_weights(request.weights, request.prefix);
+
+    Recorder recorder;
+    ConsoleListener console(standard_output(request.console), style_of(request.console));
+    Listeners listeners({&recorder, &console});
+    try {
+        run_module(request.module, inputs, weights, request.options, Trace(listeners));
+    } catch (const WeightsError& error) {
+        throw Error("run: " + request.weights.string() + ": " + error.what());
+    } catch (const Error& error) {
+        throw Error("run: " + request.input.string() + ": " + error.what());
+    }
+    if (!request.trace.empty())
+        write_trace(request.trace, recorder.steps());
+    return 0;
+}
+
+} // namespace
+
+std::function<int()> add_run_command(CLI::App& app)
+{
+    CLI::App* command = app.add_subcommand("run", "run a module on your own numbers, and see every step");
+    command->require_subcommand(1);
+    const auto request = std::make_shared<Request>();
+    for (const ModuleEntry& entry : modules()) {
+        CLI::App* module = command->add_subcommand(std::string(entry.name), described(entry));
+        add_file_flags(*module, entry, *request);
+        add_module_flags(*module, entry.module, request->options);
+        add_console_flags(*module, request->console);
+        module->callback([request, module = entry.module] { request->module = module; });
+    }
+    return [request] { return run(*request); };
+}
+
+} // namespace attn
