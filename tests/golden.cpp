@@ -27,17 +27,46 @@ bool agrees(double found, double expected)
     return std::abs(found - expected) <= 1e-12 * std::max(1.0, std::abs(expected));
 }
 
-std::string difference(const Step& step, const std::string& name, const Array& expected)
+/// What a golden keeps of a large array, under its name and a ~: rank, sizes, mean, standard deviation, least, greatest,
+/// and every so many-th number.
+Array sample(const Array& array)
 {
-    if (step.path != name)
-        return "found the step " + step.path + ", expected " + name;
-    if (step.value.shape != expected.shape)
-        return name + " has the shape " + to_string(step.value.shape) + ", expected " + to_string(expected.shape);
+    constexpr std::size_t numbers = 32;
+    const auto count = static_cast<double>(array.size());
+    double mean = 0, variance = 0;
+    for (const double value : array.values)
+        mean += value / count;
+    for (const double value : array.values)
+        variance += (value - mean) * (value - mean) / count;
+    const auto [least, greatest] = std::ranges::minmax(array.values);
+
+    Array kept{{}, {static_cast<double>(array.rank())}};
+    for (const std::size_t size : array.shape)
+        kept.values.push_back(static_cast<double>(size));
+    kept.values.insert(kept.values.end(), {mean, std::sqrt(variance), least, greatest});
+    for (std::size_t i = 0; i < array.size(); i += (array.size() + numbers - 1) / numbers)
+        kept.values.push_back(array.values[i]);
+    kept.shape = {kept.values.size()};
+    return kept;
+}
+
+std::string difference(const std::string& path, const Array& found, const std::string& name, const Array& expected)
+{
+    if (path != name)
+        return "found the step " + path + ", expected " + name;
+    if (found.shape != expected.shape)
+        return name + " has the shape " + to_string(found.shape) + ", expected " + to_string(expected.shape);
     for (std::size_t i = 0; i < expected.size(); ++i)
-        if (!agrees(step.value.values[i], expected.values[i]))
-            return name + " at " + to_string(index_at(i, expected.shape)) + " is " + exactly(step.value.values[i]) +
+        if (!agrees(found.values[i], expected.values[i]))
+            return name + " at " + to_string(index_at(i, expected.shape)) + " is " + exactly(found.values[i]) +
                    ", expected " + exactly(expected.values[i]);
     return "";
+}
+
+std::string difference(const Step& step, const std::string& name, const Array& expected)
+{
+    return name.ends_with('~') ? difference(step.path + '~', sample(step.value), name, expected)
+                               : difference(step.path, step.value, name, expected);
 }
 
 } // namespace
@@ -86,6 +115,28 @@ TEST_CASE("a golden finds a step that is missing, extra or out of order", "[gold
     CHECK(difference({}, golden) == "the step a is missing");
     CHECK(difference({a, b, step("c", {{}, {0}})}, golden) == "the step c is extra");
     CHECK(difference({b, a}, golden) == "found the step b, expected a");
+}
+
+TEST_CASE("a golden that keeps a sample of a large array finds another size, another sum and another extreme",
+          "[golden]")
+{
+    Array large{{2, 50}, std::vector<double>(100, 0.5)};
+    const Golden kept{{"large~", sample(large)}};
+    CHECK(difference({step("large", large)}, kept).empty());
+    CHECK(kept[0].second.size() == 3 + 4 + 25); // rank and sizes, statistics, every fourth number
+
+    Array turned = large;
+    turned.shape = {50, 2};
+    CHECK_FALSE(difference({step("large", turned)}, kept).empty());
+    Array off = large;
+    off.values[1] += 1e-9; // not among those that are kept
+    CHECK_FALSE(difference({step("large", off)}, kept).empty());
+    off = large;
+    std::swap(off.values[4], off.values[5] = 0.75);
+    CHECK_FALSE(difference({step("large", off)}, kept).empty());
+    CHECK(difference({step("other", large)}, kept) == "found the step other~, expected large~");
+    large.values[3] = NAN;
+    CHECK_FALSE(difference({step("large", large)}, kept).empty());
 }
 
 TEST_CASE("a golden finds another number, shape, infinity or NaN", "[golden]")

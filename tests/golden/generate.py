@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import lessons
+
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent.parent / "lessons"
 
@@ -282,10 +284,31 @@ GOLDENS = {
     "02_all_queries": all_queries,
     "03_scale_and_softmax": scale_and_softmax,
     "04_scoring": scoring,
+    "05_masking": lessons.masking,
+    "06_multi_head": lessons.multi_head,
+    "07_self_and_cross": lessons.self_and_cross,
+    "08_positions": lessons.positions,
+    "09_feed_forward_and_norm": lessons.feed_forward_and_norm,
+    "10_encoder_layer": lessons.encoder_layer,
+    "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
     "attention": attention,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files
+
+
+def sampled(golden, most=256):
+    """A large array NAME as NAME~: rank, sizes, mean, standard deviation, least, greatest, and every so many-th number."""
+    small = {}
+    for name, array in golden.items():
+        array = np.asarray(array)
+        if array.size <= most:
+            small[name] = array
+            continue
+        statistics = [array.mean(), array.std(), array.min(), array.max()]
+        stride = -(-array.size // 32)
+        small[f"{name}~"] = np.concatenate([[array.ndim], array.shape, statistics, array.reshape(-1)[::stride]])
+    return small
 
 
 def write(path, golden):

@@ -1,0 +1,478 @@
+"""What every step of lessons 5 to 11 has to give, by PyTorch and NumPy in float64.
+
+generate.py calls these functions and writes what they return.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+LESSONS = Path(__file__).resolve().parent.parent.parent / "lessons"
+
+INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
+QUERY_WEIGHTS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [0, 2, 1, 2]], float)
+KEY_WEIGHTS = np.array([[0, 1, 1, 0], [1, 0, -1, 1], [0, 1, 1, 0], [1, 1, 0, -1]], float)
+VALUE_WEIGHTS = np.array([[0, 2, 1, 0], [0, 3, 0, 1], [1, 0, 3, 0], [1, 1, 0, 2]], float)
+OUTPUT_WEIGHTS = np.array([[1, 0, 0.5, 0], [0, 1, 0, -0.5], [0.5, 0, 1, 0], [0, -0.5, 0, 1]])
+UP_WEIGHTS = np.array([[1, 0, -1, 0.5, 0, 1], [0, 1, 1, -0.5, 1, 0], [1, -1, 0, 0, 0.5, -1], [-1, 0, 1, 1, 0, 0.5]])
+UP_BIAS = np.array([0, 0.5, 0, -0.5, 0, 0.25])
+DOWN_WEIGHTS = np.array([[0.5, 0, 0, -0.5], [0, 0.5, -1, 0], [0.25, 0, 0.5, 0], [0, -0.5, 0, 1], [1, 0, 0, 0.25], [0, 0.25, 0.5, 0]])
+DOWN_BIAS = np.array([0, 0.1, 0, -0.1])
+
+
+def softmax(x, axis=-1):
+    return torch.softmax(torch.from_numpy(np.array(x, float)), dim=axis).numpy()
+
+
+def scoped(scope, steps):
+    return {f"{scope}.{name}": array for name, array in steps.items()}
+
+
+def attend(queries, keys, values):
+    """The steps of scaled dot-product attention, inputs first."""
+    scores = np.einsum("nk,mk->nm", queries, keys)
+    scaled = scores / np.sqrt(keys.shape[1])
+    weights = softmax(scaled)
+    context = np.einsum("nm,mv->nv", weights, values)
+    return {"queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled, "weights": weights, "context": context}
+
+
+# ------------------------------------------------------------------------------------------------------------ lesson 5
+
+
+def masking():
+    tokens = np.array([[[1, 0, 2], [0, 2, 1], [2, 1, 0], [1, 1, 1]], [[2, 0, 1], [1, 2, 0], [3, 3, 3], [3, 3, 3]]], float)
+    lengths = np.array([4.0, 2])
+    scores = np.einsum("bnd,bmd->bnm", tokens, tokens)
+    scaled = scores / np.sqrt(3)
+    padding = np.arange(4) < lengths[:, None]
+    mask = np.broadcast_to(padding[:, None, :], (2, 4, 4)).copy()
+
+    # PyTorch's own masking, and its whole attention with the mask turned round.
+    masked = torch.from_numpy(scaled).masked_fill(~torch.from_numpy(mask), -np.inf)
+    weights = torch.softmax(masked, dim=-1)
+    context = (weights @ torch.from_numpy(tokens)).numpy()
+    one_head = torch.nn.MultiheadAttention(3, 1, bias=False, batch_first=True, dtype=torch.float64)
+    one_head.load_state_dict({"in_proj_weight": torch.eye(3, dtype=torch.float64).repeat(3, 1), "out_proj.weight": torch.eye(3, dtype=torch.float64)})
+    x = torch.from_numpy(tokens)
+    np.testing.assert_allclose(context, one_head(x, x, x, key_padding_mask=~torch.from_numpy(padding))[0].detach().numpy(), rtol=1e-12)
+    golden = {
+        "tokens": tokens, "lengths": lengths, "scores": scores, "scaled": scaled, "padding": padding, "mask": mask,
+        "masked": masked.numpy(), "weights": weights.numpy(), "context": context,
+    }  # fmt: skip
+
+    zeroed = np.where(mask, scaled, 0)
+    unmasked = softmax(scaled)
+    after = unmasked * mask
+    golden |= scoped("zeroed", {"scores": zeroed, "weights": softmax(zeroed)})
+    golden |= scoped("after", {"unmasked": unmasked, "weights": after, "row_sums": after.sum(axis=-1)})
+
+    lowered = scaled - 1e12 * ~mask
+    golden |= scoped("large", {"masked": lowered, "weights": softmax(lowered)})
+    replaced = np.array([-100001.0, -100002, -100000])
+    golden |= scoped("finite", {"scores": np.array([-100001.0, -100002, -100003]), "masked": replaced, "weights": softmax(replaced)})
+    moved = (np.array([1, 2, 3], np.float32) + np.float32(1e10)).astype(np.float32).astype(float)
+    golden |= scoped("float32", {"scores": np.array([1.0, 2, 3]), "moved": moved, "weights": softmax(moved)})
+    golden["queries.context"] = context * padding[:, :, None]
+
+    causal = np.tril(np.ones((4, 4), bool))
+    hidden = np.where(causal, scaled[0], -np.inf)
+    golden |= scoped("causal_only", {"tokens": tokens[0], "causal": causal, "scaled": scaled[0], "masked": hidden, "weights": softmax(hidden)})
+    golden["bottom_right.causal"] = np.tril(np.ones((2, 4), bool), 2)
+    golden["top_left.causal"] = np.tril(np.ones((2, 4), bool))
+    both = causal & padding[:, None, :]
+    golden |= scoped("both", {"causal": causal, "lengths": lengths, "padding": padding, "mask": both, "weights": softmax(np.where(both, scaled, -np.inf))})
+    nothing = np.full(3, -np.inf)
+    return golden | scoped("nothing", {"masked": nothing, "naive": softmax(nothing), "weights": np.zeros(3)})
+
+
+# ------------------------------------------------------------------------------------------------------------ lesson 6
+
+
+def multi_head():
+    golden = {"inputs": INPUTS, "query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
+    contexts = []
+    for head in range(2):
+        own = {name: golden[name][:, 2 * head : 2 * head + 2] for name in ("query_weights", "key_weights", "value_weights")}
+        steps = attend(*(INPUTS @ weights for weights in own.values()))
+        contexts.append(steps["context"])
+        golden |= scoped(f"head.{head}", own | steps)
+    merged = np.hstack(contexts)
+
+    # PyTorch's own heads, which it cuts out of one product by view and transpose.
+    module = torch.nn.MultiheadAttention(4, 2, bias=False, batch_first=True, dtype=torch.float64)
+    packed = np.vstack([QUERY_WEIGHTS.T, KEY_WEIGHTS.T, VALUE_WEIGHTS.T])
+    module.load_state_dict({"in_proj_weight": torch.from_numpy(packed), "out_proj.weight": torch.from_numpy(OUTPUT_WEIGHTS.T.copy())})
+    x = torch.from_numpy(INPUTS)[None]
+    output = module(x, x, x)[0][0].detach().numpy()
+    np.testing.assert_allclose(merged @ OUTPUT_WEIGHTS, output, rtol=1e-12)
+
+    golden |= {"merged": merged, "output": output}
+    for head in range(2):
+        golden[f"heard.{head}.output"] = contexts[head] @ OUTPUT_WEIGHTS[2 * head : 2 * head + 2]
+
+    query, key, value = (torch.from_numpy(INPUTS @ weights) for weights in (QUERY_WEIGHTS, KEY_WEIGHTS, VALUE_WEIGHTS))
+    queries, keys, values = (packed.view(3, 2, 2).transpose(0, 1) for packed in (query, key, value))
+    scores = queries @ keys.transpose(1, 2)
+    scaled = scores / 2**0.5
+    weights = torch.softmax(scaled, dim=-1)
+    context = weights @ values
+    steps = {
+        "query": query, "key": key, "value": value, "queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled,
+        "weights": weights, "context": context, "merged": context.transpose(0, 1).contiguous().view(3, 4), "reshaped": context.contiguous().view(3, 4),
+    }  # fmt: skip
+    golden |= scoped("packed", {name: tensor.numpy() for name, tensor in steps.items()})
+    return golden | scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4})
+
+
+# ------------------------------------------------------------------------------------------------------------ lesson 7
+
+
+def self_and_cross():
+    passage = np.array([[2, 0, 1], [0, 1, 0], [1, 2, 0], [0, 0, 3], [1, 1, 1]], float)
+    question = np.array([[1, 0, 2], [0, 3, 0], [2, 1, 0]], float)
+    answers = np.array([[1, 0], [0, 1], [1, 1]], float)
+    backwards = question[::-1].copy()
+    golden = {"passage": passage, "question": question}
+    golden |= scoped("self", attend(passage, passage, passage))
+    golden |= scoped("cross", attend(passage, question, question))
+    golden["answers"] = answers
+    golden |= scoped("sizes", attend(passage, question, answers))
+    golden["shuffled.order"] = np.array([2.0, 1, 0])
+    golden |= scoped("shuffled", attend(passage, backwards, backwards))
+    return golden | scoped("apart", attend(passage, backwards, question))
+
+
+# ------------------------------------------------------------------------------------------------------------ lesson 8
+
+
+def sinusoids(n, d, base=10000.0, halves=False):
+    """By the real and imaginary parts of exp(i p / base^(2j/d))."""
+    frequencies = base ** (-2 * np.arange((d + 1) // 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    turned = np.exp(1j * angles)
+    if halves:
+        positions = np.concatenate([turned.imag, turned.real], axis=1)[:, :d]
+    else:
+        positions = np.stack([turned.imag, turned.real], axis=-1).reshape(n, -1)[:, :d]
+    return {"frequencies": frequencies, "angles": angles, "positions": positions}
+
+
+def turn(x):
+    """Rotary embeddings by complex numbers, neighbours in pairs."""
+    n, d = x.shape
+    frequencies = 10000.0 ** (-2 * np.arange(d // 2) / d)
+    angles = np.outer(np.arange(n), frequencies)
+    pairs = torch.view_as_complex(torch.from_numpy(x.reshape(n, -1, 2).copy()))
+    output = torch.view_as_real(pairs * torch.polar(torch.ones(n, d // 2, dtype=torch.float64), torch.from_numpy(angles)))
+    return {"x": x, "frequencies": frequencies, "angles": angles, "output": output.reshape(n, d).numpy()}
+
+
+def positions():
+    tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
+    order = np.array([3, 0, 1, 2])
+    table = np.array([[0.5, -0.25, 0, 0.75], [-1, 0.5, 0.25, 0], [0.25, 1, -0.5, -0.75], [0, -0.5, 1, 0.25], [0.75, 0, -1, 0.5], [-0.25, 0.75, 0.5, -1]])
+    golden = {"tokens": tokens, "order": order.astype(float)}
+    self_attention = lambda x: {"x": x} | attend(x, x, x)
+    golden |= scoped("bag.straight", self_attention(tokens)) | scoped("bag.turned", self_attention(tokens[order]))
+
+    interleaved, halves = sinusoids(4, 4), sinusoids(4, 4, halves=True)
+    places = np.array([0, 2, 1, 3])
+    embedded = interleaved["positions"]
+    golden |= interleaved | scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
+    golden |= scoped("added.straight", self_attention(tokens + embedded)) | scoped("added.turned", self_attention(tokens[order] + embedded))
+    golden |= scoped("beside", self_attention(np.hstack([tokens, embedded])))
+    golden |= {"table": table} | scoped("learned", {"table": table, "positions": table[:4], "embedded": tokens + table[:4]})
+
+    # The shift is solved for from many positions, rather than built of sines and cosines.
+    many = sinusoids(64, 4)["positions"]
+    matrix = np.linalg.lstsq(many[:-2], many[2:], rcond=None)[0]
+    exact = np.kron(np.diag([1.0, 0]), rotation(2.0)) + np.kron(np.diag([0, 1.0]), rotation(0.02))
+    np.testing.assert_allclose(matrix, exact, atol=1e-9)
+    back = np.argsort(places)
+    golden |= scoped("shift", {"by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
+
+    same = np.repeat(tokens[:1], 4, axis=0)
+    turned = turn(same)
+    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden |= scoped("with_rotary", by_place(tokens, rotary=True))
+    golden["slopes"] = 0.5 ** np.arange(1, 9)
+    golden |= scoped("with_alibi", by_place(tokens, rotary=False))
+    return golden | scoped("odd", sinusoids(4, 5, base=100.0))
+
+
+def rotation(angle):
+    """Of a row (sine, cosine): both a step further."""
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def by_place(tokens, rotary):
+    """Two heads without weights of their own, with rotary positions or ALiBi."""
+    eye = np.eye(4)
+    steps = {"x": tokens, "query_weights": eye, "key_weights": eye, "value_weights": eye, "query": tokens, "key": tokens, "value": tokens}
+    contexts = []
+    for head, slope in enumerate((2**-4, 2**-8)):
+        part = tokens[:, 2 * head : 2 * head + 2]
+        inside = {}
+        queries = keys = part
+        if rotary:
+            turned = turn(part)
+            queries = keys = turned["output"]
+            inside |= scoped("rotary_query", turned) | {"queries": queries} | scoped("rotary_key", turned) | {"keys": keys, "values": part}
+        else:
+            bias = -slope * np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+            inside |= {"queries": part, "keys": part, "values": part, "bias": bias}
+        scores = queries @ keys.T
+        scaled = scores / np.sqrt(2)
+        inside |= {"scores": scores, "scaled": scaled}
+        if not rotary:
+            inside["biased"] = scaled = scaled + bias
+        weights = softmax(scaled)
+        inside |= {"weights": weights, "context": weights @ part}
+        contexts.append(inside["context"])
+        steps |= scoped(f"head.{head}", inside)
+    merged = np.hstack(contexts)
+    if not rotary:  # ALiBi is what PyTorch takes as a float mask
+        x = torch.from_numpy(tokens).view(1, 4, 2, 2).transpose(1, 2)
+        mask = torch.stack([torch.from_numpy(steps[f"head.{head}.bias"]) for head in range(2)])
+        expected = torch.softmax(x @ x.transpose(2, 3) / 2**0.5 + mask, dim=-1) @ x
+        np.testing.assert_allclose(merged, expected.transpose(1, 2).reshape(4, 4).numpy(), rtol=1e-12)
+    return steps | {"merged": merged, "output": merged}
+
+
+# ------------------------------------------------------------------------------------------------------------ lesson 9
+
+
+def layer_norm(x, gain=None, bias=None, epsilon=1e-5):
+    """The steps of layer norm, held against PyTorch's."""
+    mean, variance = x.mean(axis=-1), x.var(axis=-1)
+    normalized = (x - mean[..., None]) / np.sqrt(variance + epsilon)[..., None]
+    tensors = [None if array is None else torch.from_numpy(array) for array in (gain, bias)]
+    output = F.layer_norm(torch.from_numpy(x), x.shape[-1:], *tensors, eps=epsilon).numpy()
+    np.testing.assert_allclose(normalized * (1 if gain is None else gain) + (0 if bias is None else bias), output, rtol=1e-11, atol=1e-13)
+    learned = {name: array for name, array in (("gain", gain), ("bias", bias)) if array is not None}
+    return {"x": x, "mean": mean, "variance": variance, "normalized": normalized} | learned | {"output": output}
+
+
+def feed_forward(x):
+    hidden = F.linear(torch.from_numpy(x), torch.from_numpy(UP_WEIGHTS.T.copy()), torch.from_numpy(UP_BIAS))
+    activated = F.relu(hidden)
+    output = F.linear(activated, torch.from_numpy(DOWN_WEIGHTS.T.copy()), torch.from_numpy(DOWN_BIAS))
+    return {"hidden": hidden.numpy(), "activated": activated.numpy(), "output": output.numpy()}
+
+
+def feed_forward_and_norm():
+    x = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1.5]])
+    gain, bias = np.array([1.0, 2, 1, 0.5]), np.array([0.0, 0, 1, 0])
+    golden = {"x": x, "hidden_weights": UP_WEIGHTS, "hidden_bias": UP_BIAS, "output_weights": DOWN_WEIGHTS, "output_bias": DOWN_BIAS}
+    fed = feed_forward(x)
+    golden |= scoped("feed_forward", fed)
+
+    kernel = torch.from_numpy(UP_WEIGHTS.T.copy())[:, :, None]  # (d_ff, d_model, width)
+    convolved = F.conv1d(torch.from_numpy(x.T.copy())[None], kernel, torch.from_numpy(UP_BIAS))[0].T.numpy()
+    golden |= scoped("convolution", {"kernel": UP_WEIGHTS[None], "hidden": convolved})
+
+    residual = x + fed["output"]
+    normed = layer_norm(residual, gain, bias)
+    golden |= {"residual": residual, "gain": gain, "bias": bias} | scoped("norm", normed)
+    golden |= scoped("bessel", {"variance": residual.var(axis=1, ddof=1), "ratio": np.full(3, np.sqrt(4 / 3))})
+    token = np.array([1.001, 0.999, 1.001, 0.999])
+    distances = token - token.mean()
+    epsilon = {"token": token, "mean": token.mean(), "variance": token.var()}
+    epsilon |= {"inside": distances / np.sqrt(token.var() + 1e-5), "outside": distances / (token.std() + 1e-5)}
+    golden |= scoped("epsilon", epsilon)
+
+    post = pre = x
+    for depth in range(1, 7):
+        total = post + feed_forward(post)["output"]
+        behind = {"x": post, "sum": total, "output": layer_norm(total)["output"]}
+        normalized = layer_norm(pre)["output"]
+        in_front = {"x": pre, "normalized": normalized, "output": pre + feed_forward(normalized)["output"]}
+        post, pre = behind["output"], in_front["output"]
+        golden |= scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        golden[f"post.block.{depth}.size"] = np.sqrt(np.mean(post**2))
+        golden[f"pre.block.{depth}.size"] = np.sqrt(np.mean(pre**2))
+
+    layer = torch.nn.TransformerEncoderLayer(512, 8, 2048)
+    counted = lambda prefix: sum(p.numel() for name, p in layer.named_parameters() if name.startswith(prefix))
+    feed, attention, norms = counted("linear"), counted("self_attn"), counted("norm")
+    return golden | scoped("cost", {"d_model": 512, "d_ff": 2048, "feed_forward": feed, "attention": attention, "norms": norms, "share": feed / (feed + attention + norms)})
+
+
+# ---------------------------------------------------------------------------------------------------- lessons 10 and 11
+
+
+def linear(x, weight, bias):
+    return F.linear(torch.from_numpy(x), torch.from_numpy(np.ascontiguousarray(weight.T)), None if bias is None else torch.from_numpy(bias)).numpy()
+
+
+def multi_head_steps(x, weights, heads, mask=None):
+    """The steps of multi-head self-attention. weights: {"query_weights": (d_in, d_out), "query_bias": …, …}"""
+    steps = {"x": x}
+    for name in ("query", "key", "value"):
+        steps |= {key: weights[key] for key in (f"{name}_weights", f"{name}_bias") if key in weights}
+        steps[name] = linear(x, weights[f"{name}_weights"], weights.get(f"{name}_bias"))
+    d_k = steps["query"].shape[-1] // heads
+    for head in range(heads):
+        queries, keys, values = (steps[name][..., head * d_k : (head + 1) * d_k] for name in ("query", "key", "value"))
+        scores = np.einsum("...nk,...mk->...nm", queries, keys)
+        scaled = scores / np.sqrt(d_k)
+        own = {"queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled}
+        if mask is not None:
+            own["masked"] = np.where(mask, scaled, -np.inf)
+        own["weights"] = softmax(own.get("masked", scaled))
+        own["context"] = own["weights"] @ values
+        steps |= scoped(f"head.{head}", own)
+    steps["merged"] = np.concatenate([steps[f"head.{head}.context"] for head in range(heads)], axis=-1)
+    steps |= {key: weights[key] for key in ("output_weights", "output_bias") if key in weights}
+    return steps | {"output": linear(steps["merged"], weights["output_weights"], weights.get("output_bias"))}
+
+
+def feed_forward_steps(x, weights):
+    hidden = linear(x, weights["hidden_weights"], weights["hidden_bias"])
+    activated = np.maximum(hidden, 0)
+    output = linear(activated, weights["output_weights"], weights["output_bias"])
+    return {
+        "x": x, "hidden_weights": weights["hidden_weights"], "hidden_bias": weights["hidden_bias"], "hidden": hidden, "activated": activated,
+        "output_weights": weights["output_weights"], "output_bias": weights["output_bias"], "output": output,
+    }  # fmt: skip
+
+
+def encoder_layer_steps(x, layer, heads, mask=None, pre=False):
+    """layer: {"self_attn": weights, "feed_forward": weights, "norm1": (gain, bias), "norm2": (gain, bias)}"""
+    steps = {"x": x}
+
+    def run(scope, inside):
+        steps.update(scoped(scope, inside))
+        return inside["output"]
+
+    norm = lambda name, of: run(name, layer_norm(of, *layer[name]))
+    attend_to = lambda of: run("self_attn", multi_head_steps(of, layer["self_attn"], heads, mask))
+    feed = lambda of: run("feed_forward", feed_forward_steps(of, layer["feed_forward"]))
+    if pre:
+        steps["residual1"] = x + attend_to(norm("norm1", x))
+        steps["output"] = steps["residual1"] + feed(norm("norm2", steps["residual1"]))
+        return steps
+    steps["residual1"] = x + attend_to(x)
+    between = norm("norm1", steps["residual1"])
+    steps["residual2"] = between + feed(between)
+    return steps | {"output": norm("norm2", steps["residual2"])}
+
+
+def as_pytorch(layer):
+    """The state_dict of nn.TransformerEncoderLayer."""
+    attention, feed = layer["self_attn"], layer["feed_forward"]
+    packed = [attention[f"{name}_weights"].T for name in ("query", "key", "value")]
+    zeros = np.zeros(attention["query_weights"].shape[1])
+    state = {
+        "self_attn.in_proj_weight": np.vstack(packed),
+        "self_attn.in_proj_bias": np.concatenate([attention.get(f"{name}_bias", zeros) for name in ("query", "key", "value")]),
+        "self_attn.out_proj.weight": attention["output_weights"].T, "self_attn.out_proj.bias": attention.get("output_bias", zeros),
+        "linear1.weight": feed["hidden_weights"].T, "linear1.bias": feed["hidden_bias"],
+        "linear2.weight": feed["output_weights"].T, "linear2.bias": feed["output_bias"],
+        "norm1.weight": layer["norm1"][0], "norm1.bias": layer["norm1"][1], "norm2.weight": layer["norm2"][0], "norm2.bias": layer["norm2"][1],
+    }  # fmt: skip
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in state.items()}
+
+
+def from_pytorch(state):
+    """The way back."""
+    state = {name: array.astype(float) for name, array in state.items()}
+    attention = {"output_weights": state["self_attn.out_proj.weight"].T, "output_bias": state["self_attn.out_proj.bias"]}
+    for name, weight, bias in zip(("query", "key", "value"), np.split(state["self_attn.in_proj_weight"], 3), np.split(state["self_attn.in_proj_bias"], 3)):
+        attention |= {f"{name}_weights": weight.T, f"{name}_bias": bias}
+    feed = {"hidden_weights": state["linear1.weight"].T, "hidden_bias": state["linear1.bias"], "output_weights": state["linear2.weight"].T, "output_bias": state["linear2.bias"]}
+    return {"self_attn": attention, "feed_forward": feed, "norm1": (state["norm1.weight"], state["norm1.bias"]), "norm2": (state["norm2.weight"], state["norm2.bias"])}
+
+
+def module_of(layer, heads, pre=False):
+    d_model, d_ff = layer["feed_forward"]["hidden_weights"].shape
+    module = torch.nn.TransformerEncoderLayer(d_model, heads, d_ff, dropout=0, batch_first=True, norm_first=pre, dtype=torch.float64)
+    module.load_state_dict(as_pytorch(layer))
+    return module
+
+
+def encoder_layer():
+    gain2, zeros = np.array([1.0, 2, 1, 0.5]), np.zeros(4)
+    named = {"query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
+    layer = {
+        "self_attn": named,
+        "feed_forward": {"hidden_weights": UP_WEIGHTS, "hidden_bias": UP_BIAS, "output_weights": DOWN_WEIGHTS, "output_bias": DOWN_BIAS},
+        "norm1": (np.ones(4), zeros), "norm2": (gain2, zeros),
+    }  # fmt: skip
+    golden = {"x": INPUTS} | named | {"up_weights": UP_WEIGHTS, "up_bias": UP_BIAS, "down_weights": DOWN_WEIGHTS, "down_bias": DOWN_BIAS}
+    golden |= {"gain1": np.ones(4), "bias1": zeros, "gain2": gain2, "bias2": zeros}
+
+    post, pre = (encoder_layer_steps(INPUTS, layer, heads=2, pre=pre) for pre in (False, True))
+    batch = torch.from_numpy(INPUTS)[None]
+    for steps, norm_first in ((post, False), (pre, True)):
+        np.testing.assert_allclose(steps["output"], module_of(layer, 2, norm_first)(batch)[0].detach().numpy(), rtol=1e-11, atol=1e-13)
+    # In the lesson, weights are named when a block begins, not where they are first used.
+    golden |= named_first(post)
+    golden |= scoped("pre", pre)
+
+    stored = dict(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
+    x, expected = stored.pop("x").astype(float), stored.pop("output")
+    pytorch = encoder_layer_steps(x, from_pytorch(stored), heads=2)
+    np.testing.assert_allclose(pytorch["output"], expected, rtol=1e-11)
+    np.testing.assert_allclose(expected, module_of(from_pytorch(stored), 2)(torch.from_numpy(x)[None])[0].detach().numpy(), rtol=1e-12)
+    return golden | scoped("pytorch", pytorch)
+
+
+def named_first(steps):
+    """The steps with each block's weights right behind its x."""
+    learned = lambda path: path.endswith(("_weights", "_bias", ".gain", ".bias"))
+    result = {}
+    for path, array in steps.items():
+        if path == "x":
+            continue
+        result.setdefault(path, array)
+        if path.endswith(".x"):
+            result |= {other: steps[other] for other in steps if other.startswith(path[:-1]) and learned(other)}
+    return result
+
+
+class SplitMix:
+    """Steele, Lea and Flood's SplitMix64; the top 24 bits of each output as a fraction in [-1, 1)."""
+
+    def __init__(self, seed):
+        self.state = np.uint64(seed)
+
+    def __call__(self, *shape, scale=1.0):
+        count = int(np.prod(shape))
+        with np.errstate(over="ignore"):
+            z = self.state + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            self.state = z[-1]
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z = z ^ (z >> np.uint64(31))
+        return ((z >> np.uint64(40)).astype(float) / 2**23 - 1).reshape(shape) * scale
+
+
+def encoder_stack():
+    layers, d, heads, d_ff, n = 6, 512, 8, 2048, 20
+    numbers = SplitMix(11)
+    tokens, lengths = numbers(2, n, d), np.array([20.0, 13])
+    places = sinusoids(n, d)
+    x = tokens + places["positions"]
+    padding = np.arange(n) < lengths[:, None]
+    mask = np.broadcast_to(padding[:, None, :], (2, n, n)).copy()
+    golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x, "padding": padding, "mask": mask}
+
+    stack, expected = [], torch.from_numpy(x)
+    for i in range(layers):
+        attention = {}
+        for name in ("query", "key", "value", "output"):
+            attention |= {f"{name}_weights": numbers(d, d, scale=2**-4), f"{name}_bias": numbers(d, scale=2**-4)}
+        feed = {"hidden_weights": numbers(d, d_ff, scale=2**-4), "hidden_bias": numbers(d_ff, scale=2**-4)}
+        feed |= {"output_weights": numbers(d_ff, d, scale=2**-5), "output_bias": numbers(d, scale=2**-5)}
+        norm = (np.ones(d), np.zeros(d))
+        stack.append({"self_attn": attention, "feed_forward": feed, "norm1": norm, "norm2": norm})
+        steps = encoder_layer_steps(x, stack[-1], heads, mask)
+        golden |= scoped(f"layers.{i}", steps)
+        x = steps["output"]
+        expected = module_of(stack[-1], heads)(expected, src_key_padding_mask=~torch.from_numpy(padding)).detach()
+    np.testing.assert_allclose(x, expected.numpy(), rtol=1e-10, atol=1e-12)
+    return golden | {"output": x}
