@@ -23,6 +23,17 @@ except ImportError:
     sys.exit(77)
 
 
+class Tensor(np.ndarray):
+    """An array whose .T swaps the last two axes, and which takes whole numbers of any type for ids."""
+
+    @property
+    def T(self):
+        return self.swapaxes(-1, -2) if self.ndim > 1 else self
+
+    def __getitem__(self, key):
+        return super().__getitem__(key.astype(int) if isinstance(key, np.ndarray) and key.dtype.kind == "f" else key)
+
+
 def softmax(x, axis=-1):
     with np.errstate(invalid="ignore"):
         exponentials = np.exp(x - np.max(x, axis=axis, keepdims=True))
@@ -39,13 +50,14 @@ FUNCTIONS = {
     "interleave": interleave,
     "where": np.where,
     "concat": lambda *parts, axis: np.concatenate(parts, axis=axis),
+    "arange": lambda count: np.arange(float(count)),
     "repeat": np.repeat,
     "sigmoid": lambda x: 0.5 * (1 + np.tanh(x / 2)),
     "relu": lambda x: np.where(x < 0, 0, x),
     "erf": np.vectorize(math.erf),
     "permute": lambda x, *order: np.transpose(x, order),
     "reshape": lambda x, *shape: np.reshape(x, shape),
-    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min diag outer arange".split()},
+    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min diag outer".split()},
 }
 CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": False}
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")
@@ -69,7 +81,7 @@ def evaluate(formula, arrays, scope):
         if after or name in CONSTANTS:
             return name
         key = f"step_{len(found)}"
-        found[key] = resolve(arrays, scope, name)
+        found[key] = resolve(arrays, scope, name).view(Tensor)
         return key
 
     text = NAME.sub(stand_in, formula)
