@@ -398,3 +398,128 @@ TEST_CASE("an input that is answered with its own bits is no change", "[trace]")
     const Trace trace(listener);
     CHECK_NOTHROW(trace.input("keys", pair_of_numbers));
 }
+
+TEST_CASE("a label that may be a batch's gives a value with one more axis the letter b", "[trace][batch]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("scores[(b,) n, m]", "", Matrix{{1, 2}});
+    const Trace batch = trace.scope("batch");
+    batch("scores[(b,) n, m]", "", Tensor3{{{1, 2}}});
+    batch("mean[(b,) n]", "", Matrix{{1, 2}});
+    REQUIRE(recorder.steps().size() == 3);
+    CHECK(recorder.steps()[0].path == "scores");
+    CHECK(recorder.steps()[0].axes == std::vector<std::string>{"n", "m"});
+    CHECK(recorder.steps()[1].path == "batch.scores");
+    CHECK(recorder.steps()[1].axes == std::vector<std::string>{"b", "n", "m"});
+    CHECK(recorder.steps()[2].axes == std::vector<std::string>{"b", "n"});
+    CHECK(parse_step_label("scores[(b,) n, m]").may_be_batch);
+    CHECK_FALSE(parse_step_label("scores[b, n, m]").may_be_batch);
+}
+
+TEST_CASE("a label that may be a batch's refuses any other number of axes", "[trace][batch]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    CHECK_THROWS_AS(trace("x[(b,) n, m]", "", pair_of_numbers), std::logic_error);
+    CHECK_THROWS_AS(trace("x[(b,) n, m]", "", Tensor4{{{{1}}}}), std::logic_error);
+    CHECK_THROWS_AS(trace("x[(b,) n]", "", Tensor3{{{1}}}), std::logic_error);
+    CHECK_THROWS_AS(trace("x[n, m]", "", Tensor3{{{1}}}), std::logic_error);
+    CHECK(recorder.steps().empty());
+}
+
+TEST_CASE("a malformed batch in a label is refused", "[trace][batch]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const std::string name = GENERATE(as<std::string>{}, "x[(b) n, m]", "x[(b,)n, m]", "x[(b,) ]", "x[(b,)]",
+                                      "x[(c,) n, m]", "x[n, (b,) m]", "x[(b,) (b,) n]", "x[ (b,) n, m]");
+    CAPTURE(name);
+    CHECK_THROWS_AS(trace(name, "", Matrix{{1}}), std::logic_error);
+    CHECK(recorder.steps().empty());
+}
+
+TEST_CASE("a mask for each sequence of a batch is a step of booleans", "[trace][batch]")
+{
+    const BatchMask mask{{{true, false}}, {{false, false}}};
+    Recorder recorder;
+    const Trace trace(recorder);
+    CHECK(same_bits(trace("mask[(b,) n, m]", "", mask), mask));
+    const Trace scope = trace.scope("inside");
+    scope.input("mask[(b,) n, m]", mask);
+    REQUIRE(recorder.steps().size() == 2);
+    for (const Step& step : recorder.steps()) {
+        CHECK(step.value.type == ElementType::boolean);
+        CHECK(step.value.shape == Shape{2, 1, 2});
+        CHECK(step.value.values == std::vector<double>{1, 0, 0, 0});
+        CHECK(step.axes == std::vector<std::string>{"b", "n", "m"});
+    }
+    CHECK(same_bits(from_array<BatchMask>(recorder.steps()[0].value), mask));
+
+    Answering allow_all("mask", [](const Array& any) { return Array{any.shape, {1, 1, 1, 1}, ElementType::boolean}; });
+    const Trace answered(allow_all);
+    CHECK(same_bits(answered("mask", "", mask), BatchMask(mask.shape(), true)));
+}
+
+TEST_CASE("a shared input is recorded where it is first named, and by nobody inside", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace.shared_input("mask[n]", pair_of_numbers);
+    const Trace layer = trace.scope("layers", 0);
+    const Trace head = layer.scope("head", 1);
+    head.shared_input("mask[n]", pair_of_numbers);
+    layer.shared_input("mask[n]", pair_of_numbers);
+    trace.shared_input("mask[n]", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"mask"});
+
+    // A plain input belongs to its own scope all the same.
+    head.input("mask[n]", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"mask", "layers.0.head.1.mask"});
+}
+
+TEST_CASE("a shared input that was named beside a scope, or further in, is not named in it", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace first = trace.scope("head", 0);
+    const Trace second = trace.scope("head", 1);
+    const Trace inner = second.scope("inner");
+    first.shared_input("mask", pair_of_numbers);
+    inner.shared_input("mask", pair_of_numbers);
+    second.shared_input("mask", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"head.0.mask", "head.1.inner.mask", "head.1.mask"});
+}
+
+TEST_CASE("a shared input is found by its whole name only", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    trace("given_mask", "", pair_of_numbers);
+    trace("mask_of", "", pair_of_numbers);
+    const Trace scope = trace.scope("mask");
+    scope.shared_input("mask", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"given_mask", "mask_of", "mask.mask"});
+}
+
+TEST_CASE("a module does not hide a shared input from what is inside it", "[trace]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace module = trace.module("encoder");
+    module.shared_input("mask", pair_of_numbers);
+    const Trace scope = module.scope("layers", 0);
+    const Trace inner = scope.module("encoder_layer");
+    inner.shared_input("mask", pair_of_numbers);
+    CHECK(paths(recorder) == Paths{"mask"});
+    CHECK(recorder.steps()[0].module == "encoder");
+}
+
+TEST_CASE("a shared input without a listener is nothing, and its name is not looked at", "[trace]")
+{
+    const Trace trace;
+    CHECK_NOTHROW(trace.shared_input("no name at all", pair_of_numbers));
+    Recorder recorder;
+    const Trace heard(recorder);
+    CHECK_THROWS_AS(heard.shared_input("no name at all", pair_of_numbers), std::logic_error);
+}

@@ -257,3 +257,72 @@ TEST_CASE("an infinity or NaN has no error", "[formula][error]")
     CHECK(evaluate_with("exp(1000)", {}).error[0] == 0);
     CHECK(evaluate_with("inf - inf", {}).error[0] == 0);
 }
+
+TEST_CASE("... between brackets stands for all axes that are not written", "[formula]")
+{
+    CHECK(equals(value_of("v[...]", named), {3}, vector.values));
+    CHECK(equals(value_of("v[..., 0:2]", named), {2}, {1, 2}));
+    CHECK(equals(value_of("x[..., 0:2]", named), {2, 2}, {1, 2, 4, 5}));
+    CHECK(equals(value_of("c[..., 1]", named), {2, 2}, {2, 4, 6, 8}));
+    CHECK(equals(value_of("c[1, ...]", named), {2, 2}, {5, 6, 7, 8}));
+    CHECK(equals(value_of("c[0, ..., 1]", named), {2}, {2, 4}));
+    CHECK(equals(value_of("c[..., ::2]", named), {2, 2, 1}, {1, 3, 5, 7}));
+    CHECK(equals(value_of("x[..., None]", named), {2, 3, 1}, matrix.values));
+    CHECK(equals(value_of("x[None, ...]", named), {1, 2, 3}, matrix.values));
+    CHECK(equals(value_of("(x - mean(x, axis=-1)[..., None])", named), {2, 3}, {-1, 0, 1, -1, 0, 1}));
+}
+
+TEST_CASE("... may stand for no axis at all", "[formula]")
+{
+    CHECK(equals(value_of("x[..., 0, 1]", named), {}, {2}));
+    CHECK(equals(value_of("x[0, ..., 1]", named), {}, {2}));
+    CHECK(equals(value_of("c[..., 1, 0, 1]", named), {}, {6}));
+}
+
+TEST_CASE("... stands for axes once, and not for a subscript too many", "[formula]")
+{
+    CHECK_THROWS_AS(value_of("x[..., ...]", named), FormulaError);
+    CHECK_THROWS_WITH(value_of("x[..., 0, ...]", named), ContainsSubstring("only one ..."));
+    CHECK_THROWS_WITH(value_of("v[..., 0, 0]", named), ContainsSubstring("more subscripts than the 1 axes of (3,)"));
+    for (const std::string text : {"v[..]", "v[....]", "v[...0]", "...", "v + ...", "v[...:2]", "v[..., ]"}) {
+        CAPTURE(text);
+        CHECK_THROWS_AS(value_of(text, named), FormulaError);
+    }
+}
+
+TEST_CASE("& is true where both sides are", "[formula]")
+{
+    CHECK(equals(value_of("(v >= 2) & (v < 3)", named), {3}, {0, 1, 0}));
+    CHECK(value_of("(v >= 2) & (v < 3)", named).type == ElementType::boolean);
+    CHECK(equals(value_of("(v > 1) & (v > 2) & (v > 0)", named), {3}, {0, 0, 1}));
+    CHECK(equals(value_of("(v > 1)[:, None] & (v > 2)[None, :]", named), {3, 3}, {0, 0, 0, 0, 0, 1, 0, 0, 1}));
+    const Named masks{{"m", {{2}, {1, 0}, ElementType::boolean}}, {"k", {{2, 1}, {1, 0}, ElementType::boolean}}};
+    CHECK(equals(value_of("m & k", masks), {2, 2}, {1, 0, 0, 0}));
+    CHECK(equals(value_of("where(m & (m == m), 5, 6)", masks), {2}, {5, 6}));
+}
+
+TEST_CASE("& binds tighter than a comparison, as in Python", "[formula]")
+{
+    // v >= (2 & v) < 3 is what Python reads: numbers beside &, and two comparisons in a row.
+    CHECK_THROWS_AS(value_of("v >= 2 & v < 3", named), FormulaError);
+    CHECK_THROWS_WITH(value_of("v >= 2 & v", named), ContainsSubstring("& wants what is true or false"));
+}
+
+TEST_CASE("& of numbers, of shapes that do not fit, or of nothing is refused", "[formula]")
+{
+    CHECK_THROWS_WITH(value_of("v & v", named), ContainsSubstring("& wants what is true or false on both sides"));
+    CHECK_THROWS_AS(value_of("(v > 1) & v", named), FormulaError);
+    CHECK_THROWS_AS(value_of("1 & 1"), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) & (x.T > 1)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) &", named), FormulaError);
+    CHECK_THROWS_AS(value_of("& (v > 1)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) && (v > 2)", named), FormulaError);
+}
+
+TEST_CASE("a chain of & as long as nobody would write is refused", "[formula][hostile]")
+{
+    std::string text = "(1 > 0)";
+    for (int i = 0; i < 100'000; ++i)
+        text += " & (1 > 0)";
+    CHECK_THROWS_AS(value_of(text), FormulaError);
+}

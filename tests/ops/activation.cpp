@@ -73,3 +73,50 @@ TEST_CASE("activations of nothing are nothing", "[ops][activation]")
     CHECK(shape_of(sigmoid(none)) == Shape{0, 3});
     CHECK(shape_of(attn::tanh(none)) == Shape{0, 3});
 }
+
+TEST_CASE("gelu is x times the normal distribution function, by the C library's erf", "[ops][activation]")
+{
+    const Matrix x = Numbers(4).matrix(6, 5);
+    const Matrix y = gelu(x);
+    for (std::size_t i = 0; i < 6; ++i)
+        for (std::size_t j = 0; j < 5; ++j)
+            CHECK(std::abs(y(i, j) - x(i, j) * (1 + std::erf(x(i, j) / std::sqrt(2.0))) / 2) < 1e-15);
+    CHECK(std::abs(gelu(Matrix{{1}})(0, 0) - 0.8413447460685429) < 1e-15); // the table's value at one sigma
+}
+
+TEST_CASE("gelu_tanh is the published approximation, by the C library's tanh", "[ops][activation]")
+{
+    const Matrix x = Numbers(5).matrix(6, 5);
+    const Matrix y = gelu_tanh(x);
+    const double slope = std::sqrt(2 / std::acos(-1.0));
+    for (std::size_t i = 0; i < 6; ++i)
+        for (std::size_t j = 0; j < 5; ++j) {
+            const double v = x(i, j);
+            CHECK(std::abs(y(i, j) - v / 2 * (1 + std::tanh(slope * (v + 0.044715 * std::pow(v, 3))))) < 1e-15);
+        }
+}
+
+TEST_CASE("gelu and its approximation are apart, by less than a thousandth", "[ops][activation]")
+{
+    const Matrix x = Matrix(Numbers(6).matrix(20, 20) * 3.0);
+    double furthest = 0;
+    const Matrix distance = gelu(x) - gelu_tanh(x);
+    for (const double d : distance)
+        furthest = std::max(furthest, std::abs(d));
+    CHECK(furthest < 1e-3);
+    CHECK(furthest > 1e-5);
+}
+
+TEST_CASE("both gelus are zero at zero, nothing far below and x far above", "[ops][activation]")
+{
+    for (const Matrix& y : {gelu(Matrix{{0, -50, 50, 1e200}}), gelu_tanh(Matrix{{0, -50, 50, 1e100}})}) {
+        CHECK(y(0, 0) == 0);
+        CHECK(y(0, 1) == 0);
+        CHECK(y(0, 2) == 50);
+        CHECK(y(0, 3) >= 1e100);
+    }
+    CHECK(std::isnan(gelu(Matrix{{not_a_number}})(0, 0)));
+    CHECK(std::isnan(gelu_tanh(Matrix{{not_a_number}})(0, 0)));
+    CHECK(shape_of(gelu(Matrix(Matrix::shape_type{0, 3}))) == Shape{0, 3});
+    CHECK(shape_of(gelu_tanh(Matrix(Matrix::shape_type{0, 3}))) == Shape{0, 3});
+}

@@ -187,3 +187,44 @@ TEST_CASE("products of tensors that disagree are refused, and both shapes named"
     CHECK_THROWS_WITH(matmul(t234, t235), ContainsSubstring("must agree in k"));
     CHECK_THROWS_WITH(dot(v1, v5), ContainsSubstring("dot: left (1,) and right (5,)"));
 }
+
+TEST_CASE("several matrices times one matrix go one by one, at sizes zero and one too", "[ops][matmul][batch]")
+{
+    Numbers numbers(10);
+    for (const std::size_t b : {1, 2, 3})
+        for (const std::size_t n : sizes)
+            for (const std::size_t k : {0, 1, 5})
+                for (const std::size_t m : {0, 1, 4}) {
+                    CAPTURE(b, n, k, m);
+                    const Tensor3 left = numbers.tensor3(b, n, k);
+                    const Matrix right = numbers.matrix(k, m);
+                    const Tensor3 product = matmul(left, right);
+                    REQUIRE(shape_of(product) == Shape{b, n, m});
+                    for (std::size_t i = 0; i < b; ++i)
+                        CHECK(close(slice_by_hand(product, i), product_by_hand(slice_by_hand(left, i), right)));
+                }
+}
+
+TEST_CASE("several matrices are transposed one by one, in storage of their own", "[ops][matmul][batch]")
+{
+    Numbers numbers(11);
+    for (const std::size_t n : {0, 1, 3})
+        for (const std::size_t m : {0, 1, 4}) {
+            Tensor3 matrices = numbers.tensor3(2, n, m);
+            const Tensor3 transposed = transpose(matrices);
+            CHECK(std::same_as<decltype(transpose(matrices)), Tensor3>);
+            REQUIRE(shape_of(transposed) == Shape{2, m, n});
+            for (std::size_t i = 0; i < 2; ++i)
+                CHECK(same_bits(slice_by_hand(transposed, i), transpose_by_hand(slice_by_hand(matrices, i))));
+            CHECK(same_bits(transpose(transpose(matrices)), matrices));
+            CHECK(same_bits(transpose(Tensor3(matrices)), transposed));
+        }
+}
+
+TEST_CASE("several matrices and one that disagree in k are refused, and both shapes named", "[ops][matmul][batch]")
+{
+    const Tensor3 left(Tensor3::shape_type{2, 3, 4});
+    const Matrix right(Matrix::shape_type{3, 5});
+    CHECK_THROWS_AS(matmul(left, right), ShapeError);
+    CHECK_THROWS_WITH(matmul(left, right), ContainsSubstring("left (2, 3, 4) and right (3, 5) must agree in k"));
+}

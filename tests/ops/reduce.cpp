@@ -105,3 +105,33 @@ TEST_CASE("NaN reaches a sum, a mean and a maximum, wherever it stands", "[ops][
     CHECK(std::isnan(sum_along(Matrix{{1, nan}, {1, 2}}, 1)(0)));
     CHECK(sum_along(Matrix{{1, nan}, {1, 2}}, 1)(1) == 3);
 }
+
+TEST_CASE("means along an axis are plain loops, at every small shape", "[ops][reduce]")
+{
+    Numbers numbers(2);
+    for (const std::size_t n : {1, 2, 3, 9})
+        for (const std::size_t m : {1, 2, 3, 9}) {
+            CAPTURE(n, m);
+            const Matrix matrix = numbers.matrix(n, m);
+            Vector means(Vector::shape_type{n}, 0.0);
+            for (std::size_t i = 0; i < n; ++i)
+                for (std::size_t j = 0; j < m; ++j)
+                    means(i) += matrix(i, j) / static_cast<double>(m);
+            CHECK(close(mean_along(matrix, 1), means));
+            CHECK(close(mean_along(transpose_by_hand(matrix), 0), means));
+        }
+    CHECK(same_bits(mean_along(Matrix{{1, 3}, {5, 9}}, 0), Vector{3, 6}));
+    CHECK(same_bits(mean_along(Matrix{{1, 3}, {5, 9}}, 1), Vector{2, 7}));
+}
+
+TEST_CASE("along an empty axis the mean is no number, and along no rows there is none", "[ops][reduce]")
+{
+    const Vector means = mean_along(Matrix(Matrix::shape_type{0, 2}), 0);
+    REQUIRE(means.size() == 2);
+    CHECK(std::isnan(means(0)));
+    CHECK(std::isnan(means(1)));
+    CHECK(mean_along(Matrix(Matrix::shape_type{0, 2}), 1).size() == 0);
+    CHECK(std::isnan(mean_along(Matrix{{1, std::nan("")}, {1, 2}}, 1)(0)));
+    CHECK(mean_along(Matrix{{1, std::nan("")}, {1, 2}}, 1)(1) == 1.5);
+    CHECK_THROWS_AS(mean_along(Matrix{{1}}, 2), std::logic_error);
+}

@@ -154,3 +154,31 @@ TEST_CASE("where softmax has decided, no score moves it: the jacobian is zero", 
     const Matrix jacobian = softmax_jacobian(softmax(Vector{0, 1000}));
     CHECK(close(jacobian, Matrix{{0, 0}, {0, 0}}, 0));
 }
+
+TEST_CASE("softmax of a batch is softmax of each sequence's scores", "[ops][softmax][batch]")
+{
+    Numbers numbers(6);
+    Tensor3 scores = numbers.tensor3(3, 4, 5);
+    for (std::size_t j = 0; j < 5; ++j)
+        scores(1, 2, j) = -infinity;
+    const Tensor3 weights = softmax(scores);
+    REQUIRE(shape_of(weights) == Shape{3, 4, 5});
+    for (std::size_t b = 0; b < 3; ++b) {
+        Matrix sequence(Matrix::shape_type{4, 5});
+        Matrix expected(Matrix::shape_type{4, 5});
+        for (std::size_t i = 0; i < 4; ++i)
+            for (std::size_t j = 0; j < 5; ++j) {
+                sequence(i, j) = scores(b, i, j);
+                expected(i, j) = weights(b, i, j);
+            }
+        CHECK(close(expected, softmax_by_hand(sequence), 1e-15));
+        CHECK(same_bits(expected, softmax(sequence)));
+    }
+    CHECK(weights(1, 2, 0) == 0);
+}
+
+TEST_CASE("softmax of a batch without numbers has its shape", "[ops][softmax][batch]")
+{
+    CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{2, 0, 3}))) == Shape{2, 0, 3});
+    CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{2, 3, 0}))) == Shape{2, 3, 0});
+}

@@ -1,0 +1,298 @@
+#include "attn/attention/mask.hpp"
+
+#include "by_hand.hpp"
+#include "generators.hpp"
+#include "layers/examples.hpp"
+#include "test.hpp"
+
+#include "attn/shape.hpp"
+
+#include <limits>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+using Paths = std::vector<std::string>;
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+Paths paths(const Recorder& recorder)
+{
+    Paths result;
+    for (const Step& step : recorder.steps())
+        result.push_back(step.path);
+    return result;
+}
+
+BatchMask random_batch_mask(Numbers& numbers, std::size_t b, std::size_t n, std::size_t m)
+{
+    BatchMask mask(BatchMask::shape_type{b, n, m});
+    for (bool& allowed : mask)
+        allowed = numbers.number() < 0.7;
+    return mask;
+}
+
+/// Whether every part allows the pair.
+bool allowed_by_hand(const MaskParts& parts, const Shape& pairs, std::size_t b, std::size_t i, std::size_t j)
+{
+    bool allowed = true;
+    if (parts.given && std::holds_alternative<Mask>(*parts.given))
+        allowed = allowed && std::get<Mask>(*parts.given)(i, j);
+    if (parts.given && std::holds_alternative<BatchMask>(*parts.given))
+        allowed = allowed && std::get<BatchMask>(*parts.given)(b, i, j);
+    if (parts.causal) { // a key at j stands at or before the query's place
+        const bool is_last = *parts.causal == Causal::bottom_right;
+        allowed = allowed && (is_last ? j + pairs[0] <= i + pairs[1] : j <= i);
+    }
+    if (!parts.key_lengths.empty())
+        allowed = allowed && j < parts.key_lengths[b];
+    return allowed;
+}
+
+} // namespace
+
+// -------------------------------------------------------------------------------------------------------------- causal
+
+TEST_CASE("a causal mask of as many queries as keys is the lower triangle, however aligned", "[mask]")
+{
+    const Mask triangle{{true, false, false}, {true, true, false}, {true, true, true}};
+    CHECK(same_bits(causal_mask(3, 3), triangle));
+    CHECK(same_bits(causal_mask(3, 3, Causal::top_left), triangle));
+    CHECK(same_bits(causal_mask(1, 1), Mask{{true}}));
+}
+
+TEST_CASE("of fewer queries than keys, the last sees every key, or the first sees the first", "[mask]")
+{
+    CHECK(same_bits(causal_mask(2, 4), Mask{{true, true, true, false}, {true, true, true, true}}));
+    CHECK(
+        same_bits(causal_mask(2, 4, Causal::top_left), Mask{{true, false, false, false}, {true, true, false, false}}));
+    CHECK(same_bits(causal_mask(1, 3), Mask{{true, true, true}}));
+}
+
+TEST_CASE("of more queries than keys, the first see nothing, or the last see everything", "[mask]")
+{
+    CHECK(same_bits(causal_mask(3, 2), Mask{{false, false}, {true, false}, {true, true}}));
+    CHECK(same_bits(causal_mask(3, 2, Causal::top_left), Mask{{true, false}, {true, true}, {true, true}}));
+}
+
+TEST_CASE("a causal mask is bottom right unless told otherwise, and may be empty", "[mask]")
+{
+    CHECK(same_bits(causal_mask(2, 5), causal_mask(2, 5, Causal::bottom_right)));
+    CHECK(shape_of(causal_mask(0, 3)) == Shape{0, 3});
+    CHECK(shape_of(causal_mask(3, 0)) == Shape{3, 0});
+}
+
+TEST_CASE("a traced causal mask gives the same bits, and its formula holds at every small shape", "[mask][trace]")
+{
+    for (const Causal alignment : {Causal::bottom_right, Causal::top_left})
+        for (const std::size_t n : {1, 2, 4})
+            for (const std::size_t m : {1, 2, 4}) {
+                CAPTURE(n, m, alignment == Causal::top_left);
+                const Recorder recorder = recorded([&](const Trace& trace) {
+                    CHECK(same_bits(causal_mask(n, m, alignment, trace), causal_mask(n, m, alignment)));
+                });
+                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                CHECK(paths(recorder) == Paths{"causal"});
+                CHECK(recorder.steps()[0].value.type == ElementType::boolean);
+            }
+}
+
+// ------------------------------------------------------------------------------------------------------------- padding
+
+TEST_CASE("a padding mask is true where there is a token", "[mask]")
+{
+    CHECK(same_bits(padding_mask({3, 0, 2}, 3), Mask{{true, true, true}, {false, false, false}, {true, true, false}}));
+    CHECK(shape_of(padding_mask({}, 3)) == Shape{0, 3});
+}
+
+TEST_CASE("a traced padding mask gives the same bits, and its formula holds", "[mask][trace]")
+{
+    const Recorder recorder = recorded([&](const Trace& trace) {
+        CHECK(same_bits(padding_mask({3, 0, 2}, 4, trace), padding_mask({3, 0, 2}, 4)));
+    });
+    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    CHECK(paths(recorder) == Paths{"lengths", "padding"});
+    CHECK(recorder.steps()[0].value.values == std::vector<double>{3, 0, 2});
+}
+
+TEST_CASE("a sequence can't have more tokens than there are keys", "[mask]")
+{
+    CHECK_THROWS_AS(padding_mask({2, 4}, 3), ShapeError);
+    CHECK_THROWS_WITH(padding_mask({2, 4}, 3),
+                      ContainsSubstring("padding_mask: lengths[1] is 4, expected at most m = 3 keys"));
+    CHECK_NOTHROW(padding_mask({3}, 3));
+}
+
+// -------------------------------------------------------------------------------------------------------------- joined
+
+TEST_CASE("whatever is joined, a pair is allowed where every part allows it", "[mask][trace]")
+{
+    Numbers numbers(1);
+    const std::vector<std::size_t> lengths{3, 0, 2};
+    for (const Shape& pairs : {Shape{3, 3}, Shape{2, 4}, Shape{4, 3}})
+        for (const int given : {0, 2, 3})
+            for (const int causal : {0, 1, 2})
+                for (const bool padded : {false, true}) {
+                    const std::size_t n = pairs[0], m = pairs[1];
+                    CAPTURE(n, m, given, causal, padded);
+                    MaskParts parts;
+                    if (given == 2)
+                        parts.given = numbers.mask(n, m);
+                    if (given == 3)
+                        parts.given = random_batch_mask(numbers, 3, n, m);
+                    if (causal != 0)
+                        parts.causal = causal == 1 ? Causal::bottom_right : Causal::top_left;
+                    if (padded)
+                        parts.key_lengths = lengths;
+
+                    std::optional<AnyMask> traced;
+                    const Recorder recorder =
+                        recorded([&](const Trace& trace) { traced = join_masks(n, m, parts, trace); });
+                    const std::optional<AnyMask> joined = join_masks(n, m, parts);
+                    REQUIRE(joined.has_value() == (given != 0 || causal != 0 || padded));
+                    REQUIRE(traced.has_value() == joined.has_value());
+                    if (!joined) {
+                        CHECK(recorder.steps().empty());
+                        continue;
+                    }
+                    const bool is_batch = given == 3 || padded;
+                    REQUIRE(std::holds_alternative<BatchMask>(*joined) == is_batch);
+                    bool agrees = true;
+                    for (std::size_t b = 0; b < (is_batch ? 3U : 1U); ++b)
+                        for (std::size_t i = 0; i < n; ++i)
+                            for (std::size_t j = 0; j < m; ++j) {
+                                const bool is_open =
+                                    is_batch ? std::get<BatchMask>(*joined)(b, i, j) : std::get<Mask>(*joined)(i, j);
+                                agrees = agrees && is_open == allowed_by_hand(parts, pairs, b, i, j);
+                            }
+                    CHECK(agrees);
+                    const Array found = std::visit([](const auto& mask) { return to_array(mask); }, *joined);
+                    CHECK(found.shape == (is_batch ? Shape{3, n, m} : Shape{n, m}));
+                    CHECK(identical(std::visit([](const auto& mask) { return to_array(mask); }, *traced), found));
+
+                    Paths expected;
+                    if (given != 0 && (causal != 0 || padded))
+                        expected.emplace_back("given_mask");
+                    if (causal != 0)
+                        expected.emplace_back("causal");
+                    if (padded) {
+                        expected.emplace_back("lengths");
+                        expected.emplace_back("padding");
+                    }
+                    expected.emplace_back("mask");
+                    CHECK(paths(recorder) == expected);
+                    if (recorder.steps().size() > 1)
+                        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                }
+}
+
+TEST_CASE("the joined mask's formula is the conjunction of what it is made of", "[mask][trace]")
+{
+    const auto formula_of = [](const MaskParts& parts) {
+        return recorded([&](const Trace& trace) { join_masks(2, 3, parts, trace); }).steps().back().formula;
+    };
+    const Mask given(Mask::shape_type{2, 3}, true);
+    CHECK(formula_of({.given = given}).empty());
+    CHECK(formula_of({.causal = Causal::top_left}) == "causal");
+    CHECK(formula_of({.key_lengths = {1}}) == "repeat(padding[:, None, :], 2, axis=1)");
+    CHECK(formula_of({.given = given, .causal = Causal::top_left}) == "given_mask & causal");
+    CHECK(formula_of({.given = given, .key_lengths = {1}}) == "given_mask & padding[:, None, :]");
+    CHECK(formula_of({.causal = Causal::top_left, .key_lengths = {1}}) == "causal & padding[:, None, :]");
+    CHECK(formula_of({given, Causal::top_left, {1}}) == "given_mask & causal & padding[:, None, :]");
+}
+
+TEST_CASE("a given mask that does not fit is refused, not broadcast", "[mask]")
+{
+    const auto given = [](const AnyMask& mask) { return MaskParts{.given = mask}; };
+    CHECK_THROWS_AS(join_masks(2, 3, given(Mask(Mask::shape_type{3, 2}, true))), ShapeError);
+    CHECK_THROWS_WITH(join_masks(2, 3, given(Mask(Mask::shape_type{1, 3}, true))),
+                      ContainsSubstring("(2, 3)") && ContainsSubstring("mask (1, 3)"));
+    CHECK_THROWS_AS(join_masks(2, 3, given(BatchMask(BatchMask::shape_type{2, 2, 1}, true))), ShapeError);
+    const MaskParts three_for_two{.given = BatchMask(BatchMask::shape_type{3, 2, 3}, true), .key_lengths = {1, 2}};
+    CHECK_THROWS_AS(join_masks(2, 3, three_for_two), ShapeError);
+    CHECK_THROWS_WITH(join_masks(2, 3, three_for_two), ContainsSubstring("(2, 2, 3) and mask (3, 2, 3)"));
+    const MaskParts too_long{.causal = Causal::bottom_right, .key_lengths = {1, 4}};
+    CHECK_THROWS_WITH(join_masks(2, 3, too_long), ContainsSubstring("lengths[1] is 4"));
+}
+
+// ------------------------------------------------------------------------------------------------------------- applied
+
+TEST_CASE("a mask leaves the scores that it allows, and nothing of the others", "[mask]")
+{
+    const Matrix scores{{1, 2, minus_infinity}, {std::nan(""), 5, 6}};
+    const Mask mask{{true, false, true}, {false, true, false}};
+    CHECK(same_bits(apply_mask(mask, scores, minus_infinity),
+                    Matrix{{1, minus_infinity, minus_infinity}, {minus_infinity, 5, minus_infinity}}));
+    CHECK(same_bits(apply_mask(mask, scores, 0), Matrix{{1, 0, minus_infinity}, {0, 5, 0}}));
+}
+
+TEST_CASE("one mask for a batch begins again with each sequence, and each may have its own", "[mask][batch]")
+{
+    Numbers numbers(2);
+    const Tensor3 scores = numbers.tensor3(3, 2, 4);
+    const Mask one = numbers.mask(2, 4);
+    const BatchMask own = random_batch_mask(numbers, 3, 2, 4);
+    const Tensor3 by_one = apply_mask(one, scores, -1);
+    const Tensor3 by_own = apply_mask(own, scores, -1);
+    for (std::size_t b = 0; b < 3; ++b)
+        for (std::size_t i = 0; i < 2; ++i)
+            for (std::size_t j = 0; j < 4; ++j) {
+                CHECK(by_one(b, i, j) == (one(i, j) ? scores(b, i, j) : -1));
+                CHECK(by_own(b, i, j) == (own(b, i, j) ? scores(b, i, j) : -1));
+            }
+}
+
+TEST_CASE("a mask of another shape than the scores is refused", "[mask]")
+{
+    const Matrix scores(Matrix::shape_type{2, 3}, 0.0);
+    const Tensor3 batch(Tensor3::shape_type{4, 2, 3}, 0.0);
+    CHECK_THROWS_AS(apply_mask(Mask(Mask::shape_type{1, 3}, true), scores, 0), ShapeError);
+    CHECK_THROWS_WITH(apply_mask(Mask(Mask::shape_type{3, 2}, true), scores, 0),
+                      ContainsSubstring("scores (2, 3) and mask (3, 2) do not fit: expected a mask (n, m)"));
+    CHECK_THROWS_AS(apply_mask(BatchMask(BatchMask::shape_type{1, 2, 3}, true), scores, 0), ShapeError);
+    CHECK_THROWS_AS(apply_mask(BatchMask(BatchMask::shape_type{1, 2, 3}, true), batch, 0), ShapeError);
+    CHECK_THROWS_AS(apply_mask(BatchMask(BatchMask::shape_type{4, 3, 2}, true), batch, 0), ShapeError);
+    CHECK_THROWS_AS(apply_mask(Mask(Mask::shape_type{4, 2}, true), batch, 0), ShapeError);
+    CHECK_THROWS_WITH(apply_mask(BatchMask(BatchMask::shape_type{2, 2, 3}, true), batch, 0),
+                      ContainsSubstring("scores (4, 2, 3) and mask (2, 2, 3)"));
+}
+
+TEST_CASE("a mask that is named around heads is recorded there, and once", "[mask][trace]")
+{
+    const Problem p = random_problem({}, 4);
+    const Recorder recorder = recorded([&](const Trace& trace) {
+        const std::optional<AnyMask> mask = join_masks(3, 4, {.given = p.mask, .causal = Causal::bottom_right}, trace);
+        for (std::size_t i = 0; i < 3; ++i) {
+            const Trace head = trace.scope("head", i);
+            scaled_dot_product_attention(p.queries, p.keys, p.values, {.mask = mask}, head);
+        }
+    });
+    CHECK(count_of(recorder, "mask") == 1);
+    CHECK(count_of(recorder, "masked") == 3);
+    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+}
+
+TEST_CASE("a batch of attentions under any mask is each sequence's under its own", "[mask][batch]")
+{
+    Numbers numbers(5);
+    const Tensor3 queries = numbers.tensor3(3, 2, 5);
+    const Tensor3 keys = numbers.tensor3(3, 4, 5);
+    const Tensor3 values = numbers.tensor3(3, 4, 6);
+    const Mask one = numbers.mask(2, 4);
+    const BatchMask own = random_batch_mask(numbers, 3, 2, 4);
+    const BatchAttention under_one = scaled_dot_product_attention(queries, keys, values, {.mask = one});
+    const BatchAttention under_own = dot_product_attention(queries, keys, values, {.mask = own});
+    for (std::size_t b = 0; b < 3; ++b) {
+        const Matrix q = sequence_by_hand(queries, b);
+        const Matrix k = sequence_by_hand(keys, b);
+        const Matrix v = sequence_by_hand(values, b);
+        const Attention by_one = attention_by_hand(q, k, v, {.mask = one});
+        const Attention by_own = attention_by_hand(q, k, v, {.mask = sequence_by_hand(own, b), .scale = 1});
+        CHECK(close(sequence_by_hand(under_one.context, b), by_one.context));
+        CHECK(close(sequence_by_hand(under_one.weights, b), by_one.weights));
+        CHECK(close(sequence_by_hand(under_own.context, b), by_own.context));
+        CHECK(close(sequence_by_hand(under_own.weights, b), by_own.weights));
+    }
+}

@@ -1,0 +1,118 @@
+#pragma once
+
+#include "sources.hpp"
+
+#include "attn/trace_io/recorder.hpp"
+
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// The steps of a run as text, and as the doc comment of a function lists them.
+namespace attn::test {
+
+using Lines = std::vector<std::string>;
+
+inline Lines operator+(Lines left, const Lines& right)
+{
+    left.insert(left.end(), right.begin(), right.end());
+    return left;
+}
+
+inline std::string joined(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+/// "path | axes | formula | module", a line a step.
+inline Lines lines(const Recorder& recorder)
+{
+    Lines result;
+    for (const Step& step : recorder.steps())
+        result.push_back(step.path + " | " + joined(step.axes) + " | " + step.formula + " | " + step.module);
+    return result;
+}
+
+// ------------------------------------------------------------------------------ what a function's doc comment promises
+
+inline std::vector<std::string> cells(const std::string& row)
+{
+    std::vector<std::string> result;
+    std::istringstream stream(row.substr(1));
+    for (std::string cell; std::getline(stream, cell, '|');) {
+        const std::size_t begin = cell.find_first_not_of(' ');
+        const std::size_t end = cell.find_last_not_of(' ');
+        result.push_back(begin == std::string::npos ? "" : cell.substr(begin, end - begin + 1));
+    }
+    return result;
+}
+
+/// The rows of the step table in the doc comment above a function: step, shape, formula.
+inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
+{
+    std::vector<std::vector<std::string>> table;
+    std::istringstream stream(header);
+    for (std::string line; std::getline(stream, line);) {
+        const bool is_comment = line.rfind("///", 0) == 0;
+        const std::size_t bar = line.find('|');
+        if (is_comment && line.find("@param trace") != std::string::npos)
+            table.clear();
+        if (is_comment && bar != std::string::npos)
+            table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
+        if (!is_comment && line.find(" " + function + "(") != std::string::npos)
+            break;
+        if (!is_comment)
+            table.clear();
+    }
+    if (table.size() < 2)
+        return {};
+    return {table.begin() + 2, table.end()}; // without the heading and the line under it
+}
+
+/// "step | shape | formula", a line a row, with the shapes of one sequence.
+inline Lines promised(const std::string& header, const std::string& function)
+{
+    Lines result;
+    for (std::vector<std::string> row : step_table(source_file("include/attn/" + header).text, function)) {
+        if (const std::size_t batch = row.at(1).find("(b,) "); batch != std::string::npos) {
+            row[1].erase(batch, 5); // what is recorded here is one sequence
+            if (row[1].find(',') == std::string::npos)
+                row[1].insert(row[1].size() - 1, ",");
+        }
+        result.push_back(row.at(0) + " | " + row.at(1) + " | " + row.at(2));
+    }
+    return result;
+}
+
+/// Numbers in place of the words in capitals that stand for them: {{"N", "3"}}. None is no word N.
+inline Lines with_numbers(Lines table, const std::vector<std::pair<std::string, std::string>>& numbers)
+{
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    for (std::string& line : table)
+        for (const auto& [word, number] : numbers)
+            for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + 1)) {
+                const bool begins = at == 0 || !is_letter(line[at - 1]);
+                const bool ends = at + word.size() == line.size() || !is_letter(line[at + word.size()]);
+                if (begins && ends)
+                    line.replace(at, word.size(), number);
+            }
+    return table;
+}
+
+/// The same three columns of what a run recorded; a shape of one axis has NumPy's comma.
+/// @param module  only the steps of this function; of all unless given
+inline Lines kept(const Recorder& recorder, const std::string& module = {})
+{
+    Lines result;
+    for (const Step& step : recorder.steps())
+        if (module.empty() || step.module == module)
+            result.push_back(step.path + " | (" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")") + " | " +
+                             step.formula);
+    return result;
+}
+
+} // namespace attn::test
