@@ -1,0 +1,37 @@
+#include "attn/trace_io/safetensors.hpp"
+
+#include "scratch.hpp"
+#include "targets.hpp"
+
+#include <algorithm>
+
+namespace attn::fuzz {
+namespace {
+
+constexpr NpzLimits limits{1 << 20, 0};
+
+bool same(const NamedArrays& left, const NamedArrays& right)
+{
+    return std::ranges::equal(left, right, [](const auto& one, const auto& other) {
+        return one.first == other.first && identical(one.second, other.second);
+    });
+}
+
+} // namespace
+
+void safetensors(std::string_view bytes)
+{
+    const NamedArrays arrays = read_safetensors(scratch("read.safetensors", bytes), limits);
+    std::size_t elements = 0;
+    for (const auto& [name, array] : arrays)
+        elements += array.size();
+    expect(elements <= limits.elements, "tensors beyond the limit");
+
+    const NamedArrays again = must_succeed([&] {
+        write_safetensors(scratch("written.safetensors"), arrays);
+        return read_safetensors(scratch("written.safetensors"), limits);
+    });
+    expect(same(arrays, again), "tensors that change when they are written and read");
+}
+
+} // namespace attn::fuzz
