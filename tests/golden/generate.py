@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import layers
 import lessons
 
 HERE = Path(__file__).resolve().parent
-LESSONS = HERE.parent.parent / "lessons"
 
 INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
 KEY_WEIGHTS = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 1, 0]], float)
@@ -98,7 +98,7 @@ def jacobian(scores):
 
 
 def scale_and_softmax():
-    stored = np.load(LESSONS / "03_scale_and_softmax" / "inputs.npz")
+    stored = np.load(lessons.LESSONS / "03_scale_and_softmax" / "inputs.npz")
     all_queries, all_keys = stored["queries"].astype(float), stored["keys"].astype(float)
     for numbers in (all_queries, all_keys):
         assert abs(numbers.mean()) < 0.02 and abs(numbers.var() - 1) < 0.02, "not of mean 0 and variance 1"
@@ -292,6 +292,7 @@ GOLDENS = {
     "10_encoder_layer": lessons.encoder_layer,
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
     "attention": attention,
+    "layers": layers.layers,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -305,7 +306,8 @@ def sampled(golden, most=256):
         if array.size <= most:
             small[name] = array
             continue
-        statistics = [array.mean(), array.std(), array.min(), array.max()]
+        with np.errstate(invalid="ignore"):  # minus infinity where a mask forbids
+            statistics = [array.mean(), array.std(), array.min(), array.max()]
         stride = -(-array.size // 32)
         small[f"{name}~"] = np.concatenate([[array.ndim], array.shape, statistics, array.reshape(-1)[::stride]])
     return small

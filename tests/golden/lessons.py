@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import layers
+
 LESSONS = Path(__file__).resolve().parent.parent.parent / "lessons"
 
 INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
@@ -24,6 +26,10 @@ DOWN_BIAS = np.array([0, 0.1, 0, -0.1])
 
 def softmax(x, axis=-1):
     return torch.softmax(torch.from_numpy(np.array(x, float)), dim=axis).numpy()
+
+
+def as_arrays(steps):
+    return {name: tensor.detach().numpy() for name, tensor in steps.items()}
 
 
 def scoped(scope, steps):
@@ -160,16 +166,6 @@ def sinusoids(n, d, base=10000.0, halves=False):
     return {"frequencies": frequencies, "angles": angles, "positions": positions}
 
 
-def turn(x):
-    """Rotary embeddings by complex numbers, neighbours in pairs."""
-    n, d = x.shape
-    frequencies = 10000.0 ** (-2 * np.arange(d // 2) / d)
-    angles = np.outer(np.arange(n), frequencies)
-    pairs = torch.view_as_complex(torch.from_numpy(x.reshape(n, -1, 2).copy()))
-    output = torch.view_as_real(pairs * torch.polar(torch.ones(n, d // 2, dtype=torch.float64), torch.from_numpy(angles)))
-    return {"x": x, "frequencies": frequencies, "angles": angles, "output": output.reshape(n, d).numpy()}
-
-
 def positions():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     order = np.array([3, 0, 1, 2])
@@ -195,11 +191,11 @@ def positions():
     golden |= scoped("shift", {"by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
 
     same = np.repeat(tokens[:1], 4, axis=0)
-    turned = turn(same)
+    turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
     golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
-    golden |= scoped("with_rotary", by_place(tokens, rotary=True))
+    golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
-    golden |= scoped("with_alibi", by_place(tokens, rotary=False))
+    golden |= scoped("with_alibi", by_place(tokens, "alibi"))
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
 
 
@@ -208,38 +204,13 @@ def rotation(angle):
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-def by_place(tokens, rotary):
-    """Two heads without weights of their own, with rotary positions or ALiBi."""
-    eye = np.eye(4)
-    steps = {"x": tokens, "query_weights": eye, "key_weights": eye, "value_weights": eye, "query": tokens, "key": tokens, "value": tokens}
-    contexts = []
-    for head, slope in enumerate((2**-4, 2**-8)):
-        part = tokens[:, 2 * head : 2 * head + 2]
-        inside = {}
-        queries = keys = part
-        if rotary:
-            turned = turn(part)
-            queries = keys = turned["output"]
-            inside |= scoped("rotary_query", turned) | {"queries": queries} | scoped("rotary_key", turned) | {"keys": keys, "values": part}
-        else:
-            bias = -slope * np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
-            inside |= {"queries": part, "keys": part, "values": part, "bias": bias}
-        scores = queries @ keys.T
-        scaled = scores / np.sqrt(2)
-        inside |= {"scores": scores, "scaled": scaled}
-        if not rotary:
-            inside["biased"] = scaled = scaled + bias
-        weights = softmax(scaled)
-        inside |= {"weights": weights, "context": weights @ part}
-        contexts.append(inside["context"])
-        steps |= scoped(f"head.{head}", inside)
-    merged = np.hstack(contexts)
-    if not rotary:  # ALiBi is what PyTorch takes as a float mask
-        x = torch.from_numpy(tokens).view(1, 4, 2, 2).transpose(1, 2)
-        mask = torch.stack([torch.from_numpy(steps[f"head.{head}.bias"]) for head in range(2)])
-        expected = torch.softmax(x @ x.transpose(2, 3) / 2**0.5 + mask, dim=-1) @ x
-        np.testing.assert_allclose(merged, expected.transpose(1, 2).reshape(4, 4).numpy(), rtol=1e-12)
-    return steps | {"merged": merged, "output": merged}
+def by_place(tokens, positions):
+    """Two heads without weights of their own: an identity for each map, and no output map."""
+    eye = torch.eye(4, dtype=torch.float64)
+    steps = layers.multi_head({"x": torch.from_numpy(tokens)}, {"in_proj_weight": eye.repeat(3, 1), "out_proj.weight": eye}, 2, positions=positions)
+    in_front = {"x": steps.pop("x")} | {f"{name}_weights": steps.pop(f"{name}_weights") for name in ("query", "key", "value")}
+    del steps["output_weights"]
+    return as_arrays(in_front | steps)
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 9
@@ -304,121 +275,51 @@ def feed_forward_and_norm():
 # ---------------------------------------------------------------------------------------------------- lessons 10 and 11
 
 
-def linear(x, weight, bias):
-    return F.linear(torch.from_numpy(x), torch.from_numpy(np.ascontiguousarray(weight.T)), None if bias is None else torch.from_numpy(bias)).numpy()
+def as_tensors(state):
+    return {name: torch.from_numpy(np.array(array, float)) for name, array in state.items()}
 
 
-def multi_head_steps(x, weights, heads, mask=None):
-    """The steps of multi-head self-attention. weights: {"query_weights": (d_in, d_out), "query_bias": …, …}"""
-    steps = {"x": x}
-    for name in ("query", "key", "value"):
-        steps |= {key: weights[key] for key in (f"{name}_weights", f"{name}_bias") if key in weights}
-        steps[name] = linear(x, weights[f"{name}_weights"], weights.get(f"{name}_bias"))
-    d_k = steps["query"].shape[-1] // heads
-    for head in range(heads):
-        queries, keys, values = (steps[name][..., head * d_k : (head + 1) * d_k] for name in ("query", "key", "value"))
-        scores = np.einsum("...nk,...mk->...nm", queries, keys)
-        scaled = scores / np.sqrt(d_k)
-        own = {"queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled}
-        if mask is not None:
-            own["masked"] = np.where(mask, scaled, -np.inf)
-        own["weights"] = softmax(own.get("masked", scaled))
-        own["context"] = own["weights"] @ values
-        steps |= scoped(f"head.{head}", own)
-    steps["merged"] = np.concatenate([steps[f"head.{head}.context"] for head in range(heads)], axis=-1)
-    steps |= {key: weights[key] for key in ("output_weights", "output_bias") if key in weights}
-    return steps | {"output": linear(steps["merged"], weights["output_weights"], weights.get("output_bias"))}
+def state_of_layer(maps, feed, norms):
+    """A state_dict of nn.TransformerEncoderLayer. maps and feed: (weight, bias) each, (in, out) as in the lessons."""
+    state = {"self_attn.in_proj_weight": np.hstack([weight for weight, _ in maps[:3]]).T, "self_attn.out_proj.weight": maps[3][0].T}
+    if maps[0][1] is not None:
+        state |= {"self_attn.in_proj_bias": np.concatenate([bias for _, bias in maps[:3]]), "self_attn.out_proj.bias": maps[3][1]}
+    for i, (weight, bias) in enumerate(feed, 1):
+        state |= {f"linear{i}.weight": weight.T, f"linear{i}.bias": bias}
+    for i, (gain, bias) in enumerate(norms, 1):
+        state |= {f"norm{i}.weight": gain, f"norm{i}.bias": bias}
+    return as_tensors(state)
 
 
-def feed_forward_steps(x, weights):
-    hidden = linear(x, weights["hidden_weights"], weights["hidden_bias"])
-    activated = np.maximum(hidden, 0)
-    output = linear(activated, weights["output_weights"], weights["output_bias"])
-    return {
-        "x": x, "hidden_weights": weights["hidden_weights"], "hidden_bias": weights["hidden_bias"], "hidden": hidden, "activated": activated,
-        "output_weights": weights["output_weights"], "output_bias": weights["output_bias"], "output": output,
-    }  # fmt: skip
-
-
-def encoder_layer_steps(x, layer, heads, mask=None, pre=False):
-    """layer: {"self_attn": weights, "feed_forward": weights, "norm1": (gain, bias), "norm2": (gain, bias)}"""
-    steps = {"x": x}
-
-    def run(scope, inside):
-        steps.update(scoped(scope, inside))
-        return inside["output"]
-
-    norm = lambda name, of: run(name, layer_norm(of, *layer[name]))
-    attend_to = lambda of: run("self_attn", multi_head_steps(of, layer["self_attn"], heads, mask))
-    feed = lambda of: run("feed_forward", feed_forward_steps(of, layer["feed_forward"]))
-    if pre:
-        steps["residual1"] = x + attend_to(norm("norm1", x))
-        steps["output"] = steps["residual1"] + feed(norm("norm2", steps["residual1"]))
-        return steps
-    steps["residual1"] = x + attend_to(x)
-    between = norm("norm1", steps["residual1"])
-    steps["residual2"] = between + feed(between)
-    return steps | {"output": norm("norm2", steps["residual2"])}
-
-
-def as_pytorch(layer):
-    """The state_dict of nn.TransformerEncoderLayer."""
-    attention, feed = layer["self_attn"], layer["feed_forward"]
-    packed = [attention[f"{name}_weights"].T for name in ("query", "key", "value")]
-    zeros = np.zeros(attention["query_weights"].shape[1])
-    state = {
-        "self_attn.in_proj_weight": np.vstack(packed),
-        "self_attn.in_proj_bias": np.concatenate([attention.get(f"{name}_bias", zeros) for name in ("query", "key", "value")]),
-        "self_attn.out_proj.weight": attention["output_weights"].T, "self_attn.out_proj.bias": attention.get("output_bias", zeros),
-        "linear1.weight": feed["hidden_weights"].T, "linear1.bias": feed["hidden_bias"],
-        "linear2.weight": feed["output_weights"].T, "linear2.bias": feed["output_bias"],
-        "norm1.weight": layer["norm1"][0], "norm1.bias": layer["norm1"][1], "norm2.weight": layer["norm2"][0], "norm2.bias": layer["norm2"][1],
-    }  # fmt: skip
-    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in state.items()}
-
-
-def from_pytorch(state):
-    """The way back."""
-    state = {name: array.astype(float) for name, array in state.items()}
-    attention = {"output_weights": state["self_attn.out_proj.weight"].T, "output_bias": state["self_attn.out_proj.bias"]}
-    for name, weight, bias in zip(("query", "key", "value"), np.split(state["self_attn.in_proj_weight"], 3), np.split(state["self_attn.in_proj_bias"], 3)):
-        attention |= {f"{name}_weights": weight.T, f"{name}_bias": bias}
-    feed = {"hidden_weights": state["linear1.weight"].T, "hidden_bias": state["linear1.bias"], "output_weights": state["linear2.weight"].T, "output_bias": state["linear2.bias"]}
-    return {"self_attn": attention, "feed_forward": feed, "norm1": (state["norm1.weight"], state["norm1.bias"]), "norm2": (state["norm2.weight"], state["norm2.bias"])}
-
-
-def module_of(layer, heads, pre=False):
-    d_model, d_ff = layer["feed_forward"]["hidden_weights"].shape
-    module = torch.nn.TransformerEncoderLayer(d_model, heads, d_ff, dropout=0, batch_first=True, norm_first=pre, dtype=torch.float64)
-    module.load_state_dict(as_pytorch(layer))
-    return module
+def layer_steps(x, state, heads, placement="post", mask=None):
+    """The steps of an encoder layer, which have to end in what PyTorch's module gives."""
+    d_ff, d_model = state["linear1.weight"].shape
+    steps = layers.encoder_layer(x, state, placement, "relu", heads, mask)
+    module = layers.new_layer(d_model, heads, d_ff, placement, "relu").double()
+    zeros = {"self_attn.in_proj_bias": torch.zeros(3 * d_model), "self_attn.out_proj.bias": torch.zeros(d_model)}
+    module.load_state_dict(zeros | state)
+    padding = None if mask is None else ~mask[:, 0]
+    torch.testing.assert_close(steps["output"], module(x, src_key_padding_mask=padding), rtol=1e-12, atol=1e-12)
+    return steps
 
 
 def encoder_layer():
     gain2, zeros = np.array([1.0, 2, 1, 0.5]), np.zeros(4)
-    named = {"query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
-    layer = {
-        "self_attn": named,
-        "feed_forward": {"hidden_weights": UP_WEIGHTS, "hidden_bias": UP_BIAS, "output_weights": DOWN_WEIGHTS, "output_bias": DOWN_BIAS},
-        "norm1": (np.ones(4), zeros), "norm2": (gain2, zeros),
-    }  # fmt: skip
-    golden = {"x": INPUTS} | named | {"up_weights": UP_WEIGHTS, "up_bias": UP_BIAS, "down_weights": DOWN_WEIGHTS, "down_bias": DOWN_BIAS}
+    maps = {"query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
+    golden = {"x": INPUTS} | maps | {"up_weights": UP_WEIGHTS, "up_bias": UP_BIAS, "down_weights": DOWN_WEIGHTS, "down_bias": DOWN_BIAS}
     golden |= {"gain1": np.ones(4), "bias1": zeros, "gain2": gain2, "bias2": zeros}
-
-    post, pre = (encoder_layer_steps(INPUTS, layer, heads=2, pre=pre) for pre in (False, True))
-    batch = torch.from_numpy(INPUTS)[None]
-    for steps, norm_first in ((post, False), (pre, True)):
-        np.testing.assert_allclose(steps["output"], module_of(layer, 2, norm_first)(batch)[0].detach().numpy(), rtol=1e-11, atol=1e-13)
+    feed = [(UP_WEIGHTS, UP_BIAS), (DOWN_WEIGHTS, DOWN_BIAS)]
+    state = state_of_layer([(weight, None) for weight in maps.values()], feed, [(np.ones(4), zeros), (gain2, zeros)])
+    x = torch.from_numpy(INPUTS)
     # In the lesson, weights are named when a block begins, not where they are first used.
-    golden |= named_first(post)
-    golden |= scoped("pre", pre)
+    golden |= named_first(as_arrays(layer_steps(x, state, 2)))
+    golden |= scoped("pre", as_arrays(layer_steps(x, state, 2, "pre")))
 
-    stored = dict(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
-    x, expected = stored.pop("x").astype(float), stored.pop("output")
-    pytorch = encoder_layer_steps(x, from_pytorch(stored), heads=2)
-    np.testing.assert_allclose(pytorch["output"], expected, rtol=1e-11)
-    np.testing.assert_allclose(expected, module_of(from_pytorch(stored), 2)(torch.from_numpy(x)[None])[0].detach().numpy(), rtol=1e-12)
-    return golden | scoped("pytorch", pytorch)
+    stored = as_tensors(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
+    x, expected = stored.pop("x"), stored.pop("output")
+    steps = layer_steps(x, stored, 2)
+    torch.testing.assert_close(steps["output"], expected, rtol=1e-12, atol=1e-12)
+    return golden | scoped("pytorch", as_arrays(steps))
 
 
 def named_first(steps):
@@ -452,27 +353,19 @@ class SplitMix:
 
 
 def encoder_stack():
-    layers, d, heads, d_ff, n = 6, 512, 8, 2048, 20
+    d, heads, d_ff, n = 512, 8, 2048, 20
     numbers = SplitMix(11)
     tokens, lengths = numbers(2, n, d), np.array([20.0, 13])
     places = sinusoids(n, d)
-    x = tokens + places["positions"]
+    x = torch.from_numpy(tokens + places["positions"])
     padding = np.arange(n) < lengths[:, None]
     mask = np.broadcast_to(padding[:, None, :], (2, n, n)).copy()
-    golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x, "padding": padding, "mask": mask}
-
-    stack, expected = [], torch.from_numpy(x)
-    for i in range(layers):
-        attention = {}
-        for name in ("query", "key", "value", "output"):
-            attention |= {f"{name}_weights": numbers(d, d, scale=2**-4), f"{name}_bias": numbers(d, scale=2**-4)}
-        feed = {"hidden_weights": numbers(d, d_ff, scale=2**-4), "hidden_bias": numbers(d_ff, scale=2**-4)}
-        feed |= {"output_weights": numbers(d_ff, d, scale=2**-5), "output_bias": numbers(d, scale=2**-5)}
-        norm = (np.ones(d), np.zeros(d))
-        stack.append({"self_attn": attention, "feed_forward": feed, "norm1": norm, "norm2": norm})
-        steps = encoder_layer_steps(x, stack[-1], heads, mask)
-        golden |= scoped(f"layers.{i}", steps)
+    golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x.numpy(), "padding": padding, "mask": mask}
+    for i in range(6):
+        maps = [(numbers(d, d, scale=2**-4), numbers(d, scale=2**-4)) for _ in range(4)]
+        feed = [(numbers(d, d_ff, scale=2**-4), numbers(d_ff, scale=2**-4)), (numbers(d_ff, d, scale=2**-5), numbers(d, scale=2**-5))]
+        state = state_of_layer(maps, feed, [(np.ones(d), np.zeros(d))] * 2)
+        steps = layer_steps(x, state, heads, mask=torch.from_numpy(mask))
+        golden |= scoped(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
-        expected = module_of(stack[-1], heads)(expected, src_key_padding_mask=~torch.from_numpy(padding)).detach()
-    np.testing.assert_allclose(x, expected.numpy(), rtol=1e-10, atol=1e-12)
-    return golden | {"output": x}
+    return golden | {"output": x.numpy()}

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Runs modules of PyTorch and of attn on the same numbers, and carries weights from one to the other and back.
+
+    modules.py ATTN_PROGRAM REWRITE_WEIGHTS_PROGRAM [SEED]
+
+Ten configurations drawn from a seed; with the one that is taken unless given, every choice occurs. Each module's
+state_dict goes to a file as it is, `attn run` reads it, and its output has to be the module's; `attn verify` has to
+agree with the trace. Then the weights that attn read are written by attn, and have to fit a new module without a name
+more or less, and give the same output there.
+
+A line a configuration. Exit code 0 where all agree, 1 at the first that doesn't, 77 where there is no PyTorch.
+"""
+
+import functools
+import json
+import math
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError:
+    print("modules.py: skipped, there is no PyTorch")
+    sys.exit(77)
+
+CODES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": functools.partial(F.gelu, approximate="tanh")}
+
+
+class Mismatch(Exception):
+    pass
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def save_safetensors(path, tensors):
+    """8 bytes of length, JSON of that length, the numbers; bfloat16 by its bits, for NumPy has no such type."""
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def load_safetensors(path):
+    types = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(content[8:end]).items():
+        if name != "__metadata__":
+            begin, stop = (end + offset for offset in entry["data_offsets"])
+            array = np.frombuffer(content[begin:stop], types[entry["dtype"]]).reshape(entry["shape"])
+            tensors[name] = torch.from_numpy(array.copy())
+    return tensors
+
+
+def save(path, tensors):
+    if path.suffix == ".safetensors":
+        save_safetensors(path, tensors)
+    else:
+        np.savez(path, **{name: tensor.numpy() for name, tensor in tensors.items()})
+
+
+def load(path):
+    if path.suffix == ".safetensors":
+        return load_safetensors(path)
+    return {name: torch.from_numpy(array) for name, array in np.load(path).items()}
+
+
+# ----------------------------------------------------------------------------------------------------- configurations
+
+
+def draw_attention(draw, heads, d_model):
+    """nn.MultiheadAttention: on x itself, on a memory, or on keys and values of different sizes."""
+    kind = draw.choice(["self", "memory", "values"])
+    d_memory, d_value = {
+        "self": (d_model, d_model),
+        "memory": (draw.choice([d_model, 5]),) * 2,
+        "values": (draw.choice([3, 5]), draw.choice([4, 7])),
+    }[kind]
+    biased = draw.random() < 0.7
+    make = lambda: nn.MultiheadAttention(d_model, heads, bias=biased, kdim=d_memory, vdim=d_value, batch_first=True)
+    sizes = {"kind": kind, "d_memory": d_memory, "d_value": d_value}
+    return {"module": "multi-head-attention", "make": make, "bias": biased} | sizes
+
+
+def draw_encoder(draw, heads, d_model, module):
+    """nn.TransformerEncoderLayer, or one to three of them in an nn.TransformerEncoder."""
+    d_ff, norm, activation = draw.choice([1, 4, 7, 11]), draw.choice(["pre", "post"]), draw.choice(list(ACTIVATIONS))
+    layers, final_norm, epsilon = draw.randint(1, 3), draw.random() < 0.5, draw.choice([1e-5, 1e-3, 0.1])
+
+    def make_layer():
+        options = {"activation": ACTIVATIONS[activation], "norm_first": norm == "pre", "layer_norm_eps": epsilon}
+        return nn.TransformerEncoderLayer(d_model, heads, d_ff, batch_first=True, dropout=0, **options)
+
+    def make_encoder():
+        last = nn.LayerNorm(d_model, eps=epsilon) if final_norm else None
+        return nn.TransformerEncoder(make_layer(), layers, last, enable_nested_tensor=False)
+
+    drawn = {"kind": "self", "d_ff": d_ff, "norm": norm, "activation": activation, "epsilon": epsilon}
+    if module == "encoder-layer":
+        return drawn | {"module": module, "make": make_layer}
+    return drawn | {"module": module, "make": make_encoder, "layers": layers, "final_norm": final_norm}
+
+
+def draw_configuration(draw, number):
+    heads = draw.choice([1, 1, 2, 3, 5])
+    d_model = heads * draw.choice([size for size in (1, 2, 3, 4, 5) if heads * size > 2])
+    module = ("encoder", "multi-head-attention", "encoder-layer")[number % 3]
+    drawn = draw_attention(draw, heads, d_model) if number % 3 == 1 else draw_encoder(draw, heads, d_model, module)
+    n = draw.choice([1, 2, 3, 5, 7])
+    m = n if drawn["kind"] == "self" else draw.choice([1, 2, 5, 11])
+    sequences = draw.choice([None, 1, 2, 3])
+    masks = ["none", "causal-top-left"] + ["causal"] * (n <= m)  # else the first queries may attend to nothing
+    ending = (".safetensors", ".npz")[number % 2]
+    types = list(CODES) if ending == ".safetensors" else list(CODES)[:3]
+    return drawn | {
+        "heads": heads, "d_model": d_model, "n": n, "m": m, "batch": sequences, "mask": draw.choice(masks),
+        "lengths": sequences is not None and draw.random() < 0.7,
+        "given_mask": draw.random() < 0.3,
+        "ending": ending, "type": types[number // 2 % len(types)], "prefix": "encoder." if number % 4 == 2 else "",
+    }  # fmt: skip
+
+
+def described(configuration):
+    words = {name: value for name, value in configuration.items() if name not in ("module", "make")}
+    return f"{configuration['module']}: " + " ".join(f"{name}={value}" for name, value in words.items() if value != "")
+
+
+def with_weights(module, dtype):
+    """The module in float64, with weights that the type can hold, gains around one."""
+    module = module.double()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            is_gain = "norm" in name and name.endswith("weight")
+            numbers = is_gain + torch.randn(parameter.shape, dtype=torch.float64) * 0.5
+            parameter.copy_(numbers.to(dtype))
+    return module
+
+
+def draw_inputs(draw, c):
+    """What `attn run` takes from a file."""
+    shape = lambda tokens, features: (*([] if c["batch"] is None else [c["batch"]]), tokens, features)
+    inputs = {"x": torch.randn(shape(c["n"], c["d_model"]), dtype=torch.float64)}
+    if c["kind"] != "self":
+        inputs["memory"] = torch.randn(shape(c["m"], c["d_memory"]), dtype=torch.float64)
+    if c["kind"] == "values":
+        inputs["value_memory"] = torch.randn(shape(c["m"], c["d_value"]), dtype=torch.float64)
+    if c["lengths"]:
+        inputs["lengths"] = torch.tensor([draw.randint(1, c["m"]) for _ in range(c["batch"])])
+    if c["given_mask"]:  # for all sequences, or for each its own
+        inputs["mask"] = torch.rand(draw.choice([shape(c["n"], c["m"]), (c["n"], c["m"])])) < 0.7
+        inputs["mask"][..., 0] = True
+    return inputs
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def forbidden_pairs(inputs, c):
+    """PyTorch's masks are true where one may **not** look; one for each sequence it wants once for each head."""
+    diagonal = {"causal": c["m"] - c["n"], "causal-top-left": 0, "none": c["m"]}[c["mask"]]
+    allowed = torch.ones(c["n"], c["m"], dtype=torch.bool).tril(diagonal)
+    if "mask" in inputs:
+        allowed = allowed & inputs["mask"]
+    return ~(allowed if allowed.dim() == 2 else allowed.repeat_interleave(c["heads"], dim=0))
+
+
+def by_pytorch(module, inputs, c):
+    """In training, where no faster way is taken than the textbook's."""
+    module.train()
+    forbidden = forbidden_pairs(inputs, c)
+    padding = None if not c["lengths"] else torch.arange(c["m"]) >= inputs["lengths"][:, None]
+    with torch.no_grad():
+        if c["module"] == "multi-head-attention":
+            memory = inputs.get("memory", inputs["x"])
+            values = inputs.get("value_memory", memory)
+            return module(inputs["x"], memory, values, attn_mask=forbidden, key_padding_mask=padding)[0]
+        name = "mask" if c["module"] == "encoder" else "src_mask"
+        return module(inputs["x"], **{name: forbidden}, src_key_padding_mask=padding)
+
+
+def flags_of(c):
+    flags = ["--heads", c["heads"]] + ([] if c["mask"] == "none" else ["--mask", c["mask"]])
+    if c["prefix"]:
+        flags += ["--prefix", c["prefix"]]
+    if c["module"] != "multi-head-attention":
+        flags += ["--norm", c["norm"], "--activation", c["activation"], "--epsilon", c["epsilon"]]
+    if c["module"] == "encoder":
+        flags += ["--layers", c["layers"]]
+    return [str(flag) for flag in flags]
+
+
+def call(*command):
+    run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if run.returncode != 0:
+        line = " ".join(str(word) for word in command)
+        raise Mismatch(f"{line}: exit code {run.returncode}\n{run.stdout}{run.stderr}")
+    return run.stdout
+
+
+def expect(what, found, expected):
+    """To 1e-12 of the largest number."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    if found.shape != expected.shape:
+        raise Mismatch(f"{what} has the shape {found.shape}, expected {expected.shape}")
+    error, size = np.max(np.abs(found - expected)), np.max(np.abs(expected))
+    if not error <= 1e-12 * size:
+        raise Mismatch(f"{what} is wrong by {error} of {size}:\n{found}\n{expected}")
+    return error / size
+
+
+def there(attn, folder, c, module, inputs):
+    """`attn run` on the module's own state_dict, inside of a larger model where there is a prefix."""
+    weights, trace = folder / f"weights{c['ending']}", folder / "trace.npz"
+    model = nn.ModuleDict({c["prefix"][:-1]: module}) if c["prefix"] else module
+    save(weights, {name: tensor.to(c["type"]) for name, tensor in model.state_dict().items()})
+    np.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in inputs.items()})
+    files = ["--input", folder / "inputs.npz", "--weights", weights, "--trace", trace]
+    if printed := call(attn, "run", c["module"], *files, *flags_of(c), "--quiet"):
+        raise Mismatch(f"attn run --quiet prints:\n{printed}")
+    call(attn, "verify", trace)
+    return weights, np.load(trace)["output"]
+
+
+def back(rewrite, folder, c, weights):
+    """A new module with what attn wrote: in float64, of the other kind of file."""
+    written = folder / f"written{'.npz' if c['ending'] == '.safetensors' else '.safetensors'}"
+    sizes = [c["d_model"], c.get("d_memory", c["d_model"]), c.get("d_value", c["d_model"])]
+    call(rewrite, c["module"], weights, written, *sizes, *([c["prefix"]] if c["prefix"] else []))
+    module = c["make"]().double()
+    module.load_state_dict(load(written), strict=True)
+    return module
+
+
+def check(attn, rewrite, number, seed):
+    draw = random.Random(1000 * seed + number)
+    torch.manual_seed(1000 * seed + number)
+    c = draw_configuration(draw, number)
+    try:
+        module, inputs = with_weights(c["make"](), c["type"]), draw_inputs(draw, c)
+        expected = by_pytorch(module, inputs, c)
+        with tempfile.TemporaryDirectory() as folder:
+            weights, output = there(attn, Path(folder), c, module, inputs)
+            error = expect("attn's output", output, expected)
+            returned = back(rewrite, Path(folder), c, weights)
+        for name, tensor in module.state_dict().items():
+            if not torch.equal(returned.state_dict()[name], tensor):
+                raise Mismatch(f"{name} comes back with other numbers")
+        expect("the output with weights that attn wrote", by_pytorch(returned, inputs, c), expected)
+    except Mismatch as mismatch:
+        raise Mismatch(f"configuration {number} of seed {seed}: {described(c)}\n{mismatch}") from mismatch
+    digits = math.inf if error == 0 else -math.log10(error)
+    print(f"{described(c)}: {digits:.1f} digits agree", flush=True)
+
+
+def main(arguments):
+    if len(arguments) not in (2, 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        for number in range(10):
+            check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 1373)
+    except Mismatch as mismatch:
+        print(mismatch)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
