@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -25,6 +26,21 @@ struct Request {
     std::filesystem::path input, weights, trace;
     std::string prefix;
 };
+
+/// Checks of numbers that say what they want in one line.
+CLI::Validator number_check(const std::string& wanted, bool (*is_right)(double))
+{
+    const auto complaint = [wanted, is_right](const std::string& text) -> std::string {
+        double number = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
+        return is_number && is_right(number) ? "" : text + " is not " + wanted;
+    };
+    return CLI::Validator(complaint, "");
+}
+
+const CLI::Validator finite = number_check("a finite number", [](double) { return true; });
+const CLI::Validator positive = number_check("a number above zero", [](double number) { return number > 0; });
+const CLI::Validator not_negative = number_check("a number from zero", [](double number) { return number >= 0; });
 
 template <class Enum>
 using Names = std::map<std::string, Enum>;
@@ -71,7 +87,7 @@ void add_scale_flag(CLI::App& app, ModuleOptions& options)
 {
     app.add_option("--scale", options.scale, "what scores are multiplied by; 1/sqrt(d_k) unless given")
         ->type_name("S")
-        ->check(CLI::Number);
+        ->check(finite);
 }
 
 void add_head_flags(CLI::App& app, ModuleOptions& options)
@@ -87,7 +103,7 @@ void add_head_flags(CLI::App& app, ModuleOptions& options)
     app.add_option("--rotary-base", options.rotary.base, "the slowest pair turns about once in 2 pi times that")
         ->type_name("B")
         ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+        ->check(positive);
     add_choice<RotaryLayout>(app, "--rotary-layout", options.rotary.layout,
                              "which features make a pair: neighbours (pairs, the default) or i and i + d/2 (halves)",
                              {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}});
@@ -105,7 +121,7 @@ void add_epsilon_flag(CLI::App& app, ModuleOptions& options)
     app.add_option("--epsilon", options.epsilon, "added to the variance, inside the root")
         ->type_name("E")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(not_negative);
 }
 
 void add_norm_flag(CLI::App& app, ModuleOptions& options)
@@ -137,6 +153,10 @@ void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
     if (is_encoder)
         add_norm_flag(app, options);
     if (module == Module::encoder)
+        app.add_option("--final-epsilon", options.final_epsilon, "of the norm behind the stack; --epsilon unless given")
+            ->type_name("E")
+            ->check(not_negative);
+    if (module == Module::encoder)
         app.add_option("--layers", options.layers, "how many the weights must have; as many as they have unless given")
             ->type_name("N")
             ->check(CLI::Range(std::size_t{1}, std::size_t{10'000}));
@@ -153,7 +173,9 @@ void add_file_flags(CLI::App& app, const ModuleEntry& entry, Request& request)
             "score_weights (concatenated), or bilinear_weights");
     else
         weights->required();
-    app.add_option("--prefix", request.prefix, "take the tensors whose names begin so, without it")->type_name("NAME.");
+    app.add_option("--prefix", request.prefix, "take the tensors whose names begin so, without it")
+        ->type_name("NAME.")
+        ->needs(weights);
     app.add_option("--trace", request.trace, "write every step to this .npz")->type_name("FILE.npz");
 }
 
@@ -175,6 +197,27 @@ std::string described(const ModuleEntry& entry)
     for (const ModuleInput& input : entry.inputs)
         text += fmt::format("\n  {:<14}{}{}", input.name, input.shape, input.is_required ? "" : ", if you like");
     return text + "\noutput: the step output, and every step on the way";
+}
+
+/// Flags that say something which nobody would hear, or do what nobody could want.
+void expect_sensible(const Request& request, const CLI::App& module)
+{
+    const ModuleOptions& options = request.options;
+    for (const char* flag : {"--rotary-base", "--rotary-layout"})
+        if (const CLI::Option* option = module.get_option_no_throw(flag);
+            option != nullptr && option->count() > 0 && options.positions != HeadPositions::rotary)
+            throw Error(std::string("run: ") + flag +
+                        " says how queries and keys are turned, and they are not: "
+                        "add --positions rotary");
+    const bool takes_weights =
+        request.module != Module::attention || (options.score != Score::scaled && options.score != Score::dot);
+    if (!request.weights.empty() && !takes_weights)
+        throw Error("run: this score has no weights to take from " + request.weights.string());
+    for (const std::filesystem::path& source : {request.input, request.weights}) {
+        std::error_code missing;
+        if (!request.trace.empty() && std::filesystem::equivalent(request.trace, source, missing))
+            throw Error("run: --trace would replace " + source.string() + ", which is read");
+    }
 }
 
 /// Runs a module, and says which file is at fault where it can't.
@@ -203,7 +246,7 @@ int run(const Request& request)
 std::function<int()> add_run_command(CLI::App& app)
 {
     CLI::App* command = app.add_subcommand("run", "run a module on your own numbers, and see every step");
-    command->require_subcommand(1);
+    command->require_subcommand(0, 1); // an unknown one is then an unexpected word, by its name
     const auto request = std::make_shared<Request>();
     for (const ModuleEntry& entry : modules()) {
         CLI::App* module = command->add_subcommand(std::string(entry.name), described(entry));
@@ -212,7 +255,12 @@ std::function<int()> add_run_command(CLI::App& app)
         add_console_flags(*module, request->console);
         module->callback([request, module = entry.module] { request->module = module; });
     }
-    return [request] { return run(*request); };
+    return [request, command] {
+        if (command->get_subcommands().empty())
+            throw Error("run: which module? attn run --help lists them");
+        expect_sensible(*request, *command->get_subcommands().front());
+        return run(*request);
+    };
 }
 
 } // namespace attn

@@ -11,10 +11,10 @@ namespace {
 
 template <Sequence T>
 T normalize(const Trace& layer, std::string_view scope, std::string_view from, const T& x,
-            const LayerNormWeights& weights, const EncoderOptions& options)
+            const LayerNormWeights& weights, const LayerNormOptions& options)
 {
     const Trace trace = layer.scope(scope);
-    return layer_norm(trace("x[(b,) n, d_model]", from, x), weights, options.norm, trace);
+    return layer_norm(trace("x[(b,) n, d_model]", from, x), weights, options, trace);
 }
 
 template <Sequence T>
@@ -48,24 +48,24 @@ T post_norm_layer(const T& x, const EncoderLayerWeights& weights, const EncoderO
     // Let tokens look at each other, and add what they found.
     const T attended = attend(trace, "x", x, weights, options);
     const T residual1 = trace("residual1[(b,) n, d_model]", "x + self_attn.output", T(x + attended));
-    const T between = normalize(trace, "norm1", "residual1", residual1, weights.norm1, options);
+    const T between = normalize(trace, "norm1", "residual1", residual1, weights.norm1, options.norm);
 
     // Let each token think by itself, and add that.
     const T fed = feed(trace, "norm1.output", between, weights, options);
     const T residual2 = trace("residual2[(b,) n, d_model]", "norm1.output + feed_forward.output", T(between + fed));
     return trace("output[(b,) n, d_model]", "norm2.output",
-                 normalize(trace, "norm2", "residual2", residual2, weights.norm2, options));
+                 normalize(trace, "norm2", "residual2", residual2, weights.norm2, options.norm));
 }
 
 template <Sequence T>
 T pre_norm_layer(const T& x, const EncoderLayerWeights& weights, const EncoderOptions& options, const Trace& trace)
 {
     // The same two blocks; only what goes into them is normalised, never the sum.
-    const T first = normalize(trace, "norm1", "x", x, weights.norm1, options);
+    const T first = normalize(trace, "norm1", "x", x, weights.norm1, options.norm);
     const T attended = attend(trace, "norm1.output", first, weights, options);
     const T residual1 = trace("residual1[(b,) n, d_model]", "x + self_attn.output", T(x + attended));
 
-    const T second = normalize(trace, "norm2", "residual1", residual1, weights.norm2, options);
+    const T second = normalize(trace, "norm2", "residual1", residual1, weights.norm2, options.norm);
     const T fed = feed(trace, "norm2.output", second, weights, options);
     return trace("output[(b,) n, d_model]", "residual1 + feed_forward.output", T(residual1 + fed));
 }
@@ -115,7 +115,7 @@ T stack(const T& x, const EncoderWeights& weights, const EncoderOptions& options
     if (!weights.norm)
         return trace("output[(b,) n, d_model]", from, tokens);
     return trace("output[(b,) n, d_model]", "norm.output",
-                 normalize(trace, "norm", from, tokens, *weights.norm, options));
+                 normalize(trace, "norm", from, tokens, *weights.norm, options.final_norm.value_or(options.norm)));
 }
 
 } // namespace

@@ -23,7 +23,7 @@ Tensor3 spread(const Matrix& numbers, std::size_t features)
 {
     Vector tokens(Vector::shape_type{numbers.size()});
     std::ranges::copy(numbers, tokens.begin());
-    return batch_of(spread(tokens, features), numbers.shape(0));
+    return batch_of(spread(tokens, features), numbers.shape(0), numbers.shape(1));
 }
 
 Vector mean_of_features(const Matrix& x) { return mean_along(x, 1); }

@@ -14,12 +14,11 @@ Matrix tokens_of(const Tensor3& batch)
     return tokens;
 }
 
-Tensor3 batch_of(const Matrix& tokens, std::size_t sequences)
+Tensor3 batch_of(const Matrix& tokens, std::size_t sequences, std::size_t length)
 {
-    const std::size_t length = sequences == 0 ? 0 : tokens.shape(0) / sequences;
-    if (length * sequences != tokens.shape(0))
-        throw ShapeError("batch_of: tokens " + to_string(shape_of(tokens)) + " can't be shared out to " +
-                         std::to_string(sequences) + " sequences of one length");
+    if (sequences * length != tokens.shape(0))
+        throw ShapeError("batch_of: tokens " + to_string(shape_of(tokens)) + " are not " + std::to_string(sequences) +
+                         " sequences of " + std::to_string(length));
     Tensor3 batch(Tensor3::shape_type{sequences, length, tokens.shape(1)});
     std::copy(tokens.begin(), tokens.end(), batch.begin());
     return batch;

@@ -9,6 +9,16 @@
 #include <string>
 
 namespace attn {
+namespace {
+
+template <class T>
+void expect_parts(const std::vector<T>& parts)
+{
+    if (parts.empty())
+        throw std::logic_error("concat_columns wants at least one part");
+}
+
+} // namespace
 
 Vector concat(const Vector& first, const Vector& second)
 {
@@ -27,8 +37,7 @@ Matrix concat_rows(const Matrix& first, const Matrix& second)
 
 Matrix concat_columns(const std::vector<Matrix>& parts)
 {
-    if (parts.empty())
-        throw std::logic_error("concat_columns wants at least one part");
+    expect_parts(parts);
     std::size_t width = 0;
     for (const Matrix& part : parts) {
         expect_agreement("concat_columns", "n", {"first", parts.front(), 0}, {"another", part, 0});
@@ -45,12 +54,13 @@ Matrix concat_columns(const std::vector<Matrix>& parts)
 
 Tensor3 concat_columns(const std::vector<Tensor3>& parts)
 {
+    expect_parts(parts);
     std::vector<Matrix> tokens;
     for (const Tensor3& part : parts) {
         expect_agreement("concat_columns", "b", {"first", parts.front(), 0}, {"another", part, 0});
         tokens.push_back(tokens_of(part));
     }
-    return batch_of(concat_columns(tokens), parts.front().shape(0));
+    return batch_of(concat_columns(tokens), parts.front().shape(0), parts.front().shape(1));
 }
 
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)

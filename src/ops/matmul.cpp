@@ -70,7 +70,7 @@ Tensor3 matmul(const Tensor3& left, const Tensor3& right)
 Tensor3 matmul(const Tensor3& left, const Matrix& right)
 {
     expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 0});
-    return batch_of(matmul(tokens_of(left), right), left.shape(0));
+    return batch_of(matmul(tokens_of(left), right), left.shape(0), left.shape(1));
 }
 
 double dot(const Vector& left, const Vector& right)

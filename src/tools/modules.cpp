@@ -1,6 +1,5 @@
 #include "attn/tools/modules.hpp"
 
-#include "attn/attention/additive.hpp"
 #include "attn/attention/bilinear.hpp"
 #include "attn/shape.hpp"
 #include "attn/tools/state_dict.hpp"
@@ -160,39 +159,19 @@ std::optional<Matrix> bias_of(const Inputs& inputs, const Trace& trace)
 
 // ----------------------------------------------------------------------------------------------------------- attention
 
-/// Weights of a score, which PyTorch has no module for: by the names of the trace, in its orientation.
-template <Traceable T>
-T score_weight(const NamedArrays& weights, std::string_view name)
-{
-    const auto found = weights.find(name);
-    if (found == weights.end())
-        throw WeightsError("this score wants weights called " + std::string(name) + ", but there are none");
-    if (!std::ranges::all_of(found->second.values, [](double weight) { return std::isfinite(weight); }))
-        throw WeightsError(std::string(name) + " holds NaN or infinity, expected finite numbers");
-    try {
-        return from_array<T>(found->second);
-    } catch (const Error& error) {
-        throw WeightsError(std::string(name) + ": " + error.what());
-    }
-}
-
 /// Scores that only know single sequences.
 Attention attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values,
                                   const NamedArrays& weights, Score score, const WeighingOptions& options,
                                   const Trace& trace)
 {
-    const auto matrix = [&](std::string_view name) { return score_weight<Matrix>(weights, name); };
-    const auto vector = [&](std::string_view name) { return score_weight<Vector>(weights, name); };
+    const std::size_t d_q = queries.shape(1), d_k = keys.shape(1);
     switch (score) {
     case Score::additive:
-        return additive_attention(queries, keys, values,
-                                  {matrix("query_weights"), matrix("key_weights"), vector("score_weights")}, options,
-                                  trace);
+        return additive_attention(queries, keys, values, additive_weights(weights, d_q, d_k), options, trace);
     case Score::concatenated:
-        return concatenated_attention(queries, keys, values, {matrix("hidden_weights"), vector("score_weights")},
-                                      options, trace);
+        return concatenated_attention(queries, keys, values, concatenated_weights(weights, d_q + d_k), options, trace);
     default:
-        return bilinear_attention(queries, keys, values, matrix("bilinear_weights"), options, trace);
+        return bilinear_attention(queries, keys, values, bilinear_weights(weights, d_q, d_k), options, trace);
     }
 }
 
@@ -272,6 +251,8 @@ EncoderOptions encoder_options(const T& x, const Inputs& inputs, const ModuleOpt
                               .feed_forward = {.activation = options.activation},
                               .norm = {.epsilon = options.epsilon},
                               .placement = options.placement};
+    if (options.final_epsilon)
+        of_encoder.final_norm = {.epsilon = *options.final_epsilon};
     of_encoder.attention.mask = mask_for(x, x, inputs, options, trace);
     return of_encoder;
 }
@@ -315,7 +296,8 @@ std::span<const ModuleEntry> modules() { return entries; }
 void run_module(Module module, const NamedArrays& arrays, const NamedArrays& weights, const ModuleOptions& options,
                 const Trace& trace)
 {
-    if (!std::isfinite(options.scale.value_or(1)) || !std::isfinite(options.rotary.base + options.epsilon))
+    if (!std::isfinite(options.scale.value_or(1)) ||
+        !std::isfinite(options.rotary.base + options.epsilon + options.final_epsilon.value_or(0)))
         throw Error("scale, rotary base and epsilon have to be finite numbers");
     const Inputs inputs(arrays, entries[static_cast<std::size_t>(module)].inputs);
     if (inputs.is_batch(module == Module::attention ? "queries" : "x"))

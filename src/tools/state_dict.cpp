@@ -25,7 +25,18 @@ public:
     StateDictReader(const NamedArrays& arrays, std::string module, std::map<std::string, std::size_t> sizes)
         : arrays_(arrays), module_(std::move(module)), sizes_(std::move(sizes))
     {
-        has_biases_ = std::ranges::any_of(arrays_, [](const auto& entry) { return entry.first.ends_with("bias"); });
+        begin_part("");
+    }
+
+    /// From here on, tensors belong to one part of the module, such as a layer: it has biases of its own or none, and
+    /// may have a width of its own.
+    void begin_part(const std::string& prefix)
+    {
+        has_biases_ = false;
+        for (auto entry = arrays_.lower_bound(prefix); entry != arrays_.end() && entry->first.starts_with(prefix);
+             ++entry)
+            has_biases_ = has_biases_ || entry->first.ends_with("bias");
+        sizes_.erase("d_ff");
     }
 
     bool has(const std::string& name) const { return arrays_.contains(name); }
@@ -44,6 +55,12 @@ public:
     std::optional<Vector> bias(const std::string& name, const Dimension& size)
     {
         return has_biases_ ? std::optional(vector(name, size)) : std::nullopt;
+    }
+
+    Matrix matrix(const std::string& name, const Dimension& rows, const Dimension& columns)
+    {
+        const Array* array = take(name, {rows, columns});
+        return array == nullptr ? Matrix{} : from_array<Matrix>(*array);
     }
 
     /// A linear map's weight: (out, in) in the file, (in, out) here.
@@ -70,8 +87,7 @@ public:
         if (complaints_.empty())
             return;
         std::string message = std::to_string(complaints_.size()) +
-                              (complaints_.size() == 1 ? " tensor does" : " tensors do") + " not fit " + module_ +
-                              " with d_model " + std::to_string(sizes_.at("d_model")) + ":";
+                              (complaints_.size() == 1 ? " tensor does" : " tensors do") + " not fit " + module_ + ":";
         constexpr std::size_t most = 100; // of lines: a file may hold a million tensors
         for (std::size_t i = 0; i < std::min(complaints_.size(), most); ++i)
             message += "\n  " + complaints_[i];
@@ -135,7 +151,7 @@ private:
     const NamedArrays& arrays_;
     std::string module_;
     std::map<std::string, std::size_t> sizes_;
-    bool has_biases_;
+    bool has_biases_ = false;
     std::set<std::string> used_;
     std::vector<std::string> complaints_;
 };
@@ -224,6 +240,11 @@ std::map<std::string, std::size_t> sizes_of(std::size_t d_model)
     return {{"d_model", d_model}, {"d_memory", d_model}, {"d_value", d_model}};
 }
 
+std::string with_d_model(const std::string& module, std::size_t d_model)
+{
+    return module + " with d_model " + std::to_string(d_model);
+}
+
 std::size_t layers_in(const StateDictReader& reader)
 {
     std::size_t layers = 0;
@@ -239,7 +260,7 @@ MultiHeadWeights multi_head_weights(const NamedArrays& arrays, const AttentionSi
     std::map<std::string, std::size_t> known = sizes_of(sizes.d_model);
     known["d_memory"] = sizes.d_memory.value_or(sizes.d_model);
     known["d_value"] = sizes.d_value.value_or(known["d_memory"]);
-    StateDictReader reader(arrays, "a multi-head attention", std::move(known));
+    StateDictReader reader(arrays, with_d_model("a multi-head attention", sizes.d_model), std::move(known));
     MultiHeadWeights weights = take_multi_head(reader, "", has_output_map);
     reader.finish();
     return weights;
@@ -247,7 +268,7 @@ MultiHeadWeights multi_head_weights(const NamedArrays& arrays, const AttentionSi
 
 FeedForwardWeights feed_forward_weights(const NamedArrays& arrays, std::size_t d_model)
 {
-    StateDictReader reader(arrays, "a feed-forward network", sizes_of(d_model));
+    StateDictReader reader(arrays, with_d_model("a feed-forward network", d_model), sizes_of(d_model));
     FeedForwardWeights weights = take_feed_forward(reader, "");
     reader.finish();
     return weights;
@@ -255,7 +276,7 @@ FeedForwardWeights feed_forward_weights(const NamedArrays& arrays, std::size_t d
 
 LayerNormWeights layer_norm_weights(const NamedArrays& arrays, std::size_t d_model)
 {
-    StateDictReader reader(arrays, "a layer norm", sizes_of(d_model));
+    StateDictReader reader(arrays, with_d_model("a layer norm", d_model), sizes_of(d_model));
     LayerNormWeights weights = take_layer_norm(reader, "");
     reader.finish();
     return weights;
@@ -263,7 +284,7 @@ LayerNormWeights layer_norm_weights(const NamedArrays& arrays, std::size_t d_mod
 
 EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t d_model)
 {
-    StateDictReader reader(arrays, "an encoder layer", sizes_of(d_model));
+    StateDictReader reader(arrays, with_d_model("an encoder layer", d_model), sizes_of(d_model));
     EncoderLayerWeights weights = take_encoder_layer(reader, "");
     reader.finish();
     return weights;
@@ -271,13 +292,44 @@ EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t
 
 EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers)
 {
-    StateDictReader reader(arrays, "an encoder", sizes_of(d_model));
+    StateDictReader reader(arrays, with_d_model("an encoder", d_model), sizes_of(d_model));
     const std::size_t count = layers.value_or(std::max<std::size_t>(layers_in(reader), 1));
     EncoderWeights weights;
-    for (std::size_t i = 0; i < count; ++i)
-        weights.layers.push_back(take_encoder_layer(reader, "layers." + std::to_string(i) + "."));
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string prefix = "layers." + std::to_string(i) + ".";
+        reader.begin_part(prefix);
+        weights.layers.push_back(take_encoder_layer(reader, prefix));
+    }
+    reader.begin_part("norm.");
     if (reader.has_any("norm."))
         weights.norm = take_layer_norm(reader, "norm.");
+    reader.finish();
+    return weights;
+}
+
+AdditiveWeights additive_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k)
+{
+    StateDictReader reader(arrays, "an additive score", {{"d_q", d_q}, {"d_k", d_k}});
+    Matrix query = reader.matrix("query_weights", {1, "d_q"}, {1, "d_hidden"});
+    Matrix key = reader.matrix("key_weights", {1, "d_k"}, {1, "d_hidden"});
+    AdditiveWeights weights{std::move(query), std::move(key), reader.vector("score_weights", {1, "d_hidden"})};
+    reader.finish();
+    return weights;
+}
+
+ConcatenatedWeights concatenated_weights(const NamedArrays& arrays, std::size_t d_pair)
+{
+    StateDictReader reader(arrays, "an additive score of concatenated pairs", {{"d_pair", d_pair}});
+    Matrix hidden = reader.matrix("hidden_weights", {1, "d_pair"}, {1, "d_hidden"});
+    ConcatenatedWeights weights{std::move(hidden), reader.vector("score_weights", {1, "d_hidden"})};
+    reader.finish();
+    return weights;
+}
+
+Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k)
+{
+    StateDictReader reader(arrays, "a bilinear score", {{"d_q", d_q}, {"d_k", d_k}});
+    Matrix weights = reader.matrix("bilinear_weights", {1, "d_q"}, {1, "d_k"});
     reader.finish();
     return weights;
 }

@@ -147,16 +147,34 @@ void replace_file(const fs::path& path, const fs::path& target, std::string_view
         throw cannot_write(path, reason(error));
 }
 
+/// How many bytes the first character has; 0 where it is a control character or no UTF-8.
+std::size_t printable_bytes(std::string_view text)
+{
+    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned first = byte(0);
+    if (first < 0x80)
+        return first >= 0x20 && first != 0x7f ? 1 : 0;
+    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    const bool is_control = first == 0xc2 && byte(1) < 0xa0;
+    if (first < 0xc2 || first > 0xf4 || is_control)
+        return 0;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
 } // namespace
 
 std::string printable(std::string_view text, std::size_t longest)
 {
-    std::string line(text.substr(0, longest));
-    if (line.size() < text.size())
-        line += "...";
-    std::ranges::replace_if(
-        line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return line;
+    std::string line;
+    for (std::size_t at = 0; at < text.size() && line.size() < longest;) {
+        const std::size_t length = printable_bytes(text.substr(at));
+        line += length == 0 ? "?" : text.substr(at, length);
+        at += std::max<std::size_t>(length, 1);
+    }
+    return line.size() < longest ? line : line + "...";
 }
 
 FileError::FileError(fs::path path, std::string_view message)

@@ -164,15 +164,19 @@ Example example_of(const std::string& module)
 
 bool equal(const Array& left, const Array& right) { return identical(left, right); }
 
-/// Weights of the scores that PyTorch has no module for.
-NamedArrays score_weights()
+/// Weights of the scores that PyTorch has no module for; those of one of them by name.
+NamedArrays score_weights(const Words& names = {})
 {
     Numbers numbers(7);
-    return {{"query_weights", to_array(numbers.matrix(4, 6))},
-            {"key_weights", to_array(numbers.matrix(4, 6))},
-            {"score_weights", to_array(numbers.vector(6))},
-            {"hidden_weights", to_array(numbers.matrix(8, 6))},
-            {"bilinear_weights", to_array(numbers.matrix(4, 4))}};
+    NamedArrays weights{{"query_weights", to_array(numbers.matrix(4, 6))},
+                        {"key_weights", to_array(numbers.matrix(4, 6))},
+                        {"score_weights", to_array(numbers.vector(6))},
+                        {"hidden_weights", to_array(numbers.matrix(8, 6))},
+                        {"bilinear_weights", to_array(numbers.matrix(4, 4))}};
+    std::erase_if(weights, [&](const auto& entry) {
+        return !names.empty() && std::ranges::find(names, entry.first) == names.end();
+    });
+    return weights;
 }
 
 } // namespace
@@ -212,9 +216,9 @@ TEST_CASE("attn run prints every step, writes them, and attn verify finds nothin
 
 TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
 {
-    const auto output_of = [](const std::string& module) {
+    const auto output_of = [](const std::string& module, const Words& flags = {}) {
         const Example example = example_of(module);
-        return Desk(example.input, example.weights).output(module, example.needed);
+        return Desk(example.input, example.weights).output(module, example.needed + flags);
     };
     Numbers numbers(6);
     const FeedForwardWeights fed = random_feed_forward(numbers, 4, 3);
@@ -232,18 +236,20 @@ TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
     const Matrix values = from_array<Matrix>(given.at("values"));
     CHECK(equal(output_of("attention"), to_array(scaled_dot_product_attention(queries, keys, values).context)));
 
-    const Desk desk(given, score_weights());
+    const auto by_score = [&](const std::string& score, const Words& names) {
+        return Desk(given, score_weights(names)).output("attention", {"--score", score});
+    };
     const auto matrix = [](const char* name) { return from_array<Matrix>(score_weights().at(name)); };
     const Vector score = from_array<Vector>(score_weights().at("score_weights"));
-    CHECK(equal(desk.output("attention", {"--score", "dot"}),
+    CHECK(equal(output_of("attention", {"--score", "dot"}),
                 to_array(dot_product_attention(queries, keys, values).context)));
     CHECK(equal(
-        desk.output("attention", {"--score", "additive"}),
+        by_score("additive", {"query_weights", "key_weights", "score_weights"}),
         to_array(additive_attention(queries, keys, values, {matrix("query_weights"), matrix("key_weights"), score})
                      .context)));
-    CHECK(equal(desk.output("attention", {"--score", "concatenated"}),
+    CHECK(equal(by_score("concatenated", {"hidden_weights", "score_weights"}),
                 to_array(concatenated_attention(queries, keys, values, {matrix("hidden_weights"), score}).context)));
-    CHECK(equal(desk.output("attention", {"--score", "bilinear"}),
+    CHECK(equal(by_score("bilinear", {"bilinear_weights"}),
                 to_array(bilinear_attention(queries, keys, values, matrix("bilinear_weights")).context)));
 }
 
@@ -802,14 +808,58 @@ TEST_CASE("attn run without a module, with another one or without its files is w
         const Ended ended = run(Words{"attn", "run"} + words);
         CHECK(ended.code == 2);
         CHECK(ended.output.empty());
-        CHECK_THAT(ended.errors, ContainsSubstring("attn: ") && ContainsSubstring("see attn --help"));
+        CHECK_THAT(ended.errors, ContainsSubstring("attn: ") && ContainsSubstring(" --help"));
         return ended.errors;
     };
-    refusal_of({});
-    refusal_of({"decoder-of-dreams"});
-    refusal_of({"layer_norm", "--input", "x.npz"});
+    CHECK_THAT(refusal_of({}), ContainsSubstring("which module?"));
+    CHECK_THAT(refusal_of({"decoder-of-dreams"}), ContainsSubstring("decoder-of-dreams"));
+    CHECK_THAT(refusal_of({"layer_norm", "--input", "x.npz"}), ContainsSubstring("layer_norm"));
     CHECK_THAT(refusal_of({"layer-norm", "--weights", "w.npz"}), ContainsSubstring("--input"));
     CHECK_THAT(refusal_of({"layer-norm", "--input", "x.npz"}), ContainsSubstring("--weights"));
     CHECK_THAT(refusal_of({"layer-norm", "--input", "x.npz", "--weights"}), ContainsSubstring("--weights"));
     refusal_of({"layer-norm", "feed-forward"});
+}
+
+TEST_CASE("attn run refuses a flag that nobody would hear", "[cli][run]")
+{
+    const Example heads = example_of("encoder-layer");
+    const Desk desk(heads.input, heads.weights);
+    CHECK_THAT(desk.refusal("encoder-layer", heads.needed + Words{"--rotary-base", "100"}),
+               ContainsSubstring("--positions rotary"));
+    CHECK_THAT(desk.refusal("encoder-layer", heads.needed + Words{"--rotary-layout", "halves"}),
+               ContainsSubstring("--positions rotary"));
+
+    const Example plain = example_of("attention");
+    CHECK_THAT(Desk(plain.input, score_weights()).refusal("attention"), ContainsSubstring("no weights to take"));
+    CHECK_THAT(Desk(plain.input, plain.weights).refusal("attention", {"--prefix", "a."}),
+               ContainsSubstring("--weights"));
+}
+
+TEST_CASE("attn run does not write its trace over what it reads", "[cli][run]")
+{
+    const TemporaryFolder folder;
+    const Example example = example_of("layer-norm");
+    write_npz(folder / "in.npz", {{}, {example.input.begin(), example.input.end()}, {}});
+    write_weights(folder / "w.npz", example.weights);
+    for (const std::string name : {"in.npz", "w.npz"}) {
+        const std::string before = bytes_of(folder / name);
+        const Ended ended = run(Words{"attn", "run", "layer-norm", "--input", folder / "in.npz", "--weights",
+                                      folder / "w.npz", "--trace", folder / name});
+        CHECK(ended.code == 2);
+        CHECK_THAT(ended.errors, ContainsSubstring("would replace") && ContainsSubstring(name));
+        CHECK(bytes_of(folder / name) == before);
+    }
+}
+
+TEST_CASE("the norm behind an encoder may have an epsilon of its own", "[cli][run]")
+{
+    NamedArrays weights = example_of("encoder").weights;
+    weights["norm.weight"] = {{4}, {1, 1, 1, 1}};
+    weights["norm.bias"] = {{4}, {0, 0, 0, 0}};
+    const Desk desk(example_of("encoder").input, weights);
+    const std::vector<Step> steps =
+        desk.steps("encoder", example_of("encoder").needed + Words{"--final-epsilon", "0.5"});
+    for (const Step& step : steps)
+        if (step.path.ends_with(".normalized"))
+            CHECK(step.formula.ends_with(step.path == "norm.normalized" ? " + 0.5)" : " + 1e-05)"));
 }

@@ -18,26 +18,26 @@ TEST_CASE("the tokens of a batch stand one below the other, sequence by sequence
 TEST_CASE("tokens shared out to as many sequences are the batch again", "[ops][batch]")
 {
     Numbers numbers(1);
-    for (const std::size_t b : {1, 2, 5})
+    for (const std::size_t b : {0, 1, 2, 5})
         for (const std::size_t n : {0, 1, 3})
             for (const std::size_t d : {0, 1, 4}) {
                 CAPTURE(b, n, d);
                 const Tensor3 batch = numbers.tensor3(b, n, d);
                 const Matrix tokens = tokens_of(batch);
                 CHECK(shape_of(tokens) == Shape{b * n, d});
-                CHECK(same_bits(batch_of(tokens, b), batch));
+                CHECK(same_bits(batch_of(tokens, b, n), batch));
             }
 }
 
-TEST_CASE("tokens that can't be shared out evenly are refused", "[ops][batch]")
+TEST_CASE("tokens that are more or fewer than the batch wants are refused", "[ops][batch]")
 {
     const Matrix tokens(Matrix::shape_type{6, 2});
-    for (const std::size_t sequences : {0, 4, 5, 7}) {
+    for (const std::size_t sequences : {0, 2, 4, 6}) {
         CAPTURE(sequences);
-        CHECK_THROWS_AS(batch_of(tokens, sequences), ShapeError);
-        CHECK_THROWS_WITH(batch_of(tokens, sequences),
-                          ContainsSubstring("batch_of: tokens (6, 2) can't be shared out to " +
-                                            std::to_string(sequences) + " sequences"));
+        CHECK_THROWS_AS(batch_of(tokens, sequences, 2), ShapeError);
+        CHECK_THROWS_WITH(
+            batch_of(tokens, sequences, 2),
+            ContainsSubstring("batch_of: tokens (6, 2) are not " + std::to_string(sequences) + " sequences of 2"));
     }
 }
 

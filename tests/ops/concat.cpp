@@ -119,3 +119,9 @@ TEST_CASE("a number that is no row of the table is refused", "[ops][concat]")
     CHECK_THROWS_WITH(take_rows(table, Vector{0, 2}),
                       ContainsSubstring("take_rows: ids[1] is 2, but table (2, 2) has no such row"));
 }
+
+TEST_CASE("nothing has no columns to put side by side", "[ops]")
+{
+    CHECK_THROWS_AS(concat_columns(std::vector<Matrix>{}), std::logic_error);
+    CHECK_THROWS_AS(concat_columns(std::vector<Tensor3>{}), std::logic_error);
+}

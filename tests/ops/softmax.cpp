@@ -182,3 +182,8 @@ TEST_CASE("softmax of a batch without numbers has its shape", "[ops][softmax][ba
     CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{2, 0, 3}))) == Shape{2, 0, 3});
     CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{2, 3, 0}))) == Shape{2, 3, 0});
 }
+
+TEST_CASE("a batch of no sequences keeps its shape", "[ops][softmax]")
+{
+    CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{0, 2, 3}))) == Shape{0, 2, 3});
+}

@@ -354,12 +354,23 @@ TEST_CASE("an encoder has as many layers as its weights, or as many as asked for
                ContainsSubstring("layers.2.linear1.weight (3, 4) is not expected"));
 }
 
-TEST_CASE("layers of an encoder may differ in d_ff no more than PyTorch's do", "[weights]")
+TEST_CASE("layers of an encoder may differ in d_ff, and in whether they have biases", "[weights]")
 {
     Numbers numbers(10);
-    const EncoderWeights weights{{random_encoder_layer(numbers, 4, 3), random_encoder_layer(numbers, 4, 5)}};
-    CHECK_THAT(complaint_of([&] { encoder_weights(state_dict(weights), 4); }),
-               ContainsSubstring("layers.1.linear1.weight is (5, 4), expected (d_ff, d_model) = (3, 4)"));
+    EncoderWeights weights{{random_encoder_layer(numbers, 4, 3), random_encoder_layer(numbers, 4, 5)}};
+    weights.norm = {numbers.vector(4), numbers.vector(4)};
+    NamedArrays arrays = state_dict(weights);
+    std::erase_if(arrays, [](const auto& entry) {
+        return entry.first.starts_with("layers.0.") && entry.first.ends_with("bias");
+    });
+    const EncoderWeights read = encoder_weights(arrays, 4);
+    CHECK(read.layers[1].feed_forward.hidden.weight.shape(1) == 5);
+    CHECK_FALSE(read.layers[0].norm1.bias.has_value());
+    CHECK(read.layers[1].norm1.bias.has_value());
+    CHECK(read.norm->bias.has_value());
+
+    arrays.erase("layers.1.norm1.bias");
+    CHECK_THAT(complaint_of([&] { encoder_weights(arrays, 4); }), ContainsSubstring("layers.1.norm1.bias is missing"));
 }
 
 TEST_CASE("a hostile name is made printable", "[weights][hostile]")

@@ -26,8 +26,9 @@ enum class NormPlacement {
 struct EncoderOptions {
     MultiHeadOptions attention = {}; ///< heads, mask (n, n) or (b, n, n), positions
     FeedForwardOptions feed_forward = {};
-    LayerNormOptions norm = {};
+    LayerNormOptions norm = {}; ///< of the layers
     NormPlacement placement = NormPlacement::post;
+    std::optional<LayerNormOptions> final_norm = {}; ///< of the norm behind a stack; that of the layers unless given
 };
 
 /// One encoder layer: self-attention, then a feed-forward network, each with a residual connection and a layer norm.

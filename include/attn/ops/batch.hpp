@@ -17,9 +17,10 @@ Matrix tokens_of(const Tensor3& batch);
 /// The way back.
 /// @param tokens     (b n, d)
 /// @param sequences  b
+/// @param length     n
 /// @return (b, n, d)
-/// @throws ShapeError where the tokens can't be shared out evenly
-Tensor3 batch_of(const Matrix& tokens, std::size_t sequences);
+/// @throws ShapeError where there are not b n tokens
+Tensor3 batch_of(const Matrix& tokens, std::size_t sequences, std::size_t length);
 
 /// Applies a function of tokens, from (n, d) to (n, e), to one sequence or to a batch.
 template <Sequence T, class Function>
@@ -28,7 +29,7 @@ T token_by_token(const T& x, const Function& function)
     if constexpr (std::same_as<T, Matrix>)
         return function(x);
     else
-        return batch_of(function(tokens_of(x)), x.shape(0));
+        return batch_of(function(tokens_of(x)), x.shape(0), x.shape(1));
 }
 
 /// @}

@@ -27,6 +27,7 @@ struct ModuleOptions {
     RotaryOptions rotary = {};
     Activation activation = Activation::relu;
     double epsilon = LayerNormOptions{}.epsilon;
+    std::optional<double> final_epsilon = {}; ///< of the norm behind an encoder; epsilon unless given
     NormPlacement placement = NormPlacement::post;
     std::optional<std::size_t> layers = {}; ///< of an encoder; as many as the weights have unless given
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
 #include "attn/layers/encoder.hpp"
 #include "attn/trace_io/npz.hpp"
@@ -21,7 +22,7 @@ public:
 /// @name Weights under the names of PyTorch's state_dict
 ///
 /// PyTorch stores the weight of a linear map as (d_out, d_in), attn as (d_in, d_out): it is transposed on the way, and
-/// nothing else changes. Biases are all there or all missing (`bias=False`), as in PyTorch's modules.
+/// nothing else changes. The biases of a layer are all there or all missing (`bias=False`), as in PyTorch's modules.
 ///
 /// The functions that read throw WeightsError, which lists everything that does not fit at once.
 /// @{
@@ -56,6 +57,16 @@ EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t
 /// @param layers  how many there must be; as many as the arrays have unless given
 EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
 
+/// @}
+
+/// @name Weights of a learned score, which PyTorch has no module for: names and orientation are those of the trace
+/// @{
+/// query_weights (d_q, d_hidden), key_weights (d_k, d_hidden), score_weights (d_hidden)
+AdditiveWeights additive_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
+/// hidden_weights (d_q + d_k, d_hidden), score_weights (d_hidden)
+ConcatenatedWeights concatenated_weights(const NamedArrays& arrays, std::size_t d_pair);
+/// bilinear_weights (d_q, d_k)
+Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
 /// @}
 
 /// @name The way back
