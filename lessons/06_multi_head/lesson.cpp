@@ -30,7 +30,7 @@ std::string slice_of(std::string_view packed, std::size_t begin, std::size_t end
     return std::string(packed) + "[:, " + std::to_string(begin) + ":" + std::to_string(end) + "]";
 }
 
-//! [head]
+//! [one_head]
 /// One head: attention as in the lessons before, with a head's own share of the weights.
 Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs, const Weights& weights)
 {
@@ -47,7 +47,7 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs, con
     const Matrix values = trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
     return scaled_dot_product_attention(queries, keys, values, {}, trace).context;
 }
-//! [head]
+//! [one_head]
 
 //! [packed]
 /// From (n, h d) to (h, n, d): cut each row into heads, then bring the heads to the front.
