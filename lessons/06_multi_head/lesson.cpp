@@ -34,8 +34,8 @@ std::string slice_of(std::string_view packed, std::size_t begin, std::size_t end
 /// One head: attention as in the lessons before, with a head's own share of the weights.
 Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs, const Weights& weights)
 {
-    const std::size_t d_k = weights.query.shape(1) / heads, begin = head * d_k, end = begin + d_k;
     const auto share = [&](std::string_view step, std::string_view packed, const Matrix& of) {
+        const std::size_t width = of.shape(1) / heads, begin = head * width, end = begin + width;
         return trace(step, slice_of(packed, begin, end), columns(of, begin, end));
     };
     const Matrix query_weights = share("query_weights[d_model, d_k]", "query_weights", weights.query);

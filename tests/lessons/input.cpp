@@ -108,6 +108,50 @@ TEST_CASE("lessons run on numbers of other sizes", "[input]")
                         "additive.hidden") == Shape{1, 2, 2});
 }
 
+TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
+{
+    CHECK(shape_of_step(taught("lesson_05_masking", {{"tokens", numbers({3, 5, 7})}, {"lengths", {{3}, {0, 5, 2}}}}),
+                        "context") == Shape{3, 5, 7});
+    CHECK(shape_of_step(taught("lesson_06_multi_head", {{"inputs", numbers({6, 8})},
+                                                        {"query_weights", numbers({8, 6})},
+                                                        {"key_weights", numbers({8, 6})},
+                                                        {"value_weights", numbers({8, 10})},
+                                                        {"output_weights", numbers({10, 3})}}),
+                        "output") == Shape{6, 3});
+    CHECK(shape_of_step(
+              taught("lesson_07_self_and_cross",
+                     {{"passage", numbers({4, 2})}, {"question", numbers({6, 2})}, {"answers", numbers({6, 5})}}),
+              "sizes.context") == Shape{4, 5});
+    for (const std::size_t d : {1, 2, 3, 6, 8})
+        CHECK(shape_of_step(taught("lesson_08_positions", {{"tokens", numbers({3, d})}, {"table", numbers({4, d})}}),
+                            "positions") == Shape{3, d});
+    CHECK(shape_of_step(taught("lesson_09_feed_forward_and_norm", {{"x", numbers({4, 5})},
+                                                                   {"hidden_weights", numbers({5, 3})},
+                                                                   {"hidden_bias", numbers({3})},
+                                                                   {"output_weights", numbers({3, 5})},
+                                                                   {"output_bias", numbers({5})},
+                                                                   {"gain", numbers({5})},
+                                                                   {"bias", numbers({5})}}),
+                        "norm.output") == Shape{4, 5});
+    CHECK(shape_of_step(taught("lesson_11_encoder_stack", {{"tokens", numbers({1, 3, 512})}, {"lengths", {{1}, {2}}}}),
+                        "output") == Shape{1, 3, 512});
+}
+
+TEST_CASE("lengths of a batch are whole, not longer than its sentences, and one each", "[input]")
+{
+    const auto refusal_of = [](const Array& lengths) {
+        const TemporaryFolder folder;
+        write_input(folder / "mine.npz", {{"tokens", numbers({2, 5, 3})}, {"lengths", lengths}});
+        const Ended ended = run({"lesson_05_masking", "--input", folder / "mine.npz"});
+        CHECK(ended.code == 2);
+        return ended.errors;
+    };
+    CHECK_THAT(refusal_of({{2}, {6, 1}}), ContainsSubstring("lengths[0] is 6, expected at most m = 5"));
+    CHECK_THAT(refusal_of({{2}, {2.5, 1}}), ContainsSubstring("lengths holds 2.5"));
+    CHECK_THAT(refusal_of({{2}, {-1, 1}}), ContainsSubstring("lengths holds -1"));
+    CHECK_THAT(refusal_of({{3}, {1, 1, 1}}), ContainsSubstring("must agree in b"));
+}
+
 TEST_CASE("one token of one feature is enough", "[input]")
 {
     taught("lesson_02_all_queries", {{"inputs", numbers({1, 1})},

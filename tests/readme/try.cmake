@@ -1,5 +1,5 @@
 # Does what the README says: installs, builds its code with find_package(attn), runs it, and runs its commands.
-#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DFLAGS=… -P try.cmake
+#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DFLAGS=… -DPYTHON=… -P try.cmake
 cmake_minimum_required(VERSION 3.22)
 
 function(run)
@@ -52,6 +52,22 @@ string(REPLACE "build/release/bin/" "${BUILD}/bin/" commands "${commands}")
 run(IN ${folder} COMMAND sh -euc "${commands}")
 if(NOT output MATCHES "steps recomputed")
     message(FATAL_ERROR "the README's commands printed:\n${output}")
+endif()
+
+# The PyTorch model, where there is PyTorch.
+execute_process(COMMAND ${PYTHON} -c "import torch" RESULT_VARIABLE without_pytorch OUTPUT_QUIET ERROR_QUIET)
+if(without_pytorch)
+    message("no PyTorch: the README's PyTorch model is not tried")
+else()
+    fenced(python "TransformerEncoderLayer" model)
+    file(WRITE ${folder}/model.py "${model}")
+    run(IN ${folder} COMMAND ${PYTHON} model.py)
+    fenced(sh "attn run" commands)
+    string(REPLACE "build/release/bin/" "${BUILD}/bin/" commands "${commands}")
+    run(IN ${folder} COMMAND sh -euc "${commands}")
+    if(NOT output MATCHES "self_attn.head.1.weights")
+        message(FATAL_ERROR "the README's model printed:\n${output}")
+    endif()
 endif()
 
 # The output it shows.
