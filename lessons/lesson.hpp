@@ -45,6 +45,9 @@ public:
     /// True unless the user gave numbers of their own.
     bool is_example() const;
 
+    /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
+    bool is_altered() const;
+
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);
     /// Says a paragraph.

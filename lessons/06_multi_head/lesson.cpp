@@ -155,7 +155,7 @@ void teach(Lesson& lesson)
     for (std::size_t head = 0; head < heads; ++head)
         contexts.push_back(attend_as(head, trace.scope("head", head), inputs, weights));
     const Matrix merged =
-        trace("merged[n, h_d_v]", "concat(head.0.context, head.1.context, axis=1)", concat_columns(contexts));
+        trace("merged[n, h_d_v]", "concat(head.0.context, head.1.context, axis=-1)", concat_columns(contexts));
     //! [loop]
 
     //! [output]

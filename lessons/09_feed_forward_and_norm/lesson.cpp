@@ -32,6 +32,21 @@ Matrix feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
 }
 //! [feed_forward]
 
+//! [gelu]
+/// Later models bend by GELU, exactly or by tanh: nearly ReLU, but round at the corner.
+void bend_otherwise(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
+{
+    const Trace ff = lesson.trace().scope("feed_forward");
+    const Trace exact = ff.scope("gelu"), approximate = ff.scope("gelu_tanh");
+    const Matrix hidden = linear(x, weights.hidden);
+    const Matrix bent = exact("activated[n, d_ff]", "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
+    const Matrix nearly =
+        approximate("activated[n, d_ff]", "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))",
+                    gelu_tanh(hidden));
+    approximate("largest_difference", "max(abs(activated - gelu.activated))", max_all(Matrix(xt::abs(nearly - bent))));
+}
+//! [gelu]
+
 //! [convolution]
 /// A convolution along the tokens: each output is a sum over a window of inputs, each through its own matrix.
 /// @param kernel  (width, d_in, d_out); zeros beyond the ends
@@ -187,6 +202,8 @@ void teach(Lesson& lesson)
     const Vector output_bias = lesson.input("output_bias[d_model]", Vector{0, 0.1, 0, -0.1});
     const FeedForwardWeights weights{{hidden_weights, hidden_bias}, {output_weights, output_bias}};
     const Matrix fed = feed(lesson, x, weights);
+
+    bend_otherwise(lesson, x, weights);
 
     lesson.heading("2. The same as a convolution of width 1");
     compare_with_convolution(lesson, x, weights.hidden);

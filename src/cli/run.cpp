@@ -1,5 +1,6 @@
 #include "run.hpp"
 
+#include "attn/tools/answers.hpp"
 #include "attn/tools/modules.hpp"
 #include "attn/tools/state_dict.hpp"
 #include "attn/trace_io/console.hpp"
@@ -23,6 +24,7 @@ struct Request {
     Module module = Module::attention;
     ModuleOptions options;
     ConsoleFlags console;
+    AnswerFlags answers;
     std::filesystem::path input, weights, trace;
     std::string prefix;
 };
@@ -191,6 +193,25 @@ void add_console_flags(CLI::App& app, ConsoleFlags& flags)
     app.add_flag("--quiet", flags.quiet, "print nothing but errors");
 }
 
+void add_answer_flags(CLI::App& app, AnswerFlags& flags)
+{
+    app.add_option_function<std::string>(
+           "--round",
+           [&flags](const std::string& name) {
+               for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16})
+                   if (name == name_of(precision))
+                       flags.round = precision;
+           },
+           "what if: round every number that is given or computed")
+        ->type_name("float32|bfloat16|float16")
+        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+    app.add_option("--ablate", flags.ablate, "what if: make a step zero; again for more")
+        ->type_name("STEP")
+        ->take_all();
+    app.add_option("--pitfall", flags.pitfall, "what if: make a well-known mistake (attn pitfalls lists them)")
+        ->type_name("ID");
+}
+
 std::string described(const ModuleEntry& entry)
 {
     std::string text = std::string(entry.summary) + "\n\ninput:";
@@ -220,15 +241,28 @@ void expect_sensible(const Request& request, const CLI::App& module)
     }
 }
 
+/// What is given, in fewer digits where they are asked for.
+NamedArrays rounded(NamedArrays arrays, const std::optional<Precision>& precision)
+{
+    for (auto& [name, array] : arrays)
+        if (precision && array.type == ElementType::real)
+            for (double& value : array.values)
+                value = rounded_to(*precision, value);
+    return arrays;
+}
+
 /// Runs a module, and says which file is at fault where it can't.
 int run(const Request& request)
 {
-    const NamedArrays inputs = read_npz(request.input);
-    const NamedArrays weights = request.weights.empty() ? NamedArrays{} : read_weights(request.weights, request.prefix);
+    const std::optional<Precision>& precision = request.answers.round;
+    const NamedArrays inputs = rounded(read_npz(request.input), precision);
+    const NamedArrays weights =
+        request.weights.empty() ? NamedArrays{} : rounded(read_weights(request.weights, request.prefix), precision);
 
     Recorder recorder;
     ConsoleListener console(standard_output(request.console), style_of(request.console));
-    Listeners listeners({&recorder, &console});
+    const Answers answers(request.answers);
+    Listeners listeners(answers.before({&recorder, &console}));
     try {
         run_module(request.module, inputs, weights, request.options, Trace(listeners));
     } catch (const WeightsError& error) {
@@ -236,6 +270,7 @@ int run(const Request& request)
     } catch (const Error& error) {
         throw Error("run: " + request.input.string() + ": " + error.what());
     }
+    answers.expect_heard();
     if (!request.trace.empty())
         write_trace(request.trace, recorder.steps());
     return 0;
@@ -252,6 +287,7 @@ std::function<int()> add_run_command(CLI::App& app)
         CLI::App* module = command->add_subcommand(std::string(entry.name), described(entry));
         add_file_flags(*module, entry, *request);
         add_module_flags(*module, entry.module, request->options);
+        add_answer_flags(*module, request->answers);
         add_console_flags(*module, request->console);
         module->callback([request, module = entry.module] { request->module = module; });
     }

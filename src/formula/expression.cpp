@@ -180,7 +180,7 @@ private:
             return expression;
         do {
             if (const std::string keyword = accept_keyword(); !keyword.empty())
-                expression.keywords.push_back({keyword, comparison()});
+                add_keyword(expression, keyword);
             else if (expression.keywords.empty())
                 expression.operands.push_back(comparison());
             else
@@ -188,6 +188,13 @@ private:
         } while (accept(","));
         expect(")");
         return expression;
+    }
+
+    void add_keyword(Expression& call, const std::string& keyword)
+    {
+        if (std::ranges::find(call.keywords, keyword, &Keyword::name) != call.keywords.end())
+            fail("there is a " + keyword + " already");
+        call.keywords.push_back({keyword, comparison()});
     }
 
     Subscript subscript()

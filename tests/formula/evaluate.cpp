@@ -326,3 +326,8 @@ TEST_CASE("a chain of & as long as nobody would write is refused", "[formula][ho
         text += " & (1 > 0)";
     CHECK_THROWS_AS(value_of(text), FormulaError);
 }
+
+TEST_CASE("a keyword that is given twice is refused", "[formula]")
+{
+    CHECK_THROWS_WITH(parse_formula("softmax(x, axis=1, axis=0)"), ContainsSubstring("axis already"));
+}

@@ -240,6 +240,9 @@ def feed_forward_and_norm():
     golden = {"x": x, "hidden_weights": UP_WEIGHTS, "hidden_bias": UP_BIAS, "output_weights": DOWN_WEIGHTS, "output_bias": DOWN_BIAS}
     fed = feed_forward(x)
     golden |= scoped("feed_forward", fed)
+    exact, nearly = (F.gelu(torch.from_numpy(fed["hidden"]), approximate=way).numpy() for way in ("none", "tanh"))
+    golden |= {"feed_forward.gelu.activated": exact, "feed_forward.gelu_tanh.activated": nearly}
+    golden["feed_forward.gelu_tanh.largest_difference"] = np.abs(exact - nearly).max()
 
     kernel = torch.from_numpy(UP_WEIGHTS.T.copy())[:, :, None]  # (d_ff, d_model, width)
     convolved = F.conv1d(torch.from_numpy(x.T.copy())[None], kernel, torch.from_numpy(UP_BIAS))[0].T.numpy()

@@ -4,7 +4,7 @@
 #include "attn/layers/encoder.hpp"
 #include "attn/trace_io/recorder.hpp"
 
-#include "golden.hpp"
+#include "golden_cases.hpp"
 #include "test.hpp"
 
 #include <algorithm>
@@ -207,15 +207,55 @@ void compute(const Case& of, const Trace& trace)
 
 } // namespace
 
+std::vector<GoldenCase> layer_cases()
+{
+    std::vector<GoldenCase> result;
+    for (const auto& [name, of] : cases())
+        result.push_back({name, of.steps(), [of = of](const Trace& trace) { compute(of, trace); }});
+    return result;
+}
+
+std::vector<GoldenCase> position_cases()
+{
+    GoldenCase even{"sinusoidal_positions.even", {}, [](const Trace& trace) { sinusoidal_positions(4, 4, {}, trace); }};
+    GoldenCase odd{
+        "sinusoidal_positions.odd", {}, [](const Trace& trace) { sinusoidal_positions(4, 5, {.base = 100}, trace); }};
+    GoldenCase halves{"sinusoidal_positions.halves", {}, [](const Trace& trace) {
+                          sinusoidal_positions(4, 4, {.layout = SineLayout::halves}, trace);
+                      }};
+    const Golden lesson = read_golden("08_positions");
+    for (const std::string step : {"frequencies", "angles", "positions"})
+        for (const auto& [path, array] : lesson) {
+            if (path == step)
+                even.steps.emplace_back(step, array);
+            if (path == "odd." + step)
+                odd.steps.emplace_back(step, array);
+            if (path == "halves." + step)
+                halves.steps.emplace_back(step, array);
+        }
+    return {even, odd, halves};
+}
+
+TEST_CASE("every step of sinusoidal positions is NumPy's", "[layers][golden]")
+{
+    for (const GoldenCase& one : position_cases()) {
+        CAPTURE(one.name);
+        Recorder recorder;
+        one.run(Trace(recorder));
+        CHECK(difference(recorder.steps(), one.steps) == "");
+        CHECK(verify(recorder.steps()).passed());
+    }
+}
+
 TEST_CASE("every step of multi-head attention, encoder layers and encoders is PyTorch's", "[layers][golden]")
 {
-    const std::map<std::string, Case> all = cases();
+    const std::vector<GoldenCase> all = layer_cases();
     CHECK(all.size() == 48); // 32 of heads, 14 of layers, 2 of encoders
-    for (const auto& [name, of] : all) {
-        CAPTURE(name);
+    for (const GoldenCase& one : all) {
+        CAPTURE(one.name);
         Recorder recorder;
-        compute(of, Trace(recorder));
-        CHECK(difference(recorder.steps(), of.steps()) == "");
+        one.run(Trace(recorder));
+        CHECK(difference(recorder.steps(), one.steps) == "");
         CHECK(verify(recorder.steps()).passed());
     }
 }

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "attn/formula/evaluate.hpp"
+#include "attn/trace.hpp"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// A well-known mistake: one step, computed by another formula.
+///
+/// The right formula is matched with a pattern, in which each % stands for any text; in the mistaken one, $1 is what the
+/// first % stood for, and so on. Besides,
+///
+/// | in the mistaken formula | stands for |
+/// |-------------------------|------------|
+/// | {head}                  | the number of the head, by the step's scope |
+/// | {width}, {half}         | the size of the step's last axis, and half of it |
+/// | {shape}                 | the sizes of all its axes |
+/// | {rows}                  | the size of its last axis but one |
+/// | {batch}, {each}         | `B, ` and `:, ` for a batch of B sequences, nothing for one sequence |
+struct Pitfall {
+    std::string_view id;       ///< "mask_inverted"
+    std::string_view sentence; ///< what is done wrong
+    std::string_view shows;    ///< how it shows, or why it doesn't
+    std::string_view seen;     ///< where it was made or discussed in public, by name
+    std::string_view link;     ///< to that
+    std::string_view step;     ///< the name of the step that it breaks: "masked"
+    std::string_view right;    ///< pattern of the step's formula
+    std::string_view mistaken; ///< what is computed instead
+};
+
+/// All of them, in the order of the computation.
+std::span<const Pitfall> pitfalls();
+
+/// The pitfall of that id.
+/// @throws Error where there is none; the message names those that sound like it
+const Pitfall& find_pitfall(std::string_view id);
+
+/// The mistaken formula for a step; nothing where the pitfall is not about such a step.
+/// @param step  with its right formula and value, which decides the sizes
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step);
+
+/// Makes one mistake, wherever it can be made, and listens otherwise.
+///
+/// A step is answered with what the mistaken formula gives for the operands of the run. Where that can't be computed or
+/// has another shape (a mask that is no square can't be transposed), the mistake can't be made and the step stays.
+class Mistaken final : public Listener {
+public:
+    explicit Mistaken(const Pitfall& pitfall) : pitfall_(&pitfall) {}
+
+    /// The steps that were answered, by path.
+    const std::vector<std::string>& broken() const { return broken_; }
+
+private:
+    std::optional<Array> on_step(const Step& step) override;
+
+    const Pitfall* pitfall_;
+    std::map<std::string, Array, std::less<>> earlier_;
+    std::vector<std::string> broken_;
+};
+
+/// What a step would be if a mistake had been made in it.
+struct PitfallMatch {
+    const Pitfall* pitfall;
+    std::string formula; ///< the mistaken one that gives the very numbers
+};
+
+/// Which mistakes give the numbers that somebody's program has for a step.
+///
+/// @param step      of the reference, with its right formula
+/// @param found     that program's numbers for it
+/// @param operands  finds an operand of the step by its name: that program's own, or the reference's where it has none
+/// @param roundoff  the unit roundoff of that program
+/// @return those whose formula gives the found numbers but for rounding, and is not the right one under another name
+std::vector<PitfallMatch> diagnose(const Step& step, const Array& found, const Lookup& operands,
+                                   double roundoff = double_roundoff);
+
+} // namespace attn

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "golden.hpp"
+
+#include "attn/trace.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+/// A function of the library on inputs whose every step PyTorch computed.
+struct GoldenCase {
+    std::string name;                             ///< "encoder_layer.pre.gelu.batch.both"
+    Golden steps;                                 ///< what it has to give, inputs first
+    std::function<void(const attn::Trace&)> run; ///< does it
+};
+
+/// 5 attention functions, 4 sizes, 4 masks; see tests/golden/generate.py.
+std::vector<GoldenCase> attention_cases();
+
+/// Multi-head attention, encoder layers and encoders; see tests/golden/layers.py.
+std::vector<GoldenCase> layer_cases();
+
+/// The positions, which stand in no module of PyTorch's.
+std::vector<GoldenCase> position_cases();
