@@ -231,6 +231,7 @@ class Site:
             "lessons": lambda _: self.table_of_pages(self.lessons, "lesson"),
             "pages": lambda _: self.table_of_pages(self.documents, "page"),
             "library": self.table_of_groups,
+            "pitfalls": self.pitfalls,
         }
 
     # ------------------------------------------------------------------------------------------ one placeholder
@@ -398,6 +399,28 @@ class Site:
             links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
         return f'\n\n<div class="pager">{" ".join(links)}</div>\n' if links else "\n"
 
+    # ------------------------------------------------------------------------------------------ pitfalls
+
+    def pitfalls(self, page):
+        """A section a pitfall: the registry, the numbers of lesson 12, and who notices."""
+        registry = json.loads(read_text(self.build / "pitfalls.json", "attn pitfalls --json"))
+        rows = [line.split("\t") for line in read_text(self.root / "docs" / "kill_table.tsv", "the pitfalls' test").splitlines()]
+        noticed = {row[0]: dict(zip(rows[0][1:], row[1:])) for row in rows[1:]}
+        trace = self.trace(page, "12_pitfalls")
+        sections = []
+        for pitfall in registry:
+            change = trace.tensor(f"changes.{pitfall['id']}").values[0]
+            by = noticed[pitfall["id"]]
+            unseen = "; ".join(f"{words} {by[column]}" for column, words in (("lessons that don't", "not by lesson"), ("modules that don't", "not by")) if by[column])
+            sections.append(
+                f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['shows']}\n\n"
+                f"| | |\n|---|---|\n| step | `{pitfall['step']}` |\n| right | `{pitfall['right']}` |\n| instead | `{pitfall['mistaken']}` |\n"
+                f"| changes the example by | {number_text(change, '.3g')} |\n"
+                f"| noticed by | lesson {by['lessons that notice']}; {by['modules that notice']}{'; ' + unseen if unseen else ''} |\n"
+                f"| seen | [{markdown(pitfall['seen'])}]({pitfall['link']}) |\n"
+            )
+        return "\n".join(sections)
+
     # ------------------------------------------------------------------------------------------ one page
 
     def fill(self, page):
@@ -482,6 +505,17 @@ def tex(tensor, specification):
     rows = [tensor.values[start : start + columns] for start in range(0, len(tensor.values), columns)]
     body = r" \\ ".join(" & ".join(number_tex(value, specification) for value in row) for row in rows)
     return rf"\begin{{bmatrix}} {body} \end{{bmatrix}}"
+
+
+def read_text(path, source):
+    if not path.is_file():
+        raise PageError(f"there is no {path.name} in {path.parent}: {source} makes it")
+    return path.read_text(encoding="utf-8")
+
+
+def markdown(text):
+    """Plain words that mean nothing to Markdown."""
+    return re.sub(r"([*_\\[\]<>#|])", r"\\\1", text)
 
 
 def quoted(title):

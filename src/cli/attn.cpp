@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 success, 1 the check failed, 2 wrong usage or unusable input.
 
+#include "pitfalls.hpp"
 #include "run.hpp"
 
 #include "attn/error.hpp"
@@ -15,6 +16,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <system_error>
 
 namespace {
@@ -47,19 +52,31 @@ int verify_trace(const std::filesystem::path& path)
     return verification.passed() ? 0 : 1;
 }
 
+std::function<int()> add_lessons_command(CLI::App& app)
+{
+    app.add_subcommand("lessons", "the lessons, with what builds on what");
+    return list_lessons;
+}
+
+std::function<int()> add_verify_command(CLI::App& app)
+{
+    CLI::App* command = app.add_subcommand("verify", "recompute every step of a trace from its formula");
+    const auto trace = std::make_shared<std::filesystem::path>();
+    command->add_option("TRACE.npz", *trace, "as a lesson's --trace wrote it")->required();
+    return [trace] { return verify_trace(*trace); };
+}
+
 int run(int argc, char** argv)
 {
     CLI::App app("Attention and the Transformer, step by step.", "attn");
     app.require_subcommand(1);
     app.set_version_flag("--version", ATTN_VERSION);
-
-    CLI::App* lessons = app.add_subcommand("lessons", "the lessons, with what builds on what");
-
-    const std::function<int()> run_module = add_run_command(app);
-
-    CLI::App* verification = app.add_subcommand("verify", "recompute every step of a trace from its formula");
-    std::filesystem::path trace;
-    verification->add_option("TRACE.npz", trace, "as a lesson's --trace wrote it")->required();
+    const std::map<std::string, std::function<int()>> commands{
+        {"lessons", add_lessons_command(app)},
+        {"run", add_run_command(app)},
+        {"verify", add_verify_command(app)},
+        {"pitfalls", add_pitfalls_command(app)},
+    };
 
     try {
         app.parse(argc, argv);
@@ -69,9 +86,7 @@ int run(int argc, char** argv)
         fmt::print(stderr, "attn: {} (see attn --help)\n", error.what());
         return 2;
     }
-    if (lessons->parsed())
-        return list_lessons();
-    return verification->parsed() ? verify_trace(trace) : run_module();
+    return commands.at(app.get_subcommands().front()->get_name())();
 }
 
 } // namespace

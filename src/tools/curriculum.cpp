@@ -12,6 +12,7 @@ constexpr std::array after_6{6};
 constexpr std::array after_7{7};
 constexpr std::array after_6_to_9{6, 8, 9};
 constexpr std::array after_5_and_10{5, 10};
+constexpr std::array after_10{10};
 
 constexpr std::array lessons{
     CurriculumEntry{"01_single_query",
@@ -43,6 +44,9 @@ constexpr std::array lessons{
     CurriculumEntry{"11_encoder_stack", "Six layers, at the paper's size",
                     "A trace at scale: large tensors are summarised on the screen and whole in the file.",
                     after_5_and_10},
+    CurriculumEntry{"12_pitfalls", "A museum of mistakes",
+                    "Every well-known mistake, made once beside what is right, and where it was seen in public.",
+                    after_10},
 };
 
 } // namespace

@@ -63,8 +63,7 @@ inline constexpr Pitfall pitfall_list[] = {
      "concat(x[..., 0:{half}] * cos(angles) - x[..., {half}:{width}] * sin(angles), x[..., 0:{half}] * sin(angles) + "
      "x[..., {half}:{width}] * cos(angles), axis=-1)"},
     {"rotary_sign", "Pairs are turned the wrong way round.",
-     "Scores of queries and keys that are both turned so are the same: it shows with weights or a cache that were "
-     "turned the other way.",
+     "Before counts as after: a model that is trained so works as well, and one that is loaded so does not.",
      "karpathy/nanochat #489: apply_rotary_emb rotates by the transpose of the textbook matrix (opposite direction); "
      "kept as a convention since trained weights depend on it",
      "https://github.com/karpathy/nanochat/pull/489", "output",

@@ -291,6 +291,7 @@ GOLDENS = {
     "09_feed_forward_and_norm": lessons.feed_forward_and_norm,
     "10_encoder_layer": lessons.encoder_layer,
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
+    "12_pitfalls": lessons.pitfalls,
     "attention": attention,
     "layers": layers.layers,
 }

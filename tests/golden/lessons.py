@@ -3,6 +3,7 @@
 generate.py calls these functions and writes what they return.
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from torch.nn import functional as F
 
 import layers
 
-LESSONS = Path(__file__).resolve().parent.parent.parent / "lessons"
+HERE = Path(__file__).resolve().parent
+LESSONS = HERE.parent.parent / "lessons"
+sys.path.insert(0, str(HERE.parent / "oracle"))
+import planted
 
 INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
 QUERY_WEIGHTS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [0, 2, 1, 2]], float)
@@ -338,26 +342,9 @@ def named_first(steps):
     return result
 
 
-class SplitMix:
-    """Steele, Lea and Flood's SplitMix64; the top 24 bits of each output as a fraction in [-1, 1)."""
-
-    def __init__(self, seed):
-        self.state = np.uint64(seed)
-
-    def __call__(self, *shape, scale=1.0):
-        count = int(np.prod(shape))
-        with np.errstate(over="ignore"):
-            z = self.state + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            self.state = z[-1]
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
-        return ((z >> np.uint64(40)).astype(float) / 2**23 - 1).reshape(shape) * scale
-
-
 def encoder_stack():
     d, heads, d_ff, n = 512, 8, 2048, 20
-    numbers = SplitMix(11)
+    numbers = planted.SplitMix(11)
     tokens, lengths = numbers(2, n, d), np.array([20.0, 13])
     places = sinusoids(n, d)
     x = torch.from_numpy(tokens + places["positions"])
@@ -372,3 +359,49 @@ def encoder_stack():
         golden |= scoped(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
     return golden | {"output": x.numpy()}
+
+
+# ----------------------------------------------------------------------------------------------------------- lesson 12
+
+
+def exhibits(drawn):
+    """The steps of the museum's exhibits as they should be, by PyTorch; the state_dict has the maps of one layer."""
+    maps = [(drawn[f"{name}_weights"], drawn[f"{name}_bias"]) for name in ("query", "key", "value", "output")]
+    feed = [(drawn["up_weights"], drawn["up_bias"]), (drawn["down_weights"], drawn["down_bias"])]
+    state = state_of_layer(maps, feed, [(drawn["gain1"], drawn["bias1"]), (drawn["gain2"], drawn["bias2"])])
+    attention = layers.inside("self_attn.", state)
+    x, memory = torch.from_numpy(drawn["x"]), torch.from_numpy(drawn["memory"])
+    causal = torch.ones(4, 4, dtype=torch.bool).tril()
+    by_cache = torch.ones(2, 5, dtype=torch.bool).tril(3)
+
+    def masked(steps, allowed):
+        """The mask is made when the tokens are known."""
+        in_front = [name for name in steps if name in ("x", "memory")]
+        return {name: steps[name] for name in in_front} | {"causal": allowed, "mask": allowed} | {name: steps[name] for name in steps if name not in in_front}
+
+    return {
+        "sines": {name: torch.from_numpy(array) for name, array in sinusoids(5, 6).items()},
+        "rotary": layers.multi_head({"x": x}, attention, 1, positions="rotary_pairs"),
+        "alibi": layers.multi_head({"x": x}, attention, 2, positions="alibi"),
+        "cached": masked(layers.multi_head({"x": x[:2], "memory": memory}, attention, 1, by_cache), by_cache),
+        "post": masked(layers.encoder_layer(x, state, "post", "relu", 2, causal), causal),
+        "pre": layers.encoder_layer(x, state, "pre", "gelu", 2, None),
+    }  # fmt: skip
+
+
+def pitfalls():
+    drawn = planted.drawn_weights()
+    golden = {"x": drawn["x"], "memory": drawn["memory"]}
+    for scope, steps in exhibits(drawn).items():
+        golden |= scoped(scope, as_arrays(steps))
+        for path, array in planted.Program().run(scope).items():  # the other program is right, as long as nothing is planted
+            np.testing.assert_allclose(array, golden[path], rtol=1e-11, atol=1e-13)
+    for mistake in planted.MISTAKES:
+        exhibit, wrong = planted.planted(mistake)
+        right = planted.Program().run(exhibit)
+        path = planted.first_difference(right, wrong)
+        scope = f"{path.rpartition('.')[0]}.mistakes.{mistake}"
+        golden |= {f"{scope}.right": golden[path], f"{scope}.mistaken": wrong[path]}
+        last = list(right)[-1]
+        golden[f"changes.{mistake}"] = np.abs(right[last] - wrong[last]).max()
+    return golden

@@ -104,9 +104,34 @@ TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its
         const Kills modules = kills_among(pitfall, cases), lessons = kills_among_lessons(pitfall);
         CHECK_FALSE(modules.killed.empty());
         CHECK_FALSE(lessons.killed.empty());
-        table += std::string(pitfall.id) + " | " + joined(lessons.killed) + " | " + joined(lessons.survived) + " | " +
-                 joined(modules.killed) + " | " + joined(modules.survived) + '\n';
+        table += std::string(pitfall.id) + '\t' + joined(lessons.killed) + '\t' + joined(lessons.survived) + '\t' +
+                 joined(modules.killed) + '\t' + joined(modules.survived) + '\n';
     }
-    if (const char* file = std::getenv("ATTN_KILL_TABLE"))
+    if (const char* file = std::getenv("ATTN_KILL_TABLE")) // to write a new one
         std::ofstream(file) << table;
+    CHECK(table == source_file("docs/kill_table.tsv").text);
+}
+
+TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a formula of its own", "[pitfalls]")
+{
+    CHECK(pitfalls().size() >= 24);
+    std::set<std::string_view> ids;
+    for (const Pitfall& pitfall : pitfalls()) {
+        CAPTURE(pitfall.id);
+        CHECK(ids.insert(pitfall.id).second);
+        CHECK(pitfall.sentence.ends_with('.'));
+        CHECK(pitfall.shows.ends_with('.'));
+        CHECK(pitfall.seen.size() > 20);
+        CHECK(pitfall.link.starts_with("https://"));
+        CHECK(pitfall.right != pitfall.mistaken);
+    }
+}
+
+TEST_CASE("an unknown pitfall is refused with those that sound like it", "[pitfalls]")
+{
+    CHECK_THROWS_WITH(find_pitfall("mask_wrong"), ContainsSubstring("mask_inverted") && !ContainsSubstring("no_scale"));
+    CHECK_THROWS_WITH(find_pitfall("zzz"), ContainsSubstring("no_scale"));
+    const Ended ended = run({"lesson_05_masking", "--pitfall", "mask_wrong"});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("there is no pitfall mask_wrong"));
 }
