@@ -52,7 +52,7 @@ inline constexpr Pitfall pitfall_list[] = {
      "NVIDIA-NeMo/RL #2802: q, k, v were concatenated whole while Megatron reads them interleaved by head group, so "
      "the draft's attention got scrambled q, k, v; fixed and merged",
      "https://github.com/NVIDIA-NeMo/RL/pull/2802", "queries", "query[..., %]",
-     "query[..., {head}::query.shape[-1] / {width}]"},
+     "query[..., {head}:: query.shape[-1] / {width}]"},
     {"rotary_layout", "Features are paired with those half a width away instead of their neighbours.",
      "The first token is right, since it is not turned.",
      "huggingface/transformers #25199: Llama's rotation pairs halves (NeoX style) where Meta's pairs neighbours (GPT-J "

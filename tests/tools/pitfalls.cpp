@@ -97,8 +97,7 @@ TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its
     for (GoldenCase& one : position_cases())
         cases.push_back(std::move(one));
 
-    std::string table =
-        "pitfall | lessons that notice | lessons that don't | modules that notice | modules that don't\n";
+    std::string table = "pitfall\tlessons that notice\tlessons that don't\tmodules that notice\tmodules that don't\n";
     for (const Pitfall& pitfall : pitfalls()) {
         CAPTURE(pitfall.id);
         const Kills modules = kills_among(pitfall, cases), lessons = kills_among_lessons(pitfall);
@@ -109,7 +108,7 @@ TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its
     }
     if (const char* file = std::getenv("ATTN_KILL_TABLE")) // to write a new one
         std::ofstream(file) << table;
-    CHECK(table == source_file("docs/kill_table.tsv").text);
+    CHECK(table == attn::test::source_file("docs/kill_table.tsv").text);
 }
 
 TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a formula of its own", "[pitfalls]")
