@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 success, 1 the check failed, 2 wrong usage or unusable input.
 
+#include "explain.hpp"
 #include "pitfalls.hpp"
 #include "run.hpp"
 
@@ -75,6 +76,7 @@ int run(int argc, char** argv)
         {"lessons", add_lessons_command(app)},
         {"run", add_run_command(app)},
         {"verify", add_verify_command(app)},
+        {"explain", add_explain_command(app)},
         {"pitfalls", add_pitfalls_command(app)},
     };
 

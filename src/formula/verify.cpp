@@ -1,56 +1,24 @@
 #include "attn/formula/verify.hpp"
 
+#include "agreement.hpp"
+
+#include "attn/formula/scope.hpp"
+
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <unordered_map>
 
 namespace attn {
 namespace {
 
-/// How many times the estimated error two right computations may be apart: each has its own, and the estimate is of
-/// first order.
-constexpr double safety = 4;
-
 /// The steps so far, by path.
 using Earlier = std::unordered_map<std::string, const Array*>;
-
-/// The earlier step that a name means in a scope, which ends with a dot or is empty.
-const Array* resolve(const Earlier& earlier, std::string scope, std::string_view name)
-{
-    while (true) {
-        const auto found = earlier.find(scope + std::string(name));
-        if (found != earlier.end())
-            return found->second;
-        if (scope.empty())
-            return nullptr;
-        scope.pop_back();
-        scope.resize(scope.rfind('.') == std::string::npos ? 0 : scope.rfind('.') + 1);
-    }
-}
-
-std::string scope_of(const std::string& path)
-{
-    const std::size_t dot = path.rfind('.');
-    return dot == std::string::npos ? "" : path.substr(0, dot + 1);
-}
 
 std::string exactly(double number)
 {
     char text[32];
     std::snprintf(text, sizeof text, "%.17g", number);
     return text;
-}
-
-/// By how many tolerances a recorded number is off; not above 1 where it agrees.
-double excess(double recorded, double recomputed, double tolerance)
-{
-    if (std::isnan(recorded) || std::isnan(recomputed))
-        return std::isnan(recorded) && std::isnan(recomputed) ? 0 : INFINITY;
-    if (std::isinf(recorded) || std::isinf(recomputed))
-        return recorded == recomputed ? 0 : INFINITY;
-    const double distance = std::abs(recorded - recomputed);
-    return distance == 0 ? 0 : distance / tolerance; // infinite where no error at all is allowed
 }
 
 std::string index_text(const Shape& index)
@@ -88,7 +56,11 @@ StepCheck check_step(const Step& step, const Earlier& earlier, double roundoff)
     StepCheck check{step.path, StepCheck::Verdict::input, "", {}};
     if (step.formula.empty())
         return check;
-    const Lookup lookup = [&](std::string_view name) { return resolve(earlier, scope_of(step.path), name); };
+    const Lookup by_path = [&](std::string_view path) {
+        const auto found = earlier.find(std::string(path));
+        return found == earlier.end() ? nullptr : found->second;
+    };
+    const Lookup lookup = [&](std::string_view name) { return resolve(step.path, name, by_path); };
     try {
         compare(step, evaluate(step.formula, lookup, roundoff), check);
     } catch (const Error& error) {

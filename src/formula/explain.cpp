@@ -1,0 +1,319 @@
+#include "attn/formula/explain.hpp"
+
+#include "agreement.hpp"
+#include "writer.hpp"
+
+#include "attn/formula/scope.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace attn {
+namespace {
+
+/// Explains numbers of one trace.
+class Explainer {
+public:
+    Explainer(const std::vector<Step>& steps, const ExplainOptions& options) : steps_(steps), options_(options)
+    {
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            by_path_.emplace(steps[i].path, i);
+            by_value_.emplace(&steps[i].value, i);
+        }
+    }
+
+    Explanation explain(const Step& step, std::size_t offset)
+    {
+        const auto i = static_cast<std::size_t>(&step - steps_.data());
+        return explain(i, offset, options_.depth);
+    }
+
+private:
+    Explanation explain(std::size_t i, std::size_t offset, std::size_t depth)
+    {
+        const Step& step = steps_[i];
+        if (offset >= step.value.size() || element_count(step.value.shape) != step.value.size())
+            throw Error(step.path + " has no number " + std::to_string(offset) + " in its shape " +
+                        to_string(step.value.shape));
+        const Shape index = index_at(offset, step.value.shape);
+        Explanation explanation;
+        explanation.cell = step.path + bracketed(index);
+        explanation.formula = step.formula;
+        explanation.value = step.value.values[offset];
+        explanation.result = result_text(step, explanation.value);
+        explained_.insert(explanation.cell);
+        if (step.formula.empty()) {
+            explanation.notes = {"an input: it has no formula"};
+            return explanation;
+        }
+        try {
+            FormulaCells& cells = cells_of(i);
+            if (cells.shape() != step.value.shape)
+                throw Error(step.formula + " has the shape " + to_string(cells.shape()) + ", and the step " +
+                            to_string(step.value.shape));
+            const Scalar& scalar = cells.at(index);
+            explanation.error = scalar.value.error;
+            write(explanation, scalar, i, depth);
+            compare(explanation, step, scalar);
+        } catch (const Error& error) {
+            throw Error(explanation.cell + " can't be explained: " + error.what());
+        }
+        return explanation;
+    }
+
+    Explanation explain_part(const Scalar& part, std::size_t i, std::size_t depth)
+    {
+        Explanation explanation;
+        explanation.cell = to_text(*part.origin, part.index);
+        explanation.value = part.value.value;
+        explanation.error = part.value.error;
+        explanation.result = number_text(part.value.value, options_);
+        write(explanation, part, i, depth);
+        return explanation;
+    }
+
+    /// The arithmetic, why, and what stands in it by its name only.
+    void write(Explanation& explanation, const Scalar& scalar, std::size_t i, std::size_t depth)
+    {
+        ArithmeticWriter writer(options_);
+        explanation.names = writer.with_names(scalar);
+        explanation.numbers = writer.with_numbers(scalar);
+        explanation.notes = writer.reasons();
+        for (const Scalar* written : writer.written()) {
+            constexpr std::size_t most = 1000;
+            if (explanation.parts.size() >= options_.terms || explained_.size() >= most)
+                break;
+            if (written->kind == Scalar::Kind::part) {
+                // One cell shows how the others of this part of this step's formula come about.
+                if (explained_.insert(steps_[i].path + ": " + to_text(*written->origin)).second)
+                    explanation.parts.push_back(explain_part(*written, i, depth));
+            } else if (depth > 0) {
+                const std::size_t operand = by_value_.at(written->array);
+                const std::string cell = steps_[operand].path + bracketed(written->index);
+                if (!steps_[operand].formula.empty() && !explained_.contains(cell))
+                    explanation.parts.push_back(
+                        explain(operand, offset_of(written->index, written->array->shape), depth - 1));
+            }
+        }
+    }
+
+    void compare(Explanation& explanation, const Step& step, const Scalar& scalar) const
+    {
+        const double recorded = explanation.value;
+        if (excess(recorded, scalar.value.value, safety * scalar.value.error) <= 1)
+            return;
+        explanation.value = scalar.value.value;
+        explanation.notes.push_back("but the trace has " + explanation.result);
+        explanation.result = result_text(step, scalar.value.value);
+    }
+
+    std::string result_text(const Step& step, double value) const
+    {
+        if (step.value.type == ElementType::boolean && (value == 0 || value == 1))
+            return value == 1 ? "true" : "false";
+        return number_text(value, options_);
+    }
+
+    FormulaCells& cells_of(std::size_t i)
+    {
+        std::unique_ptr<FormulaCells>& cells = cells_[i];
+        if (cells == nullptr) {
+            const Lookup by_path = [this, i](std::string_view path) -> const Array* {
+                const auto found = by_path_.find(path);
+                return found == by_path_.end() || found->second >= i ? nullptr : &steps_[found->second].value;
+            };
+            const Lookup lookup = [by_path, path = std::string_view(steps_[i].path)](std::string_view name) {
+                return resolve(path, name, by_path);
+            };
+            cells = std::make_unique<FormulaCells>(steps_[i].formula, lookup);
+        }
+        return *cells;
+    }
+
+    const std::vector<Step>& steps_;
+    const ExplainOptions& options_;
+    std::unordered_map<std::string_view, std::size_t> by_path_; ///< the first of a path
+    std::unordered_map<const Array*, std::size_t> by_value_;
+    std::map<std::size_t, std::unique_ptr<FormulaCells>> cells_;
+    std::set<std::string> explained_;
+};
+
+// ---------------------------------------------------------------------------------------------------------- the asked
+
+/// How many letters have to be put in, taken out or changed to make one text of the other.
+std::size_t distance(std::string_view from, std::string_view to)
+{
+    std::vector<std::size_t> row(to.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j)
+        row[j] = j;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        std::size_t before = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < to.size(); ++j) {
+            const std::size_t changed = before + (from[i] == to[j] ? 0 : 1);
+            before = row[j + 1];
+            row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+        }
+    }
+    return row.back();
+}
+
+std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+/// Steps that are called nearly so: ", did you mean scores or head.0.scores?"
+std::string suggestion(const std::vector<Step>& steps, std::string_view path)
+{
+    constexpr std::size_t most = 3, longest = 200;
+    std::vector<std::pair<std::size_t, std::string_view>> near;
+    if (path.size() > longest)
+        return {};
+    for (const Step& step : steps) {
+        const std::size_t far = step.path.size() > longest ? longest : distance(path, step.path);
+        if (far <= 1 + path.size() / 5)
+            near.emplace_back(far, step.path);
+        else if (distance(last_word(path), last_word(step.path).substr(0, longest)) <= 1)
+            near.emplace_back(longest, step.path);
+    }
+    std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, near.size()); ++i)
+        text += (i == 0 ? "; did you mean " : " or ") + std::string(near[i].second);
+    return text.empty() ? text : text + "?";
+}
+
+const Step& find_step(const std::vector<Step>& steps, std::string_view path)
+{
+    const auto found = std::ranges::find(steps, path, &Step::path);
+    if (found == steps.end())
+        throw Error("no step is called " + std::string(path.substr(0, 200)) + suggestion(steps, path));
+    return *found;
+}
+
+std::string example(const Step& step)
+{
+    const std::size_t rank = step.value.rank();
+    if (rank == 0)
+        return "a single number: write " + step.path;
+    return "which has the shape " + to_string(step.value.shape) + ": write " + step.path + bracketed(Shape(rank, 0)) +
+           (rank > 1 ? ", or " + step.path + bracketed(Shape(rank - 1, 0)) + " for a row" : "");
+}
+
+/// The subscripts behind a step's name, as a formula reads them.
+std::string subscripts_of(std::string_view text)
+{
+    const std::size_t bracket = text.find('[');
+    return bracket == std::string_view::npos ? "" : std::string(text.substr(bracket));
+}
+
+bool is_subscripted_name(const Expression& expression)
+{
+    return expression.kind == Expression::Kind::name ||
+           (expression.kind == Expression::Kind::indexed && is_subscripted_name(expression.operands[0]));
+}
+
+} // namespace
+
+ExplainedCells find_cells(const std::vector<Step>& steps, std::string_view text)
+{
+    const Step& step = find_step(steps, text.substr(0, text.find('[')));
+    const Error no_cell(std::string(text.substr(0, 200)) + " is no cell of " + step.path + ", " + example(step));
+    ExplainedCells asked{&step, {}, false};
+    try {
+        const std::string formula = "x" + subscripts_of(text);
+        if (!is_subscripted_name(parse_formula(formula)))
+            throw no_cell;
+        FormulaCells cells(formula, [&](std::string_view name) { return name == "x" ? &step.value : nullptr; });
+        constexpr std::size_t most = 1000;
+        const std::size_t count = element_count(cells.shape());
+        if (count > most)
+            throw Error(std::string(text) + " is " + std::to_string(count) + " numbers, more than " +
+                        std::to_string(most) + ", of " + step.path + ", " + example(step));
+        asked.is_single = cells.shape().empty();
+        for (std::size_t i = 0; i < count; ++i) {
+            const Scalar& cell = cells.at(index_at(i, cells.shape()));
+            if (cell.kind != Scalar::Kind::cell)
+                throw no_cell;
+            asked.offsets.push_back(offset_of(cell.index, step.value.shape));
+        }
+    } catch (const FormulaError&) {
+        throw no_cell;
+    }
+    return asked;
+}
+
+Explanation explain(const std::vector<Step>& steps, const Step& step, std::size_t offset, const ExplainOptions& options)
+{
+    return Explainer(steps, options).explain(step, offset);
+}
+
+// ---------------------------------------------------------------------------------------------------------- the lines
+
+namespace {
+
+void append_lines(std::string& text, const Explanation& explanation, const std::string& indent)
+{
+    const std::string inner = indent + "  ";
+    text += indent + (indent.empty() ? "" : "where ") + explanation.cell;
+    if (!explanation.formula.empty())
+        text += " = " + explanation.formula;
+    else if (explanation.names.empty())
+        text += " = " + explanation.result;
+    text += "\n";
+    if (!explanation.names.empty()) {
+        if (explanation.names != explanation.numbers && explanation.names != explanation.formula &&
+            explanation.names != explanation.result)
+            text += inner + "= " + explanation.names + "\n";
+        if (explanation.numbers != explanation.result)
+            text += inner + "= " + explanation.numbers + "\n";
+        text += inner + "= " + explanation.result + "\n";
+    }
+    for (const std::string& note : explanation.notes)
+        text += inner + note + "\n";
+    for (const Explanation& part : explanation.parts)
+        append_lines(text, part, inner);
+}
+
+std::string row_line(const Explanation& explanation)
+{
+    std::string line = "  " + explanation.cell;
+    if (!explanation.names.empty()) {
+        if (explanation.numbers != explanation.result)
+            line += " = " + explanation.numbers;
+        else if (explanation.names != explanation.result)
+            line += " = " + explanation.names;
+    }
+    line += " = " + explanation.result;
+    if (explanation.formula.empty() || explanation.notes.empty())
+        return line + "\n";
+    std::string notes;
+    for (const std::string& note : explanation.notes)
+        notes += (notes.empty() ? "" : "; ") + note;
+    return line + " (" + notes + ")\n";
+}
+
+} // namespace
+
+std::string to_text(const Explanation& explanation)
+{
+    std::string text;
+    append_lines(text, explanation, "");
+    return text;
+}
+
+std::string explain_text(const std::vector<Step>& steps, std::string_view text, const ExplainOptions& options)
+{
+    const ExplainedCells asked = find_cells(steps, text);
+    if (asked.is_single)
+        return to_text(explain(steps, *asked.step, asked.offsets.front(), options));
+    ExplainOptions flat = options;
+    flat.depth = 0;
+    Explainer explainer(steps, flat);
+    std::string lines = asked.step->path + subscripts_of(text);
+    lines += (asked.step->formula.empty() ? ", an input: it has no formula" : " = " + asked.step->formula) + "\n";
+    for (const std::size_t offset : asked.offsets)
+        lines += row_line(explainer.explain(*asked.step, offset));
+    return lines;
+}
+
+} // namespace attn

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "attn/formula/explain.hpp"
+
+#include "arithmetic.hpp"
+#include "written.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// Writes the arithmetic of one number by the rules of Explanation, with names and with numbers.
+class ArithmeticWriter {
+public:
+    explicit ArithmeticWriter(const ExplainOptions& options) : options_(options) {}
+
+    std::string with_names(const Scalar& scalar);
+    std::string with_numbers(const Scalar& scalar);
+
+    /// The reasons behind what has been written with names: "since mask[0,2] is false".
+    std::vector<std::string> reasons();
+
+    /// The parts, and the cells of steps, that have been written by name, in that order, each once.
+    const std::vector<const Scalar*>& written() const { return written_; }
+
+private:
+    /// Where a piece of text stands.
+    struct Place {
+        bool in_sum = false;    ///< in a term of a sum or in a softmax
+        bool is_first = true;   ///< a line or a parenthesis begins with it
+        bool is_logical = true; ///< a boolean is true or false there
+    };
+
+    std::string text(const Scalar& scalar, Place place);
+    std::string cell(const Scalar& scalar, Place place);
+    std::string binary(const Scalar& scalar, Place place);
+    std::string operand(const Scalar& binary, bool is_right, Place place);
+    std::string total(const Scalar& scalar, Place place);
+    std::string part(const Scalar& scalar, Place place);
+    std::string reason(const Scalar& noted);
+    Binding binding(const Scalar& scalar, bool in_sum) const;
+    std::string number(double value, Place place) const;
+    void remember(const Scalar& scalar);
+
+    const ExplainOptions& options_;
+    bool names_ = true;
+    std::vector<const Scalar*> written_, noted_;
+};
+
+/// A number as an explanation has it.
+std::string number_text(double number, const ExplainOptions& options);
+
+} // namespace attn

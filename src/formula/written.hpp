@@ -1,0 +1,28 @@
+#pragma once
+
+#include "attn/array.hpp"
+#include "attn/formula/expression.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace attn {
+
+/// How tight the operators of a formula bind, from loose to tight; what needs no parentheses is an atom.
+enum class Binding { comparison, both, sum, product, negation, power, atom };
+Binding binding_of(std::string_view op);
+
+/// True where an operand needs parentheses beside an operator to be read back as that operator's operand.
+bool needs_parentheses(std::string_view op, Binding operand, bool is_right);
+
+/// A formula as text again, with no more parentheses than it needs: "mean((x - 1) ** 2, axis=0)".
+std::string to_text(const Expression& expression);
+
+/// That text with the index of one of its cells: "mean(x, axis=1)[0]", "(x @ w)[0,3]"; without brackets where the
+/// index is empty.
+std::string to_text(const Expression& expression, const Shape& index);
+
+/// An index in brackets, "[0,2]"; nothing where it is empty.
+std::string bracketed(const Shape& index);
+
+} // namespace attn
