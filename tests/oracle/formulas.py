@@ -23,15 +23,26 @@ except ImportError:
     sys.exit(77)
 
 
+def whole(key):
+    """A subscript with whole numbers in it, whatever type they come as: 4 / 2 is 2 in a formula."""
+    if isinstance(key, tuple):
+        return tuple(map(whole, key))
+    if isinstance(key, slice):
+        return slice(*map(whole, (key.start, key.stop, key.step)))
+    if isinstance(key, (float, np.floating)):
+        return int(key)
+    return key.astype(int) if isinstance(key, np.ndarray) and key.dtype.kind == "f" else key
+
+
 class Tensor(np.ndarray):
-    """An array whose .T swaps the last two axes, and which takes whole numbers of any type for ids."""
+    """An array whose .T swaps the last two axes, and which takes whole numbers of any type for subscripts."""
 
     @property
     def T(self):
         return self.swapaxes(-1, -2) if self.ndim > 1 else self
 
     def __getitem__(self, key):
-        return super().__getitem__(key.astype(int) if isinstance(key, np.ndarray) and key.dtype.kind == "f" else key)
+        return super().__getitem__(whole(key))
 
 
 def softmax(x, axis=-1):
@@ -56,7 +67,7 @@ FUNCTIONS = {
     "relu": lambda x: np.where(x < 0, 0, x),
     "erf": np.vectorize(math.erf),
     "permute": lambda x, *order: np.transpose(x, order),
-    "reshape": lambda x, *shape: np.reshape(x, shape),
+    "reshape": lambda x, *shape: np.reshape(x, whole(shape)),
     **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min diag outer".split()},
 }
 CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": False}
