@@ -8,7 +8,7 @@ namespace attn {
 
 Cells make_cells(Shape shape)
 {
-    constexpr std::size_t most = std::size_t{1} << 26; // 1 GiB of them
+    constexpr std::size_t most = std::size_t{1} << 25; // half a GiB of them: the scores of 5792 tokens
     const std::size_t count = element_count(shape);
     if (count > most)
         throw Error("would make a tensor " + to_string(shape) + ", more than a formula may take");
