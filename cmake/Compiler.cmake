@@ -2,6 +2,9 @@
 add_library(attn_compiler INTERFACE)
 target_compile_features(attn_compiler INTERFACE cxx_std_20)
 target_compile_options(attn_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(attn_compiler INTERFACE -Wno-restrict) # it sees overlaps in "x" + std::to_string(n): GCC bug 105651
+endif()
 if(ATTN_WARNINGS_AS_ERRORS)
     target_compile_options(attn_compiler INTERFACE -Werror)
 endif()

@@ -1,0 +1,73 @@
+#include "attn/tools/modules.hpp"
+
+#include "families.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace attn {
+namespace {
+
+constexpr ModuleInput token_input{"x", "((b,) n, d_model)", true};
+constexpr ModuleInput lengths{"lengths", "(b,)", false};
+constexpr ModuleInput bias{"bias", "(n, m)", false};
+
+constexpr std::array attention_inputs{ModuleInput{"queries", "((b,) n, d_k)", true},
+                                      ModuleInput{"keys", "((b,) m, d_k)", true},
+                                      ModuleInput{"values", "((b,) m, d_v)", true},
+                                      ModuleInput{"mask", "((b,) n, m)", false},
+                                      lengths,
+                                      bias};
+constexpr std::array multi_head_inputs{token_input,
+                                       ModuleInput{"memory", "((b,) m, d_memory)", false},
+                                       ModuleInput{"value_memory", "((b,) m, d_value)", false},
+                                       ModuleInput{"mask", "((b,) n, m)", false},
+                                       lengths,
+                                       bias};
+constexpr std::array token_inputs{token_input};
+constexpr std::array encoder_inputs{token_input, ModuleInput{"mask", "((b,) n, n)", false}, lengths};
+
+/// A module, and how it is run.
+struct Runnable {
+    ModuleEntry entry;
+    void (*run)(const ModuleRun& run);
+};
+
+constexpr std::array runnables{
+    Runnable{
+        {Module::attention, "attention", "queries compared with keys, values mixed in proportion", attention_inputs},
+        run_attention},
+    Runnable{{Module::multi_head_attention, "multi-head-attention", "nn.MultiheadAttention", multi_head_inputs},
+             run_multi_head_attention},
+    Runnable{
+        {Module::feed_forward, "feed-forward", "linear1, activation, linear2, for each token by itself", token_inputs},
+        run_feed_forward},
+    Runnable{{Module::layer_norm, "layer-norm", "nn.LayerNorm over the features of each token", token_inputs},
+             run_layer_norm},
+    Runnable{{Module::encoder_layer, "encoder-layer", "nn.TransformerEncoderLayer", encoder_inputs}, run_encoder_layer},
+    Runnable{{Module::encoder, "encoder", "nn.TransformerEncoder", encoder_inputs}, run_encoder},
+};
+
+constexpr auto entries = [] {
+    std::array<ModuleEntry, runnables.size()> all{};
+    for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = runnables[i].entry;
+    return all;
+}();
+
+} // namespace
+
+std::span<const ModuleEntry> modules() { return entries; }
+
+void run_module(Module module, const NamedArrays& arrays, const NamedArrays& weights, const ModuleOptions& options,
+                const Trace& trace)
+{
+    if (!std::isfinite(options.scale.value_or(1)) ||
+        !std::isfinite(options.rotary.base + options.epsilon + options.final_epsilon.value_or(0)))
+        throw Error("scale, rotary base and epsilon have to be finite numbers");
+    const Runnable& runnable = runnables[static_cast<std::size_t>(module)];
+    const Inputs inputs(arrays, runnable.entry.inputs);
+    runnable.run({inputs, weights, options, trace});
+}
+
+} // namespace attn

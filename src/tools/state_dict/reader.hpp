@@ -1,0 +1,80 @@
+#pragma once
+
+#include "attn/array.hpp"
+#include "attn/layers/encoder.hpp"
+#include "attn/tools/state_dict.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// An axis of a tensor in a file: so many times a letter's size.
+struct Dimension {
+    std::size_t times;
+    std::string letter;
+};
+
+/// Takes tensors out of a file by name and shape, and collects everything that does not fit.
+class StateDictReader {
+public:
+    /// @param sizes  of the letters that are known before anything is read
+    StateDictReader(const NamedArrays& arrays, std::string module, std::map<std::string, std::size_t> sizes);
+
+    /// From here on, tensors belong to one part of the module, such as a layer: it has biases of its own or none, and
+    /// may have a width of its own.
+    void begin_part(const std::string& prefix);
+
+    bool has(const std::string& name) const { return arrays_.contains(name); }
+    bool has_any(std::string_view prefix) const;
+
+    Vector vector(const std::string& name, const Dimension& size);
+    std::optional<Vector> bias(const std::string& name, const Dimension& size);
+    Matrix matrix(const std::string& name, const Dimension& rows, const Dimension& columns);
+
+    /// A linear map's weight: (out, in) in the file, (in, out) here.
+    Matrix weight(const std::string& name, const Dimension& out, const Dimension& in);
+    LinearWeights linear(const std::string& name, const std::string& out, const std::string& in);
+
+    bool fits() const { return complaints_.empty(); }
+
+    /// @throws WeightsError where anything did not fit, or is left over
+    void finish();
+
+private:
+    const Array* take(const std::string& name, const std::vector<Dimension>& expected);
+    std::string objection(const Array& array, const std::vector<Dimension>& expected);
+    std::string in_letters(const std::vector<Dimension>& expected) const;
+
+    const NamedArrays& arrays_;
+    std::string module_;
+    std::map<std::string, std::size_t> sizes_;
+    bool has_biases_ = false;
+    std::set<std::string> used_;
+    std::vector<std::string> complaints_;
+};
+
+/// @name Parts that several modules have
+/// @param prefix  in front of the part's names: "self_attn."
+/// @{
+MultiHeadWeights take_multi_head(StateDictReader& reader, const std::string& prefix, bool has_output_map);
+FeedForwardWeights take_feed_forward(StateDictReader& reader, const std::string& prefix);
+LayerNormWeights take_layer_norm(StateDictReader& reader, const std::string& prefix);
+EncoderLayerWeights take_encoder_layer(StateDictReader& reader, const std::string& prefix);
+/// @}
+
+/// The sizes of a file whose memory, if any, is as wide as its tokens.
+std::map<std::string, std::size_t> sizes_of(std::size_t d_model);
+
+/// "an encoder layer with d_model 512"
+std::string with_d_model(const std::string& module, std::size_t d_model);
+
+/// How many layers a file has behind a prefix.
+std::size_t layers_in(const StateDictReader& reader, const std::string& prefix = "");
+
+} // namespace attn
