@@ -15,6 +15,7 @@ namespace attn {
 namespace {
 
 constexpr std::size_t chunk_elements = 8192;
+constexpr std::size_t trusted_elements = std::size_t{1} << 20; // 8 MiB, untouched until they come
 constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
 
 // ------------------------------------------------------------------------------------------------ reading
@@ -58,20 +59,28 @@ double decode_integer(const char* bytes)
     return static_cast<double>(integer);
 }
 
+/// One after the other, so that the compiler sees the loop.
+template <double (*decode)(const char*), std::size_t bytes>
+void decode_each(const char* from, std::size_t count, double* values)
+{
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = decode(from + i * bytes);
+}
+
 constexpr std::array formats = {
-    ElementFormat{"f8", "F64", 8, ElementType::real, decode_float64},
-    ElementFormat{"f4", "F32", 4, ElementType::real, decode_float32},
-    ElementFormat{"f2", "F16", 2, ElementType::real, decode_float16},
-    ElementFormat{"V2", "BF16", 2, ElementType::real, decode_bfloat16},
-    ElementFormat{"b1", "BOOL", 1, ElementType::boolean, decode_boolean},
-    ElementFormat{"i1", "I8", 1, ElementType::integer, decode_integer<std::int8_t>},
-    ElementFormat{"i2", "I16", 2, ElementType::integer, decode_integer<std::int16_t>},
-    ElementFormat{"i4", "I32", 4, ElementType::integer, decode_integer<std::int32_t>},
-    ElementFormat{"i8", "I64", 8, ElementType::integer, decode_integer<std::int64_t>},
-    ElementFormat{"u1", "U8", 1, ElementType::integer, decode_integer<std::uint8_t>},
-    ElementFormat{"u2", "U16", 2, ElementType::integer, decode_integer<std::uint16_t>},
-    ElementFormat{"u4", "U32", 4, ElementType::integer, decode_integer<std::uint32_t>},
-    ElementFormat{"u8", "U64", 8, ElementType::integer, decode_integer<std::uint64_t>},
+    ElementFormat{"f8", "F64", 8, ElementType::real, decode_each<decode_float64, 8>},
+    ElementFormat{"f4", "F32", 4, ElementType::real, decode_each<decode_float32, 4>},
+    ElementFormat{"f2", "F16", 2, ElementType::real, decode_each<decode_float16, 2>},
+    ElementFormat{"V2", "BF16", 2, ElementType::real, decode_each<decode_bfloat16, 2>},
+    ElementFormat{"b1", "BOOL", 1, ElementType::boolean, decode_each<decode_boolean, 1>},
+    ElementFormat{"i1", "I8", 1, ElementType::integer, decode_each<decode_integer<std::int8_t>, 1>},
+    ElementFormat{"i2", "I16", 2, ElementType::integer, decode_each<decode_integer<std::int16_t>, 2>},
+    ElementFormat{"i4", "I32", 4, ElementType::integer, decode_each<decode_integer<std::int32_t>, 4>},
+    ElementFormat{"i8", "I64", 8, ElementType::integer, decode_each<decode_integer<std::int64_t>, 8>},
+    ElementFormat{"u1", "U8", 1, ElementType::integer, decode_each<decode_integer<std::uint8_t>, 1>},
+    ElementFormat{"u2", "U16", 2, ElementType::integer, decode_each<decode_integer<std::uint16_t>, 2>},
+    ElementFormat{"u4", "U32", 4, ElementType::integer, decode_each<decode_integer<std::uint32_t>, 4>},
+    ElementFormat{"u8", "U64", 8, ElementType::integer, decode_each<decode_integer<std::uint64_t>, 8>},
 };
 
 // ------------------------------------------------------------------------------------------------ writing
@@ -156,13 +165,16 @@ std::vector<double> read_elements(const ByteSource& source, const ElementFormat&
     std::vector<double> values;
     std::vector<char> chunk(std::min(chunk_elements, count) * format.bytes);
     while (values.size() < count) {
-        const std::size_t wanted = std::min(chunk.size(), (count - values.size()) * format.bytes);
+        const std::size_t before = values.size();
+        const std::size_t wanted = std::min(chunk.size(), (count - before) * format.bytes);
         const std::size_t found = source(std::span(chunk).first(wanted));
         if (found < wanted)
-            throw Error("is truncated: it has " + std::to_string(values.size() * format.bytes + found) +
+            throw Error("is truncated: it has " + std::to_string(before * format.bytes + found) +
                         " bytes of elements, expected " + std::to_string(count * format.bytes));
-        for (std::size_t byte = 0; byte < wanted; byte += format.bytes)
-            values.push_back(format.decode(chunk.data() + byte));
+        if (const std::size_t needed = before + wanted / format.bytes; values.capacity() < needed)
+            values.reserve(std::min(count, std::max(trusted_elements, 2 * needed)));
+        values.resize(before + wanted / format.bytes);
+        format.decode(chunk.data(), wanted / format.bytes, values.data() + before);
     }
     return values;
 }

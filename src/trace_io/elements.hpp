@@ -3,8 +3,10 @@
 #include "attn/array.hpp"
 #include "attn/trace_io/npy.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +23,7 @@ struct ElementFormat {
     std::string_view safetensors; ///< "F64"
     std::size_t bytes;            ///< of one element
     ElementType type;             ///< what it stands for
-    double (*decode)(const char* bytes);
+    void (*decode)(const char* bytes, std::size_t count, double* values);
 };
 
 /// All that are understood. One of 2 bytes that NumPy has no name for, V2, is the bfloat16 of the package ml_dtypes.
@@ -53,6 +55,10 @@ template <class Bits>
 Bits little_endian(const char* bytes)
 {
     Bits bits = 0;
+    if constexpr (std::endian::native == std::endian::little) {
+        std::memcpy(&bits, bytes, sizeof bits);
+        return bits;
+    }
     for (std::size_t byte = 0; byte < sizeof(Bits); ++byte)
         bits = static_cast<Bits>(bits | (std::uint64_t{static_cast<unsigned char>(bytes[byte])} << (8 * byte)));
     return bits;

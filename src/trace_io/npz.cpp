@@ -73,6 +73,27 @@ std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
     return members;
 }
 
+/// Reads every array, and those texts that are asked for, in the file's order.
+template <class TakeText, class TakeArray>
+void read_members(const fs::path& path, const ZipReader& archive, const std::vector<std::string>& texts,
+                  const NpzLimits& limits, const TakeText& take_text, const TakeArray& take_array)
+{
+    const std::vector<std::string>& names = archive.names();
+    expect_distinct(path, names);
+
+    std::size_t elements_left = limits.elements;
+    for (std::size_t index = 0; index < names.size(); ++index)
+        about_member(path, names[index], [&, name = names[index]] {
+            if (name.ends_with(array_suffix)) {
+                Array array = decode_npy(archive.open(index), elements_left);
+                elements_left -= array.size();
+                take_array(name.substr(0, name.size() - array_suffix.size()), std::move(array));
+            } else if (std::ranges::find(texts, name) != texts.end()) {
+                take_text(name, read_text(archive.open(index), limits.text_bytes));
+            }
+        });
+}
+
 } // namespace
 
 bool is_plain_name(std::string_view name)
@@ -84,32 +105,30 @@ bool is_plain_name(std::string_view name)
            std::ranges::all_of(name, is_plain);
 }
 
+void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
+                   const NpzLimits& limits)
+{
+    const ZipReader archive(path);
+    read_members(
+        path, archive, {}, limits, [](const std::string&, const std::string&) {}, take);
+}
+
 Npz read_npz_members(const fs::path& path, const std::vector<std::string>& texts, const NpzLimits& limits)
 {
     const ZipReader archive(path);
-    const std::vector<std::string>& names = archive.names();
-    expect_distinct(path, names);
-
     Npz content{{}, {}, archive.comment()};
-    std::size_t elements_left = limits.elements;
-    for (std::size_t index = 0; index < names.size(); ++index)
-        about_member(path, names[index], [&, name = names[index]] {
-            if (name.ends_with(array_suffix)) {
-                Array array = decode_npy(archive.open(index), elements_left);
-                elements_left -= array.size();
-                content.arrays.emplace_back(name.substr(0, name.size() - array_suffix.size()), std::move(array));
-            } else if (std::ranges::find(texts, name) != texts.end()) {
-                content.texts.emplace_back(name, read_text(archive.open(index), limits.text_bytes));
-            }
-        });
+    read_members(
+        path, archive, texts, limits,
+        [&](const std::string& name, std::string text) { content.texts.emplace_back(name, std::move(text)); },
+        [&](const std::string& name, Array array) { content.arrays.emplace_back(name, std::move(array)); });
     return content;
 }
 
 NamedArrays read_npz(const fs::path& path, const NpzLimits& limits)
 {
     NamedArrays arrays;
-    for (auto& [name, array] : read_npz_members(path, {}, limits).arrays)
-        arrays.emplace(std::move(name), std::move(array));
+    read_npz_each(
+        path, [&](const std::string& name, Array array) { arrays.emplace(name, std::move(array)); }, limits);
     return arrays;
 }
 

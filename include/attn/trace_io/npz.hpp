@@ -35,6 +35,11 @@ using NamedArrays = std::map<std::string, Array, std::less<>>;
 /// @see decode_npy for the arrays that are understood
 NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits = {});
 
+/// The same array by array in the file's order, for those who don't keep all of them.
+/// @param take  hears each array's name and gets the array
+void read_npz_each(const std::filesystem::path& path, const std::function<void(const std::string&, Array)>& take,
+                   const NpzLimits& limits = {});
+
 /// The same in the file's order, with those texts that are asked for and present.
 /// @param texts  their file names: {"steps.json"}
 Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::string>& texts,
