@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 success, 1 the check failed, 2 wrong usage or unusable input.
 
+#include "diff.hpp"
 #include "explain.hpp"
 #include "pitfalls.hpp"
 #include "run.hpp"
@@ -73,11 +74,9 @@ int run(int argc, char** argv)
     app.require_subcommand(1);
     app.set_version_flag("--version", ATTN_VERSION);
     const std::map<std::string, std::function<int()>> commands{
-        {"lessons", add_lessons_command(app)},
-        {"run", add_run_command(app)},
-        {"verify", add_verify_command(app)},
-        {"explain", add_explain_command(app)},
-        {"pitfalls", add_pitfalls_command(app)},
+        {"lessons", add_lessons_command(app)}, {"run", add_run_command(app)},
+        {"verify", add_verify_command(app)},   {"diff", add_diff_command(app)},
+        {"explain", add_explain_command(app)}, {"pitfalls", add_pitfalls_command(app)},
     };
 
     try {

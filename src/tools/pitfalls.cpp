@@ -6,7 +6,6 @@
 #include "attn/formula/scope.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace attn {
 namespace {
@@ -56,23 +55,6 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
 {
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
         text.replace(at, what.size(), by);
-}
-
-/// True where two arrays have the same numbers but for rounding; where one is undefined, so is the other.
-bool agrees(const Array& found, const Evaluated& expected, double roundoff)
-{
-    constexpr double safety = 8;
-    if (found.shape != expected.value.shape)
-        return false;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        const double a = found.values[i], b = expected.value.values[i];
-        const double tolerance = safety * (expected.error[i] + roundoff * std::abs(b));
-        const bool close = a == b || (std::isnan(a) && std::isnan(b)) ||
-                           (std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= tolerance);
-        if (!close)
-            return false;
-    }
-    return true;
 }
 
 } // namespace
@@ -148,24 +130,6 @@ std::optional<Array> Mistaken::on_step(const Step& step)
     }
     earlier_.emplace(step.path, answer ? *answer : step.value);
     return answer;
-}
-
-std::vector<PitfallMatch> diagnose(const Step& step, const Array& found, const Lookup& operands, double roundoff)
-{
-    std::vector<PitfallMatch> matches;
-    for (const Pitfall& pitfall : pitfall_list) {
-        const std::optional<std::string> formula = mistaken_formula(pitfall, step);
-        if (!formula)
-            continue;
-        try {
-            const Evaluated wrong = evaluate(*formula, operands, roundoff);
-            if (agrees(found, wrong, roundoff) && !agrees(step.value, wrong, roundoff))
-                matches.push_back({&pitfall, *formula});
-        } catch (const FormulaError&) {
-            // An operand is missing, or of another shape: then it was not this mistake.
-        }
-    }
-    return matches;
 }
 
 } // namespace attn

@@ -61,15 +61,37 @@ def softmax(x, axis=-1):
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
 
+def as_float64(array):
+    return np.array(array)
+
+
+def as_float32(array):
+    array = np.array(array)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def as_bfloat16(array):
+    """Rounded to nearest, ties to even, on the bits; NumPy has no such type, so it stays in float32."""
+    array = as_float32(array)
+    if array.dtype != np.float32:
+        return array
+    bits = array.view(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isfinite(array), rounded, array)
+
+
 class Program:
-    def __init__(self, mistake=None):
+    """Computes in the type of what it is given and keeps: `kept` makes an array one of that type."""
+
+    def __init__(self, mistake=None, kept=as_float64):
         self.mistake = mistake
+        self.kept = kept
         self.arrays = {}
-        self.w = drawn_weights()
+        self.w = {name: kept(array) for name, array in drawn_weights().items()}
 
     def keep(self, path, array):
-        self.arrays[path] = np.array(array)
-        return array
+        self.arrays[path] = self.kept(array)
+        return self.arrays[path]
 
     def run(self, exhibit):
         with np.errstate(all="ignore"):
@@ -264,10 +286,9 @@ def first_difference(right, wrong):
     return None
 
 
-def planted(mistake):
+def planted(mistake, kept=as_float64):
     """The first exhibit that the mistake changes, and its arrays."""
     for exhibit in EXHIBITS:
-        wrong = Program(mistake).run(exhibit)
-        if first_difference(Program().run(exhibit), wrong):
-            return exhibit, wrong
+        if first_difference(Program().run(exhibit), Program(mistake).run(exhibit)):
+            return exhibit, Program(mistake, kept).run(exhibit)
     raise LookupError(mistake)

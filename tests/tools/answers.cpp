@@ -1,12 +1,12 @@
 #include "attn/tools/answers.hpp"
 
-#include "attn/formula/scope.hpp"
-
 #include "golden_cases.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/tools/diff.hpp"
+#include "attn/tools/pitfalls.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
@@ -20,16 +20,6 @@ using namespace attn;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// The same but for rounding: a mistake that changes nothing here.
-bool nearly_identical(const Array& left, const Array& right)
-{
-    return std::ranges::equal(left.values, right.values, [](double a, double b) {
-        const bool both_finite = std::isfinite(a) && std::isfinite(b);
-        return a == b || (std::isnan(a) && std::isnan(b)) ||
-               (both_finite && std::abs(a - b) <= 1e-12 * std::max(1.0, std::abs(a)));
-    });
-}
 
 std::vector<Step> altered(const std::string& lesson, const std::vector<std::string>& flags)
 {
@@ -142,24 +132,15 @@ TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing e
             Listeners listeners({&mistaken, &wrong});
             one.run(Trace(listeners));
             one.run(Trace(right));
-            for (std::size_t i = 0; i < right.steps().size(); ++i) {
-                const Step& step = right.steps()[i];
-                if (mistaken.broken().empty() || step.path != mistaken.broken().front() ||
-                    nearly_identical(step.value, wrong.steps()[i].value))
-                    continue;
-                const Lookup operands = [&](std::string_view name) {
-                    return resolve(step.path, name, [&](std::string_view path) -> const Array* {
-                        for (std::size_t earlier = 0; earlier < i; ++earlier)
-                            if (wrong.steps()[earlier].path == path)
-                                return &wrong.steps()[earlier].value;
-                        return nullptr;
-                    });
-                };
-                const auto matches = diagnose(step, wrong.steps()[i].value, operands);
-                ++broken;
-                named += std::ranges::any_of(matches, [&](const PitfallMatch& m) { return m.pitfall == &pitfall; });
-                CHECK(diagnose(step, step.value, operands).empty());
-            }
+            NamedArrays arrays;
+            for (const Step& step : wrong.steps())
+                arrays.emplace(step.path, step.value);
+            const Diff result = diff(right.steps(), std::move(arrays));
+            if (result.first_wrong() == nullptr)
+                continue; // it can't be made there, or changes nothing
+            CHECK(result.first_wrong()->step->path == mistaken.broken().front());
+            ++broken;
+            named += std::ranges::any_of(diagnose(result), [&](const Diagnosis& d) { return d.pitfall == &pitfall; });
         }
         CHECK(broken > 0);
         CHECK(named == broken);

@@ -65,20 +65,4 @@ private:
     std::vector<std::string> broken_;
 };
 
-/// What a step would be if a mistake had been made in it.
-struct PitfallMatch {
-    const Pitfall* pitfall;
-    std::string formula; ///< the mistaken one that gives the very numbers
-};
-
-/// Which mistakes give the numbers that somebody's program has for a step.
-///
-/// @param step      of the reference, with its right formula
-/// @param found     that program's numbers for it
-/// @param operands  finds an operand of the step by its name: that program's own, or the reference's where it has none
-/// @param roundoff  the unit roundoff of that program
-/// @return those whose formula gives the found numbers but for rounding, and is not the right one under another name
-std::vector<PitfallMatch> diagnose(const Step& step, const Array& found, const Lookup& operands,
-                                   double roundoff = double_roundoff);
-
 } // namespace attn

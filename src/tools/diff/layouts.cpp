@@ -1,0 +1,324 @@
+// The right numbers in the wrong places, recognised.
+
+#include "layouts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace attn {
+namespace {
+
+using Axes = std::vector<std::size_t>;
+
+/// Axis i of the result is axis order[i] of the array.
+Array permuted(const Array& array, const Axes& order)
+{
+    Array result{Shape(order.size()), {}, array.type};
+    Axes strides(order.size(), 1), own(order.size(), 1);
+    for (std::size_t axis = order.size(); axis-- > 1;)
+        own[axis - 1] = own[axis] * array.shape[axis];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        result.shape[i] = array.shape[order[i]];
+        strides[i] = own[order[i]];
+    }
+    result.values.reserve(array.size());
+    Shape index(order.size(), 0);
+    std::size_t place = 0;
+    while (result.values.size() < array.size()) {
+        result.values.push_back(array.values[place]);
+        for (std::size_t axis = order.size(); axis-- > 0;) {
+            place += strides[axis];
+            if (++index[axis] < result.shape[axis])
+                break;
+            place -= strides[axis] * result.shape[axis];
+            index[axis] = 0;
+        }
+    }
+    return result;
+}
+
+Array reshaped(Array array, const Shape& shape)
+{
+    array.shape = shape;
+    return array;
+}
+
+std::string letters_of(const Step& step, const Axes& order)
+{
+    std::string text = "(";
+    for (const std::size_t axis : order)
+        text += (text.size() == 1 ? "" : ", ") + (step.axes.empty() ? std::to_string(axis) : step.axes[axis]);
+    return text + ')';
+}
+
+Axes counted(std::size_t count)
+{
+    Axes axes(count);
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    return axes;
+}
+
+bool is_swap_of(const Axes& order, std::size_t first, std::size_t second)
+{
+    Axes swapped = counted(order.size());
+    std::swap(swapped[first], swapped[second]);
+    return order == swapped;
+}
+
+/// Where each axis of the expected array went, in words.
+/// @param order  the expected array is permuted(found, order)
+std::string permutation_text(const Step& step, const Axes& order)
+{
+    const std::size_t rank = order.size();
+    Axes found(rank);
+    for (std::size_t i = 0; i < rank; ++i)
+        found[order[i]] = i;
+    if (is_swap_of(order, rank - 2, rank - 1))
+        return rank == 2 ? "is the reference's transpose"
+                         : "is the reference's transpose: its last two axes are swapped";
+    const std::string both = letters_of(step, found) + ", the reference " + letters_of(step, counted(rank));
+    if (!step.axes.empty() && step.axes[0] == "b" && is_swap_of(order, 0, 1))
+        return "is sequence-first " + both + " is batch-first";
+    return "has its axes in the order " + both;
+}
+
+constexpr std::size_t most_axes_permuted = 5;
+
+std::optional<Layout> as_permutation(const Array& found, const Expected& expected)
+{
+    if (found.rank() < 2 || found.rank() > most_axes_permuted || found.rank() != expected.value.rank())
+        return std::nullopt;
+    Axes order = counted(found.rank());
+    while (std::next_permutation(order.begin(), order.end())) {
+        bool fits = true;
+        for (std::size_t i = 0; i < order.size(); ++i)
+            fits = fits && found.shape[order[i]] == expected.value.shape[i];
+        if (!fits)
+            continue;
+        Array moved = permuted(found, order);
+        if (agrees(moved, expected.value, expected.tolerance))
+            return Layout{permutation_text(expected.step, order), std::move(moved)};
+    }
+    return std::nullopt;
+}
+
+std::optional<Layout> as_reshape(const Array& found, const Expected& expected)
+{
+    if (found.shape == expected.value.shape || found.size() != expected.value.size() ||
+        found.rank() > most_axes_permuted)
+        return std::nullopt;
+    const std::string shapes = to_string(found.shape) + " instead of " + to_string(expected.value.shape);
+    Axes order = counted(found.rank());
+    do {
+        Array moved = reshaped(permuted(found, order), expected.value.shape);
+        if (!agrees(moved, expected.value, expected.tolerance))
+            continue;
+        if (std::ranges::is_sorted(order))
+            return Layout{"is the reference in another shape: " + shapes, std::move(moved)};
+        std::string axes;
+        for (const std::size_t axis : order)
+            axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
+        return Layout{"is the reference in another shape and order: " + shapes + ", with the axes moved; permute(x, " +
+                          axes + ") puts them right",
+                      std::move(moved)};
+    } while (std::next_permutation(order.begin(), order.end()));
+    return std::nullopt;
+}
+
+/// Heads side by side along the last axis, n rows of h times d, put together another way.
+std::optional<Layout> as_heads(const Array& found, const Expected& expected)
+{
+    const Shape& shape = expected.value.shape;
+    const std::size_t heads = expected.heads;
+    if (heads < 2 || shape.size() < 2 || found.shape != shape || shape.back() % heads != 0)
+        return std::nullopt;
+    const std::size_t d = shape.back() / heads, rows = shape[shape.size() - 2];
+    std::size_t batch = 1;
+    for (std::size_t i = 0; i + 2 < shape.size(); ++i)
+        batch *= shape[i];
+    const auto tried = [&](const Shape& apart, const Axes& order, const char* text) -> std::optional<Layout> {
+        Array moved = reshaped(permuted(reshaped(found, apart), order), shape);
+        if (!agrees(moved, expected.value, expected.tolerance))
+            return std::nullopt;
+        return Layout{text, std::move(moved)};
+    };
+    if (auto layout = tried({batch, heads, rows, d}, {0, 2, 1, 3},
+                            "has its heads merged without the permute: the axis of heads stands before the tokens"))
+        return layout;
+    if (auto layout = tried({batch, rows, heads, d}, {0, 2, 1, 3},
+                            "has its heads split without the permute: the tokens stand before the axis of heads"))
+        return layout;
+    return tried({batch, rows, d, heads}, {0, 1, 3, 2},
+                 "has the features of its heads interleaved, one of each in turn, instead of head behind head");
+}
+
+/// Entries of one axis seen as equal pieces: which piece of the expected array each one is.
+std::optional<Axes> order_along(const Array& found, const Expected& expected, std::size_t axis, std::size_t pieces)
+{
+    const Shape& shape = expected.value.shape;
+    std::size_t outer = 1, inner = 1;
+    for (std::size_t i = 0; i < shape.size(); ++i)
+        (i < axis ? outer : inner) *= i == axis ? 1 : shape[i];
+    const std::size_t length = shape[axis] / pieces * inner; // of a piece, in one outer block
+    const auto is_same = [&](std::size_t mine, std::size_t theirs) {
+        for (std::size_t block = 0; block < outer; ++block)
+            for (std::size_t i = 0; i < length; ++i) {
+                const std::size_t start = block * shape[axis] * inner;
+                const std::size_t at = start + theirs * length + i;
+                if (!(times_off(found.values[start + mine * length + i], expected.value.values[at],
+                                expected.tolerance.at(at)) <= 1))
+                    return false;
+            }
+        return true;
+    };
+    Axes order;
+    std::vector<bool> taken(pieces, false);
+    for (std::size_t mine = 0; mine < pieces; ++mine) {
+        std::size_t theirs = 0;
+        while (theirs < pieces && (taken[theirs] || !is_same(mine, theirs)))
+            ++theirs;
+        if (theirs == pieces)
+            return std::nullopt;
+        taken[theirs] = true;
+        order.push_back(theirs);
+    }
+    return order;
+}
+
+std::string order_text(const Axes& order)
+{
+    if (std::ranges::is_sorted(order, std::greater<>()))
+        return "backwards";
+    constexpr std::size_t most = 8;
+    std::string text = "in the order ";
+    for (std::size_t i = 0; i < std::min(order.size(), most); ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(order[i]);
+    return text + (order.size() > most ? ", …" : "");
+}
+
+/// Puts piece i of an axis where order[i] says.
+Array put_back(const Array& found, std::size_t axis, const Axes& order)
+{
+    Array result = found;
+    std::size_t outer = 1, inner = 1;
+    for (std::size_t i = 0; i < found.rank(); ++i)
+        (i < axis ? outer : inner) *= i == axis ? 1 : found.shape[i];
+    const std::size_t length = found.shape[axis] / order.size() * inner;
+    for (std::size_t block = 0; block < outer; ++block)
+        for (std::size_t piece = 0; piece < order.size(); ++piece)
+            for (std::size_t i = 0; i < length; ++i)
+                result.values[(block * order.size() + order[piece]) * length + i] =
+                    found.values[(block * order.size() + piece) * length + i];
+    return result;
+}
+
+std::optional<Layout> as_order(const Array& found, const Expected& expected)
+{
+    constexpr std::size_t most_pieces = 4096;
+    if (found.shape != expected.value.shape)
+        return std::nullopt;
+    const std::size_t rank = found.rank(), heads = expected.heads;
+    if (heads > 1 && rank > 0 && found.shape.back() % heads == 0)
+        if (const auto order = order_along(found, expected, rank - 1, heads))
+            return Layout{"has its heads " + order_text(*order), put_back(found, rank - 1, *order)};
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+        if (found.shape[axis] > most_pieces)
+            continue;
+        if (const auto order = order_along(found, expected, axis, found.shape[axis]))
+            return Layout{"is the reference with axis " +
+                              (expected.step.axes.empty() ? std::to_string(axis) : expected.step.axes[axis]) + ' ' +
+                              order_text(*order),
+                          put_back(found, axis, *order)};
+    }
+    return std::nullopt;
+}
+
+std::optional<Layout> as_complement(const Array& found, const Expected& expected)
+{
+    if (expected.value.type != ElementType::boolean || found.shape != expected.value.shape)
+        return std::nullopt;
+    Array other = found;
+    for (double& value : other.values)
+        value = 1 - value;
+    if (!same_numbers(other, expected.value))
+        return std::nullopt;
+    return Layout{"is the reference with true and false exchanged: here true is where a query may attend",
+                  std::move(other)};
+}
+
+std::optional<Layout> as_shuffle(const Array& found, const Expected& expected)
+{
+    if (found.size() != expected.value.size() || found.size() < 2)
+        return std::nullopt;
+    const auto sorted = [](const Array& array) {
+        std::vector<double> values = array.values;
+        std::ranges::sort(values);
+        return values;
+    };
+    if (std::ranges::any_of(found.values, [](double value) { return std::isnan(value); }) ||
+        std::ranges::any_of(expected.value.values, [](double value) { return std::isnan(value); }))
+        return std::nullopt;
+    const std::vector<double> mine = sorted(found), theirs = sorted(expected.value);
+    const double tolerance = expected.tolerance.common;
+    for (std::size_t i = 0; i < mine.size(); ++i)
+        if (!(times_off(mine[i], theirs[i], tolerance) <= 1))
+            return std::nullopt;
+    return Layout{"has the reference's numbers, each as often, in other places", {}};
+}
+
+} // namespace
+
+std::optional<Layout> recognise(const Array& found, const Expected& expected)
+{
+    if (found.size() == 0)
+        return std::nullopt;
+    for (const auto& attempt : {as_complement, as_permutation, as_reshape, as_heads, as_order, as_shuffle})
+        if (auto layout = attempt(found, expected))
+            return layout;
+    return std::nullopt;
+}
+
+std::optional<std::string> recognise_part(const Array& found, const Expected& expected)
+{
+    const Shape &mine = found.shape, &theirs = expected.value.shape;
+    if (mine.size() != theirs.size())
+        return std::nullopt;
+    std::vector<std::size_t> other;
+    for (std::size_t axis = 0; axis < mine.size(); ++axis)
+        if (mine[axis] != theirs[axis])
+            other.push_back(axis);
+    if (other.size() != 1)
+        return std::nullopt;
+    const std::size_t axis = other.front();
+    const bool is_short = mine[axis] < theirs[axis];
+    const Array &small = is_short ? found : expected.value, &large = is_short ? expected.value : found;
+    std::size_t outer = 1, inner = 1;
+    for (std::size_t i = 0; i < mine.size(); ++i)
+        (i < axis ? outer : inner) *= i == axis ? 1 : mine[i];
+    const std::size_t length = small.shape[axis] * inner, whole = large.shape[axis] * inner;
+    const auto is_at = [&](std::size_t begin) {
+        for (std::size_t block = 0; block < outer; ++block)
+            for (std::size_t i = 0; i < length; ++i) {
+                const std::size_t in_small = block * length + i, in_large = block * whole + begin + i;
+                const std::size_t at = is_short ? in_large : in_small;
+                if (!(times_off(small.values[in_small], large.values[in_large], expected.tolerance.at(at)) <= 1))
+                    return false;
+            }
+        return true;
+    };
+    const std::string letter = expected.step.axes.empty() ? "axis " + std::to_string(axis) : expected.step.axes[axis];
+    const std::string counts = std::to_string(mine[axis]) + " of " + letter + ", expected " +
+                               std::to_string(theirs[axis]) + ", in the shape " + to_string(mine) + " instead of " +
+                               to_string(theirs);
+    const std::string length_text = is_short ? "is short: it has " : "is long: it has ";
+    if (length > 0 && is_at(0))
+        return length_text + counts +
+               (is_short ? "; these are the reference's first" : "; the first are the reference's");
+    if (length > 0 && is_at(whole - length))
+        return length_text + counts +
+               (is_short ? "; these are the reference's last" : "; the last are the reference's");
+    return length_text + counts;
+}
+
+} // namespace attn

@@ -1,0 +1,83 @@
+// What a program left: one .npz file, or a folder of .npy files.
+
+#include "read.hpp"
+
+#include "attn/trace_io/file.hpp"
+#include "attn/trace_io/npy.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <utility>
+#include <vector>
+#include <system_error>
+
+namespace attn {
+namespace {
+
+namespace fs = std::filesystem;
+
+Array read_npy(const fs::path& path, std::size_t most_elements)
+{
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        throw FileError(path, "cannot be read");
+    try {
+        return decode_npy(
+            [&](std::span<char> buffer) {
+                file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+                return static_cast<std::size_t>(file.gcount());
+            },
+            most_elements);
+    } catch (const Error& error) {
+        throw FileError(path, error.what());
+    }
+}
+
+/// Its place in the folder, with dots for slashes and without the ending.
+std::string name_in(const fs::path& folder, const fs::path& file)
+{
+    std::string name = file.lexically_relative(folder).replace_extension().generic_string();
+    std::ranges::replace(name, '/', '.');
+    return name;
+}
+
+void read_folder(const fs::path& folder, const TakeArray& take)
+{
+    std::vector<fs::path> files;
+    std::error_code error;
+    for (auto entry = fs::recursive_directory_iterator(folder, error);
+         !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
+        if (entry->path().extension() == ".npy")
+            files.push_back(entry->path());
+    if (error)
+        throw FileError(folder, "cannot be read: " + error.message());
+    if (files.empty())
+        throw FileError(folder, "is a folder without .npy files, expected one array a file");
+    std::ranges::sort(files);
+
+    std::set<std::string> names;
+    std::size_t elements_left = NpzLimits{}.elements;
+    for (const fs::path& file : files) {
+        const std::string name = name_in(folder, file);
+        if (!names.insert(name).second)
+            throw FileError(folder, "has two files that are both called " + name);
+        Array array = read_npy(file, elements_left);
+        elements_left -= array.size();
+        take(name, std::move(array));
+    }
+}
+
+} // namespace
+
+void read_each_array(const fs::path& path, const TakeArray& take)
+{
+    std::error_code error;
+    if (fs::is_directory(path, error))
+        read_folder(path, take);
+    else
+        read_npz_each(path, take);
+}
+
+} // namespace attn

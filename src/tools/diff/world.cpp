@@ -1,0 +1,248 @@
+// What MINE computed, as far as its arrays tell.
+
+#include "world.hpp"
+
+#include "compare.hpp"
+
+#include "attn/formula/expression.hpp"
+#include "attn/formula/scope.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace attn {
+namespace {
+
+// What the measured change by other roundings is multiplied with: a draw is not the worst case.
+constexpr double noise_factor = 3;
+// The evaluator's bound is of first order, and both computations err.
+constexpr double sum_factor = 4;
+// Roundings of a result beside the largest number of its array.
+constexpr double stored_roundings = 2;
+
+void collect_names(const Expression& expression, std::set<std::string>& names)
+{
+    if (expression.kind == Expression::Kind::name)
+        names.insert(expression.text);
+    for (const Expression& operand : expression.operands)
+        collect_names(operand, names);
+    for (const Keyword& keyword : expression.keywords)
+        collect_names(keyword.value, names);
+    for (const Subscript& subscript : expression.subscripts)
+        for (const std::optional<Expression>& part : {subscript.index, subscript.start, subscript.stop, subscript.step})
+            if (part)
+                collect_names(*part, names);
+}
+
+/// Plus or minus one, the same for the same number in each run.
+double sign_of(std::size_t step, std::size_t i)
+{
+    std::uint64_t bits = (step + 1) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+    return ((bits >> 40) & 1) == 0 ? 1 : -1;
+}
+
+/// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits.
+double roundoff_of_sums(NumberType type) { return std::min(roundoff_of(type), roundoff_of(NumberType::float32)); }
+
+} // namespace
+
+Diff::World::World(const std::vector<Step>& steps, NamedArrays arrays)
+    : reference(steps), mine(std::move(arrays)), known(steps.size())
+{
+    for (std::size_t i = 0; i < reference.size(); ++i)
+        numbers.emplace(reference[i].path, i);
+    for (const auto& [name, array] : mine)
+        views.emplace(name, &array);
+}
+
+void Diff::World::add(const std::string& name, Array array)
+{
+    const auto number = numbers.find(name);
+    if (number != numbers.end() && same_numbers(array, reference[number->second].value))
+        views.emplace(name, &reference[number->second].value);
+    else
+        views.emplace(name, &mine.emplace(name, std::move(array)).first->second);
+}
+
+const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
+{
+    Known& one = known[step];
+    if (one.operands)
+        return *one.operands;
+    one.operands.emplace();
+    if (reference[step].formula.empty())
+        return *one.operands;
+    std::set<std::string> names;
+    try {
+        collect_names(parse_formula(reference[step].formula), names);
+    } catch (const FormulaError&) {
+        return *one.operands; // what can't be read has no operands that anyone knows
+    }
+    std::set<std::size_t> found;
+    for (const std::string& name : names)
+        resolve(reference[step].path, name, [&](std::string_view path) -> const Array* {
+            const auto number = numbers.find(path);
+            if (number == numbers.end() || number->second >= step)
+                return nullptr;
+            found.insert(number->second);
+            return &reference[number->second].value;
+        });
+    one.operands->assign(found.begin(), found.end());
+    return *one.operands;
+}
+
+bool Diff::World::is_clean(std::size_t step)
+{
+    Known& one = known[step];
+    if (one.own != nullptr || one.dumped != nullptr)
+        return one.is_same;
+    if (!one.is_clean)
+        one.is_clean = std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_clean(operand); });
+    return *one.is_clean;
+}
+
+bool Diff::World::has_wrong_operand(std::size_t step)
+{
+    std::optional<bool>& answer = known[step].has_wrong_operand;
+    if (!answer)
+        answer = std::ranges::any_of(operands(step), [&](std::size_t operand) {
+            const Known& one = known[operand];
+            return one.is_claimed ? one.is_wrong : has_wrong_operand(operand);
+        });
+    return *answer;
+}
+
+std::set<std::size_t> Diff::World::unknown_before(std::size_t step)
+{
+    std::set<std::size_t> unknown;
+    std::vector<std::size_t> open{step};
+    while (!open.empty()) {
+        const std::size_t next = open.back();
+        open.pop_back();
+        for (const std::size_t operand : operands(next))
+            if (!known[operand].is_claimed && unknown.insert(operand).second)
+                open.push_back(operand);
+    }
+    return unknown;
+}
+
+Array Diff::World::moved_by_roundings(const Array& array, std::size_t step) const
+{
+    Array result = array;
+    if (array.type != ElementType::real || reference[step].value.type != ElementType::real)
+        return result;
+    const double roundoff = roundoff_of(type);
+    for (std::size_t i = 0; i < result.size(); ++i)
+        result.values[i] *= 1 + roundoff * sign_of(step, i);
+    return result;
+}
+
+const Array& Diff::World::plain(std::size_t step, bool as_dumped)
+{
+    Known& one = known[step];
+    if (as_dumped && one.dumped != nullptr)
+        return *one.dumped;
+    if (one.own != nullptr)
+        return *one.own;
+    if (reference[step].formula.empty() || is_clean(step))
+        return reference[step].value;
+    compute(step);
+    return *one.computed;
+}
+
+const Array& Diff::World::moved(std::size_t step, bool as_dumped)
+{
+    Known& one = known[step];
+    if (as_dumped && one.dumped != nullptr) {
+        if (!one.dumped_moved)
+            one.dumped_moved = moved_by_roundings(*one.dumped, step);
+        return *one.dumped_moved;
+    }
+    if (one.own != nullptr || reference[step].formula.empty()) {
+        if (!one.own_moved)
+            one.own_moved = moved_by_roundings(one.own != nullptr ? *one.own : reference[step].value, step);
+        return *one.own_moved;
+    }
+    compute(step);
+    return *one.computed_moved;
+}
+
+Tolerance Diff::World::tolerance_beside(const Array& expected, std::vector<double> error, double moved) const
+{
+    if (expected.type != ElementType::real)
+        return {};
+    double largest = 0;
+    for (const double value : expected.values)
+        if (std::isfinite(value))
+            largest = std::max(largest, std::abs(value));
+    for (double& one : error)
+        one *= sum_factor;
+    return {noise_factor * moved + stored_roundings * roundoff_of(type) * largest + smallest_of(type),
+            std::move(error)};
+}
+
+Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
+                                             const ArrayOf& moved_of) const
+{
+    const auto evaluated = [&](const ArrayOf& array_of) {
+        const Lookup by_path = [&](std::string_view path) -> const Array* {
+            const auto found = numbers.find(path);
+            return found == numbers.end() || found->second >= step ? nullptr : &array_of(found->second);
+        };
+        return evaluate(
+            formula, [&](std::string_view name) { return resolve(reference[step].path, name, by_path); },
+            roundoff_of_sums(type));
+    };
+    return {evaluated(plain_of), evaluated(moved_of)};
+}
+
+Array Diff::World::computed_otherwise(std::size_t step, const Evaluated& moved) const
+{
+    Array rounded = moved_by_roundings(moved.value, step);
+    for (std::size_t i = 0; i < rounded.size(); ++i)
+        rounded.values[i] += sign_of(step, i + 1) * moved.error[i];
+    return rounded;
+}
+
+Diff::World::Recomputed Diff::World::recomputed(Both both)
+{
+    Recomputed result{std::move(both.plain.value), std::move(both.plain.error)};
+    const Array& moved = both.moved.value;
+    for (std::size_t i = 0; moved.shape == result.value.shape && i < moved.size(); ++i) {
+        const double change = std::abs(result.value.values[i] - moved.values[i]);
+        if (std::isfinite(change))
+            result.moved = std::max(result.moved, change);
+    }
+    return result;
+}
+
+/// A step that MINE doesn't have, from what it has; the reference's where that can't be done.
+void Diff::World::compute(std::size_t step)
+{
+    Known& one = known[step];
+    if (one.computed_moved)
+        return;
+    const Step& label = reference[step];
+    try {
+        Both both = evaluate_both(
+            step, label.formula, [&](std::size_t i) -> const Array& { return plain(i); },
+            [&](std::size_t i) -> const Array& { return moved(i); });
+        one.computed = is_clean(step) ? label.value : std::move(both.plain.value);
+        one.computed_moved = computed_otherwise(step, both.moved);
+    } catch (const FormulaError&) {
+        one.computed = label.value;
+        one.computed_moved = moved_by_roundings(label.value, step);
+    }
+}
+
+Diff::World::Recomputed Diff::World::recompute(std::size_t step, bool as_dumped)
+{
+    return recomputed(evaluate_both(
+        step, reference[step].formula, [&](std::size_t i) -> const Array& { return plain(i, as_dumped); },
+        [&](std::size_t i) -> const Array& { return moved(i, as_dumped); }));
+}
+
+} // namespace attn

@@ -1,0 +1,275 @@
+// attn diff, as a user runs it.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/trace_io/npy.hpp"
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <map>
+
+using namespace attn;
+
+namespace {
+
+using Words = std::vector<std::string>;
+using Json = nlohmann::json;
+
+/// A folder with the trace of lesson 2, and what somebody else computed.
+class Desk {
+public:
+    Desk()
+    {
+        REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", reference()}).code == 0);
+        for (const Step& step : read_trace(reference()))
+            arrays[step.path] = step.value;
+    }
+
+    std::filesystem::path reference() const { return folder / "reference.npz"; }
+    std::filesystem::path mine() const { return folder / "mine.npz"; }
+
+    void put() const { write_npz(mine(), {{}, {arrays.begin(), arrays.end()}, {}}); }
+
+    /// attn diff reference.npz mine.npz and those words.
+    Ended compared(const Words& words = {}) const
+    {
+        put();
+        Words command{"attn", "diff", reference(), mine()};
+        command.insert(command.end(), words.begin(), words.end());
+        return run(command);
+    }
+
+    Json compared_as_json(Words words = {}) const
+    {
+        words.emplace_back("--json");
+        const Ended ended = compared(words);
+        CHECK(ended.errors == "");
+        return Json::parse(ended.output);
+    }
+
+    TemporaryFolder folder;
+    std::map<std::string, Array> arrays;
+};
+
+/// A mistake that nobody has made before.
+void plant(Desk& desk) { desk.arrays["scores"].values[1] += 1; }
+
+/// A message that ends a program: in one line, naming what it is about.
+void expect_refusal(const Ended& ended, const std::string& about, const std::string& what)
+{
+    CAPTURE(about, what, ended.output, ended.errors);
+    CHECK(ended.code == 2);
+    CHECK(ended.output == "");
+    CHECK(lines_in(ended.errors) == 1);
+    CHECK_THAT(ended.errors, ContainsSubstring(about));
+    CHECK_THAT(ended.errors, ContainsSubstring(what));
+}
+
+} // namespace
+
+TEST_CASE("attn diff ends with 0 where all is the same, and says so in a line", "[cli][diff]")
+{
+    const Desk desk;
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 0);
+    CHECK(ended.errors == "");
+    CHECK(lines_in(ended.output) == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("mine.npz: the same: "));
+    CHECK(run({"attn", "diff", desk.reference(), desk.reference()}).code == 0);
+}
+
+TEST_CASE("attn diff ends with 1 at a mistake, and names the number and the formula", "[cli][diff]")
+{
+    Desk desk;
+    plant(desk);
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 1);
+    CHECK(ended.errors == "");
+    CHECK_THAT(ended.output,
+               ContainsSubstring("first wrong step: scores differs in 1 of its 9 numbers: from MINE's own "
+                                 "operands, queries @ keys.T gives 4 at [0,1]\n"
+                                 "  worst: scores[0,1] (query 0, key 1): expected 4, found 5\n"));
+    CHECK_THAT(ended.output, ContainsSubstring("mine.npz: different: "));
+}
+
+TEST_CASE("attn diff --diagnose says which mistake it looks like, or that it knows none", "[cli][diff]")
+{
+    const TemporaryFolder folder;
+    REQUIRE(run({"lesson_06_multi_head", "--quiet", "--trace", folder / "right.npz"}).code == 0);
+    REQUIRE(
+        run({"lesson_06_multi_head", "--quiet", "--pitfall", "scale_inverse", "--trace", folder / "wrong.npz"}).code ==
+        0);
+    const Words command{"attn", "diff", folder / "right.npz", folder / "wrong.npz", "--diagnose"};
+    const Ended ended = run(command);
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output,
+               ContainsSubstring("looks like scale_inverse: Scores are multiplied by the root of d_k.\n"));
+    CHECK_THAT(ended.output, ContainsSubstring("scaled = scores * sqrt(keys.shape[-1]) where scores / "));
+    Words for_machines = command;
+    for_machines.emplace_back("--json");
+    const Json json = Json::parse(run(for_machines).output);
+    REQUIRE(json["looks_like"].size() == 1);
+    CHECK(json["looks_like"][0]["id"] == "scale_inverse");
+    CHECK(json["looks_like"][0]["steps"][0] == json["first_wrong"]);
+
+    Desk other;
+    plant(other);
+    CHECK_THAT(other.compared({"--diagnose"}).output, ContainsSubstring("looks like none of the well-known mistakes"));
+}
+
+TEST_CASE("attn diff --json has the same facts for machines", "[cli][diff]")
+{
+    Desk desk;
+    plant(desk);
+    desk.arrays.erase("output");
+    const Json json = desk.compared_as_json();
+    CHECK(json["same"] == false);
+    CHECK(json["type"] == "float64");
+    CHECK(json["first_wrong"] == "scores");
+    CHECK(json["first_different"] == "scores");
+    CHECK(json["missing_fails"] == false);
+    CHECK_FALSE(json.contains("looks_like"));
+    for (const Json& step : json["steps"])
+        if (step["step"] == "scores") {
+            CHECK(step["verdict"] == "bug");
+            CHECK(step["worst"]["index"] == Json::array({0, 1}));
+            CHECK(step["worst"]["expected"] == 4);
+            CHECK(step["worst"]["found"] == 5);
+            CHECK(step["absolute"] == 1);
+        }
+    desk.arrays["scores"].values[1] = std::numeric_limits<double>::quiet_NaN();
+    CHECK(desk.compared_as_json()["first_wrong"] == "scores"); // NaN has no number in JSON
+}
+
+TEST_CASE("attn diff --map and --names translate names", "[cli][diff]")
+{
+    Desk desk;
+    auto scores = desk.arrays.extract("scores");
+    scores.key() = "logits";
+    desk.arrays.insert(std::move(scores));
+    CHECK(desk.compared().code == 1);
+    CHECK_THAT(desk.compared().output, ContainsSubstring("extra: 1 arrays of MINE that are no step"));
+    CHECK(desk.compared({"--map", "logits=scores"}).code == 0);
+
+    const Json json = desk.compared_as_json({"--names", "onnx"});
+    CHECK(json["same"] == true); // behind a table, others are listed
+    CHECK(json["extra"] == Json::array({"logits"}));
+}
+
+TEST_CASE("attn diff --all wants every step, and no array more", "[cli][diff]")
+{
+    Desk desk;
+    desk.arrays.erase("scores");
+    CHECK(desk.compared().code == 0);
+    const Ended ended = desk.compared({"--all"});
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("missing: 1 steps that MINE does not have: scores\n"));
+}
+
+TEST_CASE("attn diff with nothing in common says how names are translated", "[cli][diff]")
+{
+    Desk desk;
+    desk.arrays = {{"logits", desk.arrays["scores"]}};
+    const Ended ended = desk.compared();
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("nothing in common"));
+    CHECK_THAT(ended.output, ContainsSubstring("--map"));
+}
+
+TEST_CASE("attn diff's tolerances replace what is measured", "[cli][diff]")
+{
+    Desk desk;
+    plant(desk);
+    desk.arrays = {{"scores", desk.arrays["scores"]}};
+    CHECK(desk.compared().code == 1);
+    CHECK(desk.compared({"--atol", "1"}).code == 0);
+    CHECK(desk.compared({"--rtol", "0.2"}).code == 1);
+    CHECK(desk.compared({"--rtol", "0.25"}).code == 0);
+    CHECK(desk.compared({"--type", "bfloat16"}).code == 1);
+}
+
+TEST_CASE("attn diff on wrong usage ends with 2 and one line", "[cli][diff]")
+{
+    const Desk desk;
+    for (const Words& words : std::vector<Words>{{"--map", "scores"},
+                                                 {"--map", "=scores"},
+                                                 {"--map", "a="},
+                                                 {"--map", "a[x]=scores"},
+                                                 {"--names", "nobody"},
+                                                 {"--type", "int8"},
+                                                 {"--atol", "-1"},
+                                                 {"--rtol", "nan"},
+                                                 {"--atol", "x"},
+                                                 {"--nonsense"},
+                                                 {"stray"}}) {
+        const Ended ended = desk.compared(words);
+        CAPTURE(words, ended.errors);
+        CHECK(ended.code == 2);
+        CHECK(lines_in(ended.errors) == 1);
+        CHECK(ended.output == "");
+    }
+    const Ended help = run({"attn", "diff", "--help"});
+    CHECK(help.code == 0);
+    for (const char* flag : {"REFERENCE", "MINE", "--map", "--names", "--atol", "--rtol", "--type", "--all",
+                             "--diagnose", "--json", "transformer-lens"})
+        CHECK_THAT(help.output, ContainsSubstring(flag));
+}
+
+TEST_CASE("attn diff on files that are of no use ends with 2 and says which one and why", "[cli][diff]")
+{
+    const Desk desk;
+    const auto compared = [&](const std::filesystem::path& mine) {
+        return run({"attn", "diff", desk.reference(), mine, "--diagnose"});
+    };
+    const auto npy = [](const std::string& header, const std::string& numbers) {
+        const std::string padded = header + std::string(118 - header.size() - 1, ' ') + '\n';
+        return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + padded + numbers;
+    };
+    const std::filesystem::path folder = desk.folder / "npys", file = folder / "scores.npy";
+
+    expect_refusal(compared(desk.folder / "nowhere.npz"), "nowhere.npz", "");
+    put_bytes(desk.folder / "text.npz", "hello");
+    expect_refusal(compared(desk.folder / "text.npz"), "text.npz", "");
+    desk.put();
+    const std::string whole = bytes_of(desk.mine());
+    for (const std::size_t length : {std::size_t{0}, std::size_t{100}, whole.size() / 2, whole.size() - 1}) {
+        put_bytes(desk.folder / "short.npz", whole.substr(0, length));
+        expect_refusal(compared(desk.folder / "short.npz"), "short.npz", "");
+    }
+    std::filesystem::create_directory(folder);
+    expect_refusal(compared(folder), "npys", "is a folder without .npy files");
+    put_bytes(file, npy("{'descr': '<c16', 'fortran_order': False, 'shape': (1,), }", std::string(16, '\0')));
+    expect_refusal(compared(folder), "scores.npy", "c16");
+    put_bytes(file, npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", std::string(16, '\0')));
+    expect_refusal(compared(folder), "scores.npy", "|O");
+    put_bytes(file,
+              npy("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 9), }", std::string(16, '\0')));
+    expect_refusal(compared(folder), "scores.npy", "");
+    put_bytes(file, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000, 1000), }", std::string(16, '\0')));
+    expect_refusal(compared(folder), "scores.npy", "is truncated");
+    expect_refusal(run({"attn", "diff", desk.mine(), desk.mine()}), "mine.npz", "");
+    expect_refusal(run({"attn", "diff", desk.folder / "nowhere.npz", desk.mine()}), "nowhere.npz", "");
+}
+
+TEST_CASE("attn diff prints hostile names as text, and compares the rest", "[cli][diff]")
+{
+    const Desk desk;
+    const std::filesystem::path folder = desk.folder / "npys";
+    std::filesystem::create_directory(folder);
+    put_bytes(folder / "scores.npy", encode_npy(desk.arrays.at("scores")));
+    put_bytes(folder / "\x1b[2Jgone\n.npy", encode_npy(desk.arrays.at("scores")));
+    for (const Words& words : {Words{}, Words{"--json"}, Words{"--map", "\x1b[2Jgone\n=weights"}}) {
+        Words command{"attn", "diff", desk.reference(), folder};
+        command.insert(command.end(), words.begin(), words.end());
+        const Ended ended = run(command);
+        CAPTURE(ended.output, ended.errors);
+        CHECK(ended.code == 1);
+        CHECK(ended.output.find('\x1b') == std::string::npos);
+        CHECK_THAT(ended.output, ContainsSubstring("gone"));
+    }
+}
