@@ -9,7 +9,7 @@ right one. Placeholders:
 
     {{weights[0,1]}}  {{weights[0,1]:.2f}}  {{weights}}  {{03_scale_and_softmax:weights[0]}}
     {{table weights}}  {{shape weights}}  {{formula weights}}  {{steps}}  {{steps head.0}}
-    {{program}}  {{result}}  {{lessons}}  {{pages}}  {{library}}
+    {{program}}  {{result}}  {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}
 
 They are filled in prose, in code spans and in formulas, not in fenced blocks; write \\{{ for two braces. A link to
 another page is written as GitHub wants it, [notation](../../docs/notation.md).
@@ -216,7 +216,7 @@ class Site:
             if not (path / "lesson.md").is_file():
                 raise PageError(f"lessons/{path.name} has no lesson.md")
         self.lessons = [Page(path / "lesson.md", f"lesson_{path.name}", path.name) for path in lessons]
-        order = ["notation", "formulas", "explain", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
+        order = ["notation", "formulas", "explain", "diff", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
         documents = sorted(
             (root / "docs").glob("*.md"), key=lambda path: (order.index(path.stem) if path.stem in order else 99, path.stem)
         )
@@ -275,6 +275,8 @@ class Site:
                 return self.table(page, rest)
             if verb == "steps":
                 return self.steps(page, rest)
+            if verb == "output" and re.fullmatch(r"\w+", rest):
+                return self.output(rest)
             if verb in self.verbs and not rest:
                 return self.verbs[verb](page)
         if verb == "shape" and rest:
@@ -378,6 +380,11 @@ class Site:
     def result(self, page):
         self.trace(page, None)
         return rf"\verbinclude {page.lesson}.txt"
+
+    def output(self, name):
+        """What a command of script/docs printed."""
+        read_text(self.build / "results" / f"{name}.txt", "script/docs")
+        return rf"\verbinclude {name}.txt"
 
     def table_of_pages(self, pages, header):
         rows = [
