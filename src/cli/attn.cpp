@@ -6,6 +6,7 @@
 #include "explain.hpp"
 #include "pitfalls.hpp"
 #include "run.hpp"
+#include "view.hpp"
 
 #include "attn/error.hpp"
 #include "attn/formula/verify.hpp"
@@ -74,9 +75,13 @@ int run(int argc, char** argv)
     app.require_subcommand(1);
     app.set_version_flag("--version", ATTN_VERSION);
     const std::map<std::string, std::function<int()>> commands{
-        {"lessons", add_lessons_command(app)}, {"run", add_run_command(app)},
-        {"verify", add_verify_command(app)},   {"diff", add_diff_command(app)},
-        {"explain", add_explain_command(app)}, {"pitfalls", add_pitfalls_command(app)},
+        {"lessons", add_lessons_command(app)},
+        {"run", add_run_command(app)},
+        {"verify", add_verify_command(app)},
+        {"explain", add_explain_command(app)},
+        {"diff", add_diff_command(app)},
+        {"view", add_view_command(app)},
+        {"pitfalls", add_pitfalls_command(app)},
     };
 
     try {

@@ -12,19 +12,17 @@ Standard library only; Chromium is driven through chromedriver.
 """
 
 import argparse
-import base64
 import html
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
-import urllib.request
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from browser import Browser
 
 SIZES = {390: 844, 1280: 900}
 SCHEMES = ("light", "dark")
@@ -116,73 +114,6 @@ return {problems, formulas, dark, height, title: document.title};
 """
 
 
-class Browser:
-    """Headless Chromium through chromedriver's plain HTTP."""
-
-    def __init__(self, driver, chromium):
-        self.profile = tempfile.mkdtemp(prefix="attn-docs-")
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for line in self.process.stdout:
-            found = re.search(r"started successfully on port (\d+)", line)
-            if found:
-                self.base = f"http://127.0.0.1:{found[1]}"
-                break
-        else:
-            raise RuntimeError("chromedriver did not start")
-        arguments = [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={self.profile}",
-        ]  # fmt: skip
-        capabilities = {
-            "goog:loggingPrefs": {"browser": "ALL"},
-            "goog:chromeOptions": {"binary": chromium, "args": arguments},
-        }
-        self.session = ""
-        answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
-        self.session = f"/session/{answer['sessionId']}"
-
-    def call(self, method, path, body=None):
-        data = None if method == "GET" else json.dumps(body or {}).encode()
-        request = urllib.request.Request(self.base + self.session + path, data, {"Content-Type": "application/json"}, method=method)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=120) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as error:
-            raise RuntimeError(json.load(error)["value"]["message"].split("\n")[0]) from None
-
-    def devtools(self, command, **parameters):
-        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def run(self, script):
-        return self.call("POST", "/execute/sync", {"script": script, "args": []})
-
-    def show(self, width, height, scheme):
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
-        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def open(self, path):
-        self.call("POST", "/se/log", {"type": "browser"})
-        self.call("POST", "/url", {"url": path.as_uri()})
-        until = time.monotonic() + 30
-        while not self.run(READY):
-            if time.monotonic() > until:
-                return ["is not ready after 30 seconds"]
-            time.sleep(0.05)
-        time.sleep(0.1)
-        return [f"console: {entry['message']}" for entry in self.call("POST", "/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")]
-
-    def close(self):
-        try:
-            if self.session:
-                self.call("DELETE", "")
-        finally:
-            self.process.terminate()
-            self.process.wait()
-            shutil.rmtree(self.profile, ignore_errors=True)
-
-
 def check_pages(browser, site, screenshots):
     problems, opened = [], 0
     themed = (site / "doxygen-awesome.css").is_file()
@@ -196,7 +127,7 @@ def check_pages(browser, site, screenshots):
             for name in names if scheme == "light" else prose:
                 browser.show(width, height, scheme)
                 where = f"{name} ({width} px, {scheme})"
-                found = browser.open(site / name)
+                found = browser.open(site / name, READY)
                 seen = browser.run(PROBE)
                 opened += 1
                 found += seen["problems"]
@@ -206,8 +137,7 @@ def check_pages(browser, site, screenshots):
                 if screenshots and (name in prose or name.startswith("group")):
                     browser.show(width, min(int(seen["height"]) + 40, 9000), scheme)
                     time.sleep(0.2)
-                    picture = browser.devtools("Page.captureScreenshot", format="png")["data"]
-                    (screenshots / f"{Path(name).stem}-{width}-{scheme}.png").write_bytes(base64.b64decode(picture))
+                    browser.screenshot(screenshots / f"{Path(name).stem}-{width}-{scheme}.png")
     return problems, opened
 
 
@@ -224,15 +154,10 @@ def main():
         return 1
 
     problems = check_files(site, {str(root), str(docs), os.path.expanduser("~") + "/"} - {"/", "//"})
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
     opened = 0
-    if chromium and driver:
-        browser = Browser(driver, chromium)
-        try:
+    if Browser.is_installed():
+        with Browser() as browser:
             found, opened = check_pages(browser, site, arguments.screenshots or docs / "screenshots")
-        finally:
-            browser.close()
         problems += found
     for problem in problems:
         print(f"check_site: {problem}", file=sys.stderr)

@@ -1,0 +1,836 @@
+'use strict';
+
+// The page: the list of steps, one step with its heatmaps, the arithmetic of one number.
+//
+// What a trace says reaches the page as text only (textContent), never as markup.
+
+const byId = id => document.getElementById(id);
+
+/** An element with properties, attributes (a name with a hyphen, or role) and children. */
+function make(tag, properties = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+        if (name.includes('-') || name === 'role') element.setAttribute(name, value);
+        else element[name] = value;
+    }
+    element.append(...children.filter(child => child !== null));
+    return element;
+}
+
+// ---------------------------------------------------------------------------------------------------- the trace
+
+/** The numbers of a .npy file in base64. */
+function decodeTensor(id) {
+    const element = byId(`tensor-${id}`), text = atob(element.textContent);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < bytes.length; ++i) bytes[i] = text.charCodeAt(i);
+    const start = 10 + bytes[8] + 256 * bytes[9];
+    const type = /'descr': '([^']*)'/.exec(text.slice(10, start))[1], data = bytes.buffer.slice(start);
+    switch (type) {
+    case '<f4': return new Float32Array(data);
+    case '<f8': return new Float64Array(data);
+    case '<i8': return Float64Array.from(new BigInt64Array(data), Number);
+    default: return new Uint8Array(data);
+    }
+}
+
+const decoded = new Map(); // the last few, the latest last: all of a large trace might be too much
+const MOST_DECODED = 64 * 2 ** 20;
+
+function valuesOf(tensor) {
+    let values = decoded.get(tensor.data);
+    decoded.delete(tensor.data);
+    if (!values) values = decodeTensor(tensor.data);
+    decoded.set(tensor.data, values);
+    let total = 0;
+    for (const each of decoded.values()) total += each.length;
+    for (const [id, each] of decoded) {
+        if (total <= MOST_DECODED || id === tensor.data) break;
+        total -= each.length;
+        decoded.delete(id);
+    }
+    return values;
+}
+
+class Model {
+    constructor(json) {
+        Object.assign(this, json);
+        this.formulas = new Map(json.formulas);
+        this.entries = json.steps.map((entry, place) => ({...entry, place, path: (entry.step || entry.other).path}));
+        this.places = new Map(this.entries.map(entry => [entry.path, entry.place]));
+        const runs = {step: [], other: []};
+        for (const entry of this.entries) {
+            for (const side of ['step', 'other']) {
+                if (!entry[side]) continue;
+                const tensor = entry[side].tensor;
+                tensor.values = () => valuesOf(tensor);
+                tensor.path = entry.path;
+                runs[side][entry[side].place] = entry[side];
+            }
+        }
+        this.explainers = {};
+        for (const side of ['step', 'other']) this.explainers[side] = new Explainer(runs[side], this.formulas);
+    }
+}
+
+const axesText = ({axes, tensor}) => tensor.shape.length === 0 ? ''
+    : `[${tensor.shape.map((size, axis) => axes.length > 0 ? `${axes[axis]}=${size}` : size).join(', ')}]`;
+
+// ---------------------------------------------------------------------------------------------------- what is shown
+
+let model, place = 0, cell = {row: 0, column: 0}, isExplained = false;
+const slices = new Map(); // by path: the places on the axes in front of the last two
+let heatmaps = []; // all on the page
+let primary = []; // those of the step itself
+let palette;
+const main = byId('step'), list = byId('list');
+
+const sizeOf = () => Math.max(main.clientWidth - (parseFloat(getComputedStyle(main).paddingLeft) || 0) * 2, 120);
+
+/** Where in a tensor the page looks: the axes in front of the last two, by a remembered place each. */
+function sliceOf(path, shape) {
+    const known = slices.get(path) || [];
+    return shape.slice(0, -2).map((size, axis) => Math.min(known[axis] || 0, Math.max(size - 1, 0)));
+}
+
+/** A matrix of a tensor, for a heatmap. */
+function matrixOf({path, axes, tensor}, slice, read = tensor) {
+    const {shape} = tensor, rank = shape.length;
+    const rows = rank > 1 ? shape.at(-2) : 1, columns = rank > 0 ? shape.at(-1) : 1;
+    const first = rank > 2 ? offsetOf(slice, shape.slice(0, -2)) * rows * columns : 0;
+    const letters = rank > 1 ? [axes.at(-2), axes.at(-1)] : [undefined, axes.at(-1)];
+    const labels = letters.map((letter, i) => {
+        const tokens = letter === 'n' ? model.tokens : letter === 'm' ? model.tokens_m : [];
+        return tokens.length > 0 && tokens.length === (i === 0 ? rows : columns) ? tokens : null;
+    });
+    let values;
+    const value = (row, column) => {
+        values = values || read.values();
+        return Number(values[first + row * columns + column]);
+    };
+    const index = (row, column) => rank === 0 ? [] : rank === 1 ? [column] : [...slice, row, column];
+    const tokens = (row, column) => {
+        const parts = [];
+        if (labels[0]) parts.push(`${letters[0]}: ${labels[0][row]}`);
+        if (labels[1]) parts.push(`${letters[1]}: ${labels[1][column]}`);
+        return parts.join(' \u2192 ');
+    };
+    const name = (row, column) => {
+        const words = tokens(row, column);
+        return `${path}${bracketed(index(row, column))} is ${exactText(value(row, column))}${words ? `, ${words}` : ''}`;
+    };
+    return {rows, columns, first, value, index, name, tokens, letters, labels, isFlat: rank < 2, isSingle: rank === 0};
+}
+
+/** The steps that are the same of another head or layer: those whose paths differ in one number only. */
+function siblingsOf(entry) {
+    const words = entry.path.split('.');
+    for (let at = words.length - 1; at > 0; --at) {
+        if (!/^\d+$/.test(words[at])) continue;
+        const family = model.families.get([...words.slice(0, at), '#', ...words.slice(at + 1)].join('.'));
+        if (family && family.length > 1) return {word: words[at - 1] , family};
+    }
+    return null;
+}
+
+function findFamilies() {
+    model.families = new Map();
+    for (const entry of model.entries) {
+        const words = entry.path.split('.');
+        words.forEach((word, at) => {
+            if (!/^\d+$/.test(word)) return;
+            const key = [...words.slice(0, at), '#', ...words.slice(at + 1)].join('.');
+            if (!model.families.has(key)) model.families.set(key, []);
+            model.families.get(key).push({number: Number(word), entry});
+        });
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- the list
+
+function badgeOf(entry) {
+    if (!entry.difference) return null;
+    const {kind, largest} = entry.difference;
+    const [text, meaning] = {
+        same: ['=', 'the same in both'], rounding: ['\u2248', `the same but for rounding, at most ${largest}`],
+        differs: [`\u0394 ${Number(largest === 'inf' ? Infinity : largest).toPrecision(2).replace('Infinity', '\u221e')}`, `differs by up to ${largest}`],
+        shape: ['shape', 'has another shape there'], missing: ['only here', `is not in ${model.other}`],
+        extra: ['only there', `is in ${model.other} only`],
+    }[kind];
+    const isCalm = kind === 'same' || kind === 'rounding';
+    return make('span', {className: isCalm ? 'badge calm' : 'badge', title: meaning}, text);
+}
+
+function listItem(entry) {
+    const step = entry.step || entry.other, name = entry.path.split('.').at(-1);
+    const button = make('button', {className: 'step', tabIndex: -1, type: 'button'}, badgeOf(entry),
+        make('span', {className: 'name'}, name), ' ', make('span', {className: 'shape'}, axesText(step)),
+        step.formula ? make('span', {className: 'formula'}, `= ${step.formula}`) : null);
+    button.addEventListener('click', event => {
+        show(entry.place);
+        closeMenu();
+        if (event.detail === 0) focusNumbers(); // by Enter
+    });
+    entry.item = make('li', {}, button);
+    entry.button = button;
+    return entry.item;
+}
+
+/** The steps in order, those of one scope under its name. */
+function buildList() {
+    const root = {element: make('ul'), name: '', groups: []};
+    const open = [root];
+    for (const entry of model.entries) {
+        const scopes = entry.path.split('.').slice(0, -1);
+        let depth = 1;
+        while (depth < open.length && depth <= scopes.length && open[depth].name === scopes[depth - 1]) ++depth;
+        open.length = depth;
+        while (open.length <= scopes.length) {
+            let name = scopes[open.length - 1];
+            const parent = open.at(-1), inner = make('ul');
+            const header = make('button', {className: 'group', type: 'button', tabIndex: -1, 'aria-expanded': 'true'}, name);
+            const group = {element: inner, name, header, parent, entries: []};
+            group.item = make('li', {}, header, inner);
+            header.addEventListener('click', () => toggle(group));
+            header.addEventListener('keydown', event => groupKey(event, group));
+            parent.element.append(group.item);
+            root.groups.push(group);
+            open.push(group);
+        }
+        entry.group = open.at(-1);
+        for (const group of open.slice(1)) group.entries.push(entry);
+        entry.group.element.append(listItem(entry));
+    }
+    model.groups = root.groups;
+    list.replaceChildren(root.element);
+}
+
+function toggle(group, isOpen = group.element.hidden) {
+    group.element.hidden = !isOpen;
+    group.header.setAttribute('aria-expanded', String(isOpen));
+}
+
+function groupKey(event, group) {
+    if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') toggle(group, event.key === 'ArrowRight');
+    else if (event.key === 'ArrowDown') show(group.entries.find(entry => !entry.item.hidden).place, {focus: true});
+    else if (event.key === 'ArrowUp') {
+        const before = model.entries.slice(0, group.entries[0].place).reverse().find(entry => !entry.item.hidden);
+        if (before) show(before.place, {focus: true});
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+}
+
+function filterList() {
+    const words = byId('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const entry of model.entries) {
+        const {formula, module} = entry.step || entry.other;
+        const text = `${entry.path} ${formula} ${module}`.toLowerCase();
+        const fits = words.every(word => text.includes(word));
+        entry.item.hidden = !fits;
+        shown += Number(fits);
+    }
+    for (const group of model.groups) group.item.hidden = group.entries.every(entry => entry.item.hidden);
+    const all = model.entries.length;
+    byId('count').textContent = shown === all ? `${all} step${all === 1 ? '' : 's'}` : `${shown} of ${all} steps`;
+}
+
+// ---------------------------------------------------------------------------------------------------- one step
+
+/** A formula, the names of steps in it as buttons. */
+function equationOf(entry, side) {
+    const step = entry[side];
+    const line = make('p', {className: 'equation'});
+    if (step.formula === '') {
+        line.append(make('span', {className: 'equals'}, 'an input'));
+        return line;
+    }
+    line.append(make('span', {className: 'equals'}, '= '));
+    const {tree, error} = model.formulas.get(step.formula);
+    if (error) {
+        line.append(step.formula);
+        return line;
+    }
+    const names = [], visit = each => {
+        if (each.kind === 'name') names.push(each);
+        for (const operand of each.operands || []) visit(operand);
+        for (const [, value] of each.keywords || []) visit(value);
+        for (const subscript of each.subscripts || []) {
+            for (const part of ['index', 'start', 'stop', 'step']) if (subscript[part]) visit(subscript[part]);
+        }
+    };
+    visit(tree);
+    const bytes = new TextEncoder().encode(step.formula), text = new TextDecoder();
+    let at = 0;
+    for (const name of names.sort((a, b) => a.at - b.at)) {
+        const operand = model.explainers[side].resolve(step.place, name.text);
+        if (!operand || name.at < at) continue;
+        line.append(text.decode(bytes.slice(at, name.at)));
+        line.append(stepLink(operand.path, name.text));
+        at = name.at + name.text.length;
+    }
+    line.append(text.decode(bytes.slice(at)));
+    return line;
+}
+
+function stepLink(path, text = path) {
+    const link = make('button', {type: 'button', title: path}, text);
+    link.addEventListener('click', () => show(model.places.get(path)));
+    return link;
+}
+
+function aboutOf(step) {
+    if (!step.module && step.options.length === 0) return null;
+    const line = make('p', {className: 'about'});
+    if (step.module) line.append('computed by ', make('code', {}, step.module));
+    if (step.options.length > 0) {
+        line.append(step.module ? ', with ' : 'with ');
+        step.options.forEach(([name, value], i) => line.append(i > 0 ? ', ' : '', make('code', {}, `${name} = ${value}`)));
+    }
+    return line;
+}
+
+/** Pictures of the same step of all heads, to compare and to choose from. */
+function multiplesOf(entry) {
+    const siblings = siblingsOf(entry);
+    if (!siblings) return null;
+    const sides = siblings.family.map(({entry: each}) => each.step || each.other);
+    const scale = new Scale(sides.map(step => step.tensor));
+    const row = make('div', {className: 'multiples', role: 'group', 'aria-label': `${entry.path} of each ${siblings.word}`});
+    siblings.family.forEach(({number, entry: each}, i) => {
+        const canvas = make('canvas', {'aria-hidden': 'true'});
+        const button = make('button', {type: 'button', 'aria-pressed': String(each === entry), title: each.path}, canvas, `${siblings.word} ${number}`);
+        button.addEventListener('click', () => {
+            slices.set(each.path, slices.get(entry.path) || []);
+            show(each.place, {keep: true});
+        });
+        const step = sides[i], draw = () => drawThumbnail(canvas, matrixOf(step, sliceOf(entry.path, step.tensor.shape)), scale, palette);
+        canvas.redraw = draw;
+        if (i < 64) draw();
+        else lazily(canvas, draw);
+        row.append(button);
+    });
+    return row;
+}
+
+const watcher = new IntersectionObserver(found => {
+    for (const {target, isIntersecting} of found) {
+        if (!isIntersecting) continue;
+        watcher.unobserve(target);
+        target.redraw();
+    }
+});
+function lazily(canvas, draw) {
+    canvas.redraw = draw;
+    watcher.observe(canvas);
+}
+
+/** For a tensor of more than two axes: which matrix of it is shown. */
+function slicersOf(entry, step) {
+    const {shape} = step.tensor;
+    if (shape.length < 3) return null;
+    const controls = make('div', {className: 'controls'});
+    const slice = sliceOf(entry.path, shape);
+    slice.forEach((at, axis) => {
+        const letter = step.axes[axis] || `axis ${axis}`;
+        const change = to => {
+            const next = sliceOf(entry.path, shape);
+            next[axis] = Math.min(Math.max(to, 0), shape[axis] - 1);
+            slices.set(entry.path, next);
+            show(place, {keep: true, focusSlice: axis});
+        };
+        const choice = make('select', {'aria-label': `${letter}, of ${shape[axis]}`});
+        for (let i = 0; i < Math.min(shape[axis], 10000); ++i) choice.append(make('option', {value: String(i), selected: i === at}, String(i)));
+        choice.addEventListener('change', () => change(Number(choice.value)));
+        const before = make('button', {type: 'button', 'aria-label': `previous ${letter}`}, '\u2039');
+        const after = make('button', {type: 'button', 'aria-label': `next ${letter}`}, '\u203a');
+        before.addEventListener('click', () => change(at - 1));
+        after.addEventListener('click', () => change(at + 1));
+        controls.append(make('span', {className: 'slice'}, `${letter} = `, before, choice, after, ` of ${shape[axis]}`));
+    });
+    return controls;
+}
+
+function moveSlice(by) {
+    const entry = model.entries[place], {shape} = (entry.step || entry.other).tensor;
+    if (shape.length < 3) return;
+    const leading = shape.slice(0, -2), next = sliceOf(entry.path, shape);
+    const at = Math.min(Math.max(offsetOf(next, leading) + by, 0), countOf(leading) - 1);
+    slices.set(entry.path, indexAt(at, leading));
+    const hadFocus = primary.some(heatmap => heatmap.element === document.activeElement);
+    show(place, {keep: true});
+    if (hadFocus) focusNumbers();
+}
+
+function legendOf(scale, format) {
+    const legend = make('span', {className: 'legend'});
+    if (scale.isBoolean) {
+        for (const [value, text] of [[1, 'true'], [0, 'false']]) legend.append(swatch(value, text, scale));
+        return legend;
+    }
+    const bar = make('canvas', {width: 140, height: 12, 'aria-hidden': 'true'});
+    bar.redraw = () => {
+        const context = bar.getContext('2d');
+        for (let x = 0; x < 140; ++x) {
+            const value = scale.isSigned ? (x / 139 * 2 - 1) * scale.largest : x / 139 * scale.largest;
+            context.fillStyle = cssColor(scale.rgb(value || 1e-300, palette));
+            context.fillRect(x, 0, 1, 12);
+        }
+    };
+    bar.redraw();
+    const end = format(scale.largest);
+    legend.append(make('span', {}, scale.isSigned ? `\u2212${end}` : '0', bar, end));
+    for (const [name, value, text] of [['0', 0, 'exactly 0'], ['-inf', -Infinity, '\u2212\u221e'], ['inf', Infinity, '+\u221e'], ['nan', NaN, 'no number']]) {
+        if (scale.special.has(name)) legend.append(swatch(value, text, scale));
+    }
+    return legend;
+}
+
+function swatch(value, text, scale) {
+    const canvas = make('canvas', {width: 18, height: 14, 'aria-hidden': 'true'});
+    canvas.redraw = () => fillCell(canvas.getContext('2d'), value, scale, palette, 0, 0, 18, 14);
+    canvas.redraw();
+    return make('span', {}, canvas, text);
+}
+
+function zoomOf(heatmap, others) {
+    const button = (text, label, by) => {
+        const element = make('button', {type: 'button', 'aria-label': label, title: `${label} (${text})`}, text);
+        element.addEventListener('click', () => {
+            for (const each of others) each.setZoom(each.zoom + by(each));
+        });
+        return element;
+    };
+    return make('span', {className: 'zoom'}, button('\u2212', 'Smaller cells', () => -1), button('+', 'Larger cells', () => 1),
+        button('\u2116', 'Numbers or overview', each => each.zoom === NUMBERS ? Math.max(each.overview() - NUMBERS, -NUMBERS) : NUMBERS - each.zoom));
+}
+
+/** The zoom at which all of a matrix is seen, as far as it can be. */
+Heatmap.prototype.overview = function () {
+    const {rows, columns} = this.matrix;
+    for (let zoom = SIZES.length - 1; zoom > 0; --zoom) {
+        if (columns * SIZES[zoom] <= this.width - this.gutter && rows * SIZES[zoom] <= this.options.highest) return zoom;
+    }
+    return 1;
+};
+
+/** A tensor's heatmap under a heading. */
+function paneOf(heading, step, slice, scale, format, events, options, read) {
+    const matrix = matrixOf(step, slice, read);
+    const title = make('h3', {}, ...heading);
+    const pane = make('div', {className: 'pane'}, title);
+    if (matrix.rows === 0 || matrix.columns === 0 || step.tensor.shape.includes(0)) {
+        pane.append(make('p', {className: 'nothing'}, 'no numbers: an axis has size 0'));
+        return {pane};
+    }
+    const heatmap = new Heatmap(matrix, scale, format, events, options);
+    pane.append(heatmap.element);
+    heatmaps.push(heatmap);
+    return {pane, heatmap};
+}
+
+const highest = () => Math.max(260, Math.min(Math.round(window.innerHeight * 0.62), 720));
+
+/** What the difference of two tensors is, as a tensor: computed when it is looked at. */
+function differenceTensor(step, other, entry) {
+    let values;
+    const {kind, largest} = entry.difference, size = kind === 'same' ? 0 : largest === 'inf' ? undefined : Number(largest);
+    const tensor = {shape: step.tensor.shape, type: 'real', special: ['0'], whole: step.tensor.whole && other.tensor.whole};
+    tensor.values = () => {
+        if (values) return values;
+        const a = step.tensor.values(), b = other.tensor.values();
+        values = Float64Array.from(a, (value, i) => {
+            const [x, y] = [Number(value), Number(b[i])];
+            return x === y || (Number.isNaN(x) && Number.isNaN(y)) ? 0 : y - x;
+        });
+        return values;
+    };
+    if (size === undefined) { // an infinity or NaN on one side: how large the others are has to be looked for
+        let most = 0;
+        for (const value of tensor.values()) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
+        Object.assign(tensor, {low: -most, high: most, special: ['0', '-inf', 'inf', 'nan']});
+    } else {
+        Object.assign(tensor, {low: -size, high: size});
+    }
+    return tensor;
+}
+
+function panesOf(entry) {
+    const sides = ['step', 'other'].filter(side => entry[side]);
+    const scale = new Scale(sides.map(side => entry[side].tensor));
+    const ranges = sides.map(side => entry[side].tensor);
+    const format = shortFormat({type: ranges[0].type, whole: scale.whole, low: -scale.largest, high: scale.largest});
+    const panes = make('div', {className: 'panes'});
+    const events = {
+        moved(row, column) {
+            cell = {row, column};
+            for (const each of primary) if (each.row !== row || each.column !== column) each.setCursor(row, column);
+            readOut();
+            if (isExplained) explainCell();
+            remember();
+        },
+        picked() {
+            isExplained = true;
+            explainCell();
+            remember();
+        },
+        hovered(row, column) {
+            readOut(row, column);
+        },
+    };
+    const titles = {step: model.title, other: model.other};
+    for (const side of sides) {
+        const step = entry[side];
+        const heading = model.other === undefined ? [] : [titles[side], make('span', {className: 'shape'}, axesText(step))];
+        const {pane, heatmap} = paneOf(heading, step, sliceOf(entry.path, step.tensor.shape), scale, format, events,
+            {label: `${entry.path} ${axesText(step)}${model.other === undefined ? '' : ` of ${titles[side]}`}`, highest: highest()});
+        if (heading.length === 0) pane.firstChild.remove();
+        panes.append(pane);
+        if (heatmap) {
+            heatmap.side = side;
+            primary.push(heatmap);
+        }
+    }
+    const legends = [legendOf(scale, format)];
+    if (sides.length === 2 && sameShape(ranges[0].shape, ranges[1].shape)) {
+        const tensor = differenceTensor(entry.step, entry.other, entry), differenceScale = new Scale([tensor]);
+        differenceScale.isSigned = true;
+        const differenceFormat = shortFormat(tensor);
+        const {pane, heatmap} = paneOf(['difference', make('span', {className: 'shape'}, 'second \u2212 first')],
+            {...entry.step, path: `difference of ${entry.path}`, tensor}, sliceOf(entry.path, tensor.shape), differenceScale, differenceFormat, events,
+            {label: `the difference of ${entry.path}`, highest: highest()});
+        panes.append(pane);
+        if (heatmap) primary.push(heatmap);
+        if (entry.difference.kind !== 'same') legends.push(make('span', {className: 'legend'}, 'difference', legendOf(differenceScale, differenceFormat)));
+    }
+    const below = make('div', {className: 'below'}, ...legends);
+    if (primary.length > 0 && !primary[0].matrix.isSingle) below.prepend(zoomOf(primary[0], primary));
+    return [panes, below];
+}
+
+/** The line that says which number the cursor, or the pointer, is on. */
+function readOut(row = cell.row, column = cell.column) {
+    const line = main.querySelector('.readout'), heatmap = primary[0];
+    if (!line || !heatmap) return;
+    const {matrix} = heatmap, entry = model.entries[place];
+    [row, column] = [Math.min(row, matrix.rows - 1), Math.min(column, matrix.columns - 1)];
+    const valueText = ({matrix: each}) => {
+        const value = each.value(Math.min(row, each.rows - 1), Math.min(column, each.columns - 1));
+        const isBoolean = (entry.step || entry.other).tensor.type === 'boolean';
+        return isBoolean ? truthText(value) : exactText(value);
+    };
+    line.replaceChildren(`${entry.path}${bracketed(matrix.index(row, column))} = ${valueText(heatmap)}`);
+    const other = primary.find(each => each !== heatmap && each.side === 'other');
+    if (other) line.append(` \u00b7 ${model.other}: ${valueText(other)}`);
+    const tokens = matrix.tokens(row, column);
+    if (tokens) line.append(make('span', {className: 'tokens'}, `   ${tokens}`));
+}
+
+// ---------------------------------------------------------------------------------------------------- the arithmetic
+
+function arithmeticText(text) {
+    const pre = make('pre');
+    text.replace(/\n$/, '').split('\n').forEach((line, i) => {
+        const kind = i === 0 ? 'first' : /^\s+(since|but) /.test(line) ? 'reason' : '';
+        pre.append(i > 0 ? '\n' : '', kind ? make('span', {className: kind}, line) : line);
+    });
+    return pre;
+}
+
+/** Below the step, how the number under the cursor came about, and where from. */
+function explainCell() {
+    const section = byId('arithmetic'), entry = model.entries[place], heatmap = primary[0];
+    heatmaps = heatmaps.filter(each => primary.includes(each));
+    section.hidden = false;
+    section.replaceChildren(make('h2', {}, 'The arithmetic'));
+    if (!heatmap) return;
+    let cells = null, first = null;
+    for (const side of ['step', 'other']) {
+        const own = primary.find(each => each.side === side);
+        if (!entry[side] || !own) continue;
+        const {tensor, place: at} = entry[side];
+        const offset = own.matrix.first + own.row * own.matrix.columns + own.column;
+        const explained = model.explainers[side].explain(at, Math.min(offset, countOf(tensor.shape) - 1));
+        if (first !== null && explained.text === first) continue;
+        if (model.other !== undefined) section.append(make('h2', {}, side === 'step' ? model.title : model.other));
+        section.append(arithmeticText(explained.text));
+        first = explained.text;
+        if (!cells) cells = {side, map: explained.cells};
+    }
+    const panes = make('div', {className: 'panes'});
+    for (const [tensor, offsets] of cells.map) panes.append(operandPane(model.entries[model.places.get(tensor.path)], cells.side, tensor, offsets));
+    if (cells.map.size > 0) section.append(panes);
+    layoutAll();
+}
+
+/** A heatmap of an operand, on which the cells stand out that the number came from. */
+function operandPane(entry, side, tensor, offsets) {
+    const step = entry[side], {shape} = tensor, rank = shape.length;
+    const size = (rank > 1 ? shape.at(-2) : 1) * (rank > 0 ? shape.at(-1) : 1);
+    let first = Infinity;
+    for (const offset of offsets) first = Math.min(first, offset);
+    const page = Math.floor(first / size), leading = shape.slice(0, -2), slice = rank > 2 ? indexAt(page, leading) : [];
+    const marks = new Set();
+    for (const offset of offsets) if (Math.floor(offset / size) === page) marks.add(offset - page * size);
+    const scale = new Scale([tensor]), where = slice.length > 0 ? `${bracketed(slice).replace(']', ',\u2026]')}` : '';
+    const events = {moved() {}, hovered() {}, picked(row, column) {
+        slices.set(entry.path, slice);
+        show(entry.place, {at: {row, column}});
+    }};
+    const {pane, heatmap} = paneOf([stepLink(entry.path), make('span', {className: 'shape'}, axesText(step) + where)], step, slice, scale,
+        shortFormat(tensor), events, {label: `${entry.path}: ${offsets.size} of its numbers are in the arithmetic`, highest: 300, isSmall: true});
+    if (heatmap) heatmap.mark(marks);
+    return pane;
+}
+
+// ---------------------------------------------------------------------------------------------------- showing
+
+function layoutAll() {
+    const all = sizeOf();
+    for (const heatmap of heatmaps) {
+        const isPrimary = primary.includes(heatmap);
+        const inner = isPrimary ? all : all - 38, beside = isPrimary && primary.length > 1 && all > 700;
+        const room = beside ? Math.floor((inner - 28 * (primary.length - 1)) / primary.length) : inner;
+        heatmap.layout(Math.max(room, Math.min(inner, 300)), palette);
+        if (heatmap.marks) heatmap.mark(heatmap.marks);
+    }
+}
+
+/**
+ * Shows a step.
+ * @param how  {focus: its place in the list, keep: an explanation that is open, at: a cell to explain, focusSlice}
+ */
+function show(to, how = {}) {
+    if (to === undefined || !model.entries[to]) return;
+    const wasInList = list.contains(document.activeElement), wasInNumbers = primary.some(each => each.element === document.activeElement);
+    const last = model.entries[place];
+    if (last.button) {
+        last.button.removeAttribute('aria-current');
+        last.button.tabIndex = -1;
+    }
+    if (to !== place) main.scrollTop = 0;
+    place = to;
+    const entry = model.entries[place], step = entry.step || entry.other;
+    entry.button.setAttribute('aria-current', 'true');
+    entry.button.tabIndex = 0;
+    for (let group = entry.group; group && group.header; group = group.parent) toggle(group, true);
+    entry.button.scrollIntoView({block: 'nearest'});
+
+    if (how.at) cell = how.at;
+    isExplained = Boolean(how.at) || (Boolean(how.keep) && isExplained);
+    heatmaps = [];
+    primary = [];
+    const scopes = entry.path.split('.'), name = scopes.pop();
+    const [panes, below] = panesOf(entry);
+    const side = entry.step ? 'step' : 'other', problem = step.formula !== '' && model.formulas.get(step.formula).error;
+    const children = [
+        make('p', {className: 'scope'}, scopes.length > 0 ? scopes.join(' \u203a ') : `step ${place + 1} of ${model.entries.length}`),
+        make('h2', {className: 'headline'}, name, make('span', {className: 'shape'}, axesText(step) || 'a single number')),
+        equationOf(entry, side), aboutOf(step),
+        problem ? make('p', {className: 'problem'}, `The formula can't be read: ${problem}`) : null,
+        differenceNote(entry), multiplesOf(entry), slicersOf(entry, step), panes, below,
+        make('p', {className: 'readout'}),
+        primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number, or press Enter on it, for its arithmetic.') : null,
+        make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}),
+    ];
+    main.replaceChildren(...children.filter(child => child !== null));
+    for (const heatmap of primary) heatmap.setCursor(cell.row, cell.column);
+    layoutAll();
+    if (primary.length > 0) {
+        cell = {row: primary[0].row, column: primary[0].column};
+        readOut();
+        if (isExplained) explainCell();
+    }
+    document.title = `${entry.path} \u00b7 ${model.title} \u00b7 attn`;
+    remember();
+    if (how.focusSlice !== undefined) main.querySelectorAll('.slice select')[how.focusSlice].focus();
+    else if (how.focus || wasInList) entry.button.focus({preventScroll: true});
+    else if (wasInNumbers) focusNumbers();
+}
+
+function differenceNote(entry) {
+    if (!entry.difference) return null;
+    const {kind, largest, at} = entry.difference;
+    const text = {
+        missing: `Only ${model.title} has this step.`, extra: `Only ${model.other} has this step.`,
+        shape: `The two have different shapes.`, differs: `They differ by up to ${largest}, at ${bracketed(at || [])}.`,
+    }[kind];
+    return text ? make('p', {className: 'problem'}, text) : null;
+}
+
+/** The address names the step and the cell, so that a link leads back to them. */
+function remember() {
+    const entry = model.entries[place];
+    const index = isExplained && primary.length > 0 ? bracketed(primary[0].matrix.index(primary[0].row, primary[0].column)) : '';
+    try {
+        history.replaceState(null, '', `#${entry.path}${index}`);
+    } catch { /* some browsers refuse for a file: the page works without */ }
+}
+
+function recall() {
+    const found = /^#([\w.]+)(?:(?:\[|%5B)([\d,]*|[\d%2C]*)(?:\]|%5D))?$/i.exec(location.hash);
+    const to = found ? model.places.get(found[1]) : undefined;
+    if (to === undefined) return show(0);
+    const entry = model.entries[to], {shape} = (entry.step || entry.other).tensor;
+    const index = found[2] ? found[2].replace(/%2C/gi, ',').split(',').map(Number) : [];
+    if (index.length !== shape.length || index.some((each, axis) => !(each < shape[axis]))) return show(to);
+    slices.set(entry.path, index.slice(0, -2));
+    return show(to, {at: {row: shape.length > 1 ? index.at(-2) : 0, column: shape.length > 0 ? index.at(-1) : 0}});
+}
+
+function focusNumbers() {
+    if (primary.length > 0) primary[0].element.focus({preventScroll: true});
+}
+
+function walk(by) {
+    for (let to = place + by; to >= 0 && to < model.entries.length; to += by) {
+        if (!model.entries[to].item.hidden) return show(to);
+    }
+    return undefined;
+}
+
+function walkSiblings(by) {
+    const entry = model.entries[place], siblings = siblingsOf(entry);
+    if (!siblings) return;
+    const at = siblings.family.findIndex(each => each.entry === entry), next = siblings.family[at + by];
+    if (!next) return;
+    slices.set(next.entry.path, slices.get(entry.path) || []);
+    show(next.entry.place, {keep: true});
+}
+
+// ---------------------------------------------------------------------------------------------------- light and dark
+
+const darkness = window.matchMedia('(prefers-color-scheme: dark)');
+let chosenTheme = null;
+try {
+    chosenTheme = localStorage.getItem('attn-theme');
+} catch { /* a page without storage follows the system */ }
+
+function applyTheme() {
+    const isDark = chosenTheme === 'dark' || (chosenTheme !== 'light' && darkness.matches);
+    document.documentElement.dataset.theme = isDark ? 'dark' : 'light';
+    palette = makePalette(isDark);
+    for (const heatmap of heatmaps) {
+        heatmap.palette = palette;
+        heatmap.draw();
+    }
+    for (const canvas of document.querySelectorAll('canvas')) if (canvas.redraw) canvas.redraw();
+}
+
+function changeTheme() {
+    chosenTheme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
+    try {
+        localStorage.setItem('attn-theme', chosenTheme);
+    } catch { /* for this visit, then */ }
+    applyTheme();
+}
+
+// ---------------------------------------------------------------------------------------------------- keys
+
+function closeMenu() {
+    byId('steps').classList.remove('open');
+    byId('menu').setAttribute('aria-expanded', 'false');
+}
+
+function openMenu() {
+    const isOpen = byId('steps').classList.toggle('open');
+    byId('menu').setAttribute('aria-expanded', String(isOpen));
+    if (isOpen) model.entries[place].button.focus();
+}
+
+function onKey(event) {
+    const help = byId('help'), filter = byId('filter'), target = event.target;
+    if (help.open || event.altKey || event.metaKey || event.ctrlKey) return;
+    if (target === filter) {
+        if (event.key === 'Escape') {
+            filter.value = '';
+            filterList();
+        } else if (event.key !== 'Enter' && event.key !== 'ArrowDown') return;
+        const first = model.entries.find(entry => !entry.item.hidden);
+        if (first) show(event.key === 'Escape' || !model.entries[place].item.hidden ? place : first.place, {focus: true});
+        event.preventDefault();
+        return;
+    }
+    if (target.matches('select, input')) return;
+    const inNumbers = primary.some(each => each.element === target);
+    const actions = {
+        j: () => walk(1), k: () => walk(-1), ArrowDown: () => walk(1), ArrowUp: () => walk(-1),
+        '[': () => walkSiblings(-1), ']': () => walkSiblings(1), '{': () => moveSlice(-1), '}': () => moveSlice(1),
+        '/': () => {
+            byId('steps').classList.add('open');
+            filter.focus();
+            filter.select();
+        },
+        '?': () => help.showModal(), t: changeTheme,
+        Escape: () => {
+            if (inNumbers || target === document.body || main.contains(target)) model.entries[place].button.focus();
+            else closeMenu();
+        },
+    };
+    if (Object.hasOwn(actions, event.key)) actions[event.key]();
+    else if ((event.key === 'ArrowLeft' || event.key === 'ArrowRight') && list.contains(target)) {
+        const {group} = model.entries[place];
+        if (event.key === 'ArrowLeft' && group.header) group.header.focus();
+        else if (event.key === 'ArrowRight') focusNumbers();
+    } else if ((event.key === 'ArrowLeft' || event.key === 'ArrowRight') && primary.length > 0 && !inNumbers) {
+        focusNumbers();
+        primary[0].key(event);
+    } else if (event.key === 'Enter' && !target.matches('button, a')) focusNumbers();
+    else return;
+    event.preventDefault();
+}
+
+// ---------------------------------------------------------------------------------------------------- the start
+
+function verdict() {
+    if (model.other === undefined) return;
+    const line = byId('verdict'), parted = model.entries.find(({difference}) => !['same', 'rounding', 'missing', 'extra'].includes(difference.kind));
+    line.hidden = false;
+    const exact = model.entries.every(({difference}) => difference.kind === 'same');
+    if (!parted) line.append(exact ? 'the same, number by number' : 'no step differs by more than rounding');
+    else {
+        const link = make('button', {type: 'button'}, parted.path);
+        link.addEventListener('click', () => show(parted.place));
+        line.append('part first at ', link);
+    }
+}
+
+function start() {
+    model = new Model(JSON.parse(byId('trace').textContent));
+    findFamilies();
+    byId('title').textContent = model.other === undefined ? model.title : `${model.title} \u2194 ${model.other}`;
+    byId('title').title = byId('title').textContent;
+    buildList();
+    filterList();
+    applyTheme();
+    verdict();
+    if (model.entries.length === 0) {
+        main.replaceChildren(make('p', {className: 'nothing'}, 'This trace has no steps.'));
+    } else {
+        recall();
+        document.addEventListener('keydown', onKey);
+    }
+    byId('filter').addEventListener('input', filterList);
+    byId('previous').addEventListener('click', () => walk(-1));
+    byId('next').addEventListener('click', () => walk(1));
+    byId('theme').addEventListener('click', changeTheme);
+    byId('keys').addEventListener('click', () => byId('help').showModal());
+    byId('menu').addEventListener('click', openMenu);
+    byId('skip').addEventListener('click', event => {
+        event.preventDefault();
+        focusNumbers();
+    });
+    darkness.addEventListener('change', applyTheme);
+    window.addEventListener('hashchange', recall);
+    let width = window.innerWidth;
+    window.addEventListener('resize', () => {
+        if (window.innerWidth === width) return;
+        width = window.innerWidth;
+        for (const heatmap of heatmaps) heatmap.zoom = null;
+        if (model.entries.length > 0) layoutAll();
+    });
+    document.documentElement.dataset.ready = 'true';
+}
+
+start();

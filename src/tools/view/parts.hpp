@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace attn {
+
+/// A file of this folder, as the build embedded it.
+struct PagePart {
+    std::string_view name;   ///< "page.css"
+    std::string_view text;   ///< byte for byte
+    std::string_view sha256; ///< of the text, in hexadecimal
+};
+
+/// All of them; page.html holds a place {{page.css}} for each of the others.
+std::span<const PagePart> page_parts();
+
+} // namespace attn

@@ -1,0 +1,121 @@
+"""Headless Chromium for the tests that look at pages, driven through chromedriver. Standard library only."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+# What WebDriver calls the keys that are no letters.
+KEYS = {
+    "Enter": "\ue007", "Escape": "\ue00c", "PageUp": "\ue00e", "PageDown": "\ue00f", "End": "\ue010", "Home": "\ue011",
+    "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004",
+}  # fmt: skip
+
+
+class Browser:
+    """The system's Chromium, which reaches no network."""
+
+    @staticmethod
+    def programs():
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        return shutil.which("chromedriver"), chromium
+
+    @staticmethod
+    def is_installed():
+        return all(Browser.programs())
+
+    def __init__(self):
+        driver, chromium = self.programs()
+        self.profile = tempfile.mkdtemp(prefix="attn-browser-")
+        self.session = ""
+        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in self.process.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                self.base = f"http://127.0.0.1:{found[1]}"
+                break
+        else:
+            raise RuntimeError("chromedriver did not start")
+        arguments = [
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={self.profile}",
+        ]  # fmt: skip
+        capabilities = {
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"binary": chromium, "args": arguments},
+            "unhandledPromptBehavior": "ignore",
+        }
+        answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self.session = f"/session/{answer['sessionId']}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.session:
+                self.call("DELETE", "")
+        finally:
+            self.process.terminate()
+            self.process.wait()
+            shutil.rmtree(self.profile, ignore_errors=True)
+
+    def call(self, method, path, body=None):
+        data = None if method == "GET" else json.dumps(body or {}).encode()
+        request = urllib.request.Request(self.base + self.session + path, data, {"Content-Type": "application/json"}, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=120) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(json.load(error)["value"]["message"].split("\n")[0]) from None
+
+    def devtools(self, command, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def run(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": arguments})
+
+    def show(self, width, height, scheme):
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def open(self, path, ready):
+        """Opens a file and waits until a script says that it is there. Returns what the console complains about."""
+        self.console()
+        self.call("POST", "/url", {"url": path.as_uri()})
+        until = time.monotonic() + 30
+        while not self.run(ready):
+            if time.monotonic() > until:
+                return ["is not ready after 30 seconds"]
+            time.sleep(0.05)
+        time.sleep(0.1)
+        return self.console()
+
+    def console(self):
+        """What the console has complained about since it was last asked."""
+        entries = self.call("POST", "/se/log", {"type": "browser"})
+        return [f"console: {entry['message']}" for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def press(self, *keys):
+        """Presses keys one after the other, as a person does: letters, or names such as ArrowDown."""
+        strokes = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
+
+    def click(self, x, y):
+        """Clicks with the mouse on a place in the window."""
+        moves = [
+            {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0},
+            {"type": "pointerDown", "button": 0},
+            {"type": "pointerUp", "button": 0},
+        ]
+        self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": moves}]})
+
+    def screenshot(self, path):
+        path.write_bytes(base64.b64decode(self.devtools("Page.captureScreenshot", format="png")["data"]))
