@@ -998,8 +998,8 @@ function cellsIn(scalar) {
             if (!cells.has(next.tensor)) cells.set(next.tensor, new Set());
             cells.get(next.tensor).add(next.offset);
         }
-        for (const operand of next.operands) left.push(operand);
         if (next.about) left.push(next.about);
+        left.push(...next.operands.toReversed()); // taken from the end, so in the order in which they are written
     }
     return cells;
 }
@@ -1019,5 +1019,3 @@ function explanationText(explanation, indent = '') {
     for (const part of explanation.parts) text += explanationText(part, inner);
     return text;
 }
-
-if (typeof module === 'object') module.exports = {Explainer, exactText}; // for tests without a browser

@@ -75,7 +75,9 @@ class Scale {
         const highs = ranges.map(range => range.high).filter(value => value !== undefined);
         this.isBoolean = ranges.length > 0 && ranges.every(range => range.type === 'boolean');
         this.isSigned = lows.some(value => value < 0);
-        this.largest = Math.max(0, ...lows.map(Math.abs), ...highs.map(Math.abs)) || 1;
+        const largest = Math.max(0, ...lows.map(Math.abs), ...highs.map(Math.abs));
+        this.hasSizes = largest > 0;
+        this.largest = largest || 1;
         this.special = new Set(ranges.flatMap(range => range.special || []));
         this.whole = ranges.every(range => range.whole);
     }
@@ -143,8 +145,9 @@ function fillCell(context, value, scale, palette, x, y, width, height) {
 const SIZES = [1, 2, 3, 4, 6, 8, 11, 15, 20]; // of a cell without its number
 const NUMBERS = SIZES.length; // the zoom with numbers
 const FONT = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace';
-const NUMBER_FONT = `12px ${FONT}`, LABEL_FONT = `11px ${FONT}`;
-const ROW_HEIGHT = 30;
+const NUMBER_FONT = `12px ${FONT}`, LABEL_FONT = `11px ${FONT}`, LETTER_FONT = `italic 11px ${FONT}`;
+const ROW_HEIGHT = 30, LETTER_HEIGHT = 15;
+const MOST_PIXELS = 15e6; // of one side: browsers lay out no longer element
 
 const measuring = document.createElement('canvas').getContext('2d');
 function textWidth(text, font) {
@@ -216,17 +219,17 @@ class Heatmap {
         this.width = width;
         const rowTexts = labels[0] || [String(Math.max(rows - 1, 0))];
         const longest = Math.max(0, ...rowTexts.slice(0, 4096).map(text => textWidth(text, LABEL_FONT)));
-        this.gutter = Math.min(Math.ceil(longest) + 14, Math.max(64, width * 0.3));
+        this.gutter = Math.min(Math.ceil(Math.max(longest, textWidth(this.rowsLetter(), LETTER_FONT))) + 14, Math.max(64, width * 0.3));
         if (this.matrix.isFlat) this.gutter = 0;
         this.numberWidth = this.widthOfNumbers();
         if (this.zoom === null) this.zoom = this.fittingZoom(width);
-        this.cellWidth = this.zoom === NUMBERS ? this.numberWidth : SIZES[this.zoom];
-        this.cellHeight = this.zoom === NUMBERS ? ROW_HEIGHT : SIZES[this.zoom];
+        while (this.zoom > 0 && Math.max(rows * this.sizeAt(this.zoom).height, columns * this.sizeAt(this.zoom).width) > MOST_PIXELS) --this.zoom;
+        ({width: this.cellWidth, height: this.cellHeight} = this.sizeAt(this.zoom));
 
         const columnTexts = labels[1] || [String(Math.max(columns - 1, 0))];
         this.columnLabelWidth = Math.max(0, ...columnTexts.slice(0, 4096).map(text => textWidth(text, LABEL_FONT)));
         this.isTurned = Boolean(labels[1]) && this.columnLabelWidth > this.cellWidth - 6;
-        this.header = this.isTurned ? Math.min(Math.ceil(this.columnLabelWidth) + 12, 110) : 22;
+        this.header = (this.isTurned ? Math.min(Math.ceil(this.columnLabelWidth) + 12, 110) : 22) + (this.matrix.letters[1] ? LETTER_HEIGHT : 0);
         if (this.matrix.isSingle) this.header = 0;
 
         const all = {width: this.gutter + columns * this.cellWidth + 2, height: this.header + rows * this.cellHeight + 2};
@@ -241,6 +244,15 @@ class Heatmap {
         this.element.dataset.cellWidth = this.cellWidth;
         this.element.dataset.cellHeight = this.cellHeight;
         this.draw();
+    }
+
+    sizeAt(zoom) {
+        return zoom === NUMBERS ? {width: this.numberWidth, height: ROW_HEIGHT} : {width: SIZES[zoom], height: SIZES[zoom]};
+    }
+
+    rowsLetter() {
+        const letter = this.matrix.letters[0];
+        return letter ? `${letter} \u2193` : '';
     }
 
     widthOfNumbers() {
@@ -370,7 +382,8 @@ class Heatmap {
         };
         context.save();
         context.beginPath();
-        context.rect(gutter, header, width - gutter, height - header);
+        const overX = left === 0 ? 4 : 0, overY = top === 0 ? 4 : 0; // the cursor on small cells stands out
+        context.rect(gutter - overX, header - overY, width - gutter + overX, height - header + overY);
         context.clip();
         if (cellWidth >= 6) this.drawCells(context, view);
         else this.drawPixels(context, view);
@@ -485,7 +498,7 @@ class Heatmap {
         if (gutter > 0) {
             context.save();
             context.beginPath();
-            context.rect(0, header, gutter, height - header);
+            context.rect(0, header - 6, gutter, height - header + 6);
             context.clip();
             context.textAlign = 'right';
             const stride = every(cellHeight, 14);
@@ -499,7 +512,7 @@ class Heatmap {
         if (header > 0) {
             context.save();
             context.beginPath();
-            context.rect(gutter, 0, width - gutter, header);
+            context.rect(gutter - 10, 0, width - gutter + 10, header);
             context.clip();
             const stride = every(cellWidth, this.isTurned ? 13 : (labels[1] ? this.columnLabelWidth : String(columns).length * 7) + 8);
             for (let column = Math.ceil(view.firstColumn / stride) * stride; column < view.lastColumn; column += stride) {
@@ -519,11 +532,15 @@ class Heatmap {
             }
             context.restore();
         }
-        if (gutter > 30 && header > 0 && letters[0] && rows > 1) {
-            context.fillStyle = quiet;
+        context.font = LETTER_FONT;
+        context.fillStyle = quiet;
+        if (header > 0 && letters[1]) {
             context.textAlign = 'left';
-            context.font = `italic ${LABEL_FONT}`;
-            context.fillText(cut(`${letters[0]} \u2193`, gutter - 4), 1, header - 11);
+            context.fillText(`${letters[1]} \u2192`, gutter > 0 ? gutter + 1 : 4, 8);
+        }
+        if (gutter > 0 && letters[0]) {
+            context.textAlign = 'right';
+            context.fillText(cut(this.rowsLetter(), gutter - 8), gutter - 7, header - 11);
         }
     }
 }

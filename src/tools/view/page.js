@@ -84,6 +84,7 @@ let heatmaps = []; // all on the page
 let primary = []; // those of the step itself
 let palette;
 const main = byId('step'), list = byId('list');
+const MOST_MULTIPLES = 512;
 
 const sizeOf = () => Math.max(main.clientWidth - (parseFloat(getComputedStyle(main).paddingLeft) || 0) * 2, 120);
 
@@ -291,27 +292,46 @@ function aboutOf(step) {
     return line;
 }
 
-/** Pictures of the same step of all heads, to compare and to choose from. */
-function multiplesOf(entry) {
-    const siblings = siblingsOf(entry);
-    if (!siblings) return null;
-    const sides = siblings.family.map(({entry: each}) => each.step || each.other);
-    const scale = new Scale(sides.map(step => step.tensor));
-    const row = make('div', {className: 'multiples', role: 'group', 'aria-label': `${entry.path} of each ${siblings.word}`});
-    siblings.family.forEach(({number, entry: each}, i) => {
+/** Small pictures side by side, to compare and to choose from, all with one scale of colours. */
+function multiplesRow(label, pictures) {
+    const scale = new Scale(pictures.map(({step}) => step.tensor));
+    const row = make('div', {className: 'multiples', role: 'group', 'aria-label': label});
+    pictures.forEach(({step, slice, name, isShown, choose}, i) => {
         const canvas = make('canvas', {'aria-hidden': 'true'});
-        const button = make('button', {type: 'button', 'aria-pressed': String(each === entry), title: each.path}, canvas, `${siblings.word} ${number}`);
-        button.addEventListener('click', () => {
-            slices.set(each.path, slices.get(entry.path) || []);
-            show(each.place, {keep: true});
-        });
-        const step = sides[i], draw = () => drawThumbnail(canvas, matrixOf(step, sliceOf(entry.path, step.tensor.shape)), scale, palette);
-        canvas.redraw = draw;
-        if (i < 64) draw();
-        else lazily(canvas, draw);
+        const button = make('button', {type: 'button', 'aria-pressed': String(isShown)}, canvas, name);
+        button.addEventListener('click', choose);
+        canvas.redraw = () => drawThumbnail(canvas, matrixOf(step, slice), scale, palette);
+        if (i < 32) canvas.redraw();
+        else watcher.observe(canvas);
         row.append(button);
     });
     return row;
+}
+
+/** The same step of all heads or layers; or a tensor's matrices along its heads, or its last axis but two. */
+function multiplesOf(entry) {
+    const siblings = siblingsOf(entry);
+    if (siblings) {
+        return multiplesRow(`${entry.path} of each ${siblings.word}`, siblings.family.map(({number, entry: each}) => {
+            const step = each.step || each.other;
+            return {step, slice: sliceOf(entry.path, step.tensor.shape), name: `${siblings.word} ${number}`, isShown: each === entry, choose() {
+                slices.set(each.path, slices.get(entry.path) || []);
+                show(each.place, {keep: true});
+            }};
+        }));
+    }
+    const step = entry.step || entry.other, {shape} = step.tensor, slice = sliceOf(entry.path, shape);
+    if (slice.length === 0 || shape.includes(0)) return null;
+    const heads = step.axes.slice(0, -2).indexOf('h'), axis = heads >= 0 ? heads : slice.length - 1;
+    if (shape[axis] < 2 || shape[axis] > MOST_MULTIPLES) return null;
+    const letter = step.axes[axis] || `axis ${axis}`;
+    return multiplesRow(`${entry.path} along ${letter}`, Array.from({length: shape[axis]}, (_, at) => {
+        const own = replaced(slice, axis, at);
+        return {step, slice: own, name: `${letter} = ${at}`, isShown: at === slice[axis], choose() {
+            slices.set(entry.path, own);
+            show(place, {keep: true});
+        }};
+    }));
 }
 
 const watcher = new IntersectionObserver(found => {
@@ -321,10 +341,6 @@ const watcher = new IntersectionObserver(found => {
         target.redraw();
     }
 });
-function lazily(canvas, draw) {
-    canvas.redraw = draw;
-    watcher.observe(canvas);
-}
 
 /** For a tensor of more than two axes: which matrix of it is shown. */
 function slicersOf(entry, step) {
@@ -369,18 +385,20 @@ function legendOf(scale, format) {
         for (const [value, text] of [[1, 'true'], [0, 'false']]) legend.append(swatch(value, text, scale));
         return legend;
     }
-    const bar = make('canvas', {width: 140, height: 12, 'aria-hidden': 'true'});
-    bar.redraw = () => {
-        const context = bar.getContext('2d');
-        for (let x = 0; x < 140; ++x) {
-            const value = scale.isSigned ? (x / 139 * 2 - 1) * scale.largest : x / 139 * scale.largest;
-            context.fillStyle = cssColor(scale.rgb(value || 1e-300, palette));
-            context.fillRect(x, 0, 1, 12);
-        }
-    };
-    bar.redraw();
-    const end = format(scale.largest);
-    legend.append(make('span', {}, scale.isSigned ? `\u2212${end}` : '0', bar, end));
+    if (scale.hasSizes) {
+        const bar = make('canvas', {width: 140, height: 12, 'aria-hidden': 'true'});
+        bar.redraw = () => {
+            const context = bar.getContext('2d');
+            for (let x = 0; x < 140; ++x) {
+                const share = scale.isSigned ? x / 139 * 2 - 1 : x / 139;
+                context.fillStyle = cssColor(scale.rgb(share * scale.largest || Number.MIN_VALUE, palette));
+                context.fillRect(x, 0, 1, 12);
+            }
+        };
+        bar.redraw();
+        const end = format(scale.largest);
+        legend.append(make('span', {}, scale.isSigned ? `\u2212${end}` : '0', bar, end));
+    }
     for (const [name, value, text] of [['0', 0, 'exactly 0'], ['-inf', -Infinity, '\u2212\u221e'], ['inf', Infinity, '+\u221e'], ['nan', NaN, 'no number']]) {
         if (scale.special.has(name)) legend.append(swatch(value, text, scale));
     }
@@ -394,16 +412,19 @@ function swatch(value, text, scale) {
     return make('span', {}, canvas, text);
 }
 
-function zoomOf(heatmap, others) {
+function zoomOf(shown) {
     const button = (text, label, by) => {
-        const element = make('button', {type: 'button', 'aria-label': label, title: `${label} (${text})`}, text);
+        const element = make('button', {type: 'button', 'aria-label': label, title: label}, text);
         element.addEventListener('click', () => {
-            for (const each of others) each.setZoom(each.zoom + by(each));
+            for (const each of shown) {
+                each.isZoomed = true;
+                each.setZoom(each.zoom + by(each));
+            }
         });
         return element;
     };
     return make('span', {className: 'zoom'}, button('\u2212', 'Smaller cells', () => -1), button('+', 'Larger cells', () => 1),
-        button('\u2116', 'Numbers or overview', each => each.zoom === NUMBERS ? Math.max(each.overview() - NUMBERS, -NUMBERS) : NUMBERS - each.zoom));
+        button('Numbers', 'Numbers or overview', each => (each.zoom === NUMBERS ? each.overview() : NUMBERS) - each.zoom));
 }
 
 /** The zoom at which all of a matrix is seen, as far as it can be. */
@@ -430,13 +451,13 @@ function paneOf(heading, step, slice, scale, format, events, options, read) {
     return {pane, heatmap};
 }
 
-const highest = () => Math.max(260, Math.min(Math.round(window.innerHeight * 0.62), 720));
+const highest = () => Math.max(260, Math.min(Math.round(window.innerHeight * 0.55), 720));
 
 /** What the difference of two tensors is, as a tensor: computed when it is looked at. */
 function differenceTensor(step, other, entry) {
     let values;
     const {kind, largest} = entry.difference, size = kind === 'same' ? 0 : largest === 'inf' ? undefined : Number(largest);
-    const tensor = {shape: step.tensor.shape, type: 'real', special: ['0'], whole: step.tensor.whole && other.tensor.whole};
+    const tensor = {shape: step.tensor.shape, type: 'real', special: ['0'], whole: Boolean(step.tensor.whole && other.tensor.whole)};
     tensor.values = () => {
         if (values) return values;
         const a = step.tensor.values(), b = other.tensor.values();
@@ -446,14 +467,15 @@ function differenceTensor(step, other, entry) {
         });
         return values;
     };
-    if (size === undefined) { // an infinity or NaN on one side: how large the others are has to be looked for
-        let most = 0;
-        for (const value of tensor.values()) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
-        Object.assign(tensor, {low: -most, high: most, special: ['0', '-inf', 'inf', 'nan']});
-    } else {
-        Object.assign(tensor, {low: -size, high: size});
+    if (size !== undefined) return Object.assign(tensor, {low: -size, high: size});
+    // An infinity or NaN on one side: what else there is has to be looked for.
+    let most = 0;
+    const special = new Set();
+    for (const value of tensor.values()) {
+        if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
+        if (!Number.isFinite(value) || value === 0) special.add(exactText(Math.abs(value) === 0 ? 0 : value));
     }
-    return tensor;
+    return Object.assign(tensor, {low: -most, high: most, special: [...special]});
 }
 
 function panesOf(entry) {
@@ -473,6 +495,7 @@ function panesOf(entry) {
         picked() {
             isExplained = true;
             explainCell();
+            reveal(byId('arithmetic'));
             remember();
         },
         hovered(row, column) {
@@ -505,7 +528,7 @@ function panesOf(entry) {
         if (entry.difference.kind !== 'same') legends.push(make('span', {className: 'legend'}, 'difference', legendOf(differenceScale, differenceFormat)));
     }
     const below = make('div', {className: 'below'}, ...legends);
-    if (primary.length > 0 && !primary[0].matrix.isSingle) below.prepend(zoomOf(primary[0], primary));
+    if (primary.length > 0 && !primary[0].matrix.isSingle) below.prepend(zoomOf(primary));
     return [panes, below];
 }
 
@@ -529,13 +552,14 @@ function readOut(row = cell.row, column = cell.column) {
 
 // ---------------------------------------------------------------------------------------------------- the arithmetic
 
+/** An explanation, a block a line: where one is too long, the rest is indented. */
 function arithmeticText(text) {
-    const pre = make('pre');
-    text.replace(/\n$/, '').split('\n').forEach((line, i) => {
+    return make('pre', {}, ...text.split(/(?<=\n)/).map((line, i) => {
         const kind = i === 0 ? 'first' : /^\s+(since|but) /.test(line) ? 'reason' : '';
-        pre.append(i > 0 ? '\n' : '', kind ? make('span', {className: kind}, line) : line);
-    });
-    return pre;
+        const block = make('span', {className: kind}, line);
+        block.style.setProperty('--indent', `${/^ */.exec(line)[0].length + 4}ch`);
+        return block;
+    }));
 }
 
 /** Below the step, how the number under the cursor came about, and where from. */
@@ -564,6 +588,14 @@ function explainCell() {
     layoutAll();
 }
 
+/** Scrolls until the beginning of what is below can be read, as long as the number that it is about stays in view. */
+function reveal(section) {
+    const room = main.getBoundingClientRect(), wanted = section.getBoundingClientRect().top + Math.min(section.offsetHeight, 230) - room.bottom;
+    const {element, header, row, cellHeight} = primary[0];
+    const above = element.getBoundingClientRect().top - room.top + header + row * cellHeight - element.scrollTop - 8;
+    if (wanted > 0) main.scrollTop += Math.min(wanted, Math.max(above, 0));
+}
+
 /** A heatmap of an operand, on which the cells stand out that the number came from. */
 function operandPane(entry, side, tensor, offsets) {
     const step = entry[side], {shape} = tensor, rank = shape.length;
@@ -587,14 +619,17 @@ function operandPane(entry, side, tensor, offsets) {
 // ---------------------------------------------------------------------------------------------------- showing
 
 function layoutAll() {
-    const all = sizeOf();
-    for (const heatmap of heatmaps) {
-        const isPrimary = primary.includes(heatmap);
-        const inner = isPrimary ? all : all - 38, beside = isPrimary && primary.length > 1 && all > 700;
-        const room = beside ? Math.floor((inner - 28 * (primary.length - 1)) / primary.length) : inner;
-        heatmap.layout(Math.max(room, Math.min(inner, 300)), palette);
-        if (heatmap.marks) heatmap.mark(heatmap.marks);
+    const all = sizeOf(), gap = 28;
+    for (const heatmap of heatmaps) heatmap.layout(Math.max(primary.includes(heatmap) ? all : all - 38, 120), palette);
+    // What doesn't fit side by side shares the line where there is room, so that differences are seen.
+    const needed = primary.reduce((sum, heatmap) => sum + heatmap.element.offsetWidth + gap, -gap);
+    if (primary.length > 1 && needed > all && all > 700) {
+        for (const heatmap of primary) {
+            heatmap.zoom = heatmap.isZoomed ? heatmap.zoom : null;
+            heatmap.layout(Math.floor((all - gap * (primary.length - 1)) / primary.length), palette);
+        }
     }
+    for (const heatmap of heatmaps) if (heatmap.marks) heatmap.mark(heatmap.marks);
 }
 
 /**
@@ -625,13 +660,14 @@ function show(to, how = {}) {
     const [panes, below] = panesOf(entry);
     const side = entry.step ? 'step' : 'other', problem = step.formula !== '' && model.formulas.get(step.formula).error;
     const children = [
-        make('p', {className: 'scope'}, scopes.length > 0 ? scopes.join(' \u203a ') : `step ${place + 1} of ${model.entries.length}`),
+        make('p', {className: 'scope'}, [`step ${place + 1} of ${model.entries.length}`, ...scopes].join(' \u203a ')),
         make('h2', {className: 'headline'}, name, make('span', {className: 'shape'}, axesText(step) || 'a single number')),
         equationOf(entry, side), aboutOf(step),
         problem ? make('p', {className: 'problem'}, `The formula can't be read: ${problem}`) : null,
         differenceNote(entry), multiplesOf(entry), slicersOf(entry, step), panes, below,
         make('p', {className: 'readout'}),
-        primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number, or press Enter on it, for its arithmetic.') : null,
+        primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number for its arithmetic. ', make('span', {className: 'keyboard'}, 'By keyboard: ',
+            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers and again for the arithmetic, ', ...keysText('?'), ' all keys.')) : null,
         make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}),
     ];
     main.replaceChildren(...children.filter(child => child !== null));
@@ -649,14 +685,26 @@ function show(to, how = {}) {
     else if (wasInNumbers) focusNumbers();
 }
 
+const keysText = (...keys) => keys.flatMap((key, i) => [i > 0 ? ' ' : '', make('kbd', {}, key)]);
+
 function differenceNote(entry) {
     if (!entry.difference) return null;
     const {kind, largest, at} = entry.difference;
+    if (kind === 'differs') {
+        const link = make('button', {type: 'button'}, bracketed(at) || 'its number');
+        link.addEventListener('click', () => showCell(entry, at));
+        return make('p', {className: 'problem'}, largest === 'inf' ? 'An infinity, or what is no number, in one of the two only; first at '
+            : `They differ by up to ${largest}, at `, link, '.');
+    }
     const text = {
-        missing: `Only ${model.title} has this step.`, extra: `Only ${model.other} has this step.`,
-        shape: `The two have different shapes.`, differs: `They differ by up to ${largest}, at ${bracketed(at || [])}.`,
+        missing: `Only ${model.title} has this step.`, extra: `Only ${model.other} has this step.`, shape: 'The two have different shapes.',
     }[kind];
     return text ? make('p', {className: 'problem'}, text) : null;
+}
+
+function showCell(entry, index) {
+    slices.set(entry.path, index.slice(0, -2));
+    show(entry.place, {at: {row: index.length > 1 ? index.at(-2) : 0, column: index.length > 0 ? index.at(-1) : 0}});
 }
 
 /** The address names the step and the cell, so that a link leads back to them. */
@@ -675,8 +723,7 @@ function recall() {
     const entry = model.entries[to], {shape} = (entry.step || entry.other).tensor;
     const index = found[2] ? found[2].replace(/%2C/gi, ',').split(',').map(Number) : [];
     if (index.length !== shape.length || index.some((each, axis) => !(each < shape[axis]))) return show(to);
-    slices.set(entry.path, index.slice(0, -2));
-    return show(to, {at: {row: shape.length > 1 ? index.at(-2) : 0, column: shape.length > 0 ? index.at(-1) : 0}});
+    return showCell(entry, index);
 }
 
 function focusNumbers() {
