@@ -4,7 +4,7 @@
     docs/make_pages.py --root REPOSITORY --build BUILD/docs
 
 reads lessons/NN_topic/lesson.md, docs/*.md, include/attn and BUILD/docs/traces/NN_topic.npz, and writes
-BUILD/docs/pages and BUILD/docs/include. A line of a page stays on its line, so that Doxygen's complaints point to the
+BUILD/docs/pages and BUILD/docs/include. A lesson links to BUILD/docs/view/NN_topic.html where that is. A line of a page stays on its line, so that Doxygen's complaints point to the
 right one. Placeholders:
 
     {{weights[0,1]}}  {{weights[0,1]:.2f}}  {{weights}}  {{03_scale_and_softmax:weights[0]}}
@@ -216,7 +216,7 @@ class Site:
             if not (path / "lesson.md").is_file():
                 raise PageError(f"lessons/{path.name} has no lesson.md")
         self.lessons = [Page(path / "lesson.md", f"lesson_{path.name}", path.name) for path in lessons]
-        order = ["notation", "formulas", "explain", "diff", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
+        order = ["notation", "formulas", "explain", "diff", "view", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
         documents = sorted(
             (root / "docs").glob("*.md"), key=lambda path: (order.index(path.stem) if path.stem in order else 99, path.stem)
         )
@@ -379,7 +379,13 @@ class Site:
 
     def result(self, page):
         self.trace(page, None)
-        return rf"\verbinclude {page.lesson}.txt"
+        return rf"{self.view(page)}\verbinclude {page.lesson}.txt"
+
+    def view(self, page):
+        """A link to the lesson's page of attn view, where script/docs made one."""
+        if not (self.build / "view" / f"{page.lesson}.html").is_file():
+            return ""
+        return f'<p><a href="view/{page.lesson}.html">This run as a page</a>: every tensor, and the arithmetic of every number.</p> '
 
     def output(self, name):
         """What a command of script/docs printed."""

@@ -247,7 +247,8 @@ class Heatmap {
     }
 
     sizeAt(zoom) {
-        return zoom === NUMBERS ? {width: this.numberWidth, height: ROW_HEIGHT} : {width: SIZES[zoom], height: SIZES[zoom]};
+        if (zoom === NUMBERS) return {width: this.numberWidth, height: ROW_HEIGHT};
+        return {width: SIZES[zoom], height: this.matrix.rows === 1 ? SIZES.at(-1) : SIZES[zoom]};
     }
 
     rowsLetter() {
@@ -382,7 +383,7 @@ class Heatmap {
         };
         context.save();
         context.beginPath();
-        const overX = left === 0 ? 4 : 0, overY = top === 0 ? 4 : 0; // the cursor on small cells stands out
+        const overX = left === 0 ? 4 : 0, overY = top === 0 ? 4 : 0; // what stands out around small cells
         context.rect(gutter - overX, header - overY, width - gutter + overX, height - header + overY);
         context.clip();
         if (cellWidth >= 6) this.drawCells(context, view);
@@ -443,12 +444,14 @@ class Heatmap {
     /** A line around what is marked. */
     drawMarks(context, view) {
         const {columns} = this.matrix, {marks, cellWidth, cellHeight} = this;
+        const grow = cellWidth < 6 ? 2 : 0;
         const has = (row, column) => column >= 0 && column < columns && marks.has(row * columns + column);
         context.beginPath();
         for (let row = view.firstRow; row < view.lastRow; ++row) {
             for (let column = view.firstColumn; column < view.lastColumn; ++column) {
                 if (!has(row, column)) continue;
-                const x = view.x(column) - 0.5, y = view.y(row) - 0.5, right = x + cellWidth, bottom = y + cellHeight;
+                const x = view.x(column) - 0.5 - grow, y = view.y(row) - 0.5 - grow;
+                const right = x + cellWidth + 2 * grow, bottom = y + cellHeight + 2 * grow;
                 const line = (x1, y1, x2, y2) => {
                     context.moveTo(x1, y1);
                     context.lineTo(x2, y2);
@@ -523,7 +526,7 @@ class Heatmap {
                     context.translate(x, header - 6);
                     context.rotate(-Math.PI / 2);
                     context.textAlign = 'left';
-                    context.fillText(cut(text, header - 10), 0, 0);
+                    context.fillText(cut(text, header - 10 - (letters[1] ? LETTER_HEIGHT : 0)), 0, 0);
                     context.restore();
                 } else {
                     context.textAlign = 'center';

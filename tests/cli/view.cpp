@@ -1,0 +1,102 @@
+// attn view, run as a user runs it. What a browser makes of the page: tests/view/check_view.py.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+namespace {
+
+/// A folder with the trace of lesson 2, t.npz.
+class TraceFolder : public TemporaryFolder {
+public:
+    TraceFolder() { REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", *this / "t.npz"}).code == 0); }
+
+    Ended view(const std::vector<std::string>& words) const
+    {
+        std::vector<std::string> command{"attn", "view"};
+        command.insert(command.end(), words.begin(), words.end());
+        return run(command);
+    }
+};
+
+} // namespace
+
+TEST_CASE("attn view writes one page and says how large it is", "[cli][view]")
+{
+    const TraceFolder folder;
+    const Ended ended = folder.view({folder / "t.npz", "-o", folder / "p.html"});
+    CHECK(ended.code == 0);
+    CHECK(ended.errors == "");
+    CHECK_THAT(ended.output, ContainsSubstring("p.html: 32 steps, "));
+    const std::string page = bytes_of(folder / "p.html");
+    CHECK(page.starts_with("<!DOCTYPE html>\n"));
+    CHECK(page.ends_with("</html>\n"));
+    CHECK_THAT(page, ContainsSubstring("\"title\":\"t.npz\""));
+    CHECK(page.find(folder.path().string()) == std::string::npos);
+}
+
+TEST_CASE("attn view compares and labels", "[cli][view]")
+{
+    const TraceFolder folder;
+    REQUIRE(run({"lesson_02_all_queries", "--quiet", "--round", "float32", "--trace", folder / "u.npz"}).code == 0);
+    put_bytes(folder / "n.txt", "one\ntwo\nthree\n");
+    put_bytes(folder / "m.txt", "ein\nzwei\ndrei\n");
+    const Ended ended = folder.view({folder / "t.npz", "-o", folder / "p.html", "--diff", folder / "u.npz", "--tokens",
+                                     folder / "n.txt", "--tokens-m", folder / "m.txt"});
+    CHECK(ended.errors == "");
+    const std::string page = bytes_of(folder / "p.html");
+    CHECK_THAT(page,
+               ContainsSubstring(R"("tokens":["one","two","three"],"tokens_m":["ein","zwei","drei"],"other":"u.npz")"));
+}
+
+TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[cli][view]")
+{
+    const TraceFolder folder;
+    const std::string trace = folder / "t.npz", page = folder / "p.html";
+    put_bytes(page, "old");
+    put_bytes(folder / "text.npz", "hello");
+    put_bytes(folder / "four.txt", "a\nb\nc\nd\n");
+    put_bytes(folder / "latin.txt", "caf\xe9\nb\nc\n");
+    put_bytes(folder / "empty.txt", "");
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{},
+                                               {trace},
+                                               {"-o", page},
+                                               {trace, "-o"},
+                                               {trace, "-o", page, "stray"},
+                                               {trace, "-o", page, "--nonsense"},
+                                               {folder / "missing.npz", "-o", page},
+                                               {folder / "text.npz", "-o", page},
+                                               {trace, "-o", page, "--diff", folder / "missing.npz"},
+                                               {trace, "-o", page, "--diff", folder / "text.npz"},
+                                               {trace, "-o", page, "--tokens", folder / "four.txt"},
+                                               {trace, "-o", page, "--tokens-m", folder / "four.txt"},
+                                               {trace, "-o", page, "--tokens", folder / "latin.txt"},
+                                               {trace, "-o", page, "--tokens", folder / "empty.txt"},
+                                               {trace, "-o", page, "--tokens", folder / "missing.txt"},
+                                               {trace, "-o", folder / "missing/p.html"},
+                                               {trace, "-o", folder.path()}}) {
+        const Ended ended = folder.view(words);
+        CAPTURE(words, ended.errors);
+        CHECK(ended.code == 2);
+        CHECK(lines_in(ended.errors) == 1);
+        CHECK(ended.output == "");
+        CHECK(bytes_of(page) == "old");
+    }
+    CHECK(folder.count() == 6);
+}
+
+TEST_CASE("attn view doesn't replace what it reads", "[cli][view]")
+{
+    const TraceFolder folder;
+    const std::string before = bytes_of(folder / "t.npz");
+    put_bytes(folder / "tokens.txt", "a\nb\nc\n");
+    std::filesystem::create_hard_link(folder / "t.npz", folder / "same.npz");
+    for (const char* page : {"t.npz", "same.npz", "tokens.txt"}) {
+        const Ended ended = folder.view({folder / "t.npz", "-o", folder / page, "--tokens", folder / "tokens.txt"});
+        CHECK(ended.code == 2);
+        CHECK_THAT(ended.errors, ContainsSubstring("-o would replace"));
+    }
+    CHECK(bytes_of(folder / "t.npz") == before);
+    CHECK(bytes_of(folder / "tokens.txt") == "a\nb\nc\n");
+}
