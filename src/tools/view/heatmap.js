@@ -171,7 +171,7 @@ class Heatmap {
         Object.assign(this, {matrix, scale, format, events, options});
         this.row = this.column = 0;
         this.marks = null;
-        this.zoom = null;
+        this.isZoomed = false; // by hand
         this.element = document.createElement('div');
         this.element.className = 'heatmap';
         this.element.tabIndex = 0;
@@ -222,7 +222,7 @@ class Heatmap {
         this.gutter = Math.min(Math.ceil(Math.max(longest, textWidth(this.rowsLetter(), LETTER_FONT))) + 14, Math.max(64, width * 0.3));
         if (this.matrix.isFlat) this.gutter = 0;
         this.numberWidth = this.widthOfNumbers();
-        if (this.zoom === null) this.zoom = this.fittingZoom(width);
+        if (!this.isZoomed) this.zoom = this.fittingZoom();
         while (this.zoom > 0 && Math.max(rows * this.sizeAt(this.zoom).height, columns * this.sizeAt(this.zoom).width) > MOST_PIXELS) --this.zoom;
         ({width: this.cellWidth, height: this.cellHeight} = this.sizeAt(this.zoom));
 
@@ -266,14 +266,20 @@ class Heatmap {
         return Math.ceil(widest) + 14;
     }
 
-    fittingZoom(width) {
-        const {rows, columns} = this.matrix, room = width - this.gutter - 4;
-        const most = this.options.isSmall ? 600 : 2500;
-        if (rows * columns <= most && columns * this.numberWidth <= Math.max(room, 8 * this.numberWidth)) return NUMBERS;
-        if (rows === 1) return NUMBERS;
-        const fits = size => columns * size <= room && rows * size <= Math.max(this.options.highest - 40, 200);
+    /** With numbers where they have room, else so that all of it is seen. */
+    fittingZoom() {
+        const {rows, columns} = this.matrix, most = this.options.isSmall ? 600 : 2500;
+        const room = Math.max(this.width - this.gutter - 4, 8 * this.numberWidth);
+        if (rows === 1 || (rows * columns <= most && columns * this.numberWidth <= room)) return NUMBERS;
+        return this.overview();
+    }
+
+    /** The largest cells at which all of it is seen; not the smallest that there are, unless it is a side matter. */
+    overview() {
+        const {rows, columns} = this.matrix, {highest, isSmall} = this.options;
+        const fits = size => columns * size <= this.width - this.gutter - 4 && rows * size <= Math.max(highest - 40, 200);
         for (let zoom = SIZES.length - 1; zoom > 0; --zoom) if (fits(SIZES[zoom])) return zoom;
-        return this.options.isSmall ? 0 : 1;
+        return isSmall ? 0 : 1;
     }
 
     setZoom(zoom) {
@@ -281,6 +287,7 @@ class Heatmap {
         const middle = {x: (this.element.scrollLeft + this.element.clientWidth / 2) / cellWidth,
             y: (this.element.scrollTop + this.element.clientHeight / 2) / cellHeight};
         this.zoom = Math.min(Math.max(zoom, 0), NUMBERS);
+        this.isZoomed = true;
         this.layout(this.width, this.palette);
         this.element.scrollLeft = middle.x * this.cellWidth - this.element.clientWidth / 2;
         this.element.scrollTop = middle.y * this.cellHeight - this.element.clientHeight / 2;

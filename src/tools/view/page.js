@@ -95,7 +95,7 @@ function sliceOf(path, shape) {
 }
 
 /** A matrix of a tensor, for a heatmap. */
-function matrixOf({path, axes, tensor}, slice, read = tensor) {
+function matrixOf({path, axes, tensor}, slice) {
     const {shape} = tensor, rank = shape.length;
     const rows = rank > 1 ? shape.at(-2) : 1, columns = rank > 0 ? shape.at(-1) : 1;
     const first = rank > 2 ? offsetOf(slice, shape.slice(0, -2)) * rows * columns : 0;
@@ -106,7 +106,7 @@ function matrixOf({path, axes, tensor}, slice, read = tensor) {
     });
     let values;
     const value = (row, column) => {
-        values = values || read.values();
+        values = values || tensor.values();
         return Number(values[first + row * columns + column]);
     };
     const index = (row, column) => rank === 0 ? [] : rank === 1 ? [column] : [...slice, row, column];
@@ -416,10 +416,7 @@ function zoomOf(shown) {
     const button = (text, label, by) => {
         const element = make('button', {type: 'button', 'aria-label': label, title: label}, text);
         element.addEventListener('click', () => {
-            for (const each of shown) {
-                each.isZoomed = true;
-                each.setZoom(each.zoom + by(each));
-            }
+            for (const each of shown) each.setZoom(each.zoom + by(each));
         });
         return element;
     };
@@ -427,18 +424,9 @@ function zoomOf(shown) {
         button('Numbers', 'Numbers or overview', each => (each.zoom === NUMBERS ? each.overview() : NUMBERS) - each.zoom));
 }
 
-/** The zoom at which all of a matrix is seen, as far as it can be. */
-Heatmap.prototype.overview = function () {
-    const {rows, columns} = this.matrix;
-    for (let zoom = SIZES.length - 1; zoom > 0; --zoom) {
-        if (columns * SIZES[zoom] <= this.width - this.gutter && rows * SIZES[zoom] <= this.options.highest) return zoom;
-    }
-    return 1;
-};
-
 /** A tensor's heatmap under a heading. */
-function paneOf(heading, step, slice, scale, format, events, options, read) {
-    const matrix = matrixOf(step, slice, read);
+function paneOf(heading, step, slice, scale, format, events, options) {
+    const matrix = matrixOf(step, slice);
     const title = make('h3', {}, ...heading);
     const pane = make('div', {className: 'pane'}, title);
     if (matrix.rows === 0 || matrix.columns === 0 || step.tensor.shape.includes(0)) {
@@ -585,7 +573,7 @@ function explainCell() {
     const panes = make('div', {className: 'panes'});
     for (const [tensor, offsets] of cells.map) panes.append(operandPane(model.entries[model.places.get(tensor.path)], cells.side, tensor, offsets));
     if (cells.map.size > 0) section.append(panes);
-    layoutAll();
+    layoutOperands();
 }
 
 /** Scrolls until the beginning of what is below can be read, as long as the number that it is about stays in view. */
@@ -620,16 +608,22 @@ function operandPane(entry, side, tensor, offsets) {
 
 function layoutAll() {
     const all = sizeOf(), gap = 28;
-    for (const heatmap of heatmaps) heatmap.layout(Math.max(primary.includes(heatmap) ? all : all - 38, 120), palette);
+    for (const heatmap of primary) heatmap.layout(all, palette);
     // What doesn't fit side by side shares the line where there is room, so that differences are seen.
     const needed = primary.reduce((sum, heatmap) => sum + heatmap.element.offsetWidth + gap, -gap);
     if (primary.length > 1 && needed > all && all > 700) {
-        for (const heatmap of primary) {
-            heatmap.zoom = heatmap.isZoomed ? heatmap.zoom : null;
-            heatmap.layout(Math.floor((all - gap * (primary.length - 1)) / primary.length), palette);
-        }
+        for (const heatmap of primary) heatmap.layout(Math.floor((all - gap * (primary.length - 1)) / primary.length), palette);
     }
-    for (const heatmap of heatmaps) if (heatmap.marks) heatmap.mark(heatmap.marks);
+    layoutOperands();
+}
+
+/** Only these, where the step's own heatmaps stay as they are, scrolled to somewhere. */
+function layoutOperands() {
+    for (const heatmap of heatmaps) {
+        if (primary.includes(heatmap)) continue;
+        heatmap.layout(Math.max(sizeOf() - 38, 120), palette);
+        heatmap.mark(heatmap.marks);
+    }
 }
 
 /**
@@ -667,7 +661,7 @@ function show(to, how = {}) {
         differenceNote(entry), multiplesOf(entry), slicersOf(entry, step), panes, below,
         make('p', {className: 'readout'}),
         primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number for its arithmetic. ', make('span', {className: 'keyboard'}, 'By keyboard: ',
-            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers and again for the arithmetic, ', ...keysText('?'), ' all keys.')) : null,
+            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers and again for the arithmetic, ', ...keysText('Esc'), ' back, ', ...keysText('?'), ' all keys.')) : null,
         make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}),
     ];
     main.replaceChildren(...children.filter(child => child !== null));
@@ -765,10 +759,13 @@ function applyTheme() {
     for (const canvas of document.querySelectorAll('canvas')) if (canvas.redraw) canvas.redraw();
 }
 
+/** The other theme; that of the system is followed again, and not remembered. */
 function changeTheme() {
-    chosenTheme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
+    const other = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
+    chosenTheme = (other === 'dark') === darkness.matches ? null : other;
     try {
-        localStorage.setItem('attn-theme', chosenTheme);
+        if (chosenTheme) localStorage.setItem('attn-theme', chosenTheme);
+        else localStorage.removeItem('attn-theme');
     } catch { /* for this visit, then */ }
     applyTheme();
 }
@@ -874,7 +871,6 @@ function start() {
     window.addEventListener('resize', () => {
         if (window.innerWidth === width) return;
         width = window.innerWidth;
-        for (const heatmap of heatmaps) heatmap.zoom = null;
         if (model.entries.length > 0) layoutAll();
     });
     document.documentElement.dataset.ready = 'true';
