@@ -14,7 +14,9 @@ Exit codes: 0 all is well; 1 something is wrong; 77 there is no Chromium. Standa
 import argparse
 import array
 import json
+import math
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -77,6 +79,35 @@ def odd_steps():
         step("wrong", (2,), [1, 2], "no_such_step + 1"),
         step("unreadable", (1,), [1], "softmax(("),
     ]
+
+
+OPERANDS = [
+    step("q", (2, 3), [1, 0, 2, -1, 0.5, 3]),
+    step("k", (3, 3), [2, 3, 1, 0, 1, -4, 1, 1, 1]),
+    step("w", (3,), [-1, 0, 0.25]),
+    step("n", (), [7]),
+    step("odd", (3,), [NAN, 1, INF]),
+    step("t", (2, 3, 12), [(i * 37 % 29 - 14) / 5 for i in range(72)]),
+    step("u", (12, 4), [(i * 53 % 31 - 15) / 7 for i in range(48)]),
+    step("mask", (2, 3), [1, 1, 0, 0, 1, 1], kind="|b1"),
+    step("ids", (2,), [2, 0], kind="<i8"),
+]
+LEAVES = "q k w n odd t u mask ids -2 0.5 1e-5 inf q.shape[1] arange(3) q[0] k[1:3,::-1] k[:,None] t[...,0] t[1] k[ids]".split()
+
+
+def random_formula(draw, depth):
+    """A formula on OPERANDS, whose shapes may not fit: then both programs have to say so in the same words."""
+    if depth == 0:
+        return draw.choice(LEAVES)
+    a, b, c = (random_formula(draw, depth - 1 if draw.random() < 0.7 else 0) for _ in range(3))
+    axis = draw.choice(["", ", axis=0", ", axis=-1", ", axis=0, keepdims=True"])
+    return draw.choice([
+        f"({a}) {draw.choice('+-*/')} ({b})", f"{draw.choice(LEAVES)} {draw.choice('+-*/')} ({a} {draw.choice('+-*/')} {b})",
+        f"({a}) @ ({b})", f"({a}).T", f"-({a})", f"({a}) ** {draw.choice(['2', '(-1)', '(n)'])}",
+        f"{draw.choice(['sqrt', 'relu', 'abs', 'floor'])}({a})", f"softmax({a})", f"{draw.choice(['sum', 'mean', 'max', 'min'])}({a}{axis})",
+        f"where({a} {draw.choice(['<', '>=', '=='])} {b}, {a}, {c})", f"concat({a}, {b}, axis=0)", f"interleave({a}, {b})",
+        f"repeat({a}, 2, axis=0)", f"({a} < {b}) & ({c} > 0)", f"reshape({a}, 3, 2)", f"diag({a})", f"outer({a}, {b})",
+    ])  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- the checks
@@ -178,12 +209,34 @@ class Check:
         cells = [(place, path, offset) for place, (path, count) in enumerate(counts) for offset in draw.sample(range(count), min(count, cells_a_step))]
         script = "return arguments[0].map(([place, , offset]) => model.explainers.step.explain(place, offset).text)"
         found = [text for i in range(0, len(cells), 500) for text in self.run(script, cells[i : i + 500])]
-        asked = "".join(f"{path} {offset}\n" for _, path, offset in cells)
-        ended = subprocess.run([str(self.explain_cells), str(trace)], input=asked, capture_output=True, text=True, check=True)
-        for (_, path, offset), text, expected in zip(cells, found, ended.stdout.split("\0"), strict=False):
-            self.expect_equal(text, expected, f"the arithmetic of {path}, number {offset}")
-        self.expect_equal(ended.stdout.count("\0"), len(cells), "explained cells")
+        expected = self.explain_many(trace, [(path, offset) for _, path, offset in cells])
+        for (_, path, offset), text, right in zip(cells, found, expected):
+            self.expect_equal(text, right, f"the arithmetic of {path}, number {offset}")
+        self.expect_equal(len(expected), len(cells), "explained cells")
         self.compared += len(cells)
+
+    def explain_many(self, trace, cells):
+        asked = "".join(f"{path} {offset}\n" for path, offset in cells)
+        ended = subprocess.run([str(self.explain_cells), str(trace)], input=asked, capture_output=True, text=True, check=True)
+        return ended.stdout.split("\0")[:-1]
+
+    def formulas(self):
+        """Formulas that no lesson has. No step has the value that its formula gives, so the page has to compute it."""
+        draw = random.Random(4)
+        texts = sorted({random_formula(draw, 1 + i % 3) for i in range(1500)})
+        names = [f"x{i}" for i in range(len(texts))]
+        trace = write_trace(self.folder / "shapes.npz", OPERANDS + [step(name, (97,), [0] * 97, text) for name, text in zip(names, texts)])
+        shapes = [re.search(r"has the shape \(([\d, ]*)\), and the step", answer) for answer in self.explain_many(trace, [(name, 0) for name in names])]
+        steps = []
+        for name, text, known in zip(names, texts, shapes):
+            shape = [int(size) for size in re.findall(r"\d+", known[1])] if known else [1]
+            if 0 < math.prod(shape) < 5000:
+                steps.append(step(name, shape, [0.123] * math.prod(shape), text))
+        self.expect(sum(map(bool, shapes)) > 300, f"only {sum(map(bool, shapes))} formulas whose shapes fit")
+        trace = write_trace(self.folder / "formulas.npz", OPERANDS + steps)
+        self.open(trace)
+        self.compare(trace, 3)
+        self.close()
 
     def lessons(self):
         topics = sorted(path.name.removeprefix("lesson_") for path in self.bin.glob("lesson_[0-9][0-9]_*"))
@@ -403,7 +456,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="attn-view-") as folder, Browser() as browser:
         explain = arguments.explain or arguments.bin / "explain_cells"
         check = Check(browser, arguments.bin.resolve(), explain.resolve(), Path(folder), arguments.screenshots)
-        for part in (check.lessons, check.walk, check.numbers, check.heads_and_slices, check.difference, check.phone, check.odd, check.hostile, check.large):
+        for part in (check.lessons, check.formulas, check.walk, check.numbers, check.heads_and_slices, check.difference, check.phone, check.odd, check.hostile, check.large):
             start = time.monotonic()
             try:
                 part()

@@ -11,7 +11,13 @@ const MOST_SCALARS = 2 ** 21;
 const TERMS = 8; // of a sum that are written, and of reasons and parts
 const MOST_EXPLAINED = 1000;
 
-class FormulaError extends Error {}
+/** What is wrong with a formula, and where. */
+class FormulaError extends Error {
+    static at(formula, tree, message) {
+        const excerpt = formula.slice(0, 120).replace(/[\x00-\x1f\x7f]/g, '?') + (formula.length > 120 ? '...' : '');
+        return new FormulaError(`"${excerpt}", character ${tree.at + 1}: ${message}`);
+    }
+}
 
 // ---------------------------------------------------------------------------------------------------- shapes
 
@@ -87,21 +93,22 @@ const resultOf = (value, inherited, roundings = 1) =>
 const times = (factor, error) => error === 0 ? 0 : Math.abs(factor) * error;
 const sloped = (value, slope, x) => resultOf(value, times(slope, x.error), 4);
 
+// For erf, whose terms cancel each other: whole multiples of 2 ** -240.
+const FIXED_ONE = 1n << 240n;
+const TWO_BY_ROOT_PI = 112837916709551257389615890312154517168810125865799771368817144342n * FIXED_ONE / 10n ** 65n;
+
+/** Right to the last digit; up to 1e-9 the first term alone is. */
 function erf(x) {
-    // A series where it converges fast, a continued fraction elsewhere.
-    const a = Math.abs(x);
-    if (!(a < 6)) return Number.isNaN(x) ? NaN : Math.sign(x);
-    if (a < 2.5) {
-        let term = a, sum = a;
-        for (let n = 1; n < 200 && Math.abs(term) > 1e-18 * sum; ++n) {
-            term *= 2 * a * a / (2 * n + 1);
-            sum += term;
-        }
-        return Math.sign(x) * 2 / Math.sqrt(Math.PI) * Math.exp(-a * a) * sum;
+    if (!(Math.abs(x) < 6)) return Number.isNaN(x) ? NaN : Math.sign(x);
+    if (Math.abs(x) < 1e-9) return x * Number(TWO_BY_ROOT_PI) / Number(FIXED_ONE);
+    const scaled = BigInt(x * 2 ** 90) << 150n; // such a number has no bit below 2 ** -90
+    const square = scaled * scaled / FIXED_ONE;
+    let power = scaled, sum = 0n;
+    for (let n = 0n; power !== 0n; ++n) {
+        sum += power / (2n * n + 1n);
+        power = -power * square / FIXED_ONE / (n + 1n);
     }
-    let fraction = 0;
-    for (let n = 120; n > 0; --n) fraction = n / 2 / (a + fraction);
-    return Math.sign(x) * (1 - Math.exp(-a * a) / Math.sqrt(Math.PI) / (a + fraction));
+    return Number(sum * TWO_BY_ROOT_PI / FIXED_ONE) / Number(FIXED_ONE);
 }
 
 function sigmoid(x) {
@@ -230,7 +237,7 @@ class Shaper {
     }
 
     fail(tree, message) {
-        throw new FormulaError(`"${this.formula}", character ${tree.at + 1}: ${message}`);
+        throw FormulaError.at(this.formula, tree, message);
     }
 
     shaped(tree) {
@@ -561,7 +568,7 @@ class Arithmetic {
             return made;
         } catch (error) {
             if (error instanceof FormulaError) throw error;
-            throw new FormulaError(`"${this.formula}", character ${shaped.tree.at + 1}: ${error.message}`);
+            throw FormulaError.at(this.formula, shaped.tree, error.message);
         }
     }
 
