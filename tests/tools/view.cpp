@@ -5,7 +5,6 @@
 #include "test.hpp"
 
 #include <cmath>
-#include <regex>
 
 using namespace attn;
 
@@ -89,10 +88,13 @@ TEST_CASE("the same steps give the same page, which holds each of them", "[view]
 TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[view]")
 {
     const std::string page = page_of(sample());
-    const std::regex policy("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
-                            "'sha256-[A-Za-z0-9+/]{43}=' 'sha256-[A-Za-z0-9+/]{43}=' 'sha256-[A-Za-z0-9+/]{43}='; "
-                            "style-src 'sha256-[A-Za-z0-9+/]{43}='; base-uri 'none'; form-action 'none'\">");
-    CHECK(std::regex_search(page, policy));
+    const std::string open = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+    const std::size_t begin = page.find(open) + open.size();
+    const std::string policy = page.substr(begin, page.find('"', begin) - begin);
+    CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
+    CHECK(policy.ends_with("'; base-uri 'none'; form-action 'none'"));
+    CHECK(count(policy, "'sha256-") == 4); // three scripts, one style
+    CHECK(count(policy, "unsafe") + count(policy, "*") + count(policy, ":") == 0);
     for (const char* way_out : {"http://", "https://", "@import", "url(", "innerHTML", "eval(", "fetch(", "src="})
         CHECK(count(page, way_out) == 0);
 }

@@ -10,10 +10,12 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
