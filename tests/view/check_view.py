@@ -262,7 +262,7 @@ class Check:
             heading = self.run("return document.querySelector('main h2').firstChild.textContent")
             self.expect_equal(heading, path.split(".")[-1], "heading")
             self.press("Enter", "End", "Enter")
-            cell = self.run("return path => 0, primary[0].matrix.name(primary[0].row, primary[0].column).split(' is ')[0]")
+            cell = self.run("return primary[0].matrix.name(primary[0].row, primary[0].column).split(' is ')[0]")
             self.expect_equal(self.arithmetic(), self.explained(trace, cell), f"the arithmetic shown of {cell}")
             self.press("Escape", "j" if place % 2 else "ArrowDown")
         self.expect_equal(self.path(), paths[-1], "the last step")
