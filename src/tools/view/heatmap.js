@@ -45,6 +45,7 @@ function makePalette(isDark) {
         minusInfinity: isDark ? [70, 74, 82] : [206, 208, 212],
         infinity: isDark ? [196, 202, 210] : [66, 70, 78],
         nan: isDark ? [122, 28, 96] : [250, 190, 232],
+        veiledInk: isDark ? '#a3adb8' : '#4f5862',
     };
     for (const name of ['above', 'below']) {
         palette[name + 'Css'] = palette[name].map(cssColor);
@@ -415,10 +416,12 @@ class Heatmap {
         for (let row = view.firstRow; row < view.lastRow; ++row) {
             for (let column = view.firstColumn; column < view.lastColumn; ++column) {
                 const x = view.x(column), y = view.y(row), number = value(row, column);
-                context.globalAlpha = this.isVeiled(row, column) ? 0.3 : 1;
+                const isVeiled = this.isVeiled(row, column);
+                context.globalAlpha = isVeiled ? 0.3 : 1;
                 const ink = fillCell(context, number, scale, palette, x, y, cellWidth - gap, cellHeight - gap);
                 if (!hasNumbers) continue;
-                context.fillStyle = ink;
+                context.globalAlpha = 1;
+                context.fillStyle = isVeiled ? palette.veiledInk : ink;
                 context.fillText(this.format(number), x + (cellWidth - gap) / 2, y + (cellHeight - gap) / 2 + 0.5);
             }
         }

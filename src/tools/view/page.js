@@ -661,7 +661,7 @@ function show(to, how = {}) {
         differenceNote(entry), multiplesOf(entry), slicersOf(entry, step), panes, below,
         make('p', {className: 'readout'}),
         primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number for its arithmetic. ', make('span', {className: 'keyboard'}, 'By keyboard: ',
-            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers and again for the arithmetic, ', ...keysText('Esc'), ' back, ', ...keysText('?'), ' all keys.')) : null,
+            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers, then for the arithmetic, ', ...keysText('Esc'), ' back, ', ...keysText('?'), ' all.')) : null,
         make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}),
     ];
     main.replaceChildren(...children.filter(child => child !== null));
