@@ -15,14 +15,23 @@ Matrix gelu_tanh(const Matrix& x)
     return 0.5 * x * (1.0 + xt::tanh(slope * (x + 0.044715 * x * x * x)));
 }
 
-Matrix sigmoid(const Matrix& x)
+namespace {
+
+template <class T>
+T share(const T& x)
 {
     // exp of a negative number only: it can't overflow.
-    const Matrix decay = xt::exp(-xt::abs(x));
+    const T decay = xt::exp(-xt::abs(x));
     return xt::where(x >= 0.0, 1.0 / (1.0 + decay), decay / (1.0 + decay));
 }
 
+} // namespace
+
+Matrix sigmoid(const Matrix& x) { return share(x); }
+Vector sigmoid(const Vector& x) { return share(x); }
+
 Matrix tanh(const Matrix& x) { return xt::tanh(x); }
+Vector tanh(const Vector& x) { return xt::tanh(x); }
 Tensor3 tanh(const Tensor3& x) { return xt::tanh(x); }
 
 } // namespace attn

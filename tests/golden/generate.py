@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 import layers
 import lessons
+import recurrent
 
 HERE = Path(__file__).resolve().parent
 
@@ -294,6 +295,8 @@ GOLDENS = {
     "12_pitfalls": lessons.pitfalls,
     "attention": attention,
     "layers": layers.layers,
+    "recurrent": recurrent.recurrences,
+    "convolution": recurrent.convolutions,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

@@ -20,9 +20,13 @@ Matrix gelu_tanh(const Matrix& x);
 
 /// 1 / (1 + exp(-x)), without overflow at either end
 Matrix sigmoid(const Matrix& x);
+/// @copydoc sigmoid(const Matrix&)
+Vector sigmoid(const Vector& x);
 
 /// The hyperbolic tangent.
 Matrix tanh(const Matrix& x);
+/// @copydoc tanh(const Matrix&)
+Vector tanh(const Vector& x);
 /// @copydoc tanh(const Matrix&)
 Tensor3 tanh(const Tensor3& x);
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+#include "attn/trace.hpp"
+
+#include <optional>
+
+namespace attn {
+
+/// The learned parameters of a convolution along the tokens.
+struct ConvolutionWeights {
+    Matrix kernel; ///< (d_window, d_out), d_window = width d_in: the window's tokens one after the other
+    std::optional<Vector> bias = {}; ///< (d_out)
+};
+
+/// A convolution along the tokens: every output is the same linear map of a window of inputs around it.
+///
+/// With a width of three, y_t = f(x_{t-1}, x_t, x_{t+1}), zeros beyond the ends. With a width of one it is linear().
+///
+/// @param x        ((b,) n, d_in)
+/// @param weights  the kernel, whose rows say how wide the window is: an odd number of tokens
+/// @param trace    | step    | shape                 | formula                                                      |
+///                 |---------|-----------------------|--------------------------------------------------------------|
+///                 | x       | ((b,) n, d_in)        |                                                              |
+///                 | kernel  | (d_window, d_out)     |                                                              |
+///                 | bias    | (d_out,)              |                                                              |
+///                 | padded  | ((b,) n_padded, d_in) | concat(repeat(0 * x[..., 0:1, :], 1, axis=-2), x, repeat(0 * x[..., 0:1, :], 1, axis=-2), axis=-2) |
+///                 | windows | ((b,) n, d_window)    | concat(padded[..., 0:4, :], padded[..., 1:5, :], padded[..., 2:6, :], axis=-1) |
+///                 | output  | ((b,) n, d_out)       | windows @ kernel + bias                                      |
+///
+///                 for four tokens and a width of three
+/// @return ((b,) n, d_out)
+/// @throws ShapeError where the kernel's rows are no odd number of tokens, there is no token, or the bias does not fit
+/// @see seed document 001; Gehring et al. 2017
+Matrix convolution(const Matrix& x, const ConvolutionWeights& weights, const Trace& trace = {});
+/// The same for a batch.
+Tensor3 convolution(const Tensor3& x, const ConvolutionWeights& weights, const Trace& trace = {});
+
+} // namespace attn

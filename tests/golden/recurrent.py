@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Makes the goldens of the recurrent layers and of the convolution: every step of GRUs and LSTMs.
+
+    recurrent.py         writes tests/golden/recurrent.npz and tests/golden/convolution.npz
+
+Each case is nn.GRU or nn.LSTM with fixed weights, computed once more by PyTorch's own operations, a step at a time, in
+the order of the traces. The steps have to end in the module's own output and states; padded batches in what the module
+makes of a packed sequence. PyTorch has no module that only reads backward: there, the module reads the sequence turned
+round. The GRU whose reset gate acts before the product, as Cho et al. 2014 and Keras with reset_after=False have it, is
+in no module of PyTorch's either: it is computed by NumPy.
+
+The names are KIND.LAYERS.DIRECTIONS.INPUT.WHAT.STEP: gru.l2.both.batch.lengths.layers.1.backward.step.3.reset. KIND is
+gru, gru_before or lstm; INPUT is sequence or batch.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from layers import expect, numbers, with_numbers, within
+
+HERE = Path(__file__).resolve().parent
+
+# -------------------------------------------------------------------------------------------------------------- cells
+
+
+def parts(x, hidden, weights):
+    """What the gates are made of: of the token and of the state."""
+    steps = {
+        "input_part": F.linear(x, weights["weight_ih"], weights.get("bias_ih")),
+        "recurrent_part": F.linear(hidden, weights["weight_hh"], weights.get("bias_hh")),
+    }
+    gates = len(weights["weight_hh"]) // hidden.shape[-1]
+    return steps, steps["input_part"].chunk(gates, dim=-1), steps["recurrent_part"].chunk(gates, dim=-1)
+
+
+def gru_cell(x, hidden, _, weights):
+    steps, of_input, of_state = parts(x, hidden, weights)
+    reset, update = torch.sigmoid(of_input[0] + of_state[0]), torch.sigmoid(of_input[1] + of_state[1])
+    candidate = torch.tanh(of_input[2] + reset * of_state[2])
+    steps |= {"reset": reset, "update": update, "candidate": candidate}
+    return steps | {"hidden": (1 - update) * candidate + update * hidden}
+
+
+def gru_cell_before(x, hidden, _, weights):
+    """A product with the state for the gates, another with what the reset gate leaves of it."""
+    x, hidden = x.numpy(), hidden.numpy()
+    kernel, recurrent_kernel = weights["weight_ih"].numpy().T, weights["weight_hh"].numpy().T
+    zeros = np.zeros(kernel.shape[1])
+    bias = weights["bias_ih"].numpy() if "bias_ih" in weights else zeros
+    recurrent_bias = weights["bias_hh"].numpy() if "bias_hh" in weights else zeros
+    units = hidden.shape[-1]
+    share = lambda array: 1 / (1 + np.exp(-array))
+
+    of_input = np.dot(x, kernel) + bias
+    of_state = np.dot(hidden, recurrent_kernel[:, : 2 * units]) + recurrent_bias[: 2 * units]
+    reset, update = np.split(share(of_input[..., : 2 * units] + of_state), 2, axis=-1)
+    selected = reset * hidden
+    candidate_part = np.dot(selected, recurrent_kernel[:, 2 * units :]) + recurrent_bias[2 * units :]
+    candidate = np.tanh(of_input[..., 2 * units :] + candidate_part)
+    steps = {
+        "input_part": of_input, "recurrent_part": of_state, "reset": reset, "update": update, "selected": selected,
+        "candidate_part": candidate_part, "candidate": candidate, "hidden": update * hidden + (1 - update) * candidate,
+    }  # fmt: skip
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in steps.items()}
+
+
+def lstm_cell(x, hidden, cell, weights):
+    steps, of_input, of_state = parts(x, hidden, weights)
+    i, f, g, o = (a + b for a, b in zip(of_input, of_state))
+    steps |= {"input_gate": torch.sigmoid(i), "forget_gate": torch.sigmoid(f), "candidate": torch.tanh(g), "output_gate": torch.sigmoid(o)}
+    steps["cell"] = steps["forget_gate"] * cell + steps["input_gate"] * steps["candidate"]
+    return steps | {"hidden": steps["output_gate"] * torch.tanh(steps["cell"])}
+
+
+CELLS = {"gru": gru_cell, "gru_before": gru_cell_before, "lstm": lstm_cell}
+
+# ---------------------------------------------------------------------------------------------------------- sequences
+
+
+def learned(weights):
+    """PyTorch's weights are (gates, in), ours their transposes; in the order of the trace."""
+    names = {"input_weights": "weight_ih", "input_bias": "bias_ih", "recurrent_weights": "weight_hh", "recurrent_bias": "bias_hh"}
+    return {ours: weights[theirs].T if "weight" in theirs else weights[theirs] for ours, theirs in names.items() if theirs in weights}
+
+
+def read(kind, x, weights, state, lengths, is_backward):
+    """One direction of one layer: its steps, and the states that it ends with."""
+    steps, outputs = learned(weights), {}
+    n, has_cell = x.shape[-2], kind == "lstm"
+    for i in reversed(range(n)) if is_backward else range(n):
+        scope = {"x": x[..., i, :], "previous_hidden": state["hidden"]}
+        if has_cell:
+            scope["previous_cell"] = state["cell"]
+        scope |= CELLS[kind](scope["x"], state["hidden"], state.get("cell"), weights)
+        outputs[i] = scope["hidden"]
+        carried = ["hidden", "cell"] if has_cell else ["hidden"]
+        if lengths is not None:
+            for name in carried:
+                scope[f"kept_{name}"] = torch.where(lengths[:, None] > i, scope[name], state[name])
+        state = {name: scope[name if lengths is None else f"kept_{name}"] for name in carried}
+        steps |= within(f"step.{i}", scope)
+    output = torch.stack([outputs[i] for i in range(n)], dim=-2)
+    if lengths is not None:
+        output = output * (torch.arange(n) < lengths[:, None])[..., None]
+    return steps | {"output": output}, state
+
+
+def cell_weights(state_dict, layer, direction):
+    ending = f"_l{layer}{'_reverse' if direction == 'backward' else ''}"
+    return {name[: -len(ending)]: tensor for name, tensor in state_dict.items() if name.endswith(ending)}
+
+
+def recurrent(kind, x, state_dict, layers, directions, initial, lengths):
+    """Every step of all layers."""
+    steps = {"x": x} | ({} if lengths is None else {"lengths": lengths})
+    steps |= {f"initial_{name}": states for name, states in initial.items()}
+    ended, y = [], x
+    for layer in range(layers):
+        scope, outputs = {"x": y}, []
+        for direction in directions:
+            start = {name: states[len(ended)] for name, states in initial.items()}
+            of_way, last = read(kind, y, cell_weights(state_dict, layer, direction), start, lengths, direction == "backward")
+            scope |= within(direction, of_way)
+            outputs.append(of_way["output"])
+            ended.append(last)
+        y = scope["output"] = torch.cat(outputs, dim=-1)
+        steps |= within(f"layers.{layer}", scope)
+    steps |= {f"final_{name}": torch.stack([last[name] for last in ended]) for name in initial}
+    return steps | {"output": y}
+
+
+# -------------------------------------------------------------------------------------------------------------- cases
+
+
+def module_gives(module, x, given, lengths):
+    """Output and states of nn.GRU or nn.LSTM, of packed sequences where some are shorter."""
+    with torch.no_grad():
+        if lengths is None:
+            return module(x, given)
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        output, states = module(packed, given)
+        return pad_packed_sequence(output, batch_first=True, total_length=x.shape[1])[0], states
+
+
+def expect_module(module, steps, initial, lengths, is_given, turned):
+    turn = lambda tensor: tensor.flip(-2) if turned else tensor
+    states = tuple(initial.values())
+    given = (states if len(states) == 2 else states[0]) if is_given else None
+    output, final = module_gives(module, turn(steps["x"]), given, lengths)
+    expect(turn(output), steps["output"])
+    for name, tensor in zip(initial, final if len(states) == 2 else [final]):
+        expect(tensor, steps[f"final_{name}"])
+
+
+def case(kind, layers, directions, form, what, n=4, d_in=3, d_hidden=2):
+    ways = ["forward", "backward"] if directions == "both" else [directions]
+    new = nn.LSTM if kind == "lstm" else nn.GRU
+    module = new(d_in, d_hidden, layers, bias=what != "unbiased", batch_first=True, bidirectional=len(ways) == 2)
+    module = with_numbers(module, seed=400 + 20 * layers + len(ways))
+    state_dict = module.state_dict()
+    if directions == "backward":
+        state_dict = {f"{name}_reverse": tensor for name, tensor in state_dict.items()}
+
+    batch = () if form == "sequence" else (3,)
+    n = 1 if what == "one_token" else n
+    x = numbers(*batch, n, d_in, seed=500 + n)
+    lengths = torch.tensor([2, n, 1]) if "lengths" in what else None
+    shape, is_given = (layers * len(ways), *batch, d_hidden), "initial" in what
+    initial = {"hidden": numbers(*shape, seed=600) if is_given else torch.zeros(shape, dtype=torch.float64)}
+    if kind == "lstm":
+        initial["cell"] = numbers(*shape, seed=601) if is_given else torch.zeros(shape, dtype=torch.float64)
+    steps = recurrent(kind, x, state_dict, layers, ways, initial, lengths)
+    if kind != "gru_before":
+        expect_module(module, steps, initial, lengths, is_given, turned=directions == "backward")
+    return steps
+
+
+MODULES = {
+    "l1.forward": "sequence.plain sequence.unbiased sequence.one_token batch.initial",
+    "l1.both": "sequence.initial batch.lengths",
+    "l2.forward": "sequence.initial batch.unbiased",
+    "l2.both": "sequence.plain batch.initial_lengths",
+    "l1.backward": "sequence.initial batch.plain",
+}
+BEFORE = {"l1.forward": "sequence.plain sequence.unbiased batch.initial", "l2.both": "batch.initial_lengths"}
+
+
+def recurrences():
+    """Every case, step by step."""
+    golden = {}
+    for kind in CELLS:
+        for stack, forms in (BEFORE if kind == "gru_before" else MODULES).items():
+            for form in forms.split():
+                layers, directions = stack.split(".")
+                steps = case(kind, int(layers[1:]), directions, *form.split("."), n=3 if layers == "l2" else 4)
+                golden |= within(f"{kind}.{stack}.{form}", {name: tensor.contiguous().numpy() for name, tensor in steps.items()})
+    return golden
+
+
+# -------------------------------------------------------------------------------------------------------- convolution
+
+
+def convolution(x, weight, bias):
+    """The steps of a convolution along the tokens, weight (d_out, d_in, width) as PyTorch has it."""
+    width, n = weight.shape[-1], x.shape[-2]
+    padded = F.pad(x, (0, 0, width // 2, width // 2))
+    windows = padded.unfold(-2, width, 1).transpose(-1, -2).flatten(-2)  # (…, n, width, d_in) in one row
+    kernel = weight.permute(2, 1, 0).reshape(-1, len(weight))
+    output = windows @ kernel + (0 if bias is None else bias)
+    channels_first = x.transpose(-1, -2) if x.dim() == 3 else x.T[None]
+    by_pytorch = F.conv1d(channels_first, weight, bias, padding=width // 2).transpose(-1, -2)
+    expect(by_pytorch.reshape(output.shape), output)
+    assert len(windows.shape) == x.dim() and windows.shape[-2] == n
+    steps = {"x": x, "kernel": kernel} | ({} if bias is None else {"bias": bias})
+    return steps | {"padded": padded, "windows": windows, "output": output}
+
+
+def convolutions():
+    """Widths, sequences shorter than the window, with and without a bias."""
+    golden = {}
+    for name, (shape, width, biased) in {
+        "width1.sequence": ((4, 3), 1, True), "width3.sequence": ((5, 3), 3, True), "width3.batch": ((2, 4, 3), 3, True),
+        "width3.unbiased": ((4, 2), 3, False), "width5.short": ((2, 3), 5, True), "width3.one_token": ((1, 2), 3, True),
+    }.items():  # fmt: skip
+        d_in, d_out = shape[-1], 4
+        weight, bias = numbers(d_out, d_in, width, seed=700 + width), numbers(d_out, seed=701) if biased else None
+        steps = convolution(numbers(*shape, seed=702 + len(shape)), weight, bias)
+        golden |= within(name, {step: tensor.contiguous().numpy() for step, tensor in steps.items()})
+    return golden
+
+
+if __name__ == "__main__":
+    from generate import write
+
+    if len(sys.argv) > 1:
+        sys.exit(__doc__)
+    write(HERE / "recurrent.npz", recurrences())
+    write(HERE / "convolution.npz", convolutions())
