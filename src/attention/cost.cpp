@@ -21,4 +21,25 @@ ScoringCost concatenated_cost(const ScoringSizes& s)
 
 ScoringCost bilinear_cost(const ScoringSizes& s) { return {s.n * s.d_q * s.d_k + s.n * s.m * s.d_k}; }
 
+namespace {
+
+/// Gates of d_out units each, and three products of one unit with another.
+EncodingCost recurrent_cost(const EncodingSizes& s, std::size_t gates, std::size_t bent)
+{
+    return {s.n * (gates * (s.d_in + s.d_out) * s.d_out + 3 * s.d_out), s.n * bent * s.d_out};
+}
+
+} // namespace
+
+EncodingCost gru_cost(const EncodingSizes& s) { return recurrent_cost(s, 3, 3); }
+
+EncodingCost lstm_cost(const EncodingSizes& s) { return recurrent_cost(s, 4, 5); } // the cell is bent once more
+
+EncodingCost convolution_cost(const EncodingSizes& s, std::size_t width) { return {s.n * width * s.d_in * s.d_out}; }
+
+EncodingCost self_attention_cost(const EncodingSizes& s)
+{
+    return {3 * s.n * s.d_in * s.d_out + 2 * s.n * s.n * s.d_out + 2 * s.n * s.n, s.n * s.n};
+}
+
 } // namespace attn

@@ -5,6 +5,7 @@
 
 #include "attn/formula/verify.hpp"
 #include "attn/layers/encoder.hpp"
+#include "attn/layers/recurrent.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <optional>
@@ -151,6 +152,28 @@ inline EncoderLayerWeights random_encoder_layer(Numbers& numbers, std::size_t d_
     FeedForwardWeights feed_forward = random_feed_forward(numbers, d_model, d_ff, is_biased);
     LayerNormWeights norm1 = random_norm(numbers, d_model, is_biased);
     return {std::move(heads), std::move(feed_forward), std::move(norm1), random_norm(numbers, d_model, is_biased)};
+}
+
+/// A cell with so many gates.
+inline RecurrentCellWeights random_cell(Numbers& numbers, std::size_t d_in, std::size_t d_hidden, std::size_t gates,
+                                        bool is_biased = true)
+{
+    LinearWeights input = random_linear(numbers, d_in, gates * d_hidden, is_biased);
+    return {std::move(input), random_linear(numbers, d_hidden, gates * d_hidden, is_biased)};
+}
+
+/// Layers of one direction or of both.
+inline RecurrentWeights random_recurrent(Numbers& numbers, std::size_t d_in, std::size_t d_hidden, std::size_t gates,
+                                         std::size_t layers = 1, bool is_both = false, bool is_biased = true)
+{
+    RecurrentWeights weights;
+    for (std::size_t i = 0; i < layers; ++i) {
+        weights.layers.emplace_back().forward = random_cell(numbers, d_in, d_hidden, gates, is_biased);
+        if (is_both)
+            weights.layers.back().backward = random_cell(numbers, d_in, d_hidden, gates, is_biased);
+        d_in = is_both ? 2 * d_hidden : d_hidden;
+    }
+    return weights;
 }
 
 // --------------------------------------------------------------------------------------------------------- once by hand

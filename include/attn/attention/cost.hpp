@@ -30,4 +30,28 @@ ScoringCost concatenated_cost(const ScoringSizes& sizes);       ///< n m (d_q + 
 ScoringCost bilinear_cost(const ScoringSizes& sizes);           ///< n d_q d_k + n m d_k
 /// @}
 
+/// The sizes that decide what encoding a sequence costs.
+struct EncodingSizes {
+    std::size_t n;     ///< tokens
+    std::size_t d_in;  ///< numbers a token
+    std::size_t d_out; ///< numbers that come out for a token
+};
+
+/// What encoding a sequence takes.
+struct EncodingCost {
+    std::size_t multiplications;  ///< or divisions
+    std::size_t exponentials = 0; ///< evaluations of exp, sigmoid or tanh, each worth many multiplications
+};
+
+/// @name The cost of one layer over a sequence
+/// Counted as attn computes them, in one direction; a test counts what plain loops do and compares.
+/// @see seed document 001: recurrence, convolution and attention as three ways to encode a sequence
+/// @{
+EncodingCost gru_cost(const EncodingSizes& sizes);                            ///< n (3 (d_in + d_out) d_out + 3 d_out)
+EncodingCost lstm_cost(const EncodingSizes& sizes);                           ///< n (4 (d_in + d_out) d_out + 3 d_out)
+EncodingCost convolution_cost(const EncodingSizes& sizes, std::size_t width); ///< n width d_in d_out
+/// 3 n d_in d_out for queries, keys and values, 2 n n d_out for scores and context, 2 n n to scale and to share out
+EncodingCost self_attention_cost(const EncodingSizes& sizes);
+/// @}
+
 } // namespace attn
