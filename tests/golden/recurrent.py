@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the goldens of the recurrent layers and of the convolution: every step of GRUs and LSTMs.
 
-    recurrent.py         writes tests/golden/recurrent.npz and tests/golden/convolution.npz
+    recurrent.py         writes tests/golden/recurrent.npz, convolution.npz and 16_recurrence.npz
 
 Each case is nn.GRU or nn.LSTM with fixed weights, computed once more by PyTorch's own operations, a step at a time, in
 the order of the traces. The steps have to end in the module's own output and states; padded batches in what the module
@@ -22,9 +22,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from layers import expect, numbers, with_numbers, within
+from layers import attend, expect, numbers, with_numbers, within
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "oracle"))
+import planted
 
 # -------------------------------------------------------------------------------------------------------------- cells
 
@@ -235,6 +237,169 @@ def convolutions():
     return golden
 
 
+# ------------------------------------------------------------------------------------------------------------- lesson
+
+
+def as_state_dict(**weights):
+    """PyTorch's names and orientation, from weights that are (in, gates)."""
+    return {name: torch.from_numpy(array.T.copy()) for name, array in weights.items()}
+
+
+def drawn_cell(draw, d_in, d_hidden, gates, layer="l0"):
+    input_weights = draw(d_in, gates * d_hidden)
+    return as_state_dict(**{f"weight_ih_{layer}": input_weights, f"weight_hh_{layer}": draw(d_hidden, gates * d_hidden)})
+
+
+def zeros(*shape):
+    return torch.zeros(shape, dtype=torch.float64)
+
+
+def expect_gru(x, state_dict, initial, steps):
+    """nn.GRU, one layer, with these weights and no bias."""
+    hidden = state_dict["weight_hh_l0"].shape[1]
+    module = nn.GRU(x.shape[-1], hidden, bias=False, batch_first=True, bidirectional=len(state_dict) == 4).double()
+    module.load_state_dict(state_dict)
+    expect(module(x, initial)[0].detach(), steps["output"])
+
+
+def gru_of_seed(x, initial, gates):
+    """Token by token, with token and state concatenated, as the note on the GRU writes it."""
+    steps, hidden, share = {}, initial, lambda array: 1 / (1 + np.exp(-array))
+    for i, token in enumerate(x):
+        joined = np.append(token, hidden)
+        reset, update = share(joined @ gates["reset_weights"]), share(joined @ gates["update_weights"])
+        candidate = np.tanh(np.append(token, reset * hidden) @ gates["candidate_weights"])
+        scope = {"x": token, "previous": hidden, "joined": joined, "reset": reset, "update": update, "selected": reset * hidden, "candidate": candidate}
+        hidden = scope["hidden"] = hidden - update * (hidden - candidate)
+        steps |= within(f"step.{i}", scope)
+    return steps
+
+
+def conventions(x, initial, gates):
+    """The same weights as PyTorch's modules pack them, with the reset gate before the product and after it."""
+    columns = np.hstack([gates["reset_weights"], -gates["update_weights"], gates["candidate_weights"]])
+    d_in = x.shape[1]
+    state_dict = as_state_dict(weight_ih_l0=columns[:d_in], weight_hh_l0=columns[d_in:])
+    first = {f"layers.0.forward.{name}": array for name, array in learned(cell_weights(state_dict, 0, "forward")).items()}
+    x, initial = torch.from_numpy(x), torch.from_numpy(initial)[None]
+    before = recurrent("gru_before", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
+    after = recurrent("gru", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
+    expect_gru(x, state_dict, initial, after)
+    after["difference"] = (after["output"] - before["output"]).abs().max()
+    return within("reset_before", first | before) | within("reset_after", first | after)
+
+
+def moved(output):
+    return (output[1] - output[0]).abs().amax(dim=1)
+
+
+def self_attention(x, draw):
+    """One head without an output map; nn.MultiheadAttention has one, which is the identity here."""
+    d = x.shape[-1]
+    maps = {role: torch.from_numpy(draw(d, d)) for role in ("query", "key", "value")}
+    steps = {"x": x}
+    for role, weights in maps.items():
+        steps |= {f"{role}_weights": weights, role: x @ weights}
+    head = attend({"queries": steps["query"], "keys": steps["key"], "values": steps["value"]}, None, None)
+    steps |= within("head.0", head) | {"merged": head["context"], "output": head["context"]}
+    module = nn.MultiheadAttention(d, 1, bias=False, batch_first=True).double()
+    packed = torch.cat([weights.T for weights in maps.values()])
+    module.load_state_dict({"in_proj_weight": packed, "out_proj.weight": torch.eye(d, dtype=torch.float64)})
+    expect(module(x, x, x)[0].detach(), steps["output"])
+    return steps
+
+
+def first_token_changes(x, draw):
+    """A recurrent network, layers of convolutions, and attention, on two sequences that differ in their first token."""
+    changed = x.copy()
+    changed[0] += 1
+    pair = torch.from_numpy(np.stack([x, changed]))
+    n, d = x.shape
+    state_dict = drawn_cell(draw, d, d, 3)
+    recurrence = recurrent("gru", pair, state_dict, 1, ["forward"], {"hidden": zeros(1, 2, d)}, None)
+    expect_gru(pair, state_dict, None, recurrence)
+    steps = {"pair": pair} | within("recurrence", recurrence | {"moved": moved(recurrence["output"])})
+    arrived, tokens = [], pair
+    for depth in range(1, n):
+        kernel = torch.from_numpy(draw(3 * d, d).reshape(3, d, d))
+        layer = convolution(tokens, kernel.permute(2, 1, 0), None)
+        tokens = layer["output"]
+        layer["moved"] = moved(tokens)
+        arrived.append(bool(layer["moved"][-1] > 0))
+        steps |= within(f"convolution.layer.{depth}", layer)
+    attention = self_attention(pair, draw)
+    steps |= within("attention", attention | {"moved": moved(attention["output"])})
+    states, layers_needed = int((recurrence["output"][0] != recurrence["output"][1]).any(dim=1).sum()), arrived.index(True) + 1
+    at_once = 1 + int(attention["output"][0, -1].equal(attention["output"][1, -1]))
+    return steps | {"path.recurrence": states, "path.convolution": layers_needed, "path.attention": at_once}
+
+
+def counts():
+    """What waits for what, and what is multiplied, by what the definitions say."""
+    golden = {}
+    for n in (4, 8, 16):
+        golden |= within(f"waiting.tokens.{n}", {"n": n, "gru": n, "reset_before": n + n, "lstm": n, "convolution": 1, "attention": len(["maps", "scores", "context"])})
+    golden["cost.d"] = d = 64
+    for n in (16, 64, 256, 1024):
+        of_map = n * d**2  # one map of every token
+        between = n**2 * (d + 1)  # of all pairs: d products and a quotient
+        golden |= within(f"cost.tokens.{n}", {"n": n, "gru": 6 * of_map + 3 * n * d, "lstm": 8 * of_map + 3 * n * d, "convolution": 3 * of_map, "attention": 3 * of_map + 2 * between})
+    return golden
+
+
+def additive(queries, states, query_weights, key_weights, score_weights):
+    query_part, key_part = queries @ query_weights, states @ key_weights
+    hidden = torch.tanh(query_part[:, None, :] + key_part[None])
+    scores = F.linear(hidden, score_weights[None])[..., 0]
+    weights = torch.softmax(scores, dim=-1)
+    return {
+        "queries": queries, "keys": states, "values": states, "query_weights": query_weights, "key_weights": key_weights,
+        "score_weights": score_weights, "query_part": query_part, "key_part": key_part, "hidden": hidden,
+        "scores": scores, "weights": weights, "context": weights @ states,
+    }  # fmt: skip
+
+
+def translator(x, d_hidden, draw):
+    """An encoder that reads both ways, and a decoder that asks all of its states before each word."""
+    there, back = drawn_cell(draw, x.shape[1], d_hidden, 3), drawn_cell(draw, x.shape[1], d_hidden, 3, "l0_reverse")
+    decoder = drawn_cell(draw, 2 + 2 * d_hidden, d_hidden, 3)
+    alignment = [torch.from_numpy(draw(*shape, scale=8.0 if len(shape) == 1 else 1.0)) for shape in ((d_hidden, 3), (2 * d_hidden, 3), (3,))]
+    x = torch.from_numpy(x)
+    encoder = recurrent("gru", x, there | back, 1, ["forward", "backward"], {"hidden": zeros(2, d_hidden)}, None)
+    expect_gru(x, there | back, None, encoder)
+    words, state = torch.from_numpy(draw(3, 2, scale=4.0)), torch.from_numpy(draw(d_hidden))
+    steps = within("encoder", encoder) | {"words": words, "start": state}
+    weights = cell_weights(decoder, 0, "forward")
+    by_pytorch = nn.GRUCell(2 + 2 * d_hidden, d_hidden, bias=False).double()
+    by_pytorch.load_state_dict(weights)
+    for word in range(3):
+        asked = additive(state[None], encoder["output"], *alignment)
+        of_word = {"previous_hidden": state} | within("attention", asked) | {"x": torch.cat([words[word], asked["context"][0]])}
+        of_word |= learned(weights) | gru_cell(of_word["x"], state, None, weights)
+        expect(by_pytorch(of_word["x"], state).detach(), of_word["hidden"])
+        state = of_word["hidden"]
+        steps |= within(f"word.{word}", of_word)
+    return steps
+
+
+def lesson():
+    """Every step of lesson 16."""
+    x = np.array([[1, 0], [0, 1], [1, 1], [-1, 0.5]])
+    initial = np.array([0.5, -0.5])
+    gates = {
+        "reset_weights": np.array([[1.0, 0], [-1, 2], [2, 0], [0, -2]]),
+        "update_weights": np.array([[0.0, 1], [1, 0], [0, -1], [1, 0]]),
+        "candidate_weights": np.array([[1, -1], [0.5, 1], [1, 1], [-1, 1]]),
+    }
+    steps = {"x": x, "initial": initial} | gates | gru_of_seed(x, initial, gates) | conventions(x, initial, gates)
+    draw = planted.SplitMix(16)
+    of_lstm = recurrent("lstm", torch.from_numpy(x), drawn_cell(draw, 2, 2, 4), 1, ["forward"], {"hidden": zeros(1, 2), "cell": zeros(1, 2)}, None)
+    steps |= within("lstm", {"x": torch.from_numpy(x)} | of_lstm) | first_token_changes(x, draw) | counts()
+    for shape in [(2, 6), (2, 6), (2, 8), (2, 8), (2, 2), (2, 2), (2, 2), (6, 2), (4, 2), (8, 2), (16, 2)]:
+        draw(*shape)  # what waits for what was counted on these
+    return {name: np.asarray(array) for name, array in (steps | within("translator", translator(x, 2, draw))).items()}
+
+
 if __name__ == "__main__":
     from generate import write
 
@@ -242,3 +407,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     write(HERE / "recurrent.npz", recurrences())
     write(HERE / "convolution.npz", convolutions())
+    write(HERE / "16_recurrence.npz", lesson())

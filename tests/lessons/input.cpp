@@ -137,6 +137,17 @@ TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
                         "output") == Shape{1, 3, 512});
 }
 
+TEST_CASE("lesson 16 runs on numbers of other sizes", "[input][recurrent]")
+{
+    for (const std::size_t n : {1, 2, 5})
+        CHECK(shape_of_step(taught("lesson_16_recurrence", {{"x", numbers({n, 3})},
+                                                            {"initial", numbers({4})},
+                                                            {"reset_weights", numbers({7, 4})},
+                                                            {"update_weights", numbers({7, 4})},
+                                                            {"candidate_weights", numbers({7, 4})}}),
+                            "reset_after.output") == Shape{n, 4});
+}
+
 TEST_CASE("lengths of a batch are whole, not longer than its sentences, and one each", "[input]")
 {
     const auto refusal_of = [](const Array& lengths) {
