@@ -1,5 +1,8 @@
 #include "attn/attention/cost.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace attn {
 
 ScoringCost dot_product_cost(const ScoringSizes& s) { return {s.n * s.m * s.d_k}; }
@@ -21,6 +24,22 @@ ScoringCost concatenated_cost(const ScoringSizes& s)
 
 ScoringCost bilinear_cost(const ScoringSizes& s) { return {s.n * s.d_q * s.d_k + s.n * s.m * s.d_k}; }
 
+AttentionCost full_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v)
+{
+    return {n * n * (d_k + d_v) + 2 * n * n, n * n};
+}
+
+AttentionCost restricted_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v,
+                                        const Neighbourhood& neighbourhood)
+{
+    const std::vector<std::ptrdiff_t> distances = distances_within(neighbourhood, n);
+    std::size_t pairs = 0;
+    for (const std::ptrdiff_t distance : distances)
+        pairs += n - std::min(n, static_cast<std::size_t>(std::abs(distance)));
+    const std::size_t columns = n * distances.size();
+    return {pairs * (d_k + d_v) + 2 * columns, columns};
+}
+
 namespace {
 
 /// Gates of d_out units each, and three products of one unit with another.
@@ -39,7 +58,8 @@ EncodingCost convolution_cost(const EncodingSizes& s, std::size_t width) { retur
 
 EncodingCost self_attention_cost(const EncodingSizes& s)
 {
-    return {3 * s.n * s.d_in * s.d_out + 2 * s.n * s.n * s.d_out + 2 * s.n * s.n, s.n * s.n};
+    const AttentionCost attention = full_attention_cost(s.n, s.d_out, s.d_out);
+    return {3 * s.n * s.d_in * s.d_out + attention.multiplications, attention.weights};
 }
 
 } // namespace attn

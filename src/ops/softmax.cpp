@@ -2,27 +2,35 @@
 
 #include "attn/ops/batch.hpp"
 #include "attn/ops/matmul.hpp"
+#include "attn/ops/matmul.hpp"
 #include "attn/ops/reduce.hpp"
 
+#include <cmath>
 #include <limits>
 
 namespace attn {
 
-Matrix softmax(const Matrix& scores)
+Matrix softmax(const Matrix& scores) { return softmax(Matrix(scores)); }
+
+Matrix softmax(Matrix&& scores)
 {
-    // Every reducer gets a name first: inside a larger expression xtensor's would be silently wrong.
+    // Reducers stand by themselves: inside a larger expression xtensor's would be silently wrong.
     Vector largest = max_along(scores, 1);
     for (double& score : largest)
         if (score == -std::numeric_limits<double>::infinity())
             score = 0; // -inf - -inf would be NaN
+    for (std::size_t i = 0; i < scores.shape(0); ++i)
+        for (std::size_t j = 0; j < scores.shape(1); ++j)
+            scores(i, j) = std::exp(scores(i, j) - largest(i));
 
-    const Matrix exponentials = xt::exp(scores - xt::view(largest, xt::all(), xt::newaxis()));
-    Vector totals = sum_along(exponentials, 1);
+    Vector totals = sum_along(scores, 1);
     for (double& total : totals)
         if (total == 0)
             total = 1; // a row that may attend to nothing stays zero
-
-    return exponentials / xt::view(totals, xt::all(), xt::newaxis());
+    for (std::size_t i = 0; i < scores.shape(0); ++i)
+        for (std::size_t j = 0; j < scores.shape(1); ++j)
+            scores(i, j) /= totals(i);
+    return std::move(scores);
 }
 
 Tensor3 softmax(const Tensor3& scores)

@@ -2,6 +2,7 @@
 
 #include "test.hpp"
 
+#include <algorithm>
 #include <vector>
 
 using namespace attn;
@@ -216,7 +217,53 @@ bool costs(const ScoringCost& claimed, void (*score)(const ScoringSizes&), const
     return claimed.multiplications == count.multiplications && claimed.tanhs == count.tanhs;
 }
 
+/// Attention among the pairs that a rule allows, with so many columns of scores.
+template <class Allows>
+AttentionCost attend(std::size_t n, std::size_t d_k, std::size_t d_v, std::size_t columns, const Allows& allows)
+{
+    count = {};
+    for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j)
+            if (allows(i, j)) {
+                dot(Row(d_k), Row(d_k));
+                for (const Counted& value : Row(d_v))
+                    Counted{} + Counted{} * value;
+            }
+        for (const Counted& score : Row(columns))
+            score* Counted{} / Counted{};
+    }
+    return {count.multiplications, n * columns};
+}
+
+bool same(const AttentionCost& left, const AttentionCost& right)
+{
+    CAPTURE(left.multiplications, right.multiplications, left.weights, right.weights);
+    return left.multiplications == right.multiplications && left.weights == right.weights;
+}
+
 } // namespace
+
+TEST_CASE("full and restricted attention cost what plain loops count", "[attention][cost][restricted]")
+{
+    for (const std::size_t n : {1, 2, 7, 11}) {
+        CAPTURE(n);
+        CHECK(same(full_attention_cost(n, 3, 5), attend(n, 3, 5, n, [](std::size_t, std::size_t) { return true; })));
+        const auto apart = [](std::size_t i, std::size_t j) { return i < j ? j - i : i - j; };
+        for (const std::size_t size : {1, 2, 3, 20}) {
+            const Neighbourhood local{.radius = size}, strided{.stride = size},
+                past{.radius = size, .side = Side::past};
+            CHECK(same(restricted_attention_cost(n, 3, 5, local),
+                       attend(n, 3, 5, std::min(2 * size + 1, 2 * n - 1),
+                              [&](std::size_t i, std::size_t j) { return apart(i, j) <= size; })));
+            CHECK(same(restricted_attention_cost(n, 3, 5, strided),
+                       attend(n, 3, 5, 2 * ((n - 1) / size) + 1,
+                              [&](std::size_t i, std::size_t j) { return apart(i, j) % size == 0; })));
+            CHECK(same(restricted_attention_cost(n, 3, 5, past),
+                       attend(n, 3, 5, std::min(size + 1, n),
+                              [&](std::size_t i, std::size_t j) { return j <= i && i - j <= size; })));
+        }
+    }
+}
 
 TEST_CASE("each scoring function costs what plain loops count", "[attention][cost]")
 {

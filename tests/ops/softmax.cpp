@@ -187,3 +187,17 @@ TEST_CASE("a batch of no sequences keeps its shape", "[ops][softmax]")
 {
     CHECK(shape_of(softmax(Tensor3(Tensor3::shape_type{0, 2, 3}))) == Shape{0, 2, 3});
 }
+
+TEST_CASE("softmax in the storage of its scores gives the same bits", "[ops][softmax]")
+{
+    Numbers numbers(7);
+    Matrix scores = numbers.matrix(5, 6);
+    for (std::size_t j = 0; j < 6; ++j)
+        scores(2, j) = -infinity; // a row that may attend to nothing
+    scores(3, 4) = -infinity;
+    const Matrix weights = softmax(static_cast<const Matrix&>(scores));
+    const double* storage = scores.data();
+    const Matrix in_place = softmax(std::move(scores));
+    CHECK(same_bits(in_place, weights));
+    CHECK(in_place.data() == storage);
+}

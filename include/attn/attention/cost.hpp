@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attn/attention/restricted.hpp"
+
 #include <cstddef>
 
 namespace attn {
@@ -28,6 +30,22 @@ ScoringCost scaled_dot_product_cost(const ScoringSizes& sizes); ///< n m d_k, an
 ScoringCost additive_cost(const ScoringSizes& sizes);           ///< n d_q d_hidden + m d_k d_hidden + n m d_hidden
 ScoringCost concatenated_cost(const ScoringSizes& sizes);       ///< n m (d_q + d_k) d_hidden + n m d_hidden
 ScoringCost bilinear_cost(const ScoringSizes& sizes);           ///< n d_q d_k + n m d_k
+/// @}
+
+/// What scaled dot-product attention takes, from the queries, keys and values of one sequence to the context.
+struct AttentionCost {
+    std::size_t multiplications; ///< or divisions
+    std::size_t weights;         ///< numbers that are kept between queries and context: scores that become weights
+};
+
+/// @name The cost of attention among n tokens
+/// Counted as attn computes them: a pair takes d_k to compare and d_v to mix, a column one to scale and one to normalise.
+/// @see seed document 001: n^2 for all pairs, n r for those within a window
+/// @{
+AttentionCost full_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v); ///< n n pairs
+/// As many pairs as there are neighbours: a query near an end has fewer of them than columns.
+AttentionCost restricted_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v,
+                                        const Neighbourhood& neighbourhood);
 /// @}
 
 /// The sizes that decide what encoding a sequence costs.

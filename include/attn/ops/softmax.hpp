@@ -12,6 +12,8 @@ namespace attn {
 /// @param scores  (n, m), finite or minus infinity
 /// @return (n, m)
 Matrix softmax(const Matrix& scores);
+/// The same in the storage of the scores, where nobody needs them any more.
+Matrix softmax(Matrix&& scores);
 
 /// @copydoc softmax(const Matrix&)
 Tensor3 softmax(const Tensor3& scores);
