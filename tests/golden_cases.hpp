@@ -23,3 +23,6 @@ std::vector<GoldenCase> layer_cases();
 
 /// The positions, which stand in no module of PyTorch's.
 std::vector<GoldenCase> position_cases();
+
+/// Restricted attention and talking heads; see tests/golden/restricted.py.
+std::vector<GoldenCase> restricted_cases();

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 import layers
 import lessons
 import recurrent
+import restricted
 
 HERE = Path(__file__).resolve().parent
 
@@ -298,6 +299,7 @@ GOLDENS = {
     "layers": layers.layers,
     "recurrent": recurrent.recurrences,
     "convolution": recurrent.convolutions,
+    "restricted": restricted.cases,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "attn/layers/multi_head.hpp"
+
+namespace attn {
+
+/// The learned parameters of talking-heads attention: those of heads, and how heads are mixed.
+///
+/// There are as many of each kind of head as the mixing matrices have rows and columns: h_k that compare queries with
+/// keys, h that have a softmax, and h_v that take values. In most models all three are one number.
+struct TalkingHeadsWeights {
+    MultiHeadWeights maps; ///< columns of query and key are shared out to h_k heads, those of value to h_v
+    Matrix scores;         ///< P_l, (h_k, h): before softmax, how much each softmax hears of each comparison
+    Matrix weights;        ///< P_w, (h, h_v): after softmax, how much each head of values hears of each softmax
+};
+
+/// What talking_heads_attention() may be told.
+struct TalkingHeadsOptions {
+    std::optional<AnyMask> mask = {}; ///< (n, n) or (b, n, n), true where a query may attend; the same for all heads
+    std::optional<double> scale = {}; ///< what scores are multiplied by; 1/sqrt(d_k) unless given
+};
+
+/// Talking-heads self-attention: heads are mixed before softmax and once more after it.
+///
+/// A head compares by a form of rank d_k. A mixture of all heads' scores compares by one of a rank up to h d_k, at the
+/// cost of h h n m multiplications. With identities for both mixtures it is multi_head_attention().
+///
+/// The mask comes between mixing and softmax: a key that is forbidden is forbidden to all heads, and minus infinity
+/// times a negative number would be no mask. After softmax a forbidden key weighs 0 in every head, so in every mixture.
+/// The rows of mixed weights need not sum to one, nor be positive.
+///
+/// @param x        ((b,) n, d_model)
+/// @param weights  the packed maps of all heads, and both mixtures
+/// @param options  mask and scale
+/// @param trace    | step                 | shape             | formula                               |
+///                 |----------------------|-------------------|---------------------------------------|
+///                 | x                    | ((b,) n, d_model) |                                       |
+///                 | query_weights        | (d_model, h_d_k)  |                                       |
+///                 | query_bias           | (h_d_k,)          |                                       |
+///                 | query                | ((b,) n, h_d_k)   | x @ query_weights + query_bias        |
+///                 | key_weights          | (d_model, h_d_k)  |                                       |
+///                 | key_bias             | (h_d_k,)          |                                       |
+///                 | key                  | ((b,) m, h_d_k)   | x @ key_weights + key_bias            |
+///                 | value_weights        | (d_model, h_d_v)  |                                       |
+///                 | value_bias           | (h_d_v,)          |                                       |
+///                 | value                | ((b,) m, h_d_v)   | x @ value_weights + value_bias        |
+///                 | talking_scores       | (h_k, h)          |                                       |
+///                 | talking_weights      | (h, h_v)          |                                       |
+///                 | head.0.queries       | ((b,) n, d_k)     | query[..., 0:3]                       |
+///                 | head.0.keys          | ((b,) m, d_k)     | key[..., 0:3]                         |
+///                 | head.0.scores        | ((b,) n, m)       | queries @ keys.T                      |
+///                 | head.0.scaled        | ((b,) n, m)       | scores / sqrt(keys.shape[-1])         |
+///                 | head.0.mixed_scores  | ((b,) n, m)       | head.0.scaled * talking_scores[0, 0]  |
+///                 | head.0.weights       | ((b,) n, m)       | softmax(mixed_scores)                 |
+///                 | head.0.mixed_weights | ((b,) n, m)       | head.0.weights * talking_weights[0, 0] |
+///                 | head.0.values        | ((b,) m, d_v)     | value[..., 0:3]                       |
+///                 | head.0.context       | ((b,) n, d_v)     | mixed_weights @ values                |
+///                 | merged               | ((b,) n, h_d_v)   | concat(head.0.context, axis=-1)       |
+///                 | output_weights       | (h_d_v, d_model)  |                                       |
+///                 | output_bias          | (d_model,)        |                                       |
+///                 | output               | ((b,) n, d_model) | merged @ output_weights + output_bias |
+///
+///                 with as many heads of each kind as there are, kind by kind, and a term a head in the mixtures; with
+///                 a scale of the caller's `scaled` is `scores * SCALE`; with a mask, the input `mask` stands before
+///                 the heads, and `masked`, which is `where(mask, mixed_scores, -inf)`, before each head's `weights`;
+///                 without an output map `output` is `merged`
+/// @return the output, and of each of the h_v heads of values the mixed weights
+/// @throws ShapeError where x, the maps and the mixtures disagree, or the mask does not fit
+/// @see Shazeer et al. 2020, "Talking-Heads Attention", section 4; seed document 001, where a reader asks for it
+MultiHead talking_heads_attention(const Matrix& x, const TalkingHeadsWeights& weights,
+                                  const TalkingHeadsOptions& options = {}, const Trace& trace = {});
+/// The same for a batch.
+BatchMultiHead talking_heads_attention(const Tensor3& x, const TalkingHeadsWeights& weights,
+                                       const TalkingHeadsOptions& options = {}, const Trace& trace = {});
+
+} // namespace attn

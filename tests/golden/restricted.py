@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""What restricted and talking-heads attention have to give, step by step, by NumPy and PyTorch in float64; and the steps
+of the lessons on them.
+
+Restricted attention is computed as its authors describe it, on all pairs: scores (n, n) under a mask. What the steps of
+the band are is then read off it, column by column. Talking heads are computed on tensors with an axis of heads, as the
+paper's program does; with identities for both mixtures they have to be PyTorch's nn.MultiheadAttention.
+
+The names are restricted.SIZES.NEIGHBOURHOOD.STEP and talking_heads.KIND.INPUT.MASK.STEP. generate.py writes the files.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def numbers(*shape, seed):
+    """Stored with the golden, so that it matters to nobody how they are made."""
+    return np.round(np.random.RandomState(seed).standard_normal(shape) * 64) / 64
+
+
+def softmax(x):
+    """Zeros where all of a row is minus infinity."""
+    return torch.softmax(torch.from_numpy(np.asarray(x, float)), dim=-1).nan_to_num(0.0).numpy()
+
+
+def within(scope, steps):
+    return {f"{scope}.{name}": array for name, array in steps.items()}
+
+
+# --------------------------------------------------------------------------------------------------------- restricted
+
+
+def is_neighbour(distance, radius, stride, past):
+    near = radius is not None and abs(distance) <= radius
+    in_step = stride is not None and distance % stride == 0
+    return (near or in_step) and not (past and distance > 0)
+
+
+def band_of(n, radius=None, stride=None, past=False):
+    """The distances that occur, in order; and for each token and distance the place, and whether a token is there."""
+    distances = np.array([d for d in range(1 - n, n) if is_neighbour(d, radius, stride, past)])
+    places = np.add.outer(np.arange(n), distances)
+    mask = np.logical_and(places >= 0, places < n)
+    return {"distances": distances, "places": places, "mask": mask, "neighbours": np.where(mask, places, 0)}
+
+
+def restricted(queries, keys, values, scale=None, **neighbourhood):
+    """The steps, the band's numbers read off a full matrix."""
+    n, d_k = keys.shape
+    band = band_of(n, **neighbourhood)
+    scale = 1 / np.sqrt(d_k) if scale is None else scale
+    full = queries @ keys.T
+    pairs = np.array([[is_neighbour(j - i, **{"radius": None, "stride": None, "past": False} | neighbourhood) for j in range(n)] for i in range(n)])
+    all_weights = softmax(np.where(pairs, full * scale, -np.inf))
+    on_band = lambda matrix, otherwise: np.where(band["mask"], np.take_along_axis(matrix, band["neighbours"], axis=1), otherwise)
+    scores = on_band(full, 0)
+    return {"queries": queries, "keys": keys, "values": values} | band | {
+        "scores": scores,
+        "scaled": scores * scale,
+        "masked": on_band(full * scale, -np.inf),
+        "weights": on_band(all_weights, 0),
+        "context": all_weights @ values,
+    }  # fmt: skip
+
+
+SIZES = {"one": (1, 2, 3), "two": (2, 1, 1), "few": (5, 3, 4), "odd": (9, 5, 7), "long": (23, 4, 3)}
+NEIGHBOURHOODS = {
+    "alone": {"radius": 0},
+    "next": {"radius": 1},
+    "wide": {"radius": 6},  # beyond the ends of most
+    "past": {"radius": 2, "past": True},
+    "strided": {"stride": 3},
+    "every": {"stride": 1},
+    "strided_past": {"stride": 4, "past": True},
+    "union": {"radius": 1, "stride": 4},
+    "union_past": {"radius": 2, "stride": 3, "past": True},
+    "union_overlapping": {"radius": 4, "stride": 2},
+    "scaled": {"radius": 2, "scale": 0.25},
+}
+
+
+def restricted_cases():
+    for sizes, (n, d_k, d_v) in SIZES.items():
+        for name, options in NEIGHBOURHOODS.items():
+            given = numbers(n, d_k, seed=n), numbers(n, d_k, seed=100 + n), numbers(n, d_v, seed=200 + n)
+            yield f"restricted.{sizes}.{name}", restricted(*given, **options)
+
+
+# ------------------------------------------------------------------------------------------------------ talking heads
+
+
+def linear(role, output, x, weight, bias):
+    learned = {f"{role}_weights": weight} | ({} if bias is None else {f"{role}_bias": bias})
+    return learned | {output: x @ weight + (0 if bias is None else bias)}
+
+
+def split(packed, heads):
+    """From ((b,) n, h d) to (h, (b,) n, d)."""
+    return np.stack(np.split(packed, heads, axis=-1))
+
+
+def talking_heads(x, maps, scores, weights, mask=None, scale=None):
+    """@param maps  by role: weight and bias; there may be no output
+    @param scores  P_l, (h_k, h)
+    @param weights  P_w, (h, h_v)"""
+    (h_k, h), h_v = scores.shape, weights.shape[1]
+    steps = {"x": x}
+    for role in ("query", "key", "value"):
+        steps |= linear(role, role, x, *maps[role])
+    steps |= {"talking_scores": scores, "talking_weights": weights}
+    if mask is not None:
+        steps["mask"] = mask
+    queries, keys, values = split(steps["query"], h_k), split(steps["key"], h_k), split(steps["value"], h_v)
+    compared = np.einsum("h...nk,h...mk->h...nm", queries, keys)
+    scaled = compared * (1 / np.sqrt(keys.shape[-1]) if scale is None else scale)
+    mixed_scores = np.einsum("h...,hg->g...", scaled, scores)
+    masked = mixed_scores if mask is None else np.where(mask, mixed_scores, -np.inf)
+    proportions = softmax(masked)
+    mixed_weights = np.einsum("h...,hg->g...", proportions, weights)
+    contexts = np.einsum("h...nm,h...mv->h...nv", mixed_weights, values)
+    for i in range(h_k):
+        steps |= within(f"head.{i}", {"queries": queries[i], "keys": keys[i], "scores": compared[i], "scaled": scaled[i]})
+    for i in range(h):
+        steps[f"head.{i}.mixed_scores"] = mixed_scores[i]
+        if mask is not None:
+            steps[f"head.{i}.masked"] = masked[i]
+        steps[f"head.{i}.weights"] = proportions[i]
+    for i in range(h_v):
+        steps |= within(f"head.{i}", {"mixed_weights": mixed_weights[i], "values": values[i], "context": contexts[i]})
+    steps["merged"] = np.concatenate(list(contexts), axis=-1)
+    if "output" not in maps:
+        return steps | {"output": steps["merged"]}
+    return steps | linear("output", "output", steps["merged"], *maps["output"])
+
+
+def drawn_maps(d_model, h_d_k, h_d_v, biased=True, output=True, seed=0):
+    sizes = {"query": (d_model, h_d_k), "key": (d_model, h_d_k), "value": (d_model, h_d_v)}
+    if output:
+        sizes["output"] = (h_d_v, d_model)
+    return {role: (numbers(*size, seed=seed + i), numbers(size[1], seed=seed + 10 + i) if biased else None) for i, (role, size) in enumerate(sizes.items())}
+
+
+def mask_of(kind, n, batch):
+    if kind == "causal":
+        return np.tril(np.ones((n, n), bool))
+    if kind == "padding":
+        return np.broadcast_to(np.arange(n) < np.array([n, 1, 2])[:, None, None], (3, n, n)).copy()
+    if kind == "starved":  # the first query may attend to nothing
+        mask = np.ones((n, n), bool)
+        mask[0] = False
+        return mask
+    return None
+
+
+def talking_heads_case(form, mask, h_k=2, h=2, h_v=2, n=4, biased=True, output=True, scale=None, identities=False):
+    d_model = 6
+    maps = drawn_maps(d_model, 6 if not h_k == 4 else 8, 6 if not h_v == 4 else 8, biased, output, seed=h_k * 100 + h)
+    batch = () if form == "sequence" else (3,)
+    x = numbers(*batch, n, d_model, seed=n + len(batch))
+    mixtures = (np.eye(h_k, h), np.eye(h, h_v)) if identities else (numbers(h_k, h, seed=31), numbers(h, h_v, seed=32))
+    steps = talking_heads(x, maps, *mixtures, mask_of(mask, n, batch), scale)
+    if identities:
+        expect_multi_head(x, maps, h, steps)
+    return steps
+
+
+def expect_multi_head(x, maps, heads, steps):
+    """Heads that don't talk are PyTorch's."""
+    module = nn.MultiheadAttention(x.shape[-1], heads, batch_first=True).double()
+    module.load_state_dict({
+        "in_proj_weight": torch.from_numpy(np.concatenate([maps[role][0].T for role in ("query", "key", "value")])),
+        "in_proj_bias": torch.from_numpy(np.concatenate([maps[role][1] for role in ("query", "key", "value")])),
+        "out_proj.weight": torch.from_numpy(maps["output"][0].T.copy()),
+        "out_proj.bias": torch.from_numpy(maps["output"][1]),
+    })  # fmt: skip
+    tokens = torch.from_numpy(x)
+    found = module(tokens, tokens, tokens)[0].detach().numpy()
+    np.testing.assert_allclose(steps["output"], found, rtol=1e-12, atol=1e-12)
+
+
+TALKING_HEADS = {
+    "h2": ("sequence.all sequence.causal sequence.starved batch.all batch.padding batch.causal", {}),
+    "h3": ("sequence.all batch.padding", {"h_k": 3, "h": 3, "h_v": 3, "n": 5}),
+    "one_head": ("sequence.causal", {"h_k": 1, "h": 1, "h_v": 1}),
+    "one_token": ("sequence.all", {"n": 1}),
+    "of_each_kind": ("sequence.causal batch.padding", {"h_k": 2, "h": 5, "h_v": 3}),
+    "more_comparisons": ("sequence.all", {"h_k": 4, "h": 2, "h_v": 1, "biased": False}),
+    "side_by_side": ("sequence.all", {"h_k": 2, "h": 3, "h_v": 4, "output": False}),
+    "scaled": ("sequence.causal", {"scale": 0.25}),
+    "identities": ("sequence.all batch.all", {"h_k": 3, "h": 3, "h_v": 3, "identities": True}),
+}
+
+
+def talking_heads_cases():
+    for kind, (forms, options) in TALKING_HEADS.items():
+        for form in forms.split():
+            yield f"talking_heads.{kind}.{form}", talking_heads_case(*form.split("."), **options)
+
+
+def cases():
+    golden = {}
+    for case, steps in [*restricted_cases(), *talking_heads_cases()]:
+        golden |= within(case, steps)
+    return golden
