@@ -133,6 +133,22 @@ void add_norm_flag(CLI::App& app, ModuleOptions& options)
                               {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}});
 }
 
+void add_neighbour_flags(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--radius", options.radius, "neighbours are at most so far away")
+        ->type_name("R")
+        ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 40));
+    app.add_option("--stride", options.stride,
+                   "neighbours are a multiple of that away, however far; with --radius the union of both")
+        ->type_name("S")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
+    app.add_option_function<std::string>(
+           "--mask", [&options](const std::string&) { options.causal = Causal::bottom_right; }, "no later neighbours")
+        ->check(CLI::IsMember({"causal"}))
+        ->type_name("causal");
+    add_scale_flag(app, options);
+}
+
 void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
 {
     const bool is_encoder = module == Module::encoder || module == Module::encoder_layer;
@@ -142,8 +158,14 @@ void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
     }
     if (module == Module::multi_head_attention || is_encoder)
         add_head_flags(app, options);
+    if (module == Module::restricted_attention)
+        add_neighbour_flags(app, options);
     if (module == Module::attention || module == Module::multi_head_attention || is_encoder)
         add_mask_flag(app, options);
+    if (module == Module::talking_heads_attention) {
+        add_scale_flag(app, options);
+        add_mask_flag(app, options);
+    }
     if (module == Module::multi_head_attention)
         app.add_flag_callback(
             "--without-output-map", [&options] { options.has_output_map = false; },
@@ -164,12 +186,13 @@ void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
             ->check(CLI::Range(std::size_t{1}, std::size_t{10'000}));
 }
 
-void add_file_flags(CLI::App& app, const ModuleEntry& entry, Request& request)
+void add_weight_flags(CLI::App& app, Module module, Request& request)
 {
-    app.add_option("--input", request.input, "the arrays above, by name")->type_name("FILE.npz")->required();
+    if (module == Module::restricted_attention)
+        return; // it has learned nothing
     CLI::Option* weights =
         app.add_option("--weights", request.weights, "the module's state_dict")->type_name("FILE.{safetensors,npz}");
-    if (entry.module == Module::attention)
+    if (module == Module::attention)
         weights->description(
             "for a learned score: query_weights, key_weights, score_weights (additive), hidden_weights, "
             "score_weights (concatenated), or bilinear_weights");
@@ -178,6 +201,12 @@ void add_file_flags(CLI::App& app, const ModuleEntry& entry, Request& request)
     app.add_option("--prefix", request.prefix, "take the tensors whose names begin so, without it")
         ->type_name("NAME.")
         ->needs(weights);
+}
+
+void add_file_flags(CLI::App& app, const ModuleEntry& entry, Request& request)
+{
+    app.add_option("--input", request.input, "the arrays above, by name")->type_name("FILE.npz")->required();
+    add_weight_flags(app, entry.module, request);
     app.add_option("--trace", request.trace, "write every step to this .npz")->type_name("FILE.npz");
 }
 
@@ -230,6 +259,8 @@ void expect_sensible(const Request& request, const CLI::App& module)
             throw Error(std::string("run: ") + flag +
                         " says how queries and keys are turned, and they are not: "
                         "add --positions rotary");
+    if (request.module == Module::restricted_attention && !options.radius && !options.stride)
+        throw Error("run: who is a neighbour? Give --radius, --stride, or both");
     const bool takes_weights =
         request.module != Module::attention || (options.score != Score::scaled && options.score != Score::dot);
     if (!request.weights.empty() && !takes_weights)

@@ -5,6 +5,7 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/attention/restricted.hpp"
 #include "attn/tools/modules.hpp"
 #include "attn/tools/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -139,6 +140,20 @@ NamedArrays queries_keys_values()
             {"values", to_array(numbers.matrix(3, 5))}};
 }
 
+NamedArrays as_many_keys_as_queries()
+{
+    Numbers numbers(8);
+    return {{"queries", to_array(numbers.matrix(9, 4))},
+            {"keys", to_array(numbers.matrix(9, 4))},
+            {"values", to_array(numbers.matrix(9, 5))}};
+}
+
+TalkingHeadsWeights talking_heads_of_four()
+{
+    Numbers numbers(9);
+    return {heads_of_four(), numbers.matrix(2, 3), numbers.matrix(3, 2)};
+}
+
 Matrix tokens() { return Numbers(4).matrix(3, 4); }
 Tensor3 batch() { return Numbers(5).tensor3(2, 3, 4); }
 
@@ -151,7 +166,9 @@ std::vector<Example> examples()
             {"feed-forward", {}, x, state_dict(random_feed_forward(numbers, 4, 3))},
             {"layer-norm", {}, x, state_dict(random_norm(numbers, 4))},
             {"encoder-layer", {"--heads", "2"}, x, state_dict(stack_of(1).layers[0])},
-            {"encoder", {"--heads", "2"}, x, state_dict(stack_of(2))}};
+            {"encoder", {"--heads", "2"}, x, state_dict(stack_of(2))},
+            {"restricted-attention", {"--radius", "1", "--stride", "4"}, as_many_keys_as_queries(), {}},
+            {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())}};
 }
 
 Example example_of(const std::string& module)
@@ -161,6 +178,9 @@ Example example_of(const std::string& module)
             return example;
     throw std::out_of_range(module);
 }
+
+/// The tokens that a module can't do without.
+std::string first_input_of(const Example& example) { return example.input.contains("queries") ? "queries" : "x"; }
 
 bool equal(const Array& left, const Array& right) { return identical(left, right); }
 
@@ -230,6 +250,14 @@ TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
     CHECK(equal(output_of("layer-norm"), to_array(layer_norm(tokens(), norm))));
     CHECK(equal(output_of("encoder-layer"), to_array(encoder_layer(tokens(), stack_of(1).layers[0], two_heads))));
     CHECK(equal(output_of("encoder"), to_array(encoder(tokens(), stack_of(2), two_heads))));
+    CHECK(equal(output_of("talking-heads-attention"),
+                to_array(talking_heads_attention(tokens(), talking_heads_of_four()).output)));
+    const NamedArrays nine = as_many_keys_as_queries();
+    CHECK(equal(output_of("restricted-attention"),
+                to_array(restricted_attention(
+                             from_array<Matrix>(nine.at("queries")), from_array<Matrix>(nine.at("keys")),
+                             from_array<Matrix>(nine.at("values")), {.neighbourhood = {.radius = 1, .stride = 4}})
+                             .context)));
     const NamedArrays given = queries_keys_values();
     const Matrix queries = from_array<Matrix>(given.at("queries"));
     const Matrix keys = from_array<Matrix>(given.at("keys"));
@@ -348,6 +376,13 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run]")
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--epsilon", "0"}},
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--mask", "causal"}},
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--positions", "alibi"}},
+        {"restricted-attention", {"--radius", "1"}, {"--radius", "2"}},
+        {"restricted-attention", {"--radius", "1"}, {"--radius", "1", "--stride", "4"}},
+        {"restricted-attention", {"--stride", "4"}, {"--stride", "3"}},
+        {"restricted-attention", {"--radius", "1"}, {"--radius", "1", "--scale", "2"}},
+        {"restricted-attention", {"--radius", "1"}, {"--radius", "1", "--mask", "causal"}},
+        {"talking-heads-attention", {}, {"--scale", "2"}},
+        {"talking-heads-attention", {}, {"--mask", "causal"}},
     }));
     const Example example = example_of(module);
     CAPTURE(example.module, flags);
@@ -384,6 +419,18 @@ TEST_CASE("the flags of attn run mean what the library's options mean", "[cli][r
                                   .placement = NormPlacement::pre}))));
 }
 
+TEST_CASE("attn run wants to know who is a neighbour, and takes no weights where nothing is learned", "[cli][run]")
+{
+    const Example example = example_of("restricted-attention");
+    const Desk desk(example.input, {});
+    CHECK_THAT(desk.refusal(example.module), ContainsSubstring("Give --radius, --stride, or both"));
+    CHECK_THAT(desk.refusal(example.module, {"--radius", "1", "--weights", "w.npz"}), ContainsSubstring("--weights"));
+    CHECK_THAT(desk.refusal(example.module, {"--stride", "0"}), ContainsSubstring("--stride"));
+    CHECK_THAT(desk.refusal(example.module, {"--radius", "-1"}), ContainsSubstring("--radius"));
+    CHECK_THAT(Desk(queries_keys_values(), {}).input_refusal(example.module, {"--radius", "1"}),
+               ContainsSubstring("queries (2, 4) and keys (3, 4) must agree in n"));
+}
+
 TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
 {
     const std::map<std::string, Words> spelled{
@@ -392,7 +439,9 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"feed-forward", {"--activation", "relu"}},
         {"layer-norm", {"--epsilon", "1e-5"}},
         {"encoder-layer", {"--norm", "post", "--activation", "relu", "--epsilon", "1e-5", "--positions", "none"}},
-        {"encoder", {"--norm", "post", "--layers", "2"}}};
+        {"encoder", {"--norm", "post", "--layers", "2"}},
+        {"restricted-attention", {"--scale", "0.5"}}, // the root of 4 features
+        {"talking-heads-attention", {"--scale", "0.7071067811865475"}}};
     for (const Example& example : examples()) {
         CAPTURE(example.module);
         const Desk desk(example.input, example.weights);
@@ -417,7 +466,9 @@ TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]
           "--epsilon", "--norm"}},
         {"encoder",
          {"--heads", "--scale", "--mask", "--positions", "--rotary-base", "--rotary-layout", "--activation",
-          "--epsilon", "--norm", "--layers"}}};
+          "--epsilon", "--norm", "--layers"}},
+        {"restricted-attention", {"--scale", "--mask"}},
+        {"talking-heads-attention", {"--scale", "--mask"}}};
     for (const Example& example : examples()) {
         const Desk desk(example.input, example.weights);
         const Words& own = taken.at(example.module);
@@ -606,7 +657,7 @@ TEST_CASE("attn run says which inputs are missing, and which a module does not t
             continue;
         CHECK_THAT(
             Desk({{"tokens", to_array(tokens())}}, example.weights).input_refusal(example.module, example.needed),
-            ContainsSubstring("x is missing"));
+            ContainsSubstring(first_input_of(example) + " is missing"));
     }
     Example fed = example_of("feed-forward");
     fed.input["mask"] = masked({3, 3}, std::vector<double>(9, 1));
@@ -631,7 +682,7 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
         const Array array{shape, std::vector<double>(element_count(shape), 1)};
         for (const Example& example : examples()) {
             NamedArrays input = example.input;
-            const std::string name = example.module == "attention" ? "queries" : "x";
+            const std::string name = first_input_of(example);
             input[name] = array;
             CHECK_THAT(Desk(input, example.weights).input_refusal(example.module, example.needed),
                        ContainsSubstring(name + " has the shape " + to_string(shape)));

@@ -121,6 +121,12 @@ TEST_CASE("every function reads what state_dict writes, from either kind of file
         const EncoderLayerWeights layer = random_encoder_layer(numbers, 6, 5, is_biased);
         CHECK(same_layer(encoder_layer_weights(through_file(file, state_dict(layer)), 6), layer));
 
+        const TalkingHeadsWeights talking{packed, numbers.matrix(2, 5), numbers.matrix(5, 3)};
+        const TalkingHeadsWeights talking_back = talking_heads_weights(through_file(file, state_dict(talking)), 6);
+        CHECK(same_attention(talking_back.maps, talking.maps));
+        CHECK(same_bits(talking_back.scores, talking.scores));
+        CHECK(same_bits(talking_back.weights, talking.weights));
+
         for (const bool has_norm : {true, false}) {
             EncoderWeights stack{{layer, random_encoder_layer(numbers, 6, 5, is_biased)}};
             if (has_norm)
@@ -328,6 +334,10 @@ TEST_CASE("each reader says which module its weights are not of", "[weights]")
     CHECK(complaint_of([&] { multi_head_weights(none, {4}); }) ==
           "2 tensors do not fit a multi-head attention with d_model 4:\n"
           "  in_proj_weight is missing\n  out_proj.weight is missing");
+    CHECK(complaint_of([&] { talking_heads_weights(none, 4); }) ==
+          "4 tensors do not fit a talking-heads attention with d_model 4:\n"
+          "  in_proj_weight is missing\n  out_proj.weight is missing\n"
+          "  talking_scores is missing\n  talking_weights is missing");
     CHECK_THAT(complaint_of([&] { encoder_weights(none, 4); }),
                ContainsSubstring("not fit an encoder with d_model 4:\n  layers.0.self_attn.in_proj_weight is missing"));
     CHECK_THAT(complaint_of([&] {

@@ -10,7 +10,16 @@
 namespace attn {
 
 /// What can be run on numbers from a file.
-enum class Module { attention, multi_head_attention, feed_forward, layer_norm, encoder_layer, encoder };
+enum class Module {
+    attention,
+    multi_head_attention,
+    feed_forward,
+    layer_norm,
+    encoder_layer,
+    encoder,
+    restricted_attention,
+    talking_heads_attention
+};
 
 /// How attention compares a query with a key.
 enum class Score { scaled, dot, additive, concatenated, bilinear };
@@ -30,6 +39,8 @@ struct ModuleOptions {
     std::optional<double> final_epsilon = {}; ///< of the norm behind an encoder; epsilon unless given
     NormPlacement placement = NormPlacement::post;
     std::optional<std::size_t> layers = {}; ///< of an encoder; as many as the weights have unless given
+    std::optional<std::size_t> radius = {}; ///< of restricted attention, see Neighbourhood
+    std::optional<std::size_t> stride = {}; ///< of restricted attention
 };
 
 /// An array that a module takes.

@@ -3,6 +3,7 @@
 #include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
 #include "attn/layers/encoder.hpp"
+#include "attn/layers/talking_heads.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <cstddef>
@@ -69,6 +70,11 @@ ConcatenatedWeights concatenated_weights(const NamedArrays& arrays, std::size_t 
 Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
 /// @}
 
+/// Talking heads: those of nn.MultiheadAttention, and as the trace names them talking_scores (h_k, h) and
+/// talking_weights (h, h_v).
+/// @throws WeightsError  as above
+TalkingHeadsWeights talking_heads_weights(const NamedArrays& arrays, std::size_t d_model);
+
 /// @name The way back
 /// @throws Error where a query and key map or heads of another size than d_model / h have no place in PyTorch's module
 /// @{
@@ -77,6 +83,7 @@ NamedArrays state_dict(const FeedForwardWeights& weights);
 NamedArrays state_dict(const LayerNormWeights& weights);
 NamedArrays state_dict(const EncoderLayerWeights& weights);
 NamedArrays state_dict(const EncoderWeights& weights);
+NamedArrays state_dict(const TalkingHeadsWeights& weights);
 /// @}
 
 } // namespace attn

@@ -26,6 +26,9 @@ constexpr std::array multi_head_inputs{token_input,
                                        bias};
 constexpr std::array token_inputs{token_input};
 constexpr std::array encoder_inputs{token_input, ModuleInput{"mask", "((b,) n, n)", false}, lengths};
+constexpr std::array restricted_inputs{ModuleInput{"queries", "((b,) n, d_k)", true},
+                                       ModuleInput{"keys", "((b,) n, d_k)", true},
+                                       ModuleInput{"values", "((b,) n, d_v)", true}};
 
 /// A module, and how it is run.
 struct Runnable {
@@ -46,6 +49,12 @@ constexpr std::array runnables{
              run_layer_norm},
     Runnable{{Module::encoder_layer, "encoder-layer", "nn.TransformerEncoderLayer", encoder_inputs}, run_encoder_layer},
     Runnable{{Module::encoder, "encoder", "nn.TransformerEncoder", encoder_inputs}, run_encoder},
+    Runnable{{Module::restricted_attention, "restricted-attention", "queries compared with the keys around them only",
+              restricted_inputs},
+             run_restricted_attention},
+    Runnable{{Module::talking_heads_attention, "talking-heads-attention",
+              "multi-head attention whose heads are mixed before softmax and after it", encoder_inputs},
+             run_talking_heads_attention},
 };
 
 constexpr auto entries = [] {
