@@ -21,6 +21,9 @@ std::vector<GoldenCase> attention_cases();
 /// Multi-head attention, encoder layers and encoders; see tests/golden/layers.py.
 std::vector<GoldenCase> layer_cases();
 
+/// Decoder layers and whole Transformers; see tests/golden/decoder.py.
+std::vector<GoldenCase> decoder_cases();
+
 /// The positions, which stand in no module of PyTorch's.
 std::vector<GoldenCase> position_cases();
 

@@ -21,11 +21,19 @@ struct Sources {
 template <Sequence T>
 constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens; features follow
 
-void expect_shared_out(std::string_view role, const Matrix& weight, std::size_t heads)
+template <Sequence T>
+void expect_shared_out(std::string_view role, const T& columns, std::size_t heads)
 {
-    if (heads == 0 || weight.shape(1) == 0 || weight.shape(1) % heads != 0)
-        throw ShapeError("multi_head_attention: " + std::string(role) + " weights " + to_string(shape_of(weight)) +
+    const std::size_t width = shape_of(columns).back();
+    if (heads == 0 || width == 0 || width % heads != 0)
+        throw ShapeError("multi_head_attention: " + std::string(role) + " " + to_string(shape_of(columns)) +
                          " can't be shared out evenly to " + std::to_string(heads) + " heads");
+}
+
+void expect_one_bias(const MultiHeadOptions& options)
+{
+    if (options.bias && options.positions == HeadPositions::alibi)
+        throw Error("multi_head_attention: ALiBi is a bias, and another one is given: add them up and give the sum");
 }
 
 template <Sequence T>
@@ -43,10 +51,27 @@ void expect_fit(const Sources<T>& from, const MultiHeadWeights& weights, const M
     if (weights.output)
         expect_agreement(function, "h d_v", {"value weights", weights.value.weight, 1},
                          {"output weights", weights.output->weight, 0});
-    expect_shared_out("query", weights.query.weight, options.heads);
-    expect_shared_out("value", weights.value.weight, options.heads);
-    if (options.bias && options.positions == HeadPositions::alibi)
-        throw Error("multi_head_attention: ALiBi is a bias, and another one is given: add them up and give the sum");
+    expect_shared_out("query weights", weights.query.weight, options.heads);
+    expect_shared_out("value weights", weights.value.weight, options.heads);
+    expect_one_bias(options);
+}
+
+/// The same of what is packed already.
+template <Sequence T>
+void expect_fit(const PackedHeadsOf<T>& packed, const std::optional<LinearWeights>& output,
+                const MultiHeadOptions& options)
+{
+    constexpr std::string_view function = "attend_by_heads";
+    if constexpr (std::same_as<T, Tensor3>)
+        expect_agreement(function, "b", {"query", packed.query, 0}, {"key", packed.key, 0});
+    expect_agreement(function, "h d_k", {"query", packed.query, rows<T> + 1}, {"key", packed.key, rows<T> + 1});
+    expect_agreement(function, "m", {"key", packed.key, rows<T>}, {"value", packed.value, rows<T>});
+    if (output)
+        expect_agreement(function, "h d_v", {"value", packed.value, rows<T> + 1},
+                         {"output weights", output->weight, 0});
+    expect_shared_out("query", packed.query, options.heads);
+    expect_shared_out("value", packed.value, options.heads);
+    expect_one_bias(options);
 }
 
 StepOptions describe(const MultiHeadOptions& options)
@@ -59,14 +84,8 @@ StepOptions describe(const MultiHeadOptions& options)
             {"positions", std::string(positions[static_cast<std::size_t>(options.positions)])}};
 }
 
-/// The packed queries, keys and values of all heads.
 template <Sequence T>
-struct Projected {
-    T query, key, value;
-};
-
-template <Sequence T>
-Projected<T> project(const Sources<T>& from, const MultiHeadWeights& weights, const Trace& trace)
+PackedHeadsOf<T> project(const Sources<T>& from, const MultiHeadWeights& weights, const Trace& trace)
 {
     const bool is_self = from.keys_name == "x";
     return {linear(from.queries, weights.query,
@@ -117,7 +136,7 @@ T turned_share(const Trace& trace, std::string_view scope, std::string_view step
 
 /// One of several heads: scaled dot-product attention on its share of the features.
 template <Sequence T>
-AttentionOf<T> attend_as(std::size_t head, const Projected<T>& packed, const MultiHeadOptions& options,
+AttentionOf<T> attend_as(std::size_t head, const PackedHeadsOf<T>& packed, const MultiHeadOptions& options,
                          const Trace& trace)
 {
     const bool turns = options.positions == HeadPositions::rotary;
@@ -143,21 +162,11 @@ std::string merging(std::size_t heads)
     return "concat(" + parts + "axis=-1)";
 }
 
+/// Heads side by side, and what they found merged.
 template <Sequence T>
-MultiHeadOf<T> attend(const Sources<T>& from, const MultiHeadWeights& weights, const MultiHeadOptions& options,
-                      const Trace& caller)
+MultiHeadOf<T> by_heads(const PackedHeadsOf<T>& packed, const std::optional<LinearWeights>& output,
+                        const MultiHeadOptions& options, const Trace& trace)
 {
-    expect_fit(from, weights, options);
-    const Trace trace = caller.module("multi_head_attention", [&] { return describe(options); });
-    trace.input("x[(b,) n, d_model]", from.queries);
-    if (from.keys_name == "memory")
-        trace.input("memory[(b,) m, d_memory]", from.keys);
-    if (from.values_name == "value_memory")
-        trace.input("value_memory[(b,) m, d_value]", from.values);
-
-    // All heads' queries, keys and values come out of three products.
-    const Projected<T> packed = project(from, weights, trace);
-
     // Each head attends on its share of the features, under one mask.
     if (options.mask)
         std::visit([&](const auto& mask) { trace.shared_input("mask[(b,) n, m]", mask); }, *options.mask);
@@ -174,14 +183,38 @@ MultiHeadOf<T> attend(const Sources<T>& from, const MultiHeadWeights& weights, c
         "merged[(b,) n, h_d_v]", [&] { return merging(options.heads); }, concat_columns(contexts));
 
     // W^o lets what one head found reach every feature.
-    result.output = weights.output ? linear(merged, *weights.output,
-                                            {.input = "merged",
-                                             .weight = "output_weights[h_d_v, d_model]",
-                                             .bias = "output_bias[d_model]",
-                                             .output = "output[(b,) n, d_model]"},
-                                            trace)
-                                   : trace("output[(b,) n, h_d_v]", "merged", merged);
+    result.output = output ? linear(merged, *output,
+                                    {.input = "merged",
+                                     .weight = "output_weights[h_d_v, d_model]",
+                                     .bias = "output_bias[d_model]",
+                                     .output = "output[(b,) n, d_model]"},
+                                    trace)
+                           : trace("output[(b,) n, h_d_v]", "merged", merged);
     return result;
+}
+
+template <Sequence T>
+MultiHeadOf<T> attend(const Sources<T>& from, const MultiHeadWeights& weights, const MultiHeadOptions& options,
+                      const Trace& caller)
+{
+    expect_fit(from, weights, options);
+    const Trace trace = caller.module("multi_head_attention", [&] { return describe(options); });
+    trace.input("x[(b,) n, d_model]", from.queries);
+    if (from.keys_name == "memory")
+        trace.input("memory[(b,) m, d_memory]", from.keys);
+    if (from.values_name == "value_memory")
+        trace.input("value_memory[(b,) m, d_value]", from.values);
+
+    // All heads' queries, keys and values come out of three products.
+    return by_heads(project(from, weights, trace), weights.output, options, trace);
+}
+
+template <Sequence T>
+MultiHeadOf<T> attend_packed(const PackedHeadsOf<T>& packed, const std::optional<LinearWeights>& output,
+                             const MultiHeadOptions& options, const Trace& caller)
+{
+    expect_fit(packed, output, options);
+    return by_heads(packed, output, options, caller.module("multi_head_attention", [&] { return describe(options); }));
 }
 
 } // namespace
@@ -221,6 +254,18 @@ BatchMultiHead multi_head_attention(const Tensor3& x, const Tensor3& memory, con
                                     const Trace& trace)
 {
     return attend<Tensor3>({x, memory, value_memory, "memory", "value_memory"}, weights, options, trace);
+}
+
+MultiHead attend_by_heads(const PackedHeads& packed, const std::optional<LinearWeights>& output,
+                          const MultiHeadOptions& options, const Trace& trace)
+{
+    return attend_packed(packed, output, options, trace);
+}
+
+BatchMultiHead attend_by_heads(const BatchPackedHeads& packed, const std::optional<LinearWeights>& output,
+                               const MultiHeadOptions& options, const Trace& trace)
+{
+    return attend_packed(packed, output, options, trace);
 }
 
 } // namespace attn

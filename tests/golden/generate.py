@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import decoder
 import layers
 import lessons
 import recurrent
@@ -300,6 +301,7 @@ GOLDENS = {
     "recurrent": recurrent.recurrences,
     "convolution": recurrent.convolutions,
     "restricted": restricted.cases,
+    "decoder": decoder.cases,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

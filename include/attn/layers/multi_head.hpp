@@ -42,6 +42,16 @@ struct MultiHeadOf {
 using MultiHead = MultiHeadOf<Matrix>;
 using BatchMultiHead = MultiHeadOf<Tensor3>;
 
+/// The queries, keys and values of all heads, side by side.
+template <Sequence T>
+struct PackedHeadsOf {
+    T query; ///< ((b,) n, h d_k)
+    T key;   ///< ((b,) m, h d_k)
+    T value; ///< ((b,) m, h d_v)
+};
+using PackedHeads = PackedHeadsOf<Matrix>;
+using BatchPackedHeads = PackedHeadsOf<Tensor3>;
+
 /// Multi-head self-attention: several attentions beside each other, each with its own small queries, keys and values.
 ///
 /// One softmax can follow one relation between tokens; several heads follow several. Each works on d_k = d_model / h
@@ -116,5 +126,19 @@ MultiHead multi_head_attention(const Matrix& x, const Matrix& memory, const Matr
 BatchMultiHead multi_head_attention(const Tensor3& x, const Tensor3& memory, const Tensor3& value_memory,
                                     const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
                                     const Trace& trace = {});
+
+/// The second half of multi-head attention, on queries, keys and values that are there already, such as those in a cache.
+///
+/// @param packed   of all heads
+/// @param output   W^o; without it the heads stay side by side
+/// @param options  heads, mask (n, m), bias, scale, positions
+/// @param trace    the steps of multi_head_attention() from the first head on; `query`, `key` and `value` have to be
+///                 named by the caller
+/// @throws ShapeError   where h does not divide the columns, the output map does not fit them, or the mask does not fit
+MultiHead attend_by_heads(const PackedHeads& packed, const std::optional<LinearWeights>& output,
+                          const MultiHeadOptions& options = {}, const Trace& trace = {});
+/// The same for a batch.
+BatchMultiHead attend_by_heads(const BatchPackedHeads& packed, const std::optional<LinearWeights>& output,
+                               const MultiHeadOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

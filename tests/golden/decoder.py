@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Makes the golden of the decoder: every step of decoder layers and of whole Transformers, and of lessons 13 and 14.
+
+    decoder.py         writes tests/golden/decoder.npz
+
+Each case is an nn.TransformerDecoderLayer or an nn.Transformer with fixed weights, computed once more by PyTorch's own
+operations, a step at a time, in the order of the traces. The steps have to end in what the module itself gives.
+
+The names are FUNCTION.PLACEMENT.ACTIVATION.INPUT.MASK.STEP: decoder_layer.pre.gelu.batch.both.cross_attn.head.0.scores.
+MASK is all, causal, padding (of the memory, and of the target), both, or given (a mask of pairs for each of the two).
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import layers
+from layers import Masking, expect, inside, numbers, outputs, sizes_of, with_numbers, within
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "oracle"))
+import planted
+
+# ---------------------------------------------------------------------------------------------------------- functions
+
+
+def decoder_layer(x, memory, weights, placement, activation, heads, allowed, memory_allowed):
+    """The steps of a decoder layer, without its inputs."""
+    steps = {}
+
+    def add(scope, part):
+        steps.update(within(scope, part))
+        return part["output"]
+
+    def consult(y):
+        sources = {"x": y, "memory": memory} | ({} if memory_allowed is None else {"mask": memory_allowed})
+        asked = layers.multi_head({"x": y, "memory": memory}, inside("multihead_attn.", weights), heads, memory_allowed)
+        return add("cross_attn", sources | asked)
+
+    look = lambda y: add("self_attn", layers.multi_head({"x": y}, inside("self_attn.", weights), heads, allowed))
+    feed = lambda y: add("feed_forward", layers.feed_forward(y, weights, activation))
+    norm = lambda scope, y: add(scope, layers.layer_norm(y, inside(f"{scope}.", weights)))
+    if placement == "post":
+        steps["residual1"] = x + look(x)
+        first = norm("norm1", steps["residual1"])
+        steps["residual2"] = first + consult(first)
+        second = norm("norm2", steps["residual2"])
+        steps["residual3"] = second + feed(second)
+        steps["output"] = norm("norm3", steps["residual3"])
+    else:
+        steps["residual1"] = x + look(norm("norm1", x))
+        steps["residual2"] = steps["residual1"] + consult(norm("norm2", steps["residual1"]))
+        steps["output"] = steps["residual2"] + feed(norm("norm3", steps["residual2"]))
+    return steps
+
+
+def decoder(x, memory, weights, placement, activation, heads, allowed, memory_allowed):
+    """The steps of a decoder, without its inputs."""
+    steps, tokens, i = {}, x, 0
+    while any(name.startswith(f"layers.{i}.") for name in weights):
+        of_layer = inside(f"layers.{i}.", weights)
+        part = decoder_layer(tokens, memory, of_layer, placement, activation, heads, allowed, memory_allowed)
+        steps |= within(f"layers.{i}", {"x": tokens} | part)
+        tokens, i = part["output"], i + 1
+    if "norm.weight" in weights:
+        of_norm = layers.layer_norm(tokens, inside("norm.", weights))
+        steps |= within("norm", of_norm)
+        tokens = of_norm["output"]
+    return steps | {"output": tokens}
+
+
+def transformer(source, target, weights, placement, activation, heads, masks):
+    """The steps of a Transformer, without its inputs. masks: source_mask, target_mask, memory_mask, where there are some."""
+    encoder_weights, decoder_weights = inside("encoder.", weights), inside("decoder.", weights)
+    depth = len({name.split(".")[1] for name in encoder_weights if name.startswith("layers.")})
+    source_mask, target_mask = masks.get("source_mask"), masks.get("target_mask")
+    named = lambda mask: {} if mask is None else {"mask": mask}
+    encoded = layers.encoder(source, encoder_weights, depth, placement, activation, heads, source_mask)
+    memory = encoded["output"]
+    decoded = decoder(target, memory, decoder_weights, placement, activation, heads, target_mask, masks.get("memory_mask"))
+    steps = within("encoder", {"x": source} | named(source_mask) | encoded)
+    steps |= within("decoder", {"x": target, "memory": memory} | named(target_mask) | decoded)
+    return steps | {"output": decoded["output"]}
+
+
+# -------------------------------------------------------------------------------------------------------------- cases
+
+
+def masking_of(mask, n, m, sequences):
+    """Who may look at whom in the target, and in the memory: steps behind the inputs, and PyTorch's arguments."""
+    of_target = {"both": "both", "padding": "padding"}.get(mask, mask)
+    target = Masking(of_target, n, n, sequences)
+    memory = Masking({"causal": "all", "both": "padding"}.get(mask, mask), n, m, sequences)
+    return target, memory
+
+
+def tokens_of(form, n, m, d_model):
+    _, batch = sizes_of(form)
+    return numbers(*batch, n, d_model, seed=n), numbers(*batch, m, d_model, seed=20 + m)
+
+
+def memory_steps(memory, scope="memory_masking"):
+    """The steps of the mask of a memory; one that is given is itself."""
+    if memory.padding is None:
+        return {} if memory.allowed is None else {"memory_mask": memory.allowed}
+    return within(scope, memory.steps) | {"memory_mask": memory.allowed}
+
+
+def decoder_layer_case(placement, activation, form, mask, d_model=6, heads=2, d_ff=5, n=4, m=3):
+    sequences, _ = sizes_of(form)
+    of_target, of_memory = masking_of(mask, n, m, sequences)
+    bend = layers.ACTIVATIONS[activation]
+    options = {"dropout": 0, "activation": bend, "batch_first": True, "norm_first": placement == "pre"}
+    module = with_numbers(nn.TransformerDecoderLayer(d_model, heads, d_ff, **options), seed=400 + d_model)
+    x, memory = tokens_of(form, n, m, d_model)
+    steps = decoder_layer(x, memory, module.state_dict(), placement, activation, heads, of_target.allowed, of_memory.allowed)
+    tgt_mask, tgt_padding = of_target.forbidden(heads)
+    memory_mask, memory_padding = of_memory.forbidden(heads)
+    asked = {"tgt_mask": tgt_mask, "memory_mask": memory_mask}
+    asked |= {"tgt_key_padding_mask": tgt_padding, "memory_key_padding_mask": memory_padding}
+    for output in outputs(module, x, memory, **asked):
+        expect(steps["output"], output)
+    return of_target.steps | memory_steps(of_memory) | {"x": x, "memory": memory} | steps
+
+
+def transformer_case(placement, activation, form, mask, layer_count=6, d_model=6, heads=2, d_ff=5, n=4, m=5):
+    """nn.Transformer with padding of the source, which the target may not look at either, and a causal target."""
+    sequences, _ = sizes_of(form)
+    of_target, of_memory = masking_of(mask, n, m, sequences)
+    of_source = Masking({"causal": "all", "both": "padding"}.get(mask, mask), m, m, sequences)
+    options = {"dropout": 0, "activation": layers.ACTIVATIONS[activation], "batch_first": True, "norm_first": placement == "pre"}
+    module = with_numbers(nn.Transformer(d_model, heads, layer_count, layer_count, d_ff, **options), seed=500)
+    module.encoder.enable_nested_tensor = False
+    target, source = tokens_of(form, n, m, d_model)
+    masks = {"source_mask": of_source.allowed, "target_mask": of_target.allowed, "memory_mask": of_memory.allowed}
+    masks = {name: allowed for name, allowed in masks.items() if allowed is not None}
+    steps = transformer(source, target, module.state_dict(), placement, activation, heads, masks)
+    (src_mask, src_padding), (tgt_mask, tgt_padding) = of_source.forbidden(heads), of_target.forbidden(heads)
+    memory_mask, memory_padding = of_memory.forbidden(heads)
+    asked = {"src_mask": src_mask, "tgt_mask": tgt_mask, "memory_mask": memory_mask}
+    asked |= {"src_key_padding_mask": src_padding, "tgt_key_padding_mask": tgt_padding, "memory_key_padding_mask": memory_padding}
+    for output in outputs(module, source, target, **asked):
+        expect(steps["output"], output)
+    return {"source": source, "target": target} | masks | steps
+
+
+DECODER_LAYER = {
+    "relu": ("sequence.causal batch.both sequence.all batch.given", {}),
+    "gelu": ("sequence.causal batch.both batch.padding", {"d_model": 9, "heads": 3, "d_ff": 3, "n": 3, "m": 5}),
+}
+TRANSFORMER = ["post.relu.batch.both", "pre.gelu.sequence.given"]
+
+
+def all_cases():
+    """The steps of each case, by its name."""
+    for placement in ("post", "pre"):
+        for activation, (forms, options) in DECODER_LAYER.items():
+            for form in forms.split():
+                steps = decoder_layer_case(placement, activation, *form.split("."), **options)
+                yield f"decoder_layer.{placement}.{activation}.{form}", steps
+    for name in TRANSFORMER:
+        yield f"transformer.{name}", transformer_case(*name.split("."))
+
+
+def cases():
+    """Every case, step by step."""
+    golden = {}
+    for case, steps in all_cases():
+        golden |= within(case, {step: array.contiguous().numpy() for step, array in steps.items()})
+    return golden
+
+
+if __name__ == "__main__":
+    from generate import write
+
+    if len(sys.argv) > 1:
+        sys.exit(__doc__)
+    write(HERE / "decoder.npz", cases())
