@@ -72,15 +72,17 @@ void add_score_flags(CLI::App& app, ModuleOptions& options)
                               {{"softmax", Normalization::softmax}, {"none", Normalization::none}});
 }
 
-void add_mask_flag(CLI::App& app, ModuleOptions& options)
+void add_mask_flag(CLI::App& app, ModuleOptions& options, const std::string& whom)
 {
     app.add_option_function<std::string>(
            "--mask",
            [&options](const std::string& name) {
                options.causal = name == "causal" ? Causal::bottom_right : Causal::top_left;
            },
-           "no later keys, besides what the input's mask and lengths forbid; where n and m differ, the last query sees "
-           "every key (causal), or the first query the first key only (causal-top-left)")
+           "no later keys" + whom +
+               ", besides what the input's masks and lengths forbid; where n and m differ, the last query sees every "
+               "key "
+               "(causal), or the first query the first key only (causal-top-left)")
         ->check(CLI::IsMember({"causal", "causal-top-left"}))
         ->type_name("causal|causal-top-left");
 }
@@ -92,12 +94,17 @@ void add_scale_flag(CLI::App& app, ModuleOptions& options)
         ->check(finite);
 }
 
-void add_head_flags(CLI::App& app, ModuleOptions& options)
+void add_heads_flag(CLI::App& app, ModuleOptions& options)
 {
     app.add_option("--heads", options.heads, "attentions beside each other")
         ->type_name("H")
         ->required()
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+}
+
+void add_head_flags(CLI::App& app, ModuleOptions& options)
+{
+    add_heads_flag(app, options);
     add_scale_flag(app, options);
     add_choice<HeadPositions>(
         app, "--positions", options.positions, "what heads know of places; none unless given",
@@ -133,6 +140,17 @@ void add_norm_flag(CLI::App& app, ModuleOptions& options)
                               {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}});
 }
 
+/// How many layers a stack has, and what is behind them.
+void add_stack_flags(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--final-epsilon", options.final_epsilon, "of the norm behind the stack; --epsilon unless given")
+        ->type_name("E")
+        ->check(not_negative);
+    app.add_option("--layers", options.layers, "how many the weights must have; as many as they have unless given")
+        ->type_name("N")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{10'000}));
+}
+
 void add_neighbour_flags(CLI::App& app, ModuleOptions& options)
 {
     app.add_option("--radius", options.radius, "neighbours are at most so far away")
@@ -151,39 +169,38 @@ void add_neighbour_flags(CLI::App& app, ModuleOptions& options)
 
 void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
 {
-    const bool is_encoder = module == Module::encoder || module == Module::encoder_layer;
+    const bool is_stack = module == Module::encoder || module == Module::decoder || module == Module::transformer;
+    const bool is_decoder =
+        module == Module::decoder_layer || module == Module::decoder || module == Module::transformer;
+    const bool has_layers = is_stack || module == Module::encoder_layer || module == Module::decoder_layer;
     if (module == Module::attention) {
         add_score_flags(app, options);
         add_scale_flag(app, options);
     }
-    if (module == Module::multi_head_attention || is_encoder)
+    if (module == Module::transformer)
+        add_heads_flag(app, options);
+    else if (module == Module::multi_head_attention || has_layers)
         add_head_flags(app, options);
+    if (module == Module::attention || module == Module::multi_head_attention || has_layers)
+        add_mask_flag(app, options, is_decoder ? " of the target" : "");
     if (module == Module::restricted_attention)
         add_neighbour_flags(app, options);
-    if (module == Module::attention || module == Module::multi_head_attention || is_encoder)
-        add_mask_flag(app, options);
     if (module == Module::talking_heads_attention) {
         add_scale_flag(app, options);
-        add_mask_flag(app, options);
+        add_mask_flag(app, options, "");
     }
     if (module == Module::multi_head_attention)
         app.add_flag_callback(
             "--without-output-map", [&options] { options.has_output_map = false; },
             "heads stay side by side: there is no W^o");
-    if (module == Module::feed_forward || is_encoder)
+    if (module == Module::feed_forward || has_layers)
         add_activation_flag(app, options);
-    if (module == Module::layer_norm || is_encoder)
+    if (module == Module::layer_norm || has_layers)
         add_epsilon_flag(app, options);
-    if (is_encoder)
+    if (has_layers)
         add_norm_flag(app, options);
-    if (module == Module::encoder)
-        app.add_option("--final-epsilon", options.final_epsilon, "of the norm behind the stack; --epsilon unless given")
-            ->type_name("E")
-            ->check(not_negative);
-    if (module == Module::encoder)
-        app.add_option("--layers", options.layers, "how many the weights must have; as many as they have unless given")
-            ->type_name("N")
-            ->check(CLI::Range(std::size_t{1}, std::size_t{10'000}));
+    if (is_stack)
+        add_stack_flags(app, options);
 }
 
 void add_weight_flags(CLI::App& app, Module module, Request& request)
@@ -245,7 +262,7 @@ std::string described(const ModuleEntry& entry)
 {
     std::string text = std::string(entry.summary) + "\n\ninput:";
     for (const ModuleInput& input : entry.inputs)
-        text += fmt::format("\n  {:<14}{}{}", input.name, input.shape, input.is_required ? "" : ", if you like");
+        text += fmt::format("\n  {:<16}{}{}", input.name, input.shape, input.is_required ? "" : ", if you like");
     return text + "\noutput: the step output, and every step on the way";
 }
 

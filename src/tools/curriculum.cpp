@@ -13,6 +13,7 @@ constexpr std::array after_7{7};
 constexpr std::array after_6_to_9{6, 8, 9};
 constexpr std::array after_5_and_10{5, 10};
 constexpr std::array after_10{10};
+constexpr std::array after_5_7_and_10{5, 7, 10};
 constexpr std::array after_4_and_9{4, 9};
 
 constexpr std::array lessons{
@@ -48,6 +49,10 @@ constexpr std::array lessons{
     CurriculumEntry{"12_pitfalls", "A museum of mistakes",
                     "Every well-known mistake, made once beside what is right, and where it was seen in public.",
                     after_10},
+    CurriculumEntry{
+        "13_decoder", "One decoder layer",
+        "Tokens of the target look back, then ask what the encoder read: queries theirs, keys and values its.",
+        after_5_7_and_10},
     CurriculumEntry{
         "16_recurrence", "What attention took the place of",
         "Recurrence carries one state and waits; convolution sees neighbours; attention everybody, at once.",

@@ -1,6 +1,6 @@
 // attn run, as a user runs it: arrays in a file, weights in another, a module, its flags.
 
-#include "layers/examples.hpp"
+#include "layers/decoder_examples.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
@@ -157,6 +157,17 @@ TalkingHeadsWeights talking_heads_of_four()
 Matrix tokens() { return Numbers(4).matrix(3, 4); }
 Tensor3 batch() { return Numbers(5).tensor3(2, 3, 4); }
 
+Matrix memory_tokens() { return Numbers(14).matrix(5, 4); }
+
+TransformerWeights whole_of(std::size_t layers)
+{
+    Numbers numbers(13);
+    return random_transformer(numbers, layers, true, 4);
+}
+
+NamedArrays with_memory() { return {{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}}; }
+NamedArrays source_and_target() { return {{"source", to_array(memory_tokens())}, {"target", to_array(tokens())}}; }
+
 std::vector<Example> examples()
 {
     Numbers numbers(6);
@@ -167,6 +178,9 @@ std::vector<Example> examples()
             {"layer-norm", {}, x, state_dict(random_norm(numbers, 4))},
             {"encoder-layer", {"--heads", "2"}, x, state_dict(stack_of(1).layers[0])},
             {"encoder", {"--heads", "2"}, x, state_dict(stack_of(2))},
+            {"decoder-layer", {"--heads", "2"}, with_memory(), state_dict(whole_of(1).decoder.layers[0])},
+            {"decoder", {"--heads", "2"}, with_memory(), state_dict(whole_of(2).decoder)},
+            {"transformer", {"--heads", "2"}, source_and_target(), state_dict(whole_of(2))},
             {"restricted-attention", {"--radius", "1", "--stride", "4"}, as_many_keys_as_queries(), {}},
             {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())}};
 }
@@ -250,6 +264,11 @@ TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
     CHECK(equal(output_of("layer-norm"), to_array(layer_norm(tokens(), norm))));
     CHECK(equal(output_of("encoder-layer"), to_array(encoder_layer(tokens(), stack_of(1).layers[0], two_heads))));
     CHECK(equal(output_of("encoder"), to_array(encoder(tokens(), stack_of(2), two_heads))));
+    const DecoderOptions two_decoding{.attention = {.heads = 2}};
+    CHECK(equal(output_of("decoder-layer"),
+                to_array(decoder_layer(tokens(), memory_tokens(), whole_of(1).decoder.layers[0], two_decoding))));
+    CHECK(equal(output_of("decoder"), to_array(decoder(tokens(), memory_tokens(), whole_of(2).decoder, two_decoding))));
+    CHECK(equal(output_of("transformer"), to_array(transformer(memory_tokens(), tokens(), whole_of(2), {.heads = 2}))));
     CHECK(equal(output_of("talking-heads-attention"),
                 to_array(talking_heads_attention(tokens(), talking_heads_of_four()).output)));
     const NamedArrays nine = as_many_keys_as_queries();
@@ -376,6 +395,22 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run]")
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--epsilon", "0"}},
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--mask", "causal"}},
         {"encoder", {"--heads", "2"}, {"--heads", "2", "--positions", "alibi"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "4"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--scale", "0.1"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--mask", "causal"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--positions", "rotary"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--norm", "pre"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--activation", "gelu"}},
+        {"decoder-layer", {"--heads", "2"}, {"--heads", "2", "--epsilon", "0.5"}},
+        {"decoder", {"--heads", "2"}, {"--heads", "2", "--mask", "causal"}},
+        {"decoder", {"--heads", "2"}, {"--heads", "2", "--norm", "pre"}},
+        {"decoder", {"--heads", "2"}, {"--heads", "2", "--final-epsilon", "0.5"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "4"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "2", "--mask", "causal"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "2", "--norm", "pre"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "2", "--activation", "gelu-tanh"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "2", "--epsilon", "0.5"}},
+        {"transformer", {"--heads", "2"}, {"--heads", "2", "--final-epsilon", "0.5"}},
         {"restricted-attention", {"--radius", "1"}, {"--radius", "2"}},
         {"restricted-attention", {"--radius", "1"}, {"--radius", "1", "--stride", "4"}},
         {"restricted-attention", {"--stride", "4"}, {"--stride", "3"}},
@@ -440,6 +475,9 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"layer-norm", {"--epsilon", "1e-5"}},
         {"encoder-layer", {"--norm", "post", "--activation", "relu", "--epsilon", "1e-5", "--positions", "none"}},
         {"encoder", {"--norm", "post", "--layers", "2"}},
+        {"decoder-layer", {"--norm", "post", "--activation", "relu", "--epsilon", "1e-5", "--positions", "none"}},
+        {"decoder", {"--norm", "post", "--layers", "2"}},
+        {"transformer", {"--norm", "post", "--layers", "2", "--epsilon", "1e-5"}},
         {"restricted-attention", {"--scale", "0.5"}}, // the root of 4 features
         {"talking-heads-attention", {"--scale", "0.7071067811865475"}}};
     for (const Example& example : examples()) {
@@ -467,6 +505,13 @@ TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]
         {"encoder",
          {"--heads", "--scale", "--mask", "--positions", "--rotary-base", "--rotary-layout", "--activation",
           "--epsilon", "--norm", "--layers"}},
+        {"decoder-layer",
+         {"--heads", "--scale", "--mask", "--positions", "--rotary-base", "--rotary-layout", "--activation",
+          "--epsilon", "--norm"}},
+        {"decoder",
+         {"--heads", "--scale", "--mask", "--positions", "--rotary-base", "--rotary-layout", "--activation",
+          "--epsilon", "--norm", "--layers"}},
+        {"transformer", {"--heads", "--mask", "--activation", "--epsilon", "--norm", "--layers"}},
         {"restricted-attention", {"--scale", "--mask"}},
         {"talking-heads-attention", {"--scale", "--mask"}}};
     for (const Example& example : examples()) {
@@ -657,6 +702,8 @@ TEST_CASE("attn run says which inputs are missing, and which a module does not t
             continue;
         CHECK_THAT(
             Desk({{"tokens", to_array(tokens())}}, example.weights).input_refusal(example.module, example.needed),
+            ContainsSubstring(example.module == "transformer" ? "source is missing\n  target is missing"
+                                                              : "x is missing"));
             ContainsSubstring(first_input_of(example) + " is missing"));
     }
     Example fed = example_of("feed-forward");
@@ -682,6 +729,9 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
         const Array array{shape, std::vector<double>(element_count(shape), 1)};
         for (const Example& example : examples()) {
             NamedArrays input = example.input;
+            const std::string name = example.module == "attention"     ? "queries"
+                                     : example.module == "transformer" ? "source"
+                                                                       : "x";
             const std::string name = first_input_of(example);
             input[name] = array;
             CHECK_THAT(Desk(input, example.weights).input_refusal(example.module, example.needed),
@@ -913,4 +963,82 @@ TEST_CASE("the norm behind an encoder may have an epsilon of its own", "[cli][ru
     for (const Step& step : steps)
         if (step.path.ends_with(".normalized"))
             CHECK(step.formula.ends_with(step.path == "norm.normalized" ? " + 0.5)" : " + 1e-05)"));
+}
+
+// ------------------------------------------------------------------------------------------------------------- decoders
+
+TEST_CASE("attn run keeps the masks of target, memory and source apart", "[cli][run][decoder][mask]")
+{
+    const Array given = masked({3, 5}, {1, 0, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0});
+    NamedArrays input = with_memory();
+    input["memory_mask"] = given;
+    const DecoderWeights weights = whole_of(2).decoder;
+    DecoderOptions options{.attention = {.heads = 2, .mask = causal_mask(3, 3)},
+                           .memory_mask = from_array<Mask>(given)};
+    const Desk desk(input, state_dict(weights));
+    CHECK(equal(desk.output("decoder", {"--heads", "2", "--mask", "causal"}),
+                to_array(decoder(tokens(), memory_tokens(), weights, options))));
+
+    NamedArrays both = source_and_target();
+    both["memory_mask"] = given;
+    both["target_mask"] = masked({3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1});
+    both["source_mask"] = masked({5, 5}, std::vector<double>(25, 1));
+    both["source_mask"].values[7] = 0;
+    const TransformerOptions all{.heads = 2,
+                                 .source_mask = from_array<Mask>(both["source_mask"]),
+                                 .target_mask = from_array<Mask>(both["target_mask"]),
+                                 .memory_mask = from_array<Mask>(given)};
+    const Desk whole(both, state_dict(whole_of(2)));
+    CHECK(equal(whole.output("transformer", {"--heads", "2"}),
+                to_array(transformer(memory_tokens(), tokens(), whole_of(2), all))));
+    CHECK(run({"attn", "verify", whole / "t.npz"}).code == 0);
+}
+
+TEST_CASE("attn run pads target and memory, and nobody looks at the source's padding", "[cli][run][decoder][mask]")
+{
+    Numbers numbers(15);
+    const Tensor3 target = numbers.tensor3(2, 3, 4), source = numbers.tensor3(2, 5, 4);
+    const NamedArrays lengths{{"of_target", {{2}, {2, 3}}}, {"of_source", {{2}, {5, 1}}}};
+    const auto padding = [](std::size_t n, std::size_t m, std::vector<std::size_t> real) {
+        return join_masks(n, m, {.key_lengths = std::move(real)});
+    };
+    NamedArrays input{{"x", to_array(target)}, {"memory", to_array(source)}};
+    input["lengths"] = lengths.at("of_target");
+    input["memory_lengths"] = lengths.at("of_source");
+    const DecoderOptions options{.attention = {.heads = 2, .mask = padding(3, 3, {2, 3})},
+                                 .memory_mask = padding(3, 5, {5, 1})};
+    const Desk desk(input, state_dict(whole_of(2).decoder));
+    CHECK(equal(desk.output("decoder", {"--heads", "2"}),
+                to_array(decoder(target, source, whole_of(2).decoder, options))));
+
+    NamedArrays both{{"target", to_array(target)}, {"source", to_array(source)}};
+    both["target_lengths"] = lengths.at("of_target");
+    both["source_lengths"] = lengths.at("of_source");
+    const TransformerOptions all{.heads = 2,
+                                 .source_mask = padding(5, 5, {5, 1}),
+                                 .target_mask = padding(3, 3, {2, 3}),
+                                 .memory_mask = padding(3, 5, {5, 1})};
+    const Desk whole(both, state_dict(whole_of(2)));
+    CHECK(
+        equal(whole.output("transformer", {"--heads", "2"}), to_array(transformer(source, target, whole_of(2), all))));
+    CHECK(run({"attn", "verify", whole / "t.npz"}).code == 0);
+}
+
+TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cli][run][decoder][mask][hostile]")
+{
+    const NamedArrays weights = state_dict(whole_of(1).decoder.layers[0]);
+    NamedArrays input = with_memory();
+    input["memory_mask"] = masked({3, 3}, std::vector<double>(9, 1));
+    CHECK_THAT(Desk(input, weights).input_refusal("decoder-layer", {"--heads", "2"}), ContainsSubstring("mask (3, 3)"));
+    input = with_memory();
+    input["memory_lengths"] = {{1}, {2}};
+    CHECK_THAT(Desk(input, weights).input_refusal("decoder-layer", {"--heads", "2"}),
+               ContainsSubstring("memory_lengths has the shape (1,)"));
+    input = with_memory();
+    input["memory"] = to_array(Numbers(16).tensor3(2, 5, 4));
+    CHECK_THAT(Desk(input, weights).input_refusal("decoder-layer", {"--heads", "2"}), ContainsSubstring("memory"));
+    input = with_memory();
+    input["memory"] = to_array(Numbers(16).matrix(5, 3));
+    CHECK_THAT(Desk(input, weights).input_refusal("decoder-layer", {"--heads", "2"}),
+               ContainsSubstring("memory (5, 3)"));
 }

@@ -174,6 +174,57 @@ def cases():
     return golden
 
 
+# ------------------------------------------------------------------------------------------------------------ lessons
+
+
+def as_arrays(steps):
+    return {name: torch.as_tensor(tensor).detach().contiguous().numpy() for name, tensor in steps.items()}
+
+
+def with_norms(state, count, d):
+    """Norms as nobody has trained them; everything as tensors."""
+    for i in range(1, count + 1):
+        state |= {f"norm{i}.weight": np.ones(d), f"norm{i}.bias": np.zeros(d)}
+    return {name: torch.from_numpy(np.array(array, float)) for name, array in state.items()}
+
+
+def lesson_13():
+    d, d_ff, heads = 4, 6, 2
+    draw = planted.SplitMix(13)
+    linear = lambda m, n: (draw(m, n), draw(n, scale=0.5))
+    attentions = {}
+    for scope in ("self_attn", "multihead_attn"):
+        maps = [linear(d, d) for _ in range(4)]
+        packed = {"in_proj_weight": np.hstack([weight for weight, _ in maps[:3]]).T, "in_proj_bias": np.hstack([bias for _, bias in maps[:3]])}
+        packed |= {"out_proj.weight": maps[3][0].T, "out_proj.bias": maps[3][1]}
+        attentions |= {f"{scope}.{name}": array for name, array in packed.items()}
+    (up, up_bias), (down, down_bias) = linear(d, d_ff), linear(d_ff, d)
+    state = attentions | {"linear1.weight": up.T, "linear1.bias": up_bias, "linear2.weight": down.T, "linear2.bias": down_bias}
+    state = with_norms(state, 3, d)
+    module = nn.TransformerDecoderLayer(d, heads, d_ff, dropout=0, batch_first=True).double()
+    module.load_state_dict(state)
+
+    tensor = lambda rows: torch.tensor(rows, dtype=torch.float64)
+    memory = tensor([[1, -1, 0.5, -0.5], [-1.5, 0, 0.5, 1], [0, 1.5, -1, -0.5]])
+    start, wanted = tensor([[1, 1, 1, 1]]), tensor([[1, 0, 2, 0], [0, 1, -1, 2], [2, 1, 0, -1], [-1, 0, 1, 0.5]])
+    x = torch.cat([start, wanted[:-1]])
+    causal = torch.ones(4, 4, dtype=torch.bool).tril()
+
+    def steps_of(x):
+        steps = decoder_layer(x, memory, state, "post", "relu", heads, causal, None)
+        expect(steps["output"], module(x, memory, tgt_mask=~causal))
+        return steps
+
+    golden = {"memory": memory, "start": start, "wanted": wanted, "x": x, "causal": causal, "mask": causal}
+    right = steps_of(x)
+    other = torch.cat([x[:-1], -x[-1:]])
+    changed = steps_of(other)
+    golden |= right | within("changed", {"another": -x[-1:], "x": other} | changed)
+    golden["change"] = (changed["output"] - right["output"]).abs().max(dim=1).values
+    swapped = {"x": memory, "memory": right["norm1.output"]}
+    return as_arrays(golden | within("swapped", layers.multi_head(swapped, inside("multihead_attn.", state), heads)))
+
+
 if __name__ == "__main__":
     from generate import write
 

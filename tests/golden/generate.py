@@ -295,6 +295,7 @@ GOLDENS = {
     "10_encoder_layer": lessons.encoder_layer,
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
     "12_pitfalls": lessons.pitfalls,
+    "13_decoder": decoder.lesson_13,
     "16_recurrence": recurrent.lesson,
     "attention": attention,
     "layers": layers.layers,

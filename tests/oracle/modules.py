@@ -222,14 +222,14 @@ def expect(what, found, expected):
     return error / size
 
 
-def there(attn, folder, c, module, inputs):
+def there(attn, folder, c, module, inputs, flags):
     """`attn run` on the module's own state_dict, inside of a larger model where there is a prefix."""
     weights, trace = folder / f"weights{c['ending']}", folder / "trace.npz"
     model = nn.ModuleDict({c["prefix"][:-1]: module}) if c["prefix"] else module
     save(weights, {name: tensor.to(c["type"]) for name, tensor in model.state_dict().items()})
     np.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in inputs.items()})
     files = ["--input", folder / "inputs.npz", "--weights", weights, "--trace", trace]
-    if printed := call(attn, "run", c["module"], *files, *flags_of(c), "--quiet"):
+    if printed := call(attn, "run", c["module"], *files, *flags, "--quiet"):
         raise Mismatch(f"attn run --quiet prints:\n{printed}")
     call(attn, "verify", trace)
     return weights, np.load(trace)["output"]
@@ -253,7 +253,7 @@ def check(attn, rewrite, number, seed):
         module, inputs = with_weights(c["make"](), c["type"]), draw_inputs(draw, c)
         expected = by_pytorch(module, inputs, c)
         with tempfile.TemporaryDirectory() as folder:
-            weights, output = there(attn, Path(folder), c, module, inputs)
+            weights, output = there(attn, Path(folder), c, module, inputs, flags_of(c))
             error = expect("attn's output", output, expected)
             returned = back(rewrite, Path(folder), c, weights)
         for name, tensor in module.state_dict().items():

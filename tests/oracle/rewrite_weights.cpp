@@ -23,6 +23,12 @@ attn::NamedArrays rewritten(const std::string& module, const attn::NamedArrays& 
         return attn::state_dict(attn::encoder_layer_weights(weights, sizes.d_model));
     if (module == "encoder")
         return attn::state_dict(attn::encoder_weights(weights, sizes.d_model));
+    if (module == "decoder-layer")
+        return attn::state_dict(attn::decoder_layer_weights(weights, sizes.d_model));
+    if (module == "decoder")
+        return attn::state_dict(attn::decoder_weights(weights, sizes.d_model));
+    if (module == "transformer")
+        return attn::state_dict(attn::transformer_weights(weights, sizes.d_model));
     throw attn::Error("there is no module " + module);
 }
 

@@ -1,6 +1,6 @@
 #include "attn/tools/state_dict.hpp"
 
-#include "layers/examples.hpp"
+#include "layers/decoder_examples.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
@@ -462,4 +462,70 @@ TEST_CASE("the same weights give the same bytes", "[weights]")
         write_weights(folder / ("b" + ending), small_layer());
         CHECK(bytes_of(folder / ("a" + ending)) == bytes_of(folder / ("b" + ending)));
     }
+}
+
+TEST_CASE("decoders and Transformers come back from a file as they were written, under PyTorch's names",
+          "[weights][decoder]")
+{
+    const std::string file = GENERATE(as<std::string>{}, "w.npz", "w.safetensors");
+    for (const bool is_biased : {true, false}) {
+        CAPTURE(file, is_biased);
+        Numbers numbers(21);
+        const auto same_decoder_layer = [](const DecoderLayerWeights& left, const DecoderLayerWeights& right) {
+            return same_attention(left.self_attention, right.self_attention) &&
+                   same_attention(left.cross_attention, right.cross_attention) &&
+                   same_map(left.feed_forward.hidden, right.feed_forward.hidden) &&
+                   same_map(left.feed_forward.output, right.feed_forward.output) &&
+                   same_norm(left.norm1, right.norm1) && same_norm(left.norm2, right.norm2) &&
+                   same_norm(left.norm3, right.norm3);
+        };
+        const DecoderLayerWeights layer = random_decoder_layer(numbers, 6, 5, is_biased);
+        CHECK(same_decoder_layer(decoder_layer_weights(through_file(file, state_dict(layer)), 6), layer));
+
+        DecoderWeights stack{{layer, random_decoder_layer(numbers, 6, 3, is_biased)}, random_norm(numbers, 6)};
+        const DecoderWeights back = decoder_weights(through_file(file, state_dict(stack)), 6, 2);
+        REQUIRE(back.layers.size() == 2);
+        CHECK(same_decoder_layer(back.layers[0], layer));
+        CHECK(same_decoder_layer(back.layers[1], stack.layers[1]));
+        REQUIRE(back.norm.has_value());
+        CHECK(same_norm(*back.norm, *stack.norm));
+
+        const TransformerWeights whole{{{random_encoder_layer(numbers, 6, 5, is_biased)}}, stack};
+        const TransformerWeights both = transformer_weights(through_file(file, state_dict(whole)), 6);
+        REQUIRE(both.encoder.layers.size() == 1);
+        REQUIRE(both.decoder.layers.size() == 2);
+        CHECK(same_layer(both.encoder.layers[0], whole.encoder.layers[0]));
+        CHECK(same_decoder_layer(both.decoder.layers[0], layer));
+        CHECK(same_norm(*both.decoder.norm, *stack.norm));
+        CHECK_FALSE(both.encoder.norm.has_value());
+    }
+    Numbers numbers(22);
+    const Names names = names_of(state_dict(random_transformer(numbers, 1, true)));
+    for (const char* name :
+         {"encoder.layers.0.self_attn.in_proj_weight", "decoder.layers.0.self_attn.in_proj_bias",
+          "decoder.layers.0.multihead_attn.in_proj_weight", "decoder.layers.0.multihead_attn.out_proj.bias",
+          "decoder.layers.0.norm3.weight", "encoder.norm.weight", "decoder.norm.bias"})
+        CHECK(names.contains(name));
+    CHECK(names.size() == 12 + 18 + 4);
+}
+
+TEST_CASE("weights of an encoder are none of a decoder, and what is missing is named", "[weights][decoder]")
+{
+    Numbers numbers(23);
+    const NamedArrays encoder = state_dict(random_encoder_layer(numbers, 4, 3, false));
+    CHECK(complaint_of([&] { decoder_layer_weights(encoder, 4); }) ==
+          "3 tensors do not fit a decoder layer with d_model 4:\n"
+          "  multihead_attn.in_proj_weight is missing\n"
+          "  multihead_attn.out_proj.weight is missing\n"
+          "  norm3.weight is missing");
+    NamedArrays whole = state_dict(random_transformer(numbers, 2, false, 4));
+    CHECK(transformer_weights(whole, 4).decoder.layers.size() == 2);
+    CHECK_THAT(
+        complaint_of([&] { transformer_weights(whole, 4, 3); }),
+        ContainsSubstring("a Transformer with d_model 4:\n  encoder.layers.2.self_attn.in_proj_weight is missing"));
+    whole["decoder.layers.0.norm3.bias"] = filled({3});
+    CHECK_THAT(complaint_of([&] { transformer_weights(whole, 4); }),
+               ContainsSubstring("decoder.layers.0.norm3.bias is (3,), expected (d_model,) = (4,)"));
+    CHECK_THAT(complaint_of([] { decoder_weights({}, 4); }),
+               ContainsSubstring("not fit a decoder with d_model 4:\n  layers.0.self_attn.in_proj_weight is missing"));
 }

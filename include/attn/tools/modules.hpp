@@ -17,6 +17,9 @@ enum class Module {
     layer_norm,
     encoder_layer,
     encoder,
+    decoder_layer,
+    decoder,
+    transformer,
     restricted_attention,
     talking_heads_attention
 };
@@ -29,16 +32,16 @@ struct ModuleOptions {
     Score score = Score::scaled;                          ///< of attention
     Normalization normalization = Normalization::softmax; ///< of attention, unless scaled
     std::optional<double> scale = {};                     ///< of scaled scores
-    std::optional<Causal> causal = {};                    ///< besides the mask and the lengths that are given
+    std::optional<Causal> causal = {};                    ///< besides what else is forbidden; in a decoder, to tokens
     std::size_t heads = 1;
     bool has_output_map = true; ///< of multi-head attention
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
     Activation activation = Activation::relu;
     double epsilon = LayerNormOptions{}.epsilon;
-    std::optional<double> final_epsilon = {}; ///< of the norm behind an encoder; epsilon unless given
+    std::optional<double> final_epsilon = {}; ///< of the norm behind a stack; epsilon unless given
     NormPlacement placement = NormPlacement::post;
-    std::optional<std::size_t> layers = {}; ///< of an encoder; as many as the weights have unless given
+    std::optional<std::size_t> layers = {}; ///< of a stack; as many as the weights have unless given
     std::optional<std::size_t> radius = {}; ///< of restricted attention, see Neighbourhood
     std::optional<std::size_t> stride = {}; ///< of restricted attention
 };

@@ -2,8 +2,8 @@
 
 #include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
-#include "attn/layers/encoder.hpp"
 #include "attn/layers/talking_heads.hpp"
+#include "attn/layers/transformer.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <cstddef>
@@ -57,6 +57,15 @@ EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t
 /// nn.TransformerEncoder: those of each layer behind layers.0, layers.1, …, and of norm where there is one
 /// @param layers  how many there must be; as many as the arrays have unless given
 EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
+/// nn.TransformerDecoderLayer: those of an encoder layer, of cross-attention behind multihead_attn, and of norm3
+DecoderLayerWeights decoder_layer_weights(const NamedArrays& arrays, std::size_t d_model);
+/// nn.TransformerDecoder: those of each layer behind layers.0, layers.1, …, and of norm where there is one
+/// @param layers  how many there must be; as many as the arrays have unless given
+DecoderWeights decoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
+/// nn.Transformer: those of both stacks behind encoder and decoder
+/// @param layers  how many each must have; as many as the arrays have unless given
+TransformerWeights transformer_weights(const NamedArrays& arrays, std::size_t d_model,
+                                       std::optional<std::size_t> layers = {});
 
 /// @}
 
@@ -83,6 +92,9 @@ NamedArrays state_dict(const FeedForwardWeights& weights);
 NamedArrays state_dict(const LayerNormWeights& weights);
 NamedArrays state_dict(const EncoderLayerWeights& weights);
 NamedArrays state_dict(const EncoderWeights& weights);
+NamedArrays state_dict(const DecoderLayerWeights& weights);
+NamedArrays state_dict(const DecoderWeights& weights);
+NamedArrays state_dict(const TransformerWeights& weights);
 NamedArrays state_dict(const TalkingHeadsWeights& weights);
 /// @}
 

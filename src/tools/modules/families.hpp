@@ -15,6 +15,9 @@ void run_feed_forward(const ModuleRun& run);
 void run_layer_norm(const ModuleRun& run);
 void run_encoder_layer(const ModuleRun& run);
 void run_encoder(const ModuleRun& run);
+void run_decoder_layer(const ModuleRun& run);
+void run_decoder(const ModuleRun& run);
+void run_transformer(const ModuleRun& run);
 void run_restricted_attention(const ModuleRun& run);
 void run_talking_heads_attention(const ModuleRun& run);
 /// @}

@@ -26,6 +26,17 @@ constexpr std::array multi_head_inputs{token_input,
                                        bias};
 constexpr std::array token_inputs{token_input};
 constexpr std::array encoder_inputs{token_input, ModuleInput{"mask", "((b,) n, n)", false}, lengths};
+constexpr std::array decoder_inputs{token_input,
+                                    ModuleInput{"memory", "((b,) m, d_model)", true},
+                                    ModuleInput{"mask", "((b,) n, n)", false},
+                                    ModuleInput{"memory_mask", "((b,) n, m)", false},
+                                    lengths,
+                                    ModuleInput{"memory_lengths", "(b,)", false}};
+constexpr std::array transformer_inputs{
+    ModuleInput{"source", "((b,) m, d_model)", true}, ModuleInput{"target", "((b,) n, d_model)", true},
+    ModuleInput{"source_mask", "((b,) m, m)", false}, ModuleInput{"target_mask", "((b,) n, n)", false},
+    ModuleInput{"memory_mask", "((b,) n, m)", false}, ModuleInput{"source_lengths", "(b,)", false},
+    ModuleInput{"target_lengths", "(b,)", false}};
 constexpr std::array restricted_inputs{ModuleInput{"queries", "((b,) n, d_k)", true},
                                        ModuleInput{"keys", "((b,) n, d_k)", true},
                                        ModuleInput{"values", "((b,) n, d_v)", true}};
@@ -49,6 +60,9 @@ constexpr std::array runnables{
              run_layer_norm},
     Runnable{{Module::encoder_layer, "encoder-layer", "nn.TransformerEncoderLayer", encoder_inputs}, run_encoder_layer},
     Runnable{{Module::encoder, "encoder", "nn.TransformerEncoder", encoder_inputs}, run_encoder},
+    Runnable{{Module::decoder_layer, "decoder-layer", "nn.TransformerDecoderLayer", decoder_inputs}, run_decoder_layer},
+    Runnable{{Module::decoder, "decoder", "nn.TransformerDecoder", decoder_inputs}, run_decoder},
+    Runnable{{Module::transformer, "transformer", "nn.Transformer", transformer_inputs}, run_transformer},
     Runnable{{Module::restricted_attention, "restricted-attention", "queries compared with the keys around them only",
               restricted_inputs},
              run_restricted_attention},

@@ -209,6 +209,11 @@ EncoderLayerWeights take_encoder_layer(StateDictReader& reader, const std::strin
             take_layer_norm(reader, prefix + "norm2.")};
 }
 
+EncoderWeights take_encoder(StateDictReader& reader, const std::string& prefix, std::optional<std::size_t> layers)
+{
+    return take_stack<EncoderWeights>(reader, prefix, layers, take_encoder_layer);
+}
+
 std::map<std::string, std::size_t> sizes_of(std::size_t d_model)
 {
     return {{"d_model", d_model}, {"d_memory", d_model}, {"d_value", d_model}};

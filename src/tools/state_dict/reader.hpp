@@ -4,6 +4,7 @@
 #include "attn/layers/encoder.hpp"
 #include "attn/tools/state_dict.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -66,6 +67,8 @@ MultiHeadWeights take_multi_head(StateDictReader& reader, const std::string& pre
 FeedForwardWeights take_feed_forward(StateDictReader& reader, const std::string& prefix);
 LayerNormWeights take_layer_norm(StateDictReader& reader, const std::string& prefix);
 EncoderLayerWeights take_encoder_layer(StateDictReader& reader, const std::string& prefix);
+/// @param layers  how many there must be; as many as there are unless given
+EncoderWeights take_encoder(StateDictReader& reader, const std::string& prefix, std::optional<std::size_t> layers);
 /// @}
 
 /// The sizes of a file whose memory, if any, is as wide as its tokens.
@@ -76,5 +79,25 @@ std::string with_d_model(const std::string& module, std::size_t d_model);
 
 /// How many layers a file has behind a prefix.
 std::size_t layers_in(const StateDictReader& reader, const std::string& prefix = "");
+
+/// The layers of a stack, each a part with biases and a width of its own, and the norm behind them where there is one.
+/// @param layers  how many there must be; as many as there are, and at least one, unless given
+/// @param take    takes a layer: (reader, prefix) to its weights
+template <class Weights, class Take>
+Weights take_stack(StateDictReader& reader, const std::string& prefix, std::optional<std::size_t> layers,
+                   const Take& take)
+{
+    const std::size_t count = layers.value_or(std::max<std::size_t>(layers_in(reader, prefix), 1));
+    Weights weights;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string of_layer = prefix + "layers." + std::to_string(i) + ".";
+        reader.begin_part(of_layer);
+        weights.layers.push_back(take(reader, of_layer));
+    }
+    reader.begin_part(prefix + "norm.");
+    if (reader.has_any(prefix + "norm."))
+        weights.norm = take_layer_norm(reader, prefix + "norm.");
+    return weights;
+}
 
 } // namespace attn

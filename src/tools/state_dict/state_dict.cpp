@@ -5,8 +5,6 @@
 #include "reader.hpp"
 #include "writer.hpp"
 
-#include <algorithm>
-
 namespace attn {
 
 MultiHeadWeights multi_head_weights(const NamedArrays& arrays, const AttentionSizes& sizes, bool has_output_map)
@@ -47,16 +45,7 @@ EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t
 EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers)
 {
     StateDictReader reader(arrays, with_d_model("an encoder", d_model), sizes_of(d_model));
-    const std::size_t count = layers.value_or(std::max<std::size_t>(layers_in(reader), 1));
-    EncoderWeights weights;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::string prefix = "layers." + std::to_string(i) + ".";
-        reader.begin_part(prefix);
-        weights.layers.push_back(take_encoder_layer(reader, prefix));
-    }
-    reader.begin_part("norm.");
-    if (reader.has_any("norm."))
-        weights.norm = take_layer_norm(reader, "norm.");
+    EncoderWeights weights = take_encoder(reader, "", layers);
     reader.finish();
     return weights;
 }
@@ -121,10 +110,7 @@ NamedArrays state_dict(const EncoderLayerWeights& weights)
 NamedArrays state_dict(const EncoderWeights& weights)
 {
     NamedArrays arrays;
-    for (std::size_t i = 0; i < weights.layers.size(); ++i)
-        put_encoder_layer(arrays, "layers." + std::to_string(i) + ".", weights.layers[i]);
-    if (weights.norm)
-        put_layer_norm(arrays, "norm.", *weights.norm);
+    put_encoder(arrays, "", weights);
     return arrays;
 }
 

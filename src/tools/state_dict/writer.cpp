@@ -79,4 +79,12 @@ void put_encoder_layer(NamedArrays& arrays, const std::string& prefix, const Enc
     put_layer_norm(arrays, prefix + "norm2.", weights.norm2);
 }
 
+void put_encoder(NamedArrays& arrays, const std::string& prefix, const EncoderWeights& weights)
+{
+    for (std::size_t i = 0; i < weights.layers.size(); ++i)
+        put_encoder_layer(arrays, prefix + "layers." + std::to_string(i) + ".", weights.layers[i]);
+    if (weights.norm)
+        put_layer_norm(arrays, prefix + "norm.", *weights.norm);
+}
+
 } // namespace attn

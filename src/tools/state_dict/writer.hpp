@@ -18,6 +18,7 @@ void put_multi_head(NamedArrays& arrays, const std::string& prefix, const MultiH
 void put_feed_forward(NamedArrays& arrays, const std::string& prefix, const FeedForwardWeights& weights);
 void put_layer_norm(NamedArrays& arrays, const std::string& prefix, const LayerNormWeights& weights);
 void put_encoder_layer(NamedArrays& arrays, const std::string& prefix, const EncoderLayerWeights& weights);
+void put_encoder(NamedArrays& arrays, const std::string& prefix, const EncoderWeights& weights);
 /// @}
 
 } // namespace attn

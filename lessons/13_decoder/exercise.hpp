@@ -1,0 +1,13 @@
+#pragma once
+
+#include "attn/layers/decoder.hpp"
+
+/// One decoder layer, each norm behind its block, no token looking at a later one, of the library's own parts:
+/// multi_head_attention(), causal_mask(), feed_forward() and layer_norm().
+/// @param x        (n, d_model): the target so far
+/// @param memory   (m, d_model): what the encoder gave
+/// @param weights  of all three blocks and norms
+/// @param heads    how many
+/// @return (n, d_model)
+attn::Matrix my_decoder_layer(const attn::Matrix& x, const attn::Matrix& memory,
+                              const attn::DecoderLayerWeights& weights, std::size_t heads);
