@@ -29,6 +29,11 @@ T share(const T& x)
 
 Matrix sigmoid(const Matrix& x) { return share(x); }
 Vector sigmoid(const Vector& x) { return share(x); }
+Matrix silu(const Matrix& x)
+{
+    const Matrix open = sigmoid(x);
+    return x * open;
+}
 
 Matrix tanh(const Matrix& x) { return xt::tanh(x); }
 Vector tanh(const Vector& x) { return xt::tanh(x); }

@@ -22,6 +22,7 @@ import layers
 import lessons
 import recurrent
 import restricted
+import llama
 
 HERE = Path(__file__).resolve().parent
 
@@ -303,6 +304,7 @@ GOLDENS = {
     "convolution": recurrent.convolutions,
     "restricted": restricted.cases,
     "decoder": decoder.cases,
+    "llama": llama.llama_golden,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

@@ -23,6 +23,10 @@ Matrix sigmoid(const Matrix& x);
 /// @copydoc sigmoid(const Matrix&)
 Vector sigmoid(const Vector& x);
 
+/// x sigmoid(x), also called swish.
+/// @see Hendrycks and Gimpel 2016; Ramachandran, Zoph and Le 2017
+Matrix silu(const Matrix& x);
+
 /// The hyperbolic tangent.
 Matrix tanh(const Matrix& x);
 /// @copydoc tanh(const Matrix&)

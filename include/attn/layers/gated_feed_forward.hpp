@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attn/layers/linear.hpp"
+
+namespace attn {
+
+/// The learned parameters of a gated feed-forward network; Hugging Face calls the maps gate_proj, up_proj, down_proj.
+struct GatedFeedForwardWeights {
+    LinearWeights gate; ///< (d_model, d_ff)
+    LinearWeights up;   ///< (d_model, d_ff)
+    LinearWeights down; ///< (d_ff, d_model)
+};
+
+/// The gated feed-forward network SwiGLU: one map says what each hidden unit holds, another how far it opens.
+///
+/// `gate * sigmoid(gate)` is called silu or swish: nearly the gate itself where it is large, nearly zero where it is
+/// well below zero, and smooth between.
+///
+/// @param x        ((b,) n, d_model)
+/// @param weights  three linear maps
+/// @param trace    | step         | shape             | formula                  |
+///                 |--------------|-------------------|--------------------------|
+///                 | x            | ((b,) n, d_model) |                          |
+///                 | gate_weights | (d_model, d_ff)   |                          |
+///                 | gate         | ((b,) n, d_ff)    | x @ gate_weights         |
+///                 | activated    | ((b,) n, d_ff)    | gate * sigmoid(gate)     |
+///                 | up_weights   | (d_model, d_ff)   |                          |
+///                 | up           | ((b,) n, d_ff)    | x @ up_weights           |
+///                 | gated        | ((b,) n, d_ff)    | activated * up           |
+///                 | down_weights | (d_ff, d_model)   |                          |
+///                 | output       | ((b,) n, d_model) | gated @ down_weights     |
+///
+///                 and with biases `gate_bias`, `up_bias` and `down_bias`, added as in linear()
+/// @return ((b,) n, d_model)
+/// @throws ShapeError where x and the weights disagree in d_model or d_ff
+/// @see Shazeer 2020, "GLU Variants Improve Transformer"
+Matrix gated_feed_forward(const Matrix& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
+/// The same for a batch.
+Tensor3 gated_feed_forward(const Tensor3& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
+
+} // namespace attn

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attn/tensor.hpp"
+#include "attn/trace.hpp"
+
+namespace attn {
+
+/// The learned parameters of root mean square normalisation; PyTorch and Hugging Face call the gain `weight`.
+struct RmsNormWeights {
+    Vector gain; ///< (d_model)
+};
+
+/// What rms_norm() may be told.
+struct RmsNormOptions {
+    double epsilon = 1e-5; ///< added to the mean square, inside the root
+};
+
+/// Root mean square normalisation: each token by itself gets a mean square of 1, then a gain for each feature.
+///
+/// Layer normalisation without its first half: nothing is moved to mean 0, and there is no bias.
+///
+/// @param x        ((b,) n, d_model)
+/// @param weights  gain
+/// @param options  epsilon
+/// @param trace    | step        | shape             | formula                                  |
+///                 |-------------|-------------------|------------------------------------------|
+///                 | x           | ((b,) n, d_model) |                                          |
+///                 | mean_square | ((b,) n)          | mean(x ** 2, axis=-1)                    |
+///                 | normalized  | ((b,) n, d_model) | x / sqrt(mean_square[..., None] + 1e-05) |
+///                 | gain        | (d_model,)        |                                          |
+///                 | output      | ((b,) n, d_model) | normalized * gain                        |
+/// @return ((b,) n, d_model)
+/// @throws ShapeError where x and gain disagree in d_model
+/// @see Zhang and Sennrich 2019
+Matrix rms_norm(const Matrix& x, const RmsNormWeights& weights, const RmsNormOptions& options = {},
+                const Trace& trace = {});
+/// The same for a batch.
+Tensor3 rms_norm(const Tensor3& x, const RmsNormWeights& weights, const RmsNormOptions& options = {},
+                 const Trace& trace = {});
+
+} // namespace attn

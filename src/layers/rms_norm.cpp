@@ -1,0 +1,67 @@
+#include "attn/layers/rms_norm.hpp"
+
+#include "attn/ops/batch.hpp"
+#include "attn/ops/reduce.hpp"
+#include "attn/shape.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace attn {
+namespace {
+
+Vector mean_of_features(const Matrix& x) { return mean_along(x, 1); }
+Matrix mean_of_features(const Tensor3& x)
+{
+    const Vector means = mean_along(tokens_of(x), 1);
+    Matrix by_sequence(Matrix::shape_type{x.shape(0), x.shape(1)});
+    std::ranges::copy(means, by_sequence.begin());
+    return by_sequence;
+}
+
+/// Each token divided by a number of its own.
+template <Sequence T>
+T divided(const T& x, const PerToken<T>& by, std::size_t features)
+{
+    T quotients = x;
+    for (std::size_t token = 0; token < by.size(); ++token)
+        for (std::size_t feature = 0; feature < features; ++feature)
+            quotients.data()[token * features + feature] /= by.data()[token];
+    return quotients;
+}
+
+template <Sequence T>
+T normalize(const T& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
+{
+    constexpr std::size_t features = std::same_as<T, Matrix> ? 1 : 2;
+    expect_agreement("rms_norm", "d_model", {"x", x, features}, {"gain", weights.gain, 0});
+    const std::string epsilon = exact_text(options.epsilon);
+    const Trace trace = caller.module("rms_norm", [&] { return StepOptions{{"epsilon", epsilon}}; });
+    trace.input("x[(b,) n, d_model]", x);
+
+    // Stretch each token to the length of sqrt(d_model). Epsilon keeps a token of zeros from dividing by zero.
+    const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
+    const PerToken<T> length = xt::sqrt(mean_square + options.epsilon);
+    const T normalized = trace(
+        "normalized[(b,) n, d_model]", [&] { return "x / sqrt(mean_square[..., None] + " + epsilon + ")"; },
+        divided(x, length, weights.gain.size()));
+
+    // Let the network choose how much each feature counts.
+    trace.input("gain[d_model]", weights.gain);
+    return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * weights.gain));
+}
+
+} // namespace
+
+Matrix rms_norm(const Matrix& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& trace)
+{
+    return normalize(x, weights, options, trace);
+}
+
+Tensor3 rms_norm(const Tensor3& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& trace)
+{
+    return normalize(x, weights, options, trace);
+}
+
+} // namespace attn
