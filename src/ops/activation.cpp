@@ -29,6 +29,7 @@ T share(const T& x)
 
 Matrix sigmoid(const Matrix& x) { return share(x); }
 Vector sigmoid(const Vector& x) { return share(x); }
+
 Matrix silu(const Matrix& x)
 {
     const Matrix open = sigmoid(x);

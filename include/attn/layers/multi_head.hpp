@@ -144,6 +144,7 @@ MultiHead attend_by_heads(const PackedHeads& packed, const std::optional<LinearW
 /// The same for a batch.
 BatchMultiHead attend_by_heads(const BatchPackedHeads& packed, const std::optional<LinearWeights>& output,
                                const MultiHeadOptions& options = {}, const Trace& trace = {});
+
 /// What self-attention keeps of the tokens that it has seen: what later tokens will look at.
 struct KeyValueCache {
     Matrix keys;   ///< (m, g d_k), of all key/value heads side by side; turned where positions are rotary
