@@ -70,6 +70,13 @@ void print_distance(const StepDiff& step, NumberType type)
     fmt::print("  worst: {}{}: expected {}, found {}\n", cell_text(step),
                step.place.empty() ? "" : " (" + step.place + ")", number_text(distance.expected, type),
                number_text(distance.found, type));
+    const bool is_finite = std::isfinite(distance.expected) && std::isfinite(distance.found);
+    if (!is_finite && distance.absolute == 0)
+        return;
+    if (!is_finite) {
+        fmt::print("  where both are finite, off by {:.3g} at most\n", distance.absolute);
+        return;
+    }
     fmt::print("  off by {:.3g} at most, {:.3g} relative, {:.3g} ulp of {}; allowed {:.3g}; cosine similarity {:.6g}\n",
                distance.absolute, distance.relative, distance.ulps, name_of(type), distance.tolerance, distance.cosine);
 }
@@ -91,6 +98,17 @@ void print_first(const Diff& diff)
         fmt::print("  or in a step before it that MINE does not have: {}\n", shortened(shown.through, 6));
 }
 
+std::string inherited_text(const StepDiff& step)
+{
+    const Distance& distance = step.distance;
+    std::string text = fmt::format("off by {:.3g} at most", distance.absolute);
+    if (distance.nans > 0)
+        text = fmt::format("is NaN in {} of its numbers", distance.nans);
+    else if (distance.infinities > 0)
+        text = fmt::format("is infinite in {} of its numbers", distance.infinities);
+    return step.layout.empty() ? text : fmt::format("{}; {}", text, step.layout);
+}
+
 void print_others(const Diff& diff)
 {
     constexpr std::size_t most = 30;
@@ -105,8 +123,7 @@ void print_others(const Diff& diff)
             continue;
         }
         const std::string numbers = has_numbers(step) && step.verdict == DiffVerdict::inherited
-                                        ? fmt::format("off by {:.3g} at most{}", step.distance.absolute,
-                                                      step.layout.empty() ? "" : "; " + step.layout)
+                                        ? inherited_text(step)
                                         : printable(step.message);
         fmt::print("{:<9}  {}: {}\n", name_of(step.verdict), has_numbers(step) ? cell_text(step) : step.step->path,
                    numbers);
@@ -217,7 +234,8 @@ int report_for_machines(const Diff& diff, const Request& request)
               {"missing", diff.missing},
               {"missing_fails", diff.missing_fails},
               {"extra", Json::array()},
-              {"extra_fails", diff.extra_fails}};
+              {"extra_fails", diff.extra_fails},
+              {"hint", diff.hint}};
     for (const StepDiff& step : diff.steps)
         json["steps"].push_back(json_of(step));
     for (const std::string& name : diff.extra)

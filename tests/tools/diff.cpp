@@ -328,6 +328,24 @@ TEST_CASE("where only some arrays are float32, the hint says so and the type is 
     CHECK(diff(reference, mine, {.type = NumberType::float32}).passed());
 }
 
+TEST_CASE("what is multiplied in fewer digits than it is stored in is told which type makes it noise", "[diff]")
+{
+    const Steps reference = steps_of(run_stack);
+    RoundSteps coarse(Precision::float16);
+    NamedArrays mine = rounded(steps_of(run_stack, coarse), Precision::float32);
+    for (auto& [name, array] : mine) // as if it had been stored in float32: no number is exactly float16
+        if (array.type == ElementType::real)
+            for (double& value : array.values)
+                value = rounded_to(Precision::float32, value * (1 + 0x1p-20));
+    const Diff result = diff(reference, mine);
+    CHECK(result.type == NumberType::float32);
+    CHECK_FALSE(result.passed());
+    CHECK_THAT(result.hint, ContainsSubstring("--type float16"));
+    CHECK(diff(reference, mine, {.type = NumberType::float16}).passed());
+    Planted planted("layers.0.self_attn.head.0.scaled", 0.5);
+    CHECK(diff(reference, rounded(steps_of(run_stack, planted), Precision::float32)).hint.empty());
+}
+
 TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
 {
     const Steps reference = steps_of(run_layer);

@@ -106,7 +106,7 @@ struct DiffOptions {
 /// What became of everything.
 struct Diff {
     NumberType type = NumberType::float64; ///< of MINE; found out only where something differs
-    std::string hint;                      ///< a line, where much of MINE is of another type
+    std::string hint;                      ///< a line, where MINE seems to be of another type
     std::vector<StepDiff> steps;           ///< what both have, in the reference's order
     std::vector<std::string> missing;      ///< steps that MINE doesn't have
     std::vector<std::string> extra;        ///< arrays of MINE that are no step

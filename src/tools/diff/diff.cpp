@@ -283,6 +283,32 @@ private:
     const Array* own_ = nullptr; ///< of the array that is judged, in the reference's layout
 };
 
+Diff diff_of(const std::shared_ptr<Diff::World>& shared, const DiffOptions& options);
+
+/// A line where everything would be noise in a coarser type: what is stored in float32 may be multiplied in fewer digits.
+std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options)
+{
+    constexpr double nearly_parallel = 0.999;
+    const StepDiff* wrong = diff.first_wrong();
+    if (wrong == nullptr || wrong->verdict != DiffVerdict::bug || diff.type != NumberType::float32)
+        return "";
+    const Distance& distance = wrong->distance; // rounding moves many numbers, each by little
+    const bool is_like_rounding = distance.nans == 0 && distance.infinities == 0 && distance.cosine > nearly_parallel &&
+                                  distance.beyond > wrong->step->value.size() / 4;
+    if (options.type || options.atol || options.rtol || !is_like_rounding)
+        return "";
+    for (const NumberType type : {NumberType::float16, NumberType::bfloat16}) {
+        const auto again = std::make_shared<Diff::World>(diff.world->reference, NamedArrays{});
+        again->views = diff.world->views;
+        DiffOptions coarser = options;
+        coarser.type = type;
+        if (diff_of(again, coarser).count(DiffVerdict::bug) == 0)
+            return fmt::format("in {0} this would be noise: if the program multiplies in {1}, say so with --type {0}",
+                               name_of(type), type == NumberType::float16 ? "TF32 or float16" : "bfloat16");
+    }
+    return "";
+}
+
 /// What became of everything that is in a world.
 Diff diff_of(const std::shared_ptr<Diff::World>& shared, const DiffOptions& options)
 {
@@ -315,6 +341,8 @@ Diff diff_of(const std::shared_ptr<Diff::World>& shared, const DiffOptions& opti
     result.extra = world.claims.extra;
     result.missing_fails = !result.missing.empty() && (options.all || claims.empty());
     result.extra_fails = !result.extra.empty() && (options.all || options.table == nullptr);
+    if (result.hint.empty())
+        result.hint = hint_at_coarser_type(result, options);
     return result;
 }
 
