@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
-#include <system_error>
 
 namespace attn {
 namespace {
