@@ -32,6 +32,7 @@ struct Flags {
     std::filesystem::path input;
     ConsoleFlags console;
     AnswerFlags answers;
+    bool measure = false;
 };
 
 void describe_flags(CLI::App& app, Flags& flags)
@@ -60,6 +61,7 @@ void describe_flags(CLI::App& app, Flags& flags)
         ->take_all();
     app.add_option("--pitfall", flags.answers.pitfall, "what if: make a well-known mistake (attn pitfalls lists them)")
         ->type_name("ID");
+    app.add_flag("--measure", flags.measure, "measure time as well, in a lesson that is about time");
     app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
 }
 
@@ -135,6 +137,7 @@ struct Lesson::Setup {
     Answers answers;
     Listeners listeners;
     std::optional<NamedArrays> input;
+    bool asked_to_measure = false;
 
     /// Where the letter of an axis was first seen; every other axis of that letter has its size.
     struct FirstSeen {
@@ -176,6 +179,8 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
             throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
         }
         setup.answers.expect_heard();
+        if (flags.measure && !setup.asked_to_measure)
+            throw Error("this lesson has nothing to measure");
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.steps());
         if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
@@ -239,6 +244,12 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.flags.answers.any(); }
+
+bool Lesson::measures()
+{
+    setup_.asked_to_measure = true;
+    return setup_.flags.measure;
+}
 
 void Lesson::heading(std::string_view text)
 {

@@ -48,6 +48,9 @@ public:
     /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
     bool is_altered() const;
 
+    /// True where the user asked for measurements too: those of another machine, or of another moment, are others.
+    bool measures();
+
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);
     /// Says a paragraph.

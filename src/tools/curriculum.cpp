@@ -15,6 +15,7 @@ constexpr std::array after_5_and_10{5, 10};
 constexpr std::array after_10{10};
 constexpr std::array after_5_7_and_10{5, 7, 10};
 constexpr std::array after_4_and_9{4, 9};
+constexpr std::array after_5_and_9{5, 9};
 
 constexpr std::array lessons{
     CurriculumEntry{"01_single_query",
@@ -53,6 +54,9 @@ constexpr std::array lessons{
         "13_decoder", "One decoder layer",
         "Tokens of the target look back, then ask what the encoder read: queries theirs, keys and values its.",
         after_5_7_and_10},
+    CurriculumEntry{"15_restricted", "Only the neighbours",
+                    "Each token looks at those around it, or at every so many-th: the cost grows with n, not with n n.",
+                    after_5_and_9},
     CurriculumEntry{
         "16_recurrence", "What attention took the place of",
         "Recurrence carries one state and waits; convolution sees neighbours; attention everybody, at once.",

@@ -203,3 +203,65 @@ def cases():
     for case, steps in [*restricted_cases(), *talking_heads_cases()]:
         golden |= within(case, steps)
     return golden
+
+
+# ---------------------------------------------------------------------------------------------------------- lesson 15
+
+TOKENS = np.array([[1, 0, 1], [0, 2, 0], [1, 1, 1], [2, 0, 0], [0, 1, 2], [1, 2, 0], [0, 0, 1], [2, 1, 1]], float)
+
+
+def masked_attention(x, mask):
+    """The steps of scaled dot-product self-attention under a mask (n, n)."""
+    scores = np.einsum("nd,md->nm", x, x)
+    scaled = scores / np.sqrt(x.shape[1])
+    masked = np.where(mask, scaled, -np.inf)
+    weights = softmax(masked)
+    context = np.einsum("nm,md->nd", weights, x)
+    return {"queries": x, "keys": x, "values": x, "scores": scores, "scaled": scaled, "masked": masked, "weights": weights, "context": context}
+
+
+def reach(mask):
+    """The outputs of three layers with and without a change of the first token, and how many differ."""
+    golden, before, after = {"mask": mask}, TOKENS, TOKENS + np.eye(8, 1)
+    for layer in range(1, 4):
+        before, after = (masked_attention(x, mask)["context"] for x in (before, after))
+        moved = np.any(np.abs(after - before) > 1e-9, axis=1)
+        golden |= within(f"layer.{layer}", {"before": before, "after": after, "reached": moved.sum()})
+    return golden
+
+
+def pairs_and_columns(n, radius=None, stride=None):
+    """How many pairs are compared, and how many columns the band has, counted one by one."""
+    distances = [d for d in range(1 - n, n) if is_neighbour(d, radius, stride, False)]
+    return sum(n - abs(d) for d in distances), n * len(distances)
+
+
+def lesson_15():
+    steps = restricted(TOKENS, TOKENS, TOKENS, radius=1)
+    golden = {"tokens": TOKENS} | {name: array for name, array in steps.items() if name not in ("queries", "keys", "values")}
+    apart = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+    near, far = apart <= 1, np.mod(apart, 3) == 0
+    full = masked_attention(TOKENS, near)
+    golden |= within("full", {"mask": near} | full | {"wasted": np.mean(full["weights"] == 0)})
+    golden |= within("strided", restricted(TOKENS, TOKENS, TOKENS, stride=3))
+    golden |= within("both", restricted(TOKENS, TOKENS, TOKENS, radius=1, stride=3))
+    even = restricted(np.zeros_like(TOKENS), TOKENS, TOKENS, radius=1)
+    kernel = np.full(3, 1 / 3)
+    convolution = np.stack([np.convolve(TOKENS[:, i], kernel, mode="valid") for i in range(3)], axis=1)
+    golden |= within("even", even | {"convolution": convolution})
+
+    golden["reach.changed"] = TOKENS + np.eye(8, 1)
+    for name, mask in {"local": near, "strided": far, "both": np.logical_or(near, far)}.items():
+        golden |= within(f"reach.{name}", reach(mask))
+
+    n, d, r = np.array([256, 1024, 4096, 16384]), 64, 64
+    counted = {"full": [], "local": [], "strided": []}
+    for size in n.tolist():
+        counted["full"].append((size * size, size * size))
+        counted["local"].append(pairs_and_columns(size, radius=r))
+        counted["strided"].append(pairs_and_columns(size, stride=int(np.sqrt(size))))
+    multiplications = {name: np.array([pairs * 2 * d + 2 * columns for pairs, columns in counts]) for name, counts in counted.items()}
+    exponents = {f"{name}_exponent": np.log(of[-1] / of[0]) / np.log(64) for name, of in multiplications.items()}
+    mib = {f"{name}_mib": 8 * np.array([columns for _, columns in counted[name]]) / 2**20 for name in ("full", "local")}
+    golden |= within("cost", {"n": n, "d": d, "r": r} | multiplications | exponents | mib)
+    return golden
