@@ -16,6 +16,7 @@ constexpr std::array after_10{10};
 constexpr std::array after_5_7_and_10{5, 7, 10};
 constexpr std::array after_4_and_9{4, 9};
 constexpr std::array after_5_and_9{5, 9};
+constexpr std::array after_8_11_and_13{8, 11, 13};
 
 constexpr std::array lessons{
     CurriculumEntry{"01_single_query",
@@ -50,10 +51,12 @@ constexpr std::array lessons{
     CurriculumEntry{"12_pitfalls", "A museum of mistakes",
                     "Every well-known mistake, made once beside what is right, and where it was seen in public.",
                     after_10},
-    CurriculumEntry{
-        "13_decoder", "One decoder layer",
-        "Tokens of the target look back, then ask what the encoder read: queries theirs, keys and values its.",
-        after_5_7_and_10},
+    CurriculumEntry{"13_decoder", "One decoder layer",
+                    "Target tokens look back, then ask what the encoder read: queries theirs, keys and values its.",
+                    after_5_7_and_10},
+    CurriculumEntry{"14_transformer", "The whole Transformer",
+                    "Embeddings, both stacks, tied logits: taught all at once, written token by token, with a cache.",
+                    after_8_11_and_13},
     CurriculumEntry{"15_restricted", "Only the neighbours",
                     "Each token looks at those around it, or at every so many-th: the cost grows with n, not with n n.",
                     after_5_and_9},

@@ -181,9 +181,24 @@ def as_arrays(steps):
     return {name: torch.as_tensor(tensor).detach().contiguous().numpy() for name, tensor in steps.items()}
 
 
-def with_norms(state, count, d):
-    """Norms as nobody has trained them; everything as tensors."""
-    for i in range(1, count + 1):
+def drawn_map(draw, m, n, scale=1.0, bias_scale=None):
+    """As the lessons draw a linear map: (in, out), then its bias."""
+    return draw(m, n, scale=scale), draw(n, scale=scale if bias_scale is None else bias_scale)
+
+
+def attention_state(scope, maps):
+    """Part of a state_dict: the maps of query, key, value and output of one attention."""
+    packed = {"in_proj_weight": np.hstack([weight for weight, _ in maps[:3]]).T, "in_proj_bias": np.hstack([bias for _, bias in maps[:3]])}
+    packed |= {"out_proj.weight": maps[3][0].T, "out_proj.bias": maps[3][1]}
+    return within(scope, packed)
+
+
+def layer_state(attentions, feed, d):
+    """A layer's state_dict, with norms as nobody has trained them; as tensors."""
+    state = dict(attentions)
+    for i, (weight, bias) in enumerate(feed, 1):
+        state |= {f"linear{i}.weight": weight.T, f"linear{i}.bias": bias}
+    for i in range(1, 4 if any(name.startswith("multihead_attn") for name in state) else 3):
         state |= {f"norm{i}.weight": np.ones(d), f"norm{i}.bias": np.zeros(d)}
     return {name: torch.from_numpy(np.array(array, float)) for name, array in state.items()}
 
@@ -191,16 +206,11 @@ def with_norms(state, count, d):
 def lesson_13():
     d, d_ff, heads = 4, 6, 2
     draw = planted.SplitMix(13)
-    linear = lambda m, n: (draw(m, n), draw(n, scale=0.5))
+    linear = lambda m, n: drawn_map(draw, m, n, bias_scale=0.5)
     attentions = {}
     for scope in ("self_attn", "multihead_attn"):
-        maps = [linear(d, d) for _ in range(4)]
-        packed = {"in_proj_weight": np.hstack([weight for weight, _ in maps[:3]]).T, "in_proj_bias": np.hstack([bias for _, bias in maps[:3]])}
-        packed |= {"out_proj.weight": maps[3][0].T, "out_proj.bias": maps[3][1]}
-        attentions |= {f"{scope}.{name}": array for name, array in packed.items()}
-    (up, up_bias), (down, down_bias) = linear(d, d_ff), linear(d_ff, d)
-    state = attentions | {"linear1.weight": up.T, "linear1.bias": up_bias, "linear2.weight": down.T, "linear2.bias": down_bias}
-    state = with_norms(state, 3, d)
+        attentions |= attention_state(scope, [linear(d, d) for _ in range(4)])
+    state = layer_state(attentions, [linear(d, d_ff), linear(d_ff, d)], d)
     module = nn.TransformerDecoderLayer(d, heads, d_ff, dropout=0, batch_first=True).double()
     module.load_state_dict(state)
 
@@ -223,6 +233,90 @@ def lesson_13():
     golden["change"] = (changed["output"] - right["output"]).abs().max(dim=1).values
     swapped = {"x": memory, "memory": right["norm1.output"]}
     return as_arrays(golden | within("swapped", layers.multi_head(swapped, inside("multihead_attn.", state), heads)))
+
+
+def drawn_transformer(draw, count, d, d_ff):
+    """The state_dict of lesson 14's Transformer, in the order of its program."""
+
+    def attention(scope, comparing, mixing):
+        return attention_state(scope, [drawn_map(draw, d, d, scale) for scale in (comparing, comparing, mixing, mixing)])
+
+    def feed():
+        return [drawn_map(draw, d, d_ff, 2**-4), drawn_map(draw, d_ff, d, 2**-7)]
+
+    state = {}
+    for i in range(count):
+        of_layer = attention("self_attn", 2**-4, 2**-5)
+        state |= within(f"encoder.layers.{i}", layer_state(of_layer, feed(), d))
+    for i in range(count):
+        of_layer = attention("self_attn", 2**-4, 2**-5) | attention("multihead_attn", 2**-2, 2**-3)
+        state |= within(f"decoder.layers.{i}", layer_state(of_layer, feed(), d))
+    return state
+
+
+def embedding(ids, table):
+    """Scaled, with positions by the real and imaginary parts of exp(i p / 10000^(2j/d))."""
+    d = table.shape[1]
+    frequencies = 10000.0 ** (-2 * np.arange(d // 2) / d)
+    angles = np.outer(np.arange(len(ids)), frequencies)
+    turned = np.exp(1j * angles)
+    positions = np.stack([turned.imag, turned.real], axis=-1).reshape(len(ids), d)
+    tokens = nn.functional.embedding(torch.as_tensor(ids), table)
+    steps = {"tokens": tokens, "scaled": tokens * math.sqrt(d), "frequencies": frequencies, "angles": angles, "positions": positions}
+    steps = {"ids": np.array(ids, float)} | steps | {"output": steps["scaled"] + torch.from_numpy(positions)}
+    return {name: torch.as_tensor(array) for name, array in steps.items()}
+
+
+def lesson_14():
+    count, d, heads, d_ff, words, start, end, most = 6, 512, 8, 2048, 16, 0, 1, 12
+    draw = planted.SplitMix(14)
+    source_ids = [9, 5, 8, 10, 9]
+    table = torch.from_numpy(draw(words, d, scale=2**-4))
+    state = drawn_transformer(draw, count, d, d_ff)
+
+    module = nn.Transformer(d, heads, count, count, d_ff, dropout=0, batch_first=True).double()
+    module.encoder.norm = module.decoder.norm = None
+    module.load_state_dict(state)
+    causal = lambda n: torch.ones(n, n, dtype=torch.bool).tril()
+
+    def logits_of(target_ids):
+        """PyTorch's module on everything so far."""
+        target, source = (embedding(ids, table)["output"] for ids in (target_ids, source_ids))
+        with torch.no_grad():
+            return module(source, target, tgt_mask=~causal(len(target_ids))) @ table.T
+
+    target_ids, said = [start], []
+    while len(said) < most and end not in said:
+        said.append(int(logits_of(target_ids)[-1].argmax()))
+        target_ids = [start, *said]
+    target_ids, n, m = target_ids[:-1], len(said), len(source_ids)
+
+    golden = {"start": torch.tensor([start]), "source_ids": torch.tensor(source_ids), "table": table}
+    golden |= {"said": torch.tensor(said), "target_ids": torch.tensor(target_ids)}
+    source, target = embedding(source_ids, table), embedding(target_ids, table)
+    golden |= within("source_embedding", source) | within("target_embedding", target)
+    golden |= {"source": source["output"], "target": target["output"], "causal": causal(n), "target_mask": causal(n)}
+    steps = transformer(source["output"], target["output"], state, "post", "relu", heads, {"target_mask": causal(n)})
+    logits = steps["output"] @ table.T
+    expect(logits, logits_of(target_ids))
+    assert logits.argmax(dim=1).tolist() == said
+    golden |= steps | {"generator.x": steps["output"], "generator.logits": logits, "logits": logits, "next_ids": logits.argmax(dim=1)}
+    golden |= {"cached.logits": logits, "cached.difference": torch.zeros(n)}  # a cache changes nothing
+
+    # Multiplications, counted product by product.
+    k = torch.arange(1, n + 1)
+    product = lambda rows, inner, columns: rows * inner * columns
+    attention = lambda rows, seen: product(rows, d, seen) + product(rows, seen, d)
+    own = lambda rows, seen: 4 * product(rows, d, d) + attention(rows, seen)
+    asked = lambda rows: 2 * product(rows, d, d) + attention(rows, m)
+    fed = lambda rows: product(rows, d, d_ff) + product(rows, d_ff, d)
+    memory = count * 2 * product(m, d, d)
+    everything = count * (own(k, k) + asked(k) + fed(k)) + memory
+    newest = count * (own(1, k) + asked(1) + fed(1))
+    cost = {"layers": count, "d": d, "d_ff": d_ff, "m": m, "k": k, "all": everything, "one": newest, "memory": memory}
+    without, kept = everything.sum(), memory + newest.sum()
+    cost |= {"without_cache": without, "with_cache": kept, "ratio": without.double() / kept}
+    return as_arrays(golden | within("cost", cost))
 
 
 if __name__ == "__main__":

@@ -297,6 +297,7 @@ GOLDENS = {
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
     "12_pitfalls": lessons.pitfalls,
     "13_decoder": decoder.lesson_13,
+    "14_transformer": lambda: sampled(decoder.lesson_14()),
     "15_restricted": restricted.lesson_15,
     "16_recurrence": recurrent.lesson,
     "attention": attention,

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "attn/layers/decoder.hpp"
+
+namespace attn {
+
+/// What attention looks at: the keys and values of all heads, side by side, a row a token.
+struct KeysAndValues {
+    Matrix key;   ///< (m, h d_k)
+    Matrix value; ///< (m, h d_v)
+};
+
+/// What one decoder layer need not compute again for the next token.
+struct DecoderLayerCache {
+    KeysAndValues tokens; ///< of self-attention: a row for each token so far
+    KeysAndValues memory; ///< of cross-attention: those of the memory, the same for every token
+};
+
+/// The same for all layers. A value like any other: a step takes one and gives another.
+struct DecoderCache {
+    std::vector<DecoderLayerCache> layers;
+};
+
+/// The cache before the first token: the memory's keys and values of every layer, computed once.
+///
+/// @param memory   (m, d_memory): what the encoder gave
+/// @param weights  of the decoder
+/// @param trace    in the scopes layers.0.cross_attn, layers.1.cross_attn, …
+///
+///                 | step                           | shape             | formula                                |
+///                 |--------------------------------|-------------------|----------------------------------------|
+///                 | memory                         | (m, d_memory)     |                                        |
+///                 | layers.0.cross_attn.key_weights | (d_memory, h_d_k) |                                       |
+///                 | layers.0.cross_attn.key_bias   | (h_d_k,)          |                                        |
+///                 | layers.0.cross_attn.key        | (m, h_d_k)        | memory @ key_weights + key_bias        |
+///                 | layers.0.cross_attn.value_weights | (d_memory, h_d_v) |                                     |
+///                 | layers.0.cross_attn.value_bias | (h_d_v,)          |                                        |
+///                 | layers.0.cross_attn.value      | (m, h_d_v)        | memory @ value_weights + value_bias    |
+/// @throws ShapeError where memory and weights disagree
+DecoderCache start_decoder_cache(const Matrix& memory, const DecoderWeights& weights, const Trace& trace = {});
+
+/// What a step of a decoder gives.
+struct DecoderStep {
+    Matrix output;      ///< (n, d_model), of the new tokens
+    DecoderCache cache; ///< with the new tokens in it
+};
+
+/// A decoder on the newest tokens only; the earlier ones are in the cache.
+///
+/// A token under a causal mask never changes once it is there, so neither do its key and value in any layer. The output is
+/// that of decoder() under a causal mask, at the rows of the new tokens.
+///
+/// @param x        (n, d_model): the new tokens, embedded for the places behind those in the cache; usually one
+/// @param cache    of start_decoder_cache(), or of the step before
+/// @param weights  of the decoder
+/// @param options  as for decoder(); the mask of self-attention is causal and can't be given; memory_mask is (n, m) for the
+///                 new tokens; positions are not rotary, for keys would have to be turned before they are kept
+/// @param trace    in the scopes layers.0, layers.1, … the steps of decoder_layer(), but that in self_attn
+///
+///                 | step         | shape               | formula                                |
+///                 |--------------|---------------------|----------------------------------------|
+///                 | cached_key   | (m_before, h_d_k)   |                                        |
+///                 | cached_value | (m_before, h_d_v)   |                                        |
+///                 | query        | (n, h_d_k)          | x @ query_weights + query_bias         |
+///                 | new_key      | (n, h_d_k)          | x @ key_weights + key_bias             |
+///                 | new_value    | (n, h_d_v)          | x @ value_weights + value_bias         |
+///                 | key          | (m, h_d_k)          | concat(cached_key, new_key, axis=0)    |
+///                 | value        | (m, h_d_v)          | concat(cached_value, new_value, axis=0) |
+///
+///                 stand in place of the projections (before the first token, `key` is `new_key` and `value` is
+///                 `new_value`), and in cross_attn `key` and `value` are inputs
+/// @throws ShapeError where x, cache and weights disagree
+/// @throws Error      where a mask of self-attention or rotary positions are asked for
+DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const DecoderWeights& weights,
+                         const DecoderOptions& options = {}, const Trace& trace = {});
+
+/// The sizes that decide how many multiplications a decoder takes.
+struct DecoderSizes {
+    std::size_t layers;
+    std::size_t d_model;
+    std::size_t d_ff;
+    std::size_t m; ///< tokens of the memory
+};
+
+/// @name Multiplications of a decoder's matrix products, as attn computes them; the number of heads makes no difference
+/// @{
+/// All n tokens at once: layers (6 n d^2 + 2 m d^2 + 2 n n d + 2 n m d + 2 n d d_ff), d for d_model.
+std::size_t decoder_multiplications(std::size_t n, const DecoderSizes& sizes);
+/// The memory's keys and values: layers 2 m d^2.
+std::size_t decoder_cache_multiplications(const DecoderSizes& sizes);
+/// Token number n with the n - 1 before it in a cache: layers (6 d^2 + 2 n d + 2 m d + 2 d d_ff).
+std::size_t decoder_step_multiplications(std::size_t n, const DecoderSizes& sizes);
+/// @}
+
+} // namespace attn
