@@ -120,3 +120,11 @@ TEST_CASE("both gelus are zero at zero, nothing far below and x far above", "[op
     CHECK(shape_of(gelu(Matrix(Matrix::shape_type{0, 3}))) == Shape{0, 3});
     CHECK(shape_of(gelu_tanh(Matrix(Matrix::shape_type{0, 3}))) == Shape{0, 3});
 }
+
+TEST_CASE("sigmoid and tanh of a vector are those of a row", "[ops][activation]")
+{
+    const Vector x{-800, -2, -0.5, 0, 0.25, 3, 800};
+    const Matrix row = xt::view(x, xt::newaxis(), xt::all());
+    CHECK(same_bits(sigmoid(x), Vector(xt::row(sigmoid(row), 0))));
+    CHECK(same_bits(attn::tanh(x), Vector(xt::row(attn::tanh(row), 0))));
+}
