@@ -167,6 +167,14 @@ void add_neighbour_flags(CLI::App& app, ModuleOptions& options)
     add_scale_flag(app, options);
 }
 
+void add_reset_flag(CLI::App& app, ModuleOptions& options)
+{
+    add_choice<ResetGate>(app, "--reset", options.reset,
+                          "where the reset gate acts: on the state's product (after, the default, as PyTorch does), or "
+                          "on the state (before: Cho et al. 2014, Keras with reset_after=False)",
+                          {{"after", ResetGate::after_product}, {"before", ResetGate::before_product}});
+}
+
 void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
 {
     const bool is_stack = module == Module::encoder || module == Module::decoder || module == Module::transformer;
@@ -201,6 +209,8 @@ void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
         add_norm_flag(app, options);
     if (is_stack)
         add_stack_flags(app, options);
+    if (module == Module::gru)
+        add_reset_flag(app, options);
 }
 
 void add_weight_flags(CLI::App& app, Module module, Request& request)

@@ -182,7 +182,9 @@ std::vector<Example> examples()
             {"decoder", {"--heads", "2"}, with_memory(), state_dict(whole_of(2).decoder)},
             {"transformer", {"--heads", "2"}, source_and_target(), state_dict(whole_of(2))},
             {"restricted-attention", {"--radius", "1", "--stride", "4"}, as_many_keys_as_queries(), {}},
-            {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())}};
+            {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
+            {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
+            {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))}};
 }
 
 Example example_of(const std::string& module)
@@ -418,6 +420,7 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run]")
         {"restricted-attention", {"--radius", "1"}, {"--radius", "1", "--mask", "causal"}},
         {"talking-heads-attention", {}, {"--scale", "2"}},
         {"talking-heads-attention", {}, {"--mask", "causal"}},
+        {"gru", {}, {"--reset", "before"}},
     }));
     const Example example = example_of(module);
     CAPTURE(example.module, flags);
@@ -479,7 +482,9 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"decoder", {"--norm", "post", "--layers", "2"}},
         {"transformer", {"--norm", "post", "--layers", "2", "--epsilon", "1e-5"}},
         {"restricted-attention", {"--scale", "0.5"}}, // the root of 4 features
-        {"talking-heads-attention", {"--scale", "0.7071067811865475"}}};
+        {"talking-heads-attention", {"--scale", "0.7071067811865475"}},
+        {"gru", {"--reset", "after"}},
+        {"lstm", {}}};
     for (const Example& example : examples()) {
         CAPTURE(example.module);
         const Desk desk(example.input, example.weights);
@@ -493,7 +498,8 @@ TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]
     const Words values{"--score",       "dot",    "--normalization", "none",   "--scale",      "2",
                        "--mask",        "causal", "--heads",         "2",      "--positions",  "rotary",
                        "--rotary-base", "100",    "--rotary-layout", "halves", "--activation", "gelu",
-                       "--epsilon",     "1e-3",   "--norm",          "pre",    "--layers",     "2"};
+                       "--epsilon",     "1e-3",   "--norm",          "pre",    "--layers",     "2",
+                       "--reset",       "before"};
     const std::map<std::string, Words> taken{
         {"attention", {"--score", "--normalization", "--scale", "--mask"}},
         {"multi-head-attention", {"--heads", "--scale", "--mask", "--positions", "--rotary-base", "--rotary-layout"}},
@@ -513,7 +519,9 @@ TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]
           "--epsilon", "--norm", "--layers"}},
         {"transformer", {"--heads", "--mask", "--activation", "--epsilon", "--norm", "--layers"}},
         {"restricted-attention", {"--scale", "--mask"}},
-        {"talking-heads-attention", {"--scale", "--mask"}}};
+        {"talking-heads-attention", {"--scale", "--mask"}},
+        {"gru", {"--reset"}},
+        {"lstm", {}}};
     for (const Example& example : examples()) {
         const Desk desk(example.input, example.weights);
         const Words& own = taken.at(example.module);
@@ -545,6 +553,7 @@ TEST_CASE("attn run refuses a value that no flag has, and names flag and value",
         {"encoder-layer", "--norm", "both"},
         {"encoder", "--layers", "0"},
         {"encoder", "--layers", "-1"},
+        {"gru", "--reset", "both"},
         {"layer-norm", "--precision", "18"},
         {"layer-norm", "--color", "sometimes"},
     }));
@@ -1041,4 +1050,37 @@ TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cl
     input["memory"] = to_array(Numbers(16).matrix(5, 3));
     CHECK_THAT(Desk(input, weights).input_refusal("decoder-layer", {"--heads", "2"}),
                ContainsSubstring("memory (5, 3)"));
+}
+
+// ---------------------------------------------------------------------------------------------------------- recurrence
+
+TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths where they are given",
+          "[cli][run][recurrent]")
+{
+    Numbers numbers(30);
+    const RecurrentWeights three = random_recurrent(numbers, 4, 3, 3, 2, true);
+    const RecurrentWeights four = random_recurrent(numbers, 4, 3, 4, 2, true);
+    const Tensor3 hidden = numbers.tensor3(4, 2, 3), cell = numbers.tensor3(4, 2, 3);
+    const NamedArrays given{{"x", to_array(batch())},
+                            {"lengths", {{2}, {3, 1}}},
+                            {"initial_hidden", to_array(hidden)},
+                            {"initial_cell", to_array(cell)}};
+    NamedArrays of_gru = given;
+    of_gru.erase("initial_cell");
+    const Desk by_gru(of_gru, state_dict(three));
+    CHECK(equal(by_gru.output("gru", {"--reset", "before"}),
+                to_array(gru(batch(), hidden, three, {{ResetGate::before_product}, {3, 1}}).output)));
+    const Desk by_lstm(given, state_dict(four));
+    CHECK(equal(by_lstm.output("lstm"), to_array(lstm(batch(), {hidden, cell}, four, {{3, 1}}).output)));
+
+    NamedArrays half = given;
+    half.erase("initial_cell");
+    CHECK_THAT(Desk(half, state_dict(four)).input_refusal("lstm"), ContainsSubstring("belong together"));
+    NamedArrays too_long = of_gru;
+    too_long["lengths"] = {{2}, {4, 1}};
+    CHECK_THAT(Desk(too_long, state_dict(three)).input_refusal("gru"), ContainsSubstring("a length is 4"));
+    NamedArrays too_few = of_gru;
+    too_few["initial_hidden"] = to_array(numbers.tensor3(2, 2, 3));
+    CHECK_THAT(Desk(too_few, state_dict(three)).input_refusal("gru"), ContainsSubstring("expected (4, 2, 3)"));
+    CHECK_THAT(Desk(of_gru, state_dict(four)).refusal("gru"), ContainsSubstring("do not fit a GRU with d_in 4"));
 }

@@ -3,7 +3,7 @@
 
     modules.py ATTN_PROGRAM REWRITE_WEIGHTS_PROGRAM [SEED]
 
-Ten configurations drawn from a seed; with the one that is taken unless given, every choice occurs. Each module's
+Ten configurations of attention and encoders and six of recurrent layers, drawn from a seed; with the one that is taken unless given, every choice occurs. Each module's
 state_dict goes to a file as it is, `attn run` reads it, and its output has to be the module's; `attn verify` has to
 agree with the trace. Then the weights that attn read are written by attn, and have to fit a new module without a name
 more or less, and give the same output there.
@@ -25,6 +25,7 @@ try:
     import torch
     from torch import nn
     from torch.nn import functional as F
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 except ImportError:
     print("modules.py: skipped, there is no PyTorch")
     sys.exit(77)
@@ -115,7 +116,25 @@ def draw_encoder(draw, heads, d_model, module):
     return drawn | {"module": module, "make": make_encoder, "layers": layers, "final_norm": final_norm}
 
 
+def draw_recurrent(draw, number):
+    """nn.GRU or nn.LSTM, of packed sequences where there are lengths."""
+    module = ("gru", "lstm")[number % 2]
+    d_in, d_hidden, layers = draw.choice([1, 2, 5]), draw.choice([1, 2, 3, 4]), draw.randint(1, 3)
+    options = {"num_layers": layers, "bias": draw.random() < 0.7, "bidirectional": draw.random() < 0.5}
+    new = nn.LSTM if module == "lstm" else nn.GRU
+    sequences = draw.choice([None, 1, 2, 3])
+    ending = (".safetensors", ".npz")[number // 2 % 2]
+    return {
+        "module": module, "make": lambda: new(d_in, d_hidden, batch_first=True, **options), "kind": "self",
+        "d_model": d_in, "d_hidden": d_hidden, **options, "n": draw.choice([1, 2, 3, 6]), "batch": sequences,
+        "lengths": sequences is not None and draw.random() < 0.7, "initial": draw.random() < 0.5,
+        "ending": ending, "type": draw.choice(list(CODES)[:3]), "prefix": "encoder." if draw.random() < 0.4 else "",
+    }  # fmt: skip
+
+
 def draw_configuration(draw, number):
+    if number >= 10:
+        return draw_recurrent(draw, number)
     heads = draw.choice([1, 1, 2, 3, 5])
     d_model = heads * draw.choice([size for size in (1, 2, 3, 4, 5) if heads * size > 2])
     module = ("encoder", "multi-head-attention", "encoder-layer")[number % 3]
@@ -150,8 +169,23 @@ def with_weights(module, dtype):
     return module
 
 
+def draw_states(draw, c):
+    """What `attn run gru` and `attn run lstm` take from a file."""
+    batch = [] if c["batch"] is None else [c["batch"]]
+    inputs = {"x": torch.randn((*batch, c["n"], c["d_model"]), dtype=torch.float64)}
+    if c["lengths"]:
+        inputs["lengths"] = torch.tensor([draw.randint(1, c["n"]) for _ in range(c["batch"])])
+    if c["initial"]:
+        cells = c["num_layers"] * (2 if c["bidirectional"] else 1)
+        for name in ("initial_hidden", "initial_cell")[: 2 if c["module"] == "lstm" else 1]:
+            inputs[name] = torch.randn((cells, *batch, c["d_hidden"]), dtype=torch.float64)
+    return inputs
+
+
 def draw_inputs(draw, c):
     """What `attn run` takes from a file."""
+    if c["module"] in ("gru", "lstm"):
+        return draw_states(draw, c)
     shape = lambda tokens, features: (*([] if c["batch"] is None else [c["batch"]]), tokens, features)
     inputs = {"x": torch.randn(shape(c["n"], c["d_model"]), dtype=torch.float64)}
     if c["kind"] != "self":
@@ -178,9 +212,21 @@ def forbidden_pairs(inputs, c):
     return ~(allowed if allowed.dim() == 2 else allowed.repeat_interleave(c["heads"], dim=0))
 
 
+def recurrent_by_pytorch(module, inputs):
+    states = tuple(inputs[name] for name in ("initial_hidden", "initial_cell") if name in inputs)
+    given = {0: None, 1: states[0] if states else None, 2: states}[len(states)]
+    with torch.no_grad():
+        if "lengths" not in inputs:
+            return module(inputs["x"], given)[0]
+        packed = pack_padded_sequence(inputs["x"], inputs["lengths"], batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(module(packed, given)[0], batch_first=True, total_length=inputs["x"].shape[1])[0]
+
+
 def by_pytorch(module, inputs, c):
     """In training, where no faster way is taken than the textbook's."""
     module.train()
+    if c["module"] in ("gru", "lstm"):
+        return recurrent_by_pytorch(module, inputs)
     forbidden = forbidden_pairs(inputs, c)
     padding = None if not c["lengths"] else torch.arange(c["m"]) >= inputs["lengths"][:, None]
     with torch.no_grad():
@@ -193,6 +239,8 @@ def by_pytorch(module, inputs, c):
 
 
 def flags_of(c):
+    if c["module"] in ("gru", "lstm"):
+        return ["--prefix", c["prefix"]] if c["prefix"] else []
     flags = ["--heads", c["heads"]] + ([] if c["mask"] == "none" else ["--mask", c["mask"]])
     if c["prefix"]:
         flags += ["--prefix", c["prefix"]]
@@ -271,7 +319,7 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        for number in range(10):
+        for number in range(16):
             check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 1373)
     except Mismatch as mismatch:
         print(mismatch)

@@ -29,6 +29,10 @@ attn::NamedArrays rewritten(const std::string& module, const attn::NamedArrays& 
         return attn::state_dict(attn::decoder_weights(weights, sizes.d_model));
     if (module == "transformer")
         return attn::state_dict(attn::transformer_weights(weights, sizes.d_model));
+    if (module == "gru")
+        return attn::state_dict(attn::gru_weights(weights, sizes.d_model));
+    if (module == "lstm")
+        return attn::state_dict(attn::lstm_weights(weights, sizes.d_model));
     throw attn::Error("there is no module " + module);
 }
 

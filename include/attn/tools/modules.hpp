@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/layers/encoder.hpp"
+#include "attn/layers/recurrent.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <optional>
@@ -21,7 +22,9 @@ enum class Module {
     decoder,
     transformer,
     restricted_attention,
-    talking_heads_attention
+    talking_heads_attention,
+    gru,
+    lstm
 };
 
 /// How attention compares a query with a key.
@@ -44,6 +47,7 @@ struct ModuleOptions {
     std::optional<std::size_t> layers = {}; ///< of a stack; as many as the weights have unless given
     std::optional<std::size_t> radius = {}; ///< of restricted attention, see Neighbourhood
     std::optional<std::size_t> stride = {}; ///< of restricted attention
+    ResetGate reset = ResetGate::after_product; ///< of a GRU
 };
 
 /// An array that a module takes.

@@ -2,6 +2,7 @@
 
 #include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
+#include "attn/layers/recurrent.hpp"
 #include "attn/layers/talking_heads.hpp"
 #include "attn/layers/transformer.hpp"
 #include "attn/trace_io/npz.hpp"
@@ -67,6 +68,12 @@ DecoderWeights decoder_weights(const NamedArrays& arrays, std::size_t d_model, s
 TransformerWeights transformer_weights(const NamedArrays& arrays, std::size_t d_model,
                                        std::optional<std::size_t> layers = {});
 
+/// nn.GRU: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, the same with _reverse where a layer reads both ways, and
+/// those of further layers with l1, l2, …; as many layers and directions as the arrays have
+RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in);
+/// nn.LSTM: the same names, with four gates in place of three
+RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in);
+
 /// @}
 
 /// @name Weights of a learned score, which PyTorch has no module for: names and orientation are those of the trace
@@ -96,6 +103,9 @@ NamedArrays state_dict(const DecoderLayerWeights& weights);
 NamedArrays state_dict(const DecoderWeights& weights);
 NamedArrays state_dict(const TransformerWeights& weights);
 NamedArrays state_dict(const TalkingHeadsWeights& weights);
+/// Of an nn.GRU or an nn.LSTM, which have the same names.
+/// @throws Error where layers differ in directions, biases or d_hidden, or only read backward: PyTorch has no such module
+NamedArrays state_dict(const RecurrentWeights& weights);
 /// @}
 
 } // namespace attn

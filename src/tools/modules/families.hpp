@@ -20,6 +20,8 @@ void run_decoder(const ModuleRun& run);
 void run_transformer(const ModuleRun& run);
 void run_restricted_attention(const ModuleRun& run);
 void run_talking_heads_attention(const ModuleRun& run);
+void run_gru(const ModuleRun& run);
+void run_lstm(const ModuleRun& run);
 /// @}
 
 } // namespace attn

@@ -39,7 +39,12 @@ constexpr std::array transformer_inputs{
     ModuleInput{"target_lengths", "(b,)", false}};
 constexpr std::array restricted_inputs{ModuleInput{"queries", "((b,) n, d_k)", true},
                                        ModuleInput{"keys", "((b,) n, d_k)", true},
-                                       ModuleInput{"values", "((b,) n, d_v)", true}};
+                                       ModuleInput{"values", "((b,) n, d_v)", true},
+constexpr ModuleInput sequence_input{"x", "((b,) n, d_in)", true};
+constexpr ModuleInput initial_hidden{"initial_hidden", "(cells, (b,) d_hidden)", false};
+constexpr std::array gru_inputs{sequence_input, lengths, initial_hidden};
+constexpr std::array lstm_inputs{sequence_input, lengths, initial_hidden,
+                                 ModuleInput{"initial_cell", "(cells, (b,) d_hidden)", false}};
 
 /// A module, and how it is run.
 struct Runnable {
@@ -69,6 +74,8 @@ constexpr std::array runnables{
     Runnable{{Module::talking_heads_attention, "talking-heads-attention",
               "multi-head attention whose heads are mixed before softmax and after it", encoder_inputs},
              run_talking_heads_attention},
+    Runnable{{Module::gru, "gru", "nn.GRU: layers and directions are those of the weights", gru_inputs}, run_gru},
+    Runnable{{Module::lstm, "lstm", "nn.LSTM: layers and directions are those of the weights", lstm_inputs}, run_lstm},
 };
 
 constexpr auto entries = [] {

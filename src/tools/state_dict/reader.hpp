@@ -31,6 +31,9 @@ public:
     /// may have a width of its own.
     void begin_part(const std::string& prefix);
 
+    /// For a module whose biases have names of another kind than those that end with bias.
+    void expect_biases(bool are_there) { has_biases_ = are_there; }
+
     bool has(const std::string& name) const { return arrays_.contains(name); }
     bool has_any(std::string_view prefix) const;
 
