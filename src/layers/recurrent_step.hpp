@@ -2,7 +2,7 @@
 
 #include "attn/layers/recurrent_cell.hpp"
 
-namespace attn {
+namespace attn::recurrent {
 
 /// @name A step of a cell whose inputs and weights the caller has named
 /// @param trace  of the step; the weights may be named in a scope around it
@@ -18,4 +18,4 @@ LstmStateOf<T> lstm_step(const T& x, const LstmStateOf<T>& previous, const Recur
 /// Names the weights of a cell in a scope.
 void name_weights(const RecurrentCellWeights& weights, const Trace& trace);
 
-} // namespace attn
+} // namespace attn::recurrent
