@@ -29,6 +29,13 @@ struct Gates {
     Matrix reset, update, candidate;
 };
 
+/// A cell of so many gates with weights that are drawn.
+RecurrentCellWeights drawn_cell(RandomNumbers& numbers, std::size_t d_in, std::size_t d_hidden, std::size_t gates)
+{
+    Matrix input = numbers.matrix(d_in, gates * d_hidden);
+    return {{std::move(input)}, {numbers.matrix(d_hidden, gates * d_hidden)}};
+}
+
 RecurrentWeights one_layer(const RecurrentCellWeights& forward,
                            const std::optional<RecurrentCellWeights>& backward = {})
 {
@@ -126,9 +133,7 @@ void compare_conventions(Lesson& lesson, const Matrix& x, const Vector& initial,
 void show_lstm(Lesson& lesson, const Matrix& x, std::size_t d_hidden, RandomNumbers& numbers)
 {
     const Trace trace = lesson.trace().scope("lstm");
-    Matrix input = numbers.matrix(x.shape(1), 4 * d_hidden);
-    const RecurrentCellWeights cell{{std::move(input)}, {numbers.matrix(d_hidden, 4 * d_hidden)}};
-    lstm(trace("x[n, d_in]", "x", x), one_layer(cell), {}, trace);
+    lstm(trace("x[n, d_in]", "x", x), one_layer(drawn_cell(numbers, x.shape(1), d_hidden, 4)), {}, trace);
 }
 //! [lstm]
 
@@ -143,10 +148,8 @@ Vector moved(const Trace& trace, const Tensor3& output)
 
 Vector move_recurrence(const Trace& trace, const Tensor3& pair, RandomNumbers& numbers)
 {
-    const std::size_t d = pair.shape(2);
-    Matrix input = numbers.matrix(d, 3 * d);
-    const RecurrentCellWeights cell{{std::move(input)}, {numbers.matrix(d, 3 * d)}};
-    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), one_layer(cell), {}, trace).output);
+    const RecurrentWeights weights = one_layer(drawn_cell(numbers, pair.shape(2), pair.shape(2), 3));
+    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), weights, {}, trace).output);
 }
 
 /// Layer upon layer of y_t = f(x_{t-1}, x_t, x_{t+1}).
@@ -235,8 +238,8 @@ double in_line(const Run& run)
 /// Sequences of several lengths: the formulas say what the counts should be, and `attn verify` holds them to it.
 void count_waiting(Lesson& lesson, RandomNumbers& numbers)
 {
-    const RecurrentCellWeights three{{numbers.matrix(2, 6)}, {numbers.matrix(2, 6)}};
-    const RecurrentCellWeights four{{numbers.matrix(2, 8)}, {numbers.matrix(2, 8)}};
+    const RecurrentWeights three = one_layer(drawn_cell(numbers, 2, 2, 3)),
+                           four = one_layer(drawn_cell(numbers, 2, 2, 4));
     const MultiHeadWeights heads = one_head(numbers, 2);
     const ConvolutionWeights kernel{numbers.matrix(6, 2)};
     const Trace waiting = lesson.trace().scope("waiting");
@@ -246,10 +249,10 @@ void count_waiting(Lesson& lesson, RandomNumbers& numbers)
         const Trace t = waiting.scope("tokens", n);
         rows.push_back(
             {t("n", "", static_cast<double>(n)),
-             t("gru", "n", in_line([&](const Trace& run) { gru(x, one_layer(three), {}, run); })),
+             t("gru", "n", in_line([&](const Trace& run) { gru(x, three, {}, run); })),
              t("reset_before", "2 * n",
-               in_line([&](const Trace& run) { gru(x, one_layer(three), {{ResetGate::before_product}}, run); })),
-             t("lstm", "n", in_line([&](const Trace& run) { lstm(x, one_layer(four), {}, run); })),
+               in_line([&](const Trace& run) { gru(x, three, {{ResetGate::before_product}}, run); })),
+             t("lstm", "n", in_line([&](const Trace& run) { lstm(x, four, {}, run); })),
              t("convolution", "1", in_line([&](const Trace& run) { convolution(x, kernel, run); })),
              t("attention", "3", in_line([&](const Trace& run) { multi_head_attention(x, heads, {}, run); }))});
     }
@@ -283,10 +286,7 @@ void count_multiplications(Lesson& lesson)
 void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden, RandomNumbers& numbers)
 {
     const Trace translator = lesson.trace().scope("translator"), encoder = translator.scope("encoder");
-    const auto cell = [&](std::size_t d_in) {
-        Matrix input = numbers.matrix(d_in, 3 * d_hidden);
-        return RecurrentCellWeights{{std::move(input)}, {numbers.matrix(d_hidden, 3 * d_hidden)}};
-    };
+    const auto cell = [&](std::size_t d_in) { return drawn_cell(numbers, d_in, d_hidden, 3); };
     const RecurrentCellWeights there = cell(x.shape(1)), back = cell(x.shape(1)), decoder = cell(2 + 2 * d_hidden);
     const Matrix query_weights = numbers.matrix(d_hidden, 3), key_weights = numbers.matrix(2 * d_hidden, 3);
     const AdditiveWeights alignment{query_weights, key_weights, numbers.vector(3, 8)};
