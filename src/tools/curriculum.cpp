@@ -64,6 +64,8 @@ constexpr std::array lessons{
         "16_recurrence", "What attention took the place of",
         "Recurrence carries one state and waits; convolution sees neighbours; attention everybody, at once.",
         after_4_and_9},
+    CurriculumEntry{"17_low_rank_and_talking_heads", "Low rank, and heads that talk",
+                    "A head compares by a quadratic form of rank d_k; talking heads add such forms up.", after_6},
 };
 
 } // namespace

@@ -300,6 +300,7 @@ GOLDENS = {
     "14_transformer": lambda: sampled(decoder.lesson_14()),
     "15_restricted": restricted.lesson_15,
     "16_recurrence": recurrent.lesson,
+    "17_low_rank_and_talking_heads": restricted.lesson_17,
     "attention": attention,
     "layers": layers.layers,
     "recurrent": recurrent.recurrences,

@@ -265,3 +265,73 @@ def lesson_15():
     mib = {f"{name}_mib": 8 * np.array([columns for _, columns in counted[name]]) / 2**20 for name in ("full", "local")}
     golden |= within("cost", {"n": n, "d": d, "r": r} | multiplications | exponents | mib)
     return golden
+
+
+# ---------------------------------------------------------------------------------------------------------- lesson 17
+
+INPUTS = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]], float)
+QUERY_WEIGHTS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [0, 2, 1, 2]], float)
+KEY_WEIGHTS = np.array([[0, 1, 1, 0], [1, 0, -1, 1], [0, 1, 2, 0], [1, 1, 0, -1]], float)
+VALUE_WEIGHTS = np.array([[0, 2, 1, 0], [0, 3, 0, 1], [1, 0, 3, 0], [1, 1, 0, 2]], float)
+OUTPUT_WEIGHTS = np.array([[1, 0, 0.5, 0], [0, 1, 0, -0.5], [0.5, 0, 1, 0], [0, -0.5, 0, 1]])
+TALKING_SCORES = np.array([[0.75, 0.5], [0.25, -0.5]])
+TALKING_WEIGHTS = np.array([[1, 0.25], [-0.5, 0.75]])
+
+
+def eliminated(form):
+    """The form less one product of a column and a row after the other, and how many it takes: NumPy's rank."""
+    rank = np.linalg.matrix_rank(form)
+    steps, rest, pivots = {}, form, [np.abs(form).max()]
+    for i in range(1, rank + 1):
+        sizes = np.abs(rest)
+        row, column = np.argwhere(sizes >= 0.99 * sizes.max())[0]
+        rest = rest - np.outer(rest[:, column], rest[row] / rest[row, column])
+        pivots.append(np.abs(rest).max())
+        steps[f"step.{i}.rest"] = rest
+    np.testing.assert_allclose(rest, 0, atol=1e-12)
+    assert np.linalg.svd(form)[1][rank - 1] > 0.01  # a rank that no rounding decides
+    return steps | {"pivots": np.array(pivots), "rank": rank}
+
+
+def lesson_17():
+    given = {"query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
+    mixtures = {"talking_scores": TALKING_SCORES, "talking_weights": TALKING_WEIGHTS}
+    golden = {"inputs": INPUTS} | given | mixtures
+    form = lambda columns: np.einsum("ik,jk->ij", QUERY_WEIGHTS[:, columns], KEY_WEIGHTS[:, columns])
+    forms = [form(slice(0, 2)), form(slice(2, 4))]
+    comparison = lambda form: np.einsum("ni,ij,mj->nm", INPUTS, form, INPUTS)
+    for head, own in enumerate(forms):
+        columns = slice(2 * head, 2 * head + 2)
+        steps = {"query_weights": QUERY_WEIGHTS[:, columns], "key_weights": KEY_WEIGHTS[:, columns], "form": own, "scores": comparison(own)}
+        golden |= within(f"head.{head}", steps | eliminated(own))
+        assert golden[f"head.{head}.rank"] == 2
+    golden |= within("sum", {"form": form(slice(0, 4))} | eliminated(form(slice(0, 4))))
+
+    values, scores = np.array([[0, 0], [1, 0], [0, 1]], float), np.array([[0, 8, 0], [0, 0, 8]], float)
+    weights, joint = softmax(scores), softmax(scores.sum(axis=0))
+    golden |= within("two", {
+        "values": values, "scores": scores, "weights": weights, "apart": np.diag(weights @ values), "sum": scores.sum(axis=0),
+        "joint": joint, "together": joint @ values,
+    })  # fmt: skip
+
+    output = 0
+    for head, own in enumerate(forms):
+        columns = slice(2 * head, 2 * head + 2)
+        weights = softmax(comparison(own) / np.sqrt(2))
+        map = VALUE_WEIGHTS[:, columns] @ OUTPUT_WEIGHTS[columns]
+        says = np.einsum("nm,mi,io->no", weights, INPUTS, map)
+        golden |= within(f"head.{head}", {"value_weights": VALUE_WEIGHTS[:, columns], "map": map, "weights": weights, "says": says})
+        output = output + says
+    golden["output"] = output
+    golden |= within("cost", {"d_model": 512, "h": 8, "d_k": 64, "full": 2 * 8 * 512 * 512, "narrow": 2 * 8 * 2 * 512 * 64, "talking": 2 * 8 * 8})
+
+    maps = {role: (array, None) for role, array in zip(("query", "key", "value", "output"), given.values())}
+    steps = talking_heads(INPUTS, maps, TALKING_SCORES, TALKING_WEIGHTS)
+    for into in range(2):
+        mixed = np.einsum("h,hij->ij", TALKING_SCORES[:, into], np.stack(forms))
+        golden |= within(f"mixed.{into}", {"form": mixed} | eliminated(mixed))
+        golden[f"mixed.{into}.scores"] = comparison(mixed)
+        golden[f"mixed.{into}.weights"] = softmax(comparison(mixed) / np.sqrt(2))
+        np.testing.assert_allclose(golden[f"mixed.{into}.weights"], steps[f"head.{into}.weights"], rtol=1e-12)
+    golden |= within("talking", {"x": INPUTS} | given | mixtures)  # named before the function is called
+    return golden | within("talking", steps)
