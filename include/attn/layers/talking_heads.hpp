@@ -66,7 +66,7 @@ struct TalkingHeadsOptions {
 ///                 without an output map `output` is `merged`
 /// @return the output, and of each of the h_v heads of values the mixed weights
 /// @throws ShapeError where x, the maps and the mixtures disagree, or the mask does not fit
-/// @see Shazeer et al. 2020, "Talking-Heads Attention", section 4; seed document 001, where a reader asks for it
+/// @see Shazeer et al. 2020, "Talking-Heads Attention"; seed document 001, where a reader asks for it
 MultiHead talking_heads_attention(const Matrix& x, const TalkingHeadsWeights& weights,
                                   const TalkingHeadsOptions& options = {}, const Trace& trace = {});
 /// The same for a batch.
