@@ -94,13 +94,25 @@ void add_scale_flag(CLI::App& app, ModuleOptions& options)
         ->check(finite);
 }
 
+constexpr std::size_t most_heads = std::size_t{1} << 20;
+
 void add_heads_flag(CLI::App& app, ModuleOptions& options)
 {
     app.add_option("--heads", options.heads, "attentions beside each other")
         ->type_name("H")
         ->required()
-        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+        ->check(CLI::Range(std::size_t{1}, most_heads));
 }
+
+void add_rotary_base_flag(CLI::App& app, ModuleOptions& options)
+{
+    app.add_option("--rotary-base", options.rotary.base, "the slowest pair turns about once in 2 pi times that")
+        ->type_name("B")
+        ->capture_default_str()
+        ->check(positive);
+}
+
+const Names<RotaryLayout> rotary_layouts{{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}};
 
 void add_head_flags(CLI::App& app, ModuleOptions& options)
 {
@@ -109,13 +121,10 @@ void add_head_flags(CLI::App& app, ModuleOptions& options)
     add_choice<HeadPositions>(
         app, "--positions", options.positions, "what heads know of places; none unless given",
         {{"none", HeadPositions::none}, {"rotary", HeadPositions::rotary}, {"alibi", HeadPositions::alibi}});
-    app.add_option("--rotary-base", options.rotary.base, "the slowest pair turns about once in 2 pi times that")
-        ->type_name("B")
-        ->capture_default_str()
-        ->check(positive);
+    add_rotary_base_flag(app, options);
     add_choice<RotaryLayout>(app, "--rotary-layout", options.rotary.layout,
                              "which features make a pair: neighbours (pairs, the default) or i and i + d/2 (halves)",
-                             {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}});
+                             rotary_layouts);
 }
 
 void add_activation_flag(CLI::App& app, ModuleOptions& options)
@@ -175,12 +184,42 @@ void add_reset_flag(CLI::App& app, ModuleOptions& options)
                           {{"after", ResetGate::after_product}, {"before", ResetGate::before_product}});
 }
 
+void add_llama_flags(CLI::App& app, ModuleOptions& options)
+{
+    add_heads_flag(app, options);
+    add_rotary_base_flag(app, options);
+    app.add_option_function<std::string>(
+           "--rotary-layout", [&options](const std::string& name) { options.llama_layout = rotary_layouts.at(name); },
+           "which features make a pair; unless given, halves where the weights have Hugging Face's names, pairs where "
+           "they have llama.cpp's")
+        ->check(CLI::IsMember(rotary_layouts))
+        ->type_name("halves|pairs");
+    app.add_option("--epsilon", options.epsilon, "added to the mean square, inside the root")
+        ->type_name("E")
+        ->capture_default_str()
+        ->check(not_negative);
+}
+
+void add_keras_flags(CLI::App& app, ModuleOptions& options)
+{
+    add_heads_flag(app, options);
+    app.add_flag("--mask-right", options.mask_right, "no later keys");
+    app.add_option("--penalty", options.penalty, "subtracted from the scores of what may not be looked at")
+        ->type_name("P")
+        ->capture_default_str()
+        ->check(not_negative);
+}
+
 void add_module_flags(CLI::App& app, Module module, ModuleOptions& options)
 {
     const bool is_stack = module == Module::encoder || module == Module::decoder || module == Module::transformer;
     const bool is_decoder =
         module == Module::decoder_layer || module == Module::decoder || module == Module::transformer;
     const bool has_layers = is_stack || module == Module::encoder_layer || module == Module::decoder_layer;
+    if (module == Module::llama)
+        add_llama_flags(app, options);
+    if (module == Module::keras_attention)
+        add_keras_flags(app, options);
     if (module == Module::attention) {
         add_score_flags(app, options);
         add_scale_flag(app, options);
@@ -280,9 +319,10 @@ std::string described(const ModuleEntry& entry)
 void expect_sensible(const Request& request, const CLI::App& module)
 {
     const ModuleOptions& options = request.options;
+    const bool may_turn = options.positions == HeadPositions::rotary || request.module == Module::llama;
     for (const char* flag : {"--rotary-base", "--rotary-layout"})
         if (const CLI::Option* option = module.get_option_no_throw(flag);
-            option != nullptr && option->count() > 0 && options.positions != HeadPositions::rotary)
+            option != nullptr && option->count() > 0 && !may_turn)
             throw Error(std::string("run: ") + flag +
                         " says how queries and keys are turned, and they are not: "
                         "add --positions rotary");

@@ -167,6 +167,32 @@ TransformerWeights whole_of(std::size_t layers)
 
 NamedArrays with_memory() { return {{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}}; }
 NamedArrays source_and_target() { return {{"source", to_array(memory_tokens())}, {"target", to_array(tokens())}}; }
+/// Two heads that share keys and values, three words.
+LlamaWeights small_decoder()
+{
+    Numbers numbers(8);
+    LlamaWeights weights{numbers.matrix(3, 4)};
+    for (int i = 0; i < 2; ++i) {
+        LlamaLayerWeights& layer = weights.layers.emplace_back();
+        layer.norm1 = {numbers.vector(4)};
+        layer.self_attention = {{numbers.matrix(4, 8)},
+                                {numbers.matrix(4, 4)},
+                                {numbers.matrix(4, 4)},
+                                LinearWeights{numbers.matrix(8, 4)}};
+        layer.norm2 = {numbers.vector(4)};
+        layer.feed_forward = {{numbers.matrix(4, 5)}, {numbers.matrix(4, 5)}, {numbers.matrix(5, 4)}};
+    }
+    weights.norm = {numbers.vector(4)};
+    return weights;
+}
+
+NamedArrays keras_weights()
+{
+    Numbers numbers(9);
+    return {{"query_weights", to_array(numbers.matrix(4, 4))},
+            {"key_weights", to_array(numbers.matrix(4, 4))},
+            {"value_weights", to_array(numbers.matrix(4, 6))}};
+}
 
 std::vector<Example> examples()
 {
@@ -185,6 +211,16 @@ std::vector<Example> examples()
             {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
             {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))}};
+            {"llama", {"--heads", "2"}, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
+            {"keras-attention", {"--heads", "2"}, x, keras_weights()}};
+}
+
+/// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.
+std::vector<Example> examples_of_tokens()
+{
+    std::vector<Example> all = examples();
+    std::erase_if(all, [](const Example& example) { return example.input.contains("ids"); });
+    return all;
 }
 
 Example example_of(const std::string& module)
@@ -304,7 +340,7 @@ TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
 
 TEST_CASE("attn run takes a batch wherever it takes a sequence", "[cli][run][batch]")
 {
-    for (Example example : examples()) {
+    for (Example example : examples_of_tokens()) {
         CAPTURE(example.module);
         NamedArrays batched;
         for (const auto& [name, array] : example.input) {
@@ -340,7 +376,7 @@ TEST_CASE("two runs of attn write the same bytes, on the screen too", "[cli][run
 TEST_CASE("weights from .safetensors are the same as from .npz, and of a larger model with a prefix", "[cli][run]")
 {
     for (const Example& example : examples()) {
-        if (example.weights.empty())
+        if (example.weights.empty() || example.module == "llama") // whose embedding is looked for first
             continue;
         CAPTURE(example.module);
         Desk desk(example.input, example.weights);
@@ -484,7 +520,9 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"restricted-attention", {"--scale", "0.5"}}, // the root of 4 features
         {"talking-heads-attention", {"--scale", "0.7071067811865475"}},
         {"gru", {"--reset", "after"}},
-        {"lstm", {}}};
+        {"lstm", {}},
+        {"llama", {"--rotary-layout", "halves", "--rotary-base", "10000", "--epsilon", "1e-5"}},
+        {"keras-attention", {"--penalty", "1e10"}}};
     for (const Example& example : examples()) {
         CAPTURE(example.module);
         const Desk desk(example.input, example.weights);
@@ -521,7 +559,9 @@ TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]
         {"restricted-attention", {"--scale", "--mask"}},
         {"talking-heads-attention", {"--scale", "--mask"}},
         {"gru", {"--reset"}},
-        {"lstm", {}}};
+        {"lstm", {}},
+        {"llama", {"--heads", "--rotary-base", "--rotary-layout", "--epsilon"}},
+        {"keras-attention", {"--heads"}}};
     for (const Example& example : examples()) {
         const Desk desk(example.input, example.weights);
         const Words& own = taken.at(example.module);
@@ -714,6 +754,7 @@ TEST_CASE("attn run says which inputs are missing, and which a module does not t
             ContainsSubstring(example.module == "transformer" ? "source is missing\n  target is missing"
                                                               : "x is missing"));
             ContainsSubstring(first_input_of(example) + " is missing"));
+            ContainsSubstring(example.module == "llama" ? "ids is missing" : "x is missing"));
     }
     Example fed = example_of("feed-forward");
     fed.input["mask"] = masked({3, 3}, std::vector<double>(9, 1));
@@ -736,7 +777,7 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
 {
     for (const Shape& shape : {Shape{}, Shape{12}, Shape{1, 1, 3, 4}}) {
         const Array array{shape, std::vector<double>(element_count(shape), 1)};
-        for (const Example& example : examples()) {
+        for (const Example& example : examples_of_tokens()) {
             NamedArrays input = example.input;
             const std::string name = example.module == "attention"     ? "queries"
                                      : example.module == "transformer" ? "source"
@@ -758,7 +799,7 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
 TEST_CASE("attn run refuses inputs that are not finite, not numbers, or not there", "[cli][run]")
 {
     for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()})
-        for (const Example& example : examples())
+        for (const Example& example : examples_of_tokens())
             for (const auto& [name, array] : example.input) {
                 NamedArrays input = example.input;
                 input[name].values[5] = value;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/layers/encoder.hpp"
+#include "attn/layers/keras_attention.hpp"
 #include "attn/layers/recurrent.hpp"
 #include "attn/trace_io/npz.hpp"
 
@@ -24,7 +25,9 @@ enum class Module {
     restricted_attention,
     talking_heads_attention,
     gru,
-    lstm
+    lstm,
+    llama,
+    keras_attention
 };
 
 /// How attention compares a query with a key.
@@ -40,6 +43,7 @@ struct ModuleOptions {
     bool has_output_map = true; ///< of multi-head attention
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
+    std::optional<RotaryLayout> llama_layout = {}; ///< of llama; what goes with the names of its weights unless given
     Activation activation = Activation::relu;
     double epsilon = LayerNormOptions{}.epsilon;
     std::optional<double> final_epsilon = {}; ///< of the norm behind a stack; epsilon unless given
@@ -48,6 +52,8 @@ struct ModuleOptions {
     std::optional<std::size_t> radius = {}; ///< of restricted attention, see Neighbourhood
     std::optional<std::size_t> stride = {}; ///< of restricted attention
     ResetGate reset = ResetGate::after_product; ///< of a GRU
+    bool mask_right = false;                          ///< of Keras-style attention: no later keys
+    double penalty = KerasAttentionOptions{}.penalty; ///< of Keras-style attention
 };
 
 /// An array that a module takes.

@@ -2,6 +2,8 @@
 
 #include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
+#include "attn/layers/keras_attention.hpp"
+#include "attn/layers/llama.hpp"
 #include "attn/layers/recurrent.hpp"
 #include "attn/layers/talking_heads.hpp"
 #include "attn/layers/transformer.hpp"
@@ -74,9 +76,21 @@ RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in);
 /// nn.LSTM: the same names, with four gates in place of three
 RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in);
 
+/// A decoder as Llama has them, and which features of a head its weights turn together.
+struct LlamaCheckpoint {
+    LlamaWeights weights;
+    RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
+};
+
+/// Under the names of Hugging Face's LlamaForCausalLM (model.embed_tokens.weight, lm_head.weight unless it is tied, and
+/// behind model.layers.N: input_layernorm, self_attn.q_proj, mlp.gate_proj and so on), of llama.cpp (token_embd.weight,
+/// blk.N.attn_norm, attn_q, ffn_gate), or of llama2.c (tok_embeddings.weight, layers.N.attention_norm, attention.wq,
+/// feed_forward.w1), by which of the three embeddings there is. An output map that is the embedding is tied.
+LlamaCheckpoint llama_weights(const NamedArrays& arrays);
+
 /// @}
 
-/// @name Weights of a learned score, which PyTorch has no module for: names and orientation are those of the trace
+/// @name Weights that PyTorch has no module for: names and orientation are those of the trace
 /// @{
 /// query_weights (d_q, d_hidden), key_weights (d_k, d_hidden), score_weights (d_hidden)
 AdditiveWeights additive_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
@@ -84,6 +98,9 @@ AdditiveWeights additive_weights(const NamedArrays& arrays, std::size_t d_q, std
 ConcatenatedWeights concatenated_weights(const NamedArrays& arrays, std::size_t d_pair);
 /// bilinear_weights (d_q, d_k)
 Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
+/// query_weights (d_model, h d_k), key_weights (d_memory, h d_k), value_weights (d_value, h d_v): Keras's dense layers
+/// store a map as (in, out), as attn does
+KerasAttentionWeights keras_attention_weights(const NamedArrays& arrays, const AttentionSizes& sizes);
 /// @}
 
 /// Talking heads: those of nn.MultiheadAttention, and as the trace names them talking_scores (h_k, h) and
@@ -106,6 +123,8 @@ NamedArrays state_dict(const TalkingHeadsWeights& weights);
 /// Of an nn.GRU or an nn.LSTM, which have the same names.
 /// @throws Error where layers differ in directions, biases or d_hidden, or only read backward: PyTorch has no such module
 NamedArrays state_dict(const RecurrentWeights& weights);
+/// Under Hugging Face's names; no feature changes its place, so that the rotary layout stays what it is.
+NamedArrays state_dict(const LlamaWeights& weights);
 /// @}
 
 } // namespace attn

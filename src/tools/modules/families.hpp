@@ -22,6 +22,8 @@ void run_restricted_attention(const ModuleRun& run);
 void run_talking_heads_attention(const ModuleRun& run);
 void run_gru(const ModuleRun& run);
 void run_lstm(const ModuleRun& run);
+void run_llama(const ModuleRun& run);
+void run_keras_attention(const ModuleRun& run);
 /// @}
 
 } // namespace attn

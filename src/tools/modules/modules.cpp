@@ -39,12 +39,17 @@ constexpr std::array transformer_inputs{
     ModuleInput{"target_lengths", "(b,)", false}};
 constexpr std::array restricted_inputs{ModuleInput{"queries", "((b,) n, d_k)", true},
                                        ModuleInput{"keys", "((b,) n, d_k)", true},
-                                       ModuleInput{"values", "((b,) n, d_v)", true},
+                                       ModuleInput{"values", "((b,) n, d_v)", true}};
 constexpr ModuleInput sequence_input{"x", "((b,) n, d_in)", true};
 constexpr ModuleInput initial_hidden{"initial_hidden", "(cells, (b,) d_hidden)", false};
 constexpr std::array gru_inputs{sequence_input, lengths, initial_hidden};
 constexpr std::array lstm_inputs{sequence_input, lengths, initial_hidden,
                                  ModuleInput{"initial_cell", "(cells, (b,) d_hidden)", false}};
+constexpr std::array llama_inputs{ModuleInput{"ids", "(n,), whole numbers", true}};
+constexpr std::array keras_inputs{token_input, ModuleInput{"memory", "((b,) m, d_memory)", false},
+                                  ModuleInput{"value_memory", "((b,) m, d_value)", false},
+                                  ModuleInput{"value_mask", "((b,) m), 1 or 0", false},
+                                  ModuleInput{"query_mask", "((b,) n), 1 or 0", false}};
 
 /// A module, and how it is run.
 struct Runnable {
@@ -76,6 +81,11 @@ constexpr std::array runnables{
              run_talking_heads_attention},
     Runnable{{Module::gru, "gru", "nn.GRU: layers and directions are those of the weights", gru_inputs}, run_gru},
     Runnable{{Module::lstm, "lstm", "nn.LSTM: layers and directions are those of the weights", lstm_inputs}, run_lstm},
+    Runnable{{Module::llama, "llama", "a decoder as Llama has them: Hugging Face's LlamaForCausalLM", llama_inputs},
+             run_llama},
+    Runnable{{Module::keras_attention, "keras-attention", "heads without biases or W^o; masks subtract a large number",
+              keras_inputs},
+             run_keras_attention},
 };
 
 constexpr auto entries = [] {
@@ -93,8 +103,8 @@ void run_module(Module module, const NamedArrays& arrays, const NamedArrays& wei
                 const Trace& trace)
 {
     if (!std::isfinite(options.scale.value_or(1)) ||
-        !std::isfinite(options.rotary.base + options.epsilon + options.final_epsilon.value_or(0)))
-        throw Error("scale, rotary base and epsilon have to be finite numbers");
+        !std::isfinite(options.rotary.base + options.epsilon + options.final_epsilon.value_or(0) + options.penalty))
+        throw Error("scale, rotary base, epsilon and penalty have to be finite numbers");
     const Runnable& runnable = runnables[static_cast<std::size_t>(module)];
     const Inputs inputs(arrays, runnable.entry.inputs);
     runnable.run({inputs, weights, options, trace});

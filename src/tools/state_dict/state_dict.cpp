@@ -77,6 +77,20 @@ Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t 
     return weights;
 }
 
+KerasAttentionWeights keras_attention_weights(const NamedArrays& arrays, const AttentionSizes& sizes)
+{
+    const std::size_t d_memory = sizes.d_memory.value_or(sizes.d_model);
+    StateDictReader reader(
+        arrays, "a Keras-style attention",
+        {{"d_model", sizes.d_model}, {"d_memory", d_memory}, {"d_value", sizes.d_value.value_or(d_memory)}});
+    Matrix query = reader.matrix("query_weights", {1, "d_model"}, {1, "h_d_k"});
+    Matrix key = reader.matrix("key_weights", {1, "d_memory"}, {1, "h_d_k"});
+    KerasAttentionWeights weights{std::move(query), std::move(key),
+                                  reader.matrix("value_weights", {1, "d_value"}, {1, "h_d_v"})};
+    reader.finish();
+    return weights;
+}
+
 // -------------------------------------------------------------------------------------------------------- the way back
 
 NamedArrays state_dict(const MultiHeadWeights& weights)
