@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -33,7 +34,25 @@ struct Flags {
     ConsoleFlags console;
     AnswerFlags answers;
     bool measure = false;
+    std::vector<LessonFlag> own;
 };
+
+void describe_own_flag(CLI::App& app, LessonFlag& flag)
+{
+    const auto describe = [&](auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::same_as<Value, bool>) {
+            app.add_flag(flag.name, value, flag.help);
+        } else {
+            CLI::Option* option = app.add_option(flag.name, value, flag.help)->type_name(flag.type);
+            if constexpr (std::same_as<Value, double>)
+                option->check(CLI::Range(0.0, 1e6))->capture_default_str()->type_name(flag.type);
+            if constexpr (std::same_as<Value, std::optional<std::size_t>>)
+                option->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20))->type_name(flag.type);
+        }
+    };
+    std::visit(describe, flag.value);
+}
 
 void describe_flags(CLI::App& app, Flags& flags)
 {
@@ -63,6 +82,8 @@ void describe_flags(CLI::App& app, Flags& flags)
         ->type_name("ID");
     app.add_flag("--measure", flags.measure, "measure time as well, in a lesson that is about time");
     app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
+    for (LessonFlag& flag : flags.own)
+        describe_own_flag(app, flag);
 }
 
 std::string names_in(const NamedArrays& arrays)
@@ -111,6 +132,19 @@ double largest_of(const std::vector<Step>& steps)
     return largest;
 }
 
+/// The console, which may look away for a while.
+class Screen final : public Listener {
+public:
+    explicit Screen(ConsoleListener& console) : console_(console) {}
+
+    bool is_on = true;
+
+private:
+    std::optional<Array> on_step(const Step& step) override { return is_on ? console_.hear(step) : std::nullopt; }
+
+    ConsoleListener& console_;
+};
+
 } // namespace
 
 /// What a lesson runs with, for as long as it runs.
@@ -122,7 +156,9 @@ struct Lesson::Setup {
           logger(standard_output(flags.console)),
           console(logger, style),
           answers(flags.answers),
-          listeners(answers.before({&recorder, &console}))
+          screen(console),
+          listeners(answers.before({&recorder, &screen})),
+          unheard(answers.before({}))
     {
         if (!flags.input.empty())
             input = read_npz(flags.input);
@@ -135,7 +171,8 @@ struct Lesson::Setup {
     Recorder recorder;
     ConsoleListener console;
     Answers answers;
-    Listeners listeners;
+    Screen screen;
+    Listeners listeners, unheard;
     std::optional<NamedArrays> input;
     bool asked_to_measure = false;
 
@@ -148,9 +185,14 @@ struct Lesson::Setup {
     std::map<std::string, FirstSeen> axes;
 };
 
-Lesson::Lesson(Setup& setup) : setup_(setup), trace_(setup.listeners) {}
+Lesson::Lesson(Setup& setup)
+    : setup_(setup),
+      trace_(setup.listeners),
+      unheard_(setup.flags.answers.any() ? Trace(setup.unheard) : Trace())
+{
+}
 
-int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&))
+int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&), std::vector<LessonFlag> own)
 {
     const std::string program = std::filesystem::path(argv[0]).filename();
     const auto fail = [&](int code, const std::string& message) {
@@ -159,6 +201,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     };
 
     Flags flags;
+    flags.own = std::move(own);
     CLI::App app("Computes attention step by step and shows every tensor on the way.", program);
     describe_flags(app, flags);
     try {
@@ -191,6 +234,14 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         return fail(2, error.what());
     }
     return 0;
+}
+
+const LessonFlag::Value& Lesson::value_of(std::string_view name) const
+{
+    const auto found = std::ranges::find(setup_.flags.own, name, &LessonFlag::name);
+    if (found == setup_.flags.own.end())
+        throw std::logic_error("lesson: there is no flag " + std::string(name));
+    return found->value;
 }
 
 Array Lesson::from_user(const StepLabel& label) const
@@ -250,6 +301,8 @@ bool Lesson::measures()
     setup_.asked_to_measure = true;
     return setup_.flags.measure;
 }
+
+void Lesson::print_steps(bool are_printed) { setup_.screen.is_on = are_printed; }
 
 void Lesson::heading(std::string_view text)
 {

@@ -5,11 +5,24 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace attn {
+
+/// A flag that one lesson has besides those of all.
+struct LessonFlag {
+    /// What a flag takes; one that takes nothing is false unless given.
+    using Value = std::variant<bool, std::optional<std::size_t>, double, std::string, std::filesystem::path>;
+
+    std::string name; ///< "--steps"
+    std::string type; ///< of its value, as --help has it: "N"; empty where it takes none
+    std::string help;
+    Value value; ///< unless given
+};
 
 /// What every lesson program shares: its flags, its input, its voice, and its exit code.
 ///
@@ -19,11 +32,25 @@ class Lesson {
 public:
     /// Reads the command line, teaches, and writes the trace if one was asked for.
     /// @param topic  number and topic, as the lesson's folder is called
+    /// @param flags  of this lesson only
     /// @return 0; 1 where something that the lesson claims is not so; 2 where usage or input can't be used
-    static int run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&));
+    static int run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&),
+                   std::vector<LessonFlag> flags = {});
 
     /// Names the lesson's steps; see Trace.
     const Trace& trace() const { return trace_; }
+
+    /// Names steps of runs that nobody hears, for they are many; what the user wants to be otherwise (`--round`) is so
+    /// in them too.
+    const Trace& unheard_trace() const { return unheard_; }
+
+    /// The value of one of the lesson's own flags.
+    /// @param name  as in the list that run() was given, which has it and its type
+    template <class T>
+    const T& flag(std::string_view name) const
+    {
+        return std::get<T>(value_of(name));
+    }
 
     /// One of the lesson's given tensors: the example's, or the one of that name in the file after --input.
     /// @param step     name and axes: "inputs[n, d_model]"
@@ -50,6 +77,8 @@ public:
 
     /// True where the user asked for measurements too: those of another machine, or of another moment, are others.
     bool measures();
+    /// Whether steps are printed, as they are unless there are too many; the file after --trace has them all.
+    void print_steps(bool are_printed);
 
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);
@@ -73,11 +102,12 @@ private:
     struct Setup;
     explicit Lesson(Setup& setup);
 
+    const LessonFlag::Value& value_of(std::string_view name) const;
     Array from_user(const StepLabel& label) const;
     void expect_fit(const StepLabel& label, const Shape& shape);
 
     Setup& setup_;
-    Trace trace_;
+    Trace trace_, unheard_;
 };
 
 } // namespace attn

@@ -17,6 +17,7 @@ constexpr std::array after_5_7_and_10{5, 7, 10};
 constexpr std::array after_4_and_9{4, 9};
 constexpr std::array after_5_and_9{5, 9};
 constexpr std::array after_8_11_and_13{8, 11, 13};
+constexpr std::array after_5_8_and_10{5, 8, 10};
 
 constexpr std::array lessons{
     CurriculumEntry{"01_single_query",
@@ -66,6 +67,9 @@ constexpr std::array lessons{
         after_4_and_9},
     CurriculumEntry{"17_low_rank_and_talking_heads", "Low rank, and heads that talk",
                     "A head compares by a quadratic form of rank d_k; talking heads add such forms up.", after_6},
+    CurriculumEntry{"18_story", "A story, with the parts of today",
+                    "What has changed since 2017, in a real model that writes token by token with a cache.",
+                    after_5_8_and_10},
 };
 
 } // namespace

@@ -301,6 +301,7 @@ GOLDENS = {
     "15_restricted": restricted.lesson_15,
     "16_recurrence": recurrent.lesson,
     "17_low_rank_and_talking_heads": restricted.lesson_17,
+    "18_story": llama.story,
     "attention": attention,
     "layers": layers.layers,
     "recurrent": recurrent.recurrences,

@@ -11,12 +11,16 @@ The names are CASE.STEP; the words of a case are parted by dashes and say what i
 key/value heads.
 """
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+LESSON = HERE.parent.parent / "lessons" / "18_story"
+sys.path.insert(0, str(HERE.parent / "oracle"))
+import planted
 
 
 def numbers(*shape, seed, scale=1.0):
@@ -348,6 +352,45 @@ def llama_golden():
     for case, steps in all_cases():
         golden |= within(case, steps)
     return golden
+
+
+# ----------------------------------------------------------------------------------------------------------- lesson 18
+
+
+def tiny_weights(numbers, vocabulary, d_model=8, heads=4, groups=2, d_k=2, d_ff=12, layers=2):
+    """As the lesson draws them."""
+    embedding = numbers(vocabulary, d_model)
+    gain = lambda: 1 + numbers(d_model, scale=0.25)
+    drawn = []
+    for _ in range(layers):
+        widths = {
+            "self_attn.query": (d_model, heads * d_k), "self_attn.key": (d_model, groups * d_k),
+            "self_attn.value": (d_model, groups * d_k), "self_attn.output": (heads * d_k, d_model),
+            "feed_forward.gate": (d_model, d_ff), "feed_forward.up": (d_model, d_ff), "feed_forward.down": (d_ff, d_model),
+        }  # fmt: skip
+        drawn.append({role: numbers(*shape) for role, shape in widths.items()} | {"norm1.gain": gain(), "norm2.gain": gain()})
+    return {"embedding": embedding, "layers": drawn, "gain": gain(), "output": None}
+
+
+def story(seed=28, written=8):
+    """Greedily, each token by a pass over all before it."""
+    tokens = json.loads((LESSON / "tokens.json").read_text())["tokens"]
+    prompt = [tokens.index(token) for token in ("<s>", "▁the", "▁cat", "▁sat", "▁on")]
+    weights = tiny_weights(planted.SplitMix(seed), len(tokens))
+    ids = list(prompt)
+    for _ in range(written):
+        steps, _ = llama(np.array(ids, float), weights, 4, 2, "pairs")
+        ids.append(int(np.argmax(steps["logits"][-1])))
+    steps, _ = llama(np.array(ids, float), weights, 4, 2, "pairs")
+
+    # The parts, on the prompt.
+    first = weights["layers"][0]
+    embedded = weights["embedding"][prompt]
+    norm = rms_norm(embedded, first["norm1.gain"])
+    network = gated_feed_forward(norm["output"], *(first[f"feed_forward.{role}"] for role in ("gate", "up", "down")))
+    golden = {"embedding": weights["embedding"], "parts.ids": np.array(prompt, float), "parts.embedded": embedded}
+    golden |= within("parts.norm", norm) | within("parts.network", network)
+    return golden | {name: array for name, array in steps.items() if name != "embedding"}
 
 
 if __name__ == "__main__":
