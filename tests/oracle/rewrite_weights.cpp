@@ -33,6 +33,8 @@ attn::NamedArrays rewritten(const std::string& module, const attn::NamedArrays& 
         return attn::state_dict(attn::gru_weights(weights, sizes.d_model));
     if (module == "lstm")
         return attn::state_dict(attn::lstm_weights(weights, sizes.d_model));
+    if (module == "llama")
+        return attn::state_dict(attn::llama_weights(weights).weights);
     throw attn::Error("there is no module " + module);
 }
 

@@ -57,13 +57,14 @@ Kills kills_among(const Pitfall& pitfall, const std::vector<GoldenCase>& cases)
     return kills;
 }
 
-/// Makes a mistake in every lesson but those of the paper's size, which compute nothing that a smaller one doesn't.
+/// Makes a mistake in every lesson but those of the paper's size, which compute nothing that a smaller one doesn't, and
+/// the one that writes, where after any mistake other tokens follow, which is where its golden notices.
 Kills kills_among_lessons(const Pitfall& pitfall)
 {
     Kills kills;
     for (const CurriculumEntry& lesson : curriculum()) {
         const std::string topic(lesson.topic);
-        if (topic == "11_encoder_stack" || topic == "12_pitfalls")
+        if (topic == "11_encoder_stack" || topic == "12_pitfalls" || topic == "18_story")
             continue;
         const TemporaryFolder folder;
         const Ended ended =

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Holds `attn run llama` against a decoder of PyTorch's modules, under the names that Hugging Face's Llama has.
+
+    llama.py ATTN REWRITE_WEIGHTS [SEED]
+
+Decoders of random sizes, in float64, with weights in every type of number that a file may have: the logits that attn
+computes from the state_dict, and those of the same decoder with the weights that attn wrote. 77 where PyTorch is
+missing.
+"""
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError:
+    print("skipped: there is no PyTorch")
+    sys.exit(77)
+
+from modules import CODES, Mismatch, call, expect, load, save
+
+
+class Norm(nn.Module):
+    def __init__(self, d_model, epsilon):
+        super().__init__()
+        self.weight, self.epsilon = nn.Parameter(torch.ones(d_model)), epsilon
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon))
+
+
+class Attention(nn.Module):
+    """Heads side by side in one tensor, keys and values repeated for each head that shares them."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c = c
+        self.q_proj = nn.Linear(c["d_model"], c["heads"] * c["d_k"], bias=False)
+        self.k_proj = nn.Linear(c["d_model"], c["groups"] * c["d_k"], bias=False)
+        self.v_proj = nn.Linear(c["d_model"], c["groups"] * c["d_k"], bias=False)
+        self.o_proj = nn.Linear(c["heads"] * c["d_k"], c["d_model"], bias=False)
+
+    def turned(self, x):
+        n, d = x.shape[-2:]
+        angles = torch.outer(torch.arange(n).double(), self.c["base"] ** (-torch.arange(0, d, 2).double() / d))
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+
+    def forward(self, x):
+        split = lambda packed, heads: packed.view(x.shape[0], heads, -1).transpose(0, 1)
+        queries = self.turned(split(self.q_proj(x), self.c["heads"]))
+        keys = self.turned(split(self.k_proj(x), self.c["groups"]))
+        shared = self.c["heads"] // self.c["groups"]
+        keys = keys.repeat_interleave(shared, dim=0)
+        values = split(self.v_proj(x), self.c["groups"]).repeat_interleave(shared, dim=0)
+        scores = queries @ keys.transpose(-1, -2) / self.c["d_k"] ** 0.5
+        later = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).triu(1)
+        contexts = scores.masked_fill(later, -torch.inf).softmax(-1) @ values
+        return self.o_proj(contexts.transpose(0, 1).reshape(x.shape[0], -1))
+
+
+class Network(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(c["d_model"], c["d_ff"], bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(c["d_ff"], c["d_model"], bias=False)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.self_attn, self.mlp = Attention(c), Network(c)
+        self.input_layernorm, self.post_attention_layernorm = (Norm(c["d_model"], c["epsilon"]) for _ in range(2))
+
+    def forward(self, x):
+        x = x + self.self_attn(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Model(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(c["vocabulary"], c["d_model"])
+        self.layers = nn.ModuleList(Layer(c) for _ in range(c["layers"]))
+        self.norm = Norm(c["d_model"], c["epsilon"])
+
+    def forward(self, ids):
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.model = Model(c)
+        self.lm_head = None if c["tied"] else nn.Linear(c["d_model"], c["vocabulary"], bias=False)
+
+    def forward(self, ids):
+        x = self.model(ids)
+        return x @ self.model.embed_tokens.weight.T if self.lm_head is None else self.lm_head(x)
+
+
+def draw_configuration(draw, number):
+    groups = draw.choice([1, 2, 3])
+    return {
+        "groups": groups, "heads": groups * draw.choice([1, 2, 4]), "d_k": draw.choice([2, 4, 6]),
+        "d_model": draw.choice([3, 8, 11]), "d_ff": draw.choice([1, 5, 12]), "layers": draw.randint(1, 3),
+        "vocabulary": draw.choice([7, 30]), "n": draw.choice([1, 2, 9]), "tied": draw.random() < 0.5,
+        "epsilon": draw.choice([1e-5, 1e-6, 0.1]), "base": draw.choice([10000.0, 500000.0, 10.0]),
+        "type": list(CODES)[number % 3], "ending": (".safetensors", ".npz")[number % 2],
+    }  # fmt: skip
+
+
+def check(attn, rewrite, number, seed):
+    draw = random.Random(1000 * seed + number)
+    torch.manual_seed(1000 * seed + number)
+    c = draw_configuration(draw, number)
+    module = Decoder(c).double()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            numbers = torch.randn(parameter.shape, dtype=torch.float64) * 0.5 + name.endswith("norm.weight")
+            parameter.copy_(numbers.to(c["type"]))
+        ids = torch.randint(c["vocabulary"], (c["n"],))
+        expected = module(ids)
+    with tempfile.TemporaryDirectory() as folder:
+        weights, trace, written = (Path(folder) / name for name in (f"w{c['ending']}", "trace.npz", "written.npz"))
+        save(weights, {name: tensor.to(c["type"]) for name, tensor in module.state_dict().items()})
+        np.savez(Path(folder) / "ids.npz", ids=ids.numpy())
+        flags = ["--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"], "--quiet"]
+        call(attn, "run", "llama", "--input", Path(folder) / "ids.npz", "--weights", weights, "--trace", trace, *flags)
+        call(attn, "verify", trace)
+        error = expect("attn's logits", np.load(trace)["output"], expected)
+        call(rewrite, "llama", weights, written, c["d_model"], c["d_model"], c["d_model"])
+        returned = Decoder(c).double()
+        returned.load_state_dict(load(written), strict=True)
+    for name, tensor in module.state_dict().items():
+        if not torch.equal(returned.state_dict()[name], tensor):
+            raise Mismatch(f"{name} comes back with other numbers")
+    digits = "all" if error == 0 else f"{-np.log10(error):.1f}"
+    print(" ".join(f"{name}={value}" for name, value in c.items()) + f": {digits} digits agree", flush=True)
+
+
+def main(arguments):
+    if len(arguments) not in (2, 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        for number in range(8):
+            check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 18)
+    except Mismatch as mismatch:
+        print(mismatch)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
