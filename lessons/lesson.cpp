@@ -186,9 +186,7 @@ struct Lesson::Setup {
 };
 
 Lesson::Lesson(Setup& setup)
-    : setup_(setup),
-      trace_(setup.listeners),
-      unheard_(setup.flags.answers.any() ? Trace(setup.unheard) : Trace())
+    : setup_(setup), trace_(setup.listeners), unheard_(setup.flags.answers.any() ? Trace(setup.unheard) : Trace())
 {
 }
 

@@ -211,8 +211,11 @@ std::vector<Example> examples()
             {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
             {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))}};
-            {"llama", {"--heads", "2"}, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
-            {"keras-attention", {"--heads", "2"}, x, keras_weights()}};
+    {"llama", {"--heads", "2"}, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
+    {
+        "keras-attention", {"--heads", "2"}, x, keras_weights()
+    }
+};
 }
 
 /// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.

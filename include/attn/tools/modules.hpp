@@ -48,10 +48,10 @@ struct ModuleOptions {
     double epsilon = LayerNormOptions{}.epsilon;
     std::optional<double> final_epsilon = {}; ///< of the norm behind a stack; epsilon unless given
     NormPlacement placement = NormPlacement::post;
-    std::optional<std::size_t> layers = {}; ///< of a stack; as many as the weights have unless given
-    std::optional<std::size_t> radius = {}; ///< of restricted attention, see Neighbourhood
-    std::optional<std::size_t> stride = {}; ///< of restricted attention
-    ResetGate reset = ResetGate::after_product; ///< of a GRU
+    std::optional<std::size_t> layers = {};           ///< of a stack; as many as the weights have unless given
+    std::optional<std::size_t> radius = {};           ///< of restricted attention, see Neighbourhood
+    std::optional<std::size_t> stride = {};           ///< of restricted attention
+    ResetGate reset = ResetGate::after_product;       ///< of a GRU
     bool mask_right = false;                          ///< of Keras-style attention: no later keys
     double penalty = KerasAttentionOptions{}.penalty; ///< of Keras-style attention
 };
