@@ -10,6 +10,7 @@ right one. Placeholders:
     {{weights[0,1]}}  {{weights[0,1]:.2f}}  {{weights}}  {{03_scale_and_softmax:weights[0]}}
     {{table weights}}  {{shape weights}}  {{formula weights}}  {{steps}}  {{steps head.0}}
     {{program}}  {{result}}  {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}
+    {{program}}  {{result}}  {{lessons}}  {{pages}}  {{library}}  {{pitfalls}}  {{syllabus}}
 
 They are filled in prose, in code spans and in formulas, not in fenced blocks; write \\{{ for two braces. A link to
 another page is written as GitHub wants it, [notation](../../docs/notation.md).
@@ -232,6 +233,7 @@ class Site:
             "pages": lambda _: self.table_of_pages(self.documents, "page"),
             "library": self.table_of_groups,
             "pitfalls": self.pitfalls,
+            "syllabus": self.syllabus,
         }
 
     # ------------------------------------------------------------------------------------------ one placeholder
@@ -434,6 +436,30 @@ class Site:
             )
         return "\n".join(sections)
 
+    # ------------------------------------------------------------------------------------------ sources
+
+    def syllabus(self, _page):
+        """A table a source document: what it says, and which lesson, step and test answer it."""
+        table = read_text(self.root / "docs" / "syllabus.tsv", "the list of what the sources say")
+        header, *rows = [line.split("\t") for line in table.splitlines()]
+        if any(len(row) != len(header) for row in rows):
+            raise PageError(f"docs/syllabus.tsv has a row that is not of {len(header)} columns")
+        sections = []
+        for document, of_document in itertools.groupby(rows, key=lambda row: row[0]):
+            lines = [f"### {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
+            for _, kind, says, lesson, step, test in of_document:
+                lines.append(f"| {kind} | {markdown(says)} | {self.link_to_lesson(lesson)} | {code(step)} | {markdown(test)} |")
+            sections.append("\n".join(lines))
+        return "\n\n".join(sections)
+
+    def link_to_lesson(self, name):
+        if not name:
+            return "not here"
+        for page in self.lessons:
+            if page.lesson == name:
+                return rf'\ref {page.label} "{int(name[:2])}"'
+        raise PageError(f"docs/syllabus.tsv names the lesson {name}, which does not exist")
+
     # ------------------------------------------------------------------------------------------ one page
 
     def fill(self, page):
@@ -529,6 +555,10 @@ def read_text(path, source):
 def markdown(text):
     """Plain words that mean nothing to Markdown."""
     return re.sub(r"([*_\\[\]<>#|])", r"\\\1", text)
+
+
+def code(text):
+    return f"`{text}`" if text else ""
 
 
 def quoted(title):
