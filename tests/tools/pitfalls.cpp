@@ -99,6 +99,8 @@ TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its
         cases.push_back(std::move(one));
     for (GoldenCase& one : position_cases())
         cases.push_back(std::move(one));
+    for (GoldenCase& one : restricted_cases())
+        cases.push_back(std::move(one));
 
     std::string table = "pitfall\tlessons that notice\tlessons that don't\tmodules that notice\tmodules that don't\n";
     for (const Pitfall& pitfall : pitfalls()) {
