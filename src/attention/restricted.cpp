@@ -105,7 +105,8 @@ void name_index(std::string_view step, const std::string& formula, const Matrix&
 {
     if (trace(step, formula, value) != value)
         throw Error("restricted_attention: " + parse_step_label(step).name +
-                    " follow from distances and mask: answer those, or nothing");
+                    " follow from distances and mask, and are whole numbers up to n: they can't be made zero or other "
+                    "ones, nor be rounded to fewer digits than they have");
 }
 
 Band named_band(const Neighbourhood& neighbourhood, std::size_t n, const Trace& trace)

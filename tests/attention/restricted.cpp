@@ -247,4 +247,13 @@ TEST_CASE("distances and mask can be answered, what follows from them can't", "[
     CHECK(same_bits(without("mask"), Matrix(xt::zeros<double>({5, 2}))));
     CHECK_THROWS_WITH(without("places"), ContainsSubstring("places follow from distances and mask"));
     CHECK_THROWS_WITH(without("neighbours"), ContainsSubstring("neighbours follow from distances and mask"));
+
+    RoundSteps rounding(Precision::bfloat16); // knows whole numbers up to 256
+    Recorder recorder;
+    Listeners listeners({&rounding, &recorder});
+    const auto run = [&](std::size_t n) {
+        const Matrix tokens = numbers.matrix(n, 1);
+        restricted_attention(tokens, tokens, tokens, {.neighbourhood = local_1}, Trace(listeners));
+    };
+    CHECK_THROWS_WITH(run(300), ContainsSubstring("nor be rounded"));
 }

@@ -72,7 +72,7 @@ struct RestrictedAttention {
 ///                 2, 4 * (arange(1) + 1), axis=0)`. With a scale of the caller's, `scaled` is `scores * SCALE`.
 ///                 Places and neighbours are there for whoever listens, and can't be answered: distances and mask can.
 /// @throws ShapeError where queries and keys disagree in d_k, or any two in n
-/// @throws Error      where neither radius nor stride is given, or stride is 0
+/// @throws Error      where neither radius nor stride is given, stride is 0, or a listener answers what it can't
 /// @see Vaswani et al. 2017, section 4 ("restricted to considering only a neighborhood of size r"); Child et al. 2019
 ///      for strides; seed document 001
 RestrictedAttention restricted_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
