@@ -185,7 +185,8 @@ Vector move_attention(const Trace& trace, const Tensor3& pair, RandomNumbers& nu
 Tensor3 with_first_changed(const Trace& trace, const Matrix& x)
 {
     Tensor3 pair(Tensor3::shape_type{2, x.shape(0), x.shape(1)});
-    xt::view(pair, xt::all(), xt::all(), xt::all()) = x;
+    xt::view(pair, 0, xt::all(), xt::all()) = x;
+    xt::view(pair, 1, xt::all(), xt::all()) = x;
     xt::view(pair, 1, 0, xt::all()) += 1;
     return trace("pair[b, n, d_in]", "concat(x[None, ...], concat(x[0:1] + 1, x[1:], axis=0)[None, ...], axis=0)",
                  pair);
