@@ -24,10 +24,12 @@ std::size_t key_value_heads(const MultiHeadOptions& options) { return options.ke
 template <Sequence T>
 constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens; features follow
 
-void expect_shared_out(std::string_view role, const Matrix& weight, std::size_t heads)
+template <Sequence T>
+void expect_shared_out(std::string_view role, const T& columns, std::size_t heads)
 {
-    if (heads == 0 || weight.shape(1) == 0 || weight.shape(1) % heads != 0)
-        throw ShapeError("multi_head_attention: " + std::string(role) + " weights " + to_string(shape_of(weight)) +
+    const std::size_t width = shape_of(columns).back();
+    if (heads == 0 || width == 0 || width % heads != 0)
+        throw ShapeError("multi_head_attention: " + std::string(role) + " " + to_string(shape_of(columns)) +
                          " can't be shared out evenly to " + std::to_string(heads) + " heads");
 }
 
@@ -37,22 +39,34 @@ void expect_one_bias(const MultiHeadOptions& options)
         throw Error("multi_head_attention: ALiBi is a bias, and another one is given: add them up and give the sum");
 }
 
+/// Packed tensors, or the weights that make them, and their roles.
+template <Sequence T>
+struct Packed {
+    std::string_view role;
+    const T& columns;
+
+    std::size_t width() const { return shape_of(columns).back(); }
+    std::string text() const { return std::string(role) + " " + to_string(shape_of(columns)); }
+};
+
 /// Every head has keys and values: those of its own, or those that it shares with its neighbours.
-void expect_groups(const MultiHeadWeights& weights, const MultiHeadOptions& options)
+template <Sequence T>
+void expect_groups(const Packed<T>& query, const Packed<T>& key, const Packed<T>& value,
+                   const std::optional<LinearWeights>& output, const MultiHeadOptions& options)
 {
     const std::size_t heads = options.heads, groups = key_value_heads(options);
-    if (groups == 0 || heads % groups != 0)
+    expect_shared_out(query.role, query.columns, heads);
+    expect_shared_out(value.role, value.columns, groups);
+    if (heads % groups != 0)
         throw ShapeError("multi_head_attention: " + std::to_string(heads) + " heads can't be shared out evenly to " +
                          std::to_string(groups) + " key/value heads");
-    if (weights.key.weight.shape(1) * heads != weights.query.weight.shape(1) * groups)
-        throw ShapeError("multi_head_attention: query weights " + to_string(shape_of(weights.query.weight)) + " of " +
-                         std::to_string(heads) + " heads and key weights " + to_string(shape_of(weights.key.weight)) +
-                         " of " + std::to_string(groups) + " must agree in d_k, the columns of one head");
-    if (weights.output && weights.value.weight.shape(1) * heads != weights.output->weight.shape(0) * groups)
-        throw ShapeError("multi_head_attention: value weights " + to_string(shape_of(weights.value.weight)) + " of " +
-                         std::to_string(groups) + " key/value heads and output weights " +
-                         to_string(shape_of(weights.output->weight)) + " of " + std::to_string(heads) +
-                         " heads must agree in d_v, the features of one head");
+    if (key.width() * heads != query.width() * groups)
+        throw ShapeError("multi_head_attention: " + query.text() + " of " + std::to_string(heads) + " heads and " +
+                         key.text() + " of " + std::to_string(groups) + " must agree in d_k, the columns of one head");
+    if (output && value.width() * heads != output->weight.shape(0) * groups)
+        throw ShapeError("multi_head_attention: " + value.text() + " of " + std::to_string(groups) +
+                         " key/value heads and output weights " + to_string(shape_of(output->weight)) + " of " +
+                         std::to_string(heads) + " heads must agree in d_v, the features of one head");
 }
 
 void expect_past(const KeyValueCache& past, const MultiHeadWeights& weights)
@@ -81,9 +95,8 @@ void expect_fit(const Sources<T>& from, const MultiHeadWeights& weights, const M
     if (weights.output && !is_grouped)
         expect_agreement(function, "h d_v", {"value weights", weights.value.weight, 1},
                          {"output weights", weights.output->weight, 0});
-    expect_shared_out("query", weights.query.weight, options.heads);
-    expect_shared_out("value", weights.value.weight, key_value_heads(options));
-    expect_groups(weights, options);
+    expect_groups<Matrix>({"query weights", weights.query.weight}, {"key weights", weights.key.weight},
+                          {"value weights", weights.value.weight}, weights.output, options);
     if (from.past != nullptr)
         expect_past(*from.past, weights);
     expect_one_bias(options);
@@ -95,17 +108,16 @@ void expect_fit(const PackedHeadsOf<T>& packed, const std::optional<LinearWeight
                 const MultiHeadOptions& options)
 {
     constexpr std::string_view function = "attend_by_heads";
-    if (key_value_heads(options) != options.heads)
-        throw Error("attend_by_heads: every head has keys and values of its own here, not those of a group");
     if constexpr (std::same_as<T, Tensor3>)
         expect_agreement(function, "b", {"query", packed.query, 0}, {"key", packed.key, 0});
-    expect_agreement(function, "h d_k", {"query", packed.query, rows<T> + 1}, {"key", packed.key, rows<T> + 1});
     expect_agreement(function, "m", {"key", packed.key, rows<T>}, {"value", packed.value, rows<T>});
-    if (output)
-        expect_agreement(function, "h d_v", {"value", packed.value, rows<T> + 1},
-                         {"output weights", output->weight, 0});
-    expect_shared_out("query", packed.query, options.heads);
-    expect_shared_out("value", packed.value, options.heads);
+    if (key_value_heads(options) == options.heads) {
+        expect_agreement(function, "h d_k", {"query", packed.query, rows<T> + 1}, {"key", packed.key, rows<T> + 1});
+        if (output)
+            expect_agreement(function, "h d_v", {"value", packed.value, rows<T> + 1},
+                             {"output weights", output->weight, 0});
+    }
+    expect_groups<T>({"query", packed.query}, {"key", packed.key}, {"value", packed.value}, output, options);
     expect_one_bias(options);
 }
 
@@ -269,7 +281,7 @@ std::string merging(std::string_view step, std::size_t heads, std::size_t stride
     return "concat(" + parts + "axis=-1)";
 }
 
-/// Heads side by side, what they found merged.
+/// Heads side by side, and what they found merged.
 /// @param past  what stands in front of the packed keys and values; null where nothing does
 template <Sequence T>
 Attended<T> by_heads(const PackedHeadsOf<T>& packed, const KeyValueCache* past,
