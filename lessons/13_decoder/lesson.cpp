@@ -139,13 +139,13 @@ void teach(Lesson& lesson)
     lesson.heading("1. What the encoder gave for three tokens; four tokens to be said, and what is known when each is");
     const Matrix memory =
         lesson.input("memory[m, d_model]", Matrix{{1, -1, 0.5, -0.5}, {-1.5, 0, 0.5, 1}, {0, 1.5, -1, -0.5}});
-    const Matrix start = lesson.input("start[one, d_model]", Matrix{{1, 1, 1, 1}});
+    const Vector start = lesson.input("start[d_model]", Vector{1, 1, 1, 1});
     const Matrix wanted =
         lesson.input("wanted[n, d_model]", Matrix{{1, 0, 2, 0}, {0, 1, -1, 2}, {2, 1, 0, -1}, {-1, 0, 1, 0.5}});
     const std::size_t n = wanted.shape(0);
     const Matrix x = trace(
-        "x[n, d_model]", [&] { return "concat(start, wanted[0:" + std::to_string(n - 1) + "], axis=0)"; },
-        concat_rows(start, first_rows(wanted, n - 1)));
+        "x[n, d_model]", [&] { return "concat(start[None, :], wanted[0:" + std::to_string(n - 1) + "], axis=0)"; },
+        concat_rows(Matrix(xt::view(start, xt::newaxis(), xt::all())), first_rows(wanted, n - 1)));
     RandomNumbers numbers(13);
     const DecoderLayerWeights weights = random_layer(numbers, x.shape(1));
     //! [inputs]

@@ -216,8 +216,8 @@ def lesson_13():
 
     tensor = lambda rows: torch.tensor(rows, dtype=torch.float64)
     memory = tensor([[1, -1, 0.5, -0.5], [-1.5, 0, 0.5, 1], [0, 1.5, -1, -0.5]])
-    start, wanted = tensor([[1, 1, 1, 1]]), tensor([[1, 0, 2, 0], [0, 1, -1, 2], [2, 1, 0, -1], [-1, 0, 1, 0.5]])
-    x = torch.cat([start, wanted[:-1]])
+    start, wanted = tensor([1, 1, 1, 1]), tensor([[1, 0, 2, 0], [0, 1, -1, 2], [2, 1, 0, -1], [-1, 0, 1, 0.5]])
+    x = torch.cat([start[None], wanted[:-1]])
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
 
     def steps_of(x):
