@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes what the fuzzers start from: make_seeds.py FOLDER TRACE.npz GOLDEN.npz ...
 
-A folder a fuzzer: the files as they are, the arrays in them, the formulas of the trace, and a few .safetensors.
+A folder a fuzzer: the files as they are, the arrays in them, the formulas of the trace, a few .safetensors and a few vocabularies.
 """
 
 import json
@@ -9,6 +9,8 @@ import pathlib
 import struct
 import sys
 import zipfile
+
+LESSONS = pathlib.Path(__file__).resolve().parent.parent.parent / "lessons"
 
 # Every word of the formula language, over the arrays that the fuzzer of formulas knows.
 FORMULAS = """
@@ -50,6 +52,13 @@ def safetensors_seeds():
                        "none": ("I64", [0, 4], b"")})
 
 
+def tokenizer_seeds():
+    yield (LESSONS / "18_story" / "tokens.json").read_bytes()
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + ["a", "aa", "\u2581", "\u2581a", "<", "<s"]
+    yield json.dumps({"tokens": tokens, "scores": list(range(len(tokens)))}).encode()
+    yield json.dumps({"tokens": ["a", "b", "ab"], "scores": [0, -1.5, 1e300], "bos": None}, ensure_ascii=False).encode()
+
+
 def put(folder, contents):
     folder.mkdir(parents=True, exist_ok=True)
     for number, content in enumerate(contents):
@@ -62,6 +71,7 @@ def main(folder, trace, *goldens):
     put(folder / "npz", archives)
     put(folder / "trace", archives[:1])
     put(folder / "safetensors", safetensors_seeds())
+    put(folder / "tokenizer", tokenizer_seeds())
 
     with zipfile.ZipFile(trace) as archive:
         put(folder / "npy", [archive.read(name) for name in archive.namelist() if name.endswith(".npy")])

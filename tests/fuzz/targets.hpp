@@ -16,6 +16,7 @@ void formula(std::string_view bytes);
 void npy(std::string_view bytes);
 void npz(std::string_view bytes);
 void safetensors(std::string_view bytes);
+void tokenizer(std::string_view bytes);
 void trace(std::string_view bytes);
 
 /// @throws std::logic_error  where it does not hold: the fuzzer stops there
