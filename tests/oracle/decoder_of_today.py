@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds `attn run llama` against a decoder of PyTorch's modules, under the names that Hugging Face's Llama has.
 
-    llama.py ATTN REWRITE_WEIGHTS [SEED]
+    decoder_of_today.py ATTN REWRITE_WEIGHTS [SEED]
 
 Decoders of random sizes, in float64, with weights in every type of number that a file may have: the logits that attn
 computes from the state_dict, and those of the same decoder with the weights that attn wrote. 77 where PyTorch is
