@@ -14,6 +14,9 @@
 #include "attn/tools/sampling.hpp"
 #include "attn/trace_io/file.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace attn;
 
 namespace {

@@ -5,6 +5,7 @@
 #include "attn/error.hpp"
 #include "attn/trace_io/file.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <queue>
