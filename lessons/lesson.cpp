@@ -33,7 +33,6 @@ struct Flags {
     std::filesystem::path input;
     ConsoleFlags console;
     AnswerFlags answers;
-    bool measure = false;
     std::vector<LessonFlag> own;
 };
 
@@ -80,7 +79,6 @@ void describe_flags(CLI::App& app, Flags& flags)
         ->take_all();
     app.add_option("--pitfall", flags.answers.pitfall, "what if: make a well-known mistake (attn pitfalls lists them)")
         ->type_name("ID");
-    app.add_flag("--measure", flags.measure, "measure time as well, in a lesson that is about time");
     app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
     for (LessonFlag& flag : flags.own)
         describe_own_flag(app, flag);
@@ -174,7 +172,6 @@ struct Lesson::Setup {
     Screen screen;
     Listeners listeners, unheard;
     std::optional<NamedArrays> input;
-    bool asked_to_measure = false;
 
     /// Where the letter of an axis was first seen; every other axis of that letter has its size.
     struct FirstSeen {
@@ -220,8 +217,6 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
             throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
         }
         setup.answers.expect_heard();
-        if (flags.measure && !setup.asked_to_measure)
-            throw Error("this lesson has nothing to measure");
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.steps());
         if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
@@ -293,12 +288,6 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.flags.answers.any(); }
-
-bool Lesson::measures()
-{
-    setup_.asked_to_measure = true;
-    return setup_.flags.measure;
-}
 
 void Lesson::print_steps(bool are_printed) { setup_.screen.is_on = are_printed; }
 

@@ -75,8 +75,6 @@ public:
     /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
     bool is_altered() const;
 
-    /// True where the user asked for measurements too: those of another machine, or of another moment, are others.
-    bool measures();
     /// Whether steps are printed, as they are unless there are too many; the file after --trace has them all.
     void print_steps(bool are_printed);
 

@@ -95,15 +95,13 @@ TEST_CASE("a lesson's flags do what --help says", "[lessons]")
     CHECK(run({lesson, "--color", "never"}).output.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a lesson that is about time measures it where it is asked to, the others say that they don't", "[lessons]")
+TEST_CASE("the lesson that is about time measures it where it is asked to", "[lessons]")
 {
     const Ended measured = run({"lesson_15_restricted", "--measure"});
     CHECK(measured.code == 0);
     CHECK_THAT(measured.output, ContainsSubstring("milliseconds: full") && ContainsSubstring("16384"));
     CHECK_THAT(run({"lesson_15_restricted"}).output, !ContainsSubstring("milliseconds"));
-    const Ended refused = run({"lesson_01_single_query", "--measure", "--quiet"});
-    CHECK(refused.code == 2);
-    CHECK_THAT(refused.errors, ContainsSubstring("this lesson has nothing to measure"));
+    CHECK(run({"lesson_01_single_query", "--measure", "--quiet"}).code == 2);
 }
 
 TEST_CASE("wrong usage is one line, and exit code 2", "[lessons]")
