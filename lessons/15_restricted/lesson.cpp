@@ -19,7 +19,7 @@ namespace {
 
 constexpr Neighbourhood local{.radius = 1}, strided{.stride = 3}, both{.radius = 1, .stride = 3};
 
-//! [neighbours]
+//! [look_around]
 /// Who is near whom: a row a token, a column a distance. Beyond the ends there is nobody.
 Mask find_neighbours(const Trace& trace, std::size_t n)
 {
@@ -34,7 +34,7 @@ Mask find_neighbours(const Trace& trace, std::size_t n)
     trace("neighbours[n, width]", "where(mask, places, 0)", Matrix(xt::where(mask, places, 0.0)));
     return mask;
 }
-//! [neighbours]
+//! [look_around]
 
 //! [band]
 /// Attention along the band: n rows of three scores each, not n rows of n.

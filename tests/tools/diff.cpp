@@ -101,12 +101,12 @@ const Step& named(const Steps& steps, const std::string& path)
     throw std::out_of_range(path);
 }
 
-const StepDiff& about(const Diff& diff, const std::string& path)
+const StepDiff& about(const Diff& diff, std::string_view path)
 {
     for (const StepDiff& step : diff.steps)
         if (step.step->path == path)
             return step;
-    throw std::out_of_range(path);
+    throw std::out_of_range(std::string(path));
 }
 
 /// Changes one number of one step, and lets the run go on with it.

@@ -52,10 +52,10 @@ private:
 /// @throws FileError where the file is missing, is no such JSON, or its lists do not fit
 Tokenizer read_tokenizer(const std::filesystem::path& path);
 
-/// A token as a label of one line: printable, with spaces as they are seen in the vocabulary (▁) and bytes as \x0A.
+/// A token as a label of one line: printable, with spaces as they are seen in the vocabulary (▁) and bytes by their two digits.
 std::string label_of(const Tokenizer& tokenizer, std::size_t id);
 
-/// Text for a screen: what is no UTF-8, and what would move the cursor other than a line feed, is written as \x8F.
+/// Text for a screen: what is no UTF-8, and what would move the cursor other than a line feed, is written by the two digits of its bytes.
 std::string shown(std::string_view text);
 
 } // namespace attn
