@@ -129,16 +129,19 @@ std::pair<T, std::string_view> penalize(T scaled, const Given<T>& given, const T
     return {std::move(scaled), name};
 }
 
+StepOptions describe(const KerasAttentionOptions& options)
+{
+    return {{"heads", std::to_string(options.heads)},
+            {"mask_right", options.mask_right ? "true" : "false"},
+            {"penalty", exact_text(options.penalty)}};
+}
+
 template <Sequence T>
 MultiHeadOf<T> attend(const Given<T>& given, const Trace& caller)
 {
     expect_fit(given);
     const auto& [x, memory, value_memory, weights, masks, options] = given;
-    const Trace trace = caller.module("keras_attention", [&] {
-        return StepOptions{{"heads", std::to_string(options.heads)},
-                           {"mask_right", options.mask_right ? "true" : "false"},
-                           {"penalty", exact_text(options.penalty)}};
-    });
+    const Trace trace = caller.module("keras_attention", [&given] { return describe(given.options); });
     trace.input("x[(b,) n, d_model]", x);
     trace.input("memory[(b,) m, d_memory]", memory);
     trace.input("value_memory[(b,) m, d_value]", value_memory);
@@ -169,9 +172,9 @@ MultiHeadOf<T> attend(const Given<T>& given, const Trace& caller)
         const T scaled = inside("scaled[(b,) n, m]", "scores / sqrt(keys.shape[-1])", T(scores / root));
 
         // What may not be looked at loses a large number, which softmax then makes a weight of zero.
-        const auto [left, name] = penalize(scaled, given, inside);
-        const auto normalizing = [&] { return "softmax(" + std::string(name) + ")"; };
-        result.weights.push_back(inside("weights[(b,) n, m]", normalizing, softmax(left)));
+        const std::pair<T, std::string_view> left = penalize(scaled, given, inside);
+        const auto normalizing = [&] { return "softmax(" + std::string(left.second) + ")"; };
+        result.weights.push_back(inside("weights[(b,) n, m]", normalizing, softmax(left.first)));
         contexts.push_back(inside("context[(b,) n, d_v]", "weights @ values", matmul(result.weights.back(), values)));
         merging += "head." + std::to_string(head) + ".context, ";
     }

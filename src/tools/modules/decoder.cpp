@@ -22,7 +22,8 @@ struct MaskRole {
 template <Sequence T>
 std::optional<AnyMask> mask_as(const MaskRole& role, const T& asking, const T& answering, const ModuleRun& run)
 {
-    const auto& [inputs, weights, options, trace] = run;
+    const Inputs& inputs = run.inputs;
+    const Trace& trace = run.trace;
     MaskParts parts{.given = inputs.mask(role.step), .causal = role.causal};
     const auto named = [&](std::string_view formula, const AnyMask& mask) {
         return std::visit(

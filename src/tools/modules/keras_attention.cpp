@@ -23,7 +23,9 @@ std::optional<T> mask_of(const Inputs& inputs, std::string_view name)
 template <Sequence T>
 void attend(const ModuleRun& run)
 {
-    const auto& [inputs, weights, options, trace] = run;
+    const Inputs& inputs = run.inputs;
+    const ModuleOptions& options = run.options;
+    const Trace& trace = run.trace;
     const T x = trace("x[(b,) n, d_model]", "", inputs.get<T>("x"));
     const auto given_or = [&](std::string_view name, std::string_view step, std::string_view otherwise,
                               const T& other) {
@@ -35,7 +37,7 @@ void attend(const ModuleRun& run)
     keras_attention(
         x, memory, value_memory,
         keras_attention_weights(
-            weights, {.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)}),
+            run.weights, {.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)}),
         masks, {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty}, trace);
 }
 
