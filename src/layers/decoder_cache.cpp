@@ -1,90 +1,46 @@
 #include "attn/layers/decoder_cache.hpp"
 
-#include "attn/ops/concat.hpp"
-
 #include "decoder_blocks.hpp"
 
 namespace attn {
 namespace {
 
-/// What a projection of new tokens is called where earlier ones are kept.
-struct KeptSteps {
-    LinearSteps projection;
-    std::string_view cached, all, joining, alone;
-};
-
-constexpr KeptSteps key_steps{
-    {.input = "x", .weight = "key_weights[d_model, h_d_k]", .bias = "key_bias[h_d_k]", .output = "new_key[n, h_d_k]"},
-    "cached_key[m_before, h_d_k]",
-    "key[m, h_d_k]",
-    "concat(cached_key, new_key, axis=0)",
-    "new_key"};
-constexpr KeptSteps value_steps{{.input = "x",
-                                 .weight = "value_weights[d_model, h_d_v]",
-                                 .bias = "value_bias[h_d_v]",
-                                 .output = "new_value[n, h_d_v]"},
-                                "cached_value[m_before, h_d_v]",
-                                "value[m, h_d_v]",
-                                "concat(cached_value, new_value, axis=0)",
-                                "new_value"};
-
-/// The keys or values of all tokens: those that were kept, and those of the new ones.
-Matrix lengthen(const Matrix& kept, const Matrix& x, const LinearWeights& weights, const KeptSteps& steps,
-                const Trace& trace)
-{
-    const Matrix added = linear(x, weights, steps.projection, trace);
-    if (kept.size() == 0)
-        return trace(steps.all, steps.alone, added);
-    return trace(steps.all, steps.joining, concat_rows(kept, added));
-}
-
-Matrix project_queries(const Matrix& x, const LinearWeights& weights, const Trace& trace)
-{
-    return linear(x, weights,
-                  {.input = "x",
-                   .weight = "query_weights[d_model, h_d_k]",
-                   .bias = "query_bias[h_d_k]",
-                   .output = "query[n, h_d_k]"},
-                  trace);
-}
-
 /// Self-attention of new tokens, which look at the cached ones and at each other; the cache gets longer.
-Matrix look_back(const Trace& layer, std::string_view from, const Matrix& x, KeysAndValues& kept,
+Matrix look_back(const Trace& layer, std::string_view from, const Matrix& x, std::optional<KeyValueCache>& past,
                  const MultiHeadWeights& weights, MultiHeadOptions options)
 {
     const Trace trace = layer.scope("self_attn");
     const Matrix asking = trace("x[n, d_model]", from, x);
-    if (kept.key.size() > 0) {
-        trace.input(key_steps.cached, kept.key);
-        trace.input(value_steps.cached, kept.value);
-    }
-    const Matrix query = project_queries(asking, weights.query, trace);
-    kept = {lengthen(kept.key, asking, weights.key, key_steps, trace),
-            lengthen(kept.value, asking, weights.value, value_steps, trace)};
-
     // A single new token may look at everything that is there; of several, each at those before it.
-    if (x.shape(0) > 1) {
-        const Mask causal = causal_mask(x.shape(0), kept.key.shape(0), Causal::bottom_right, trace);
+    if (const std::size_t n = x.shape(0), before = past ? past->keys.shape(0) : 0; n > 1) {
+        const Mask causal = causal_mask(n, before + n, Causal::bottom_right, trace);
         options.mask = trace("mask[n, m]", "causal", causal);
     }
-    return attend_by_heads(PackedHeads{query, kept.key, kept.value}, weights.output, options, trace).output;
+    CachedMultiHead found = cached_self_attention(asking, past, weights, options, trace);
+    past = std::move(found.cache);
+    return found.output;
 }
 
 /// Cross-attention onto keys and values of the memory that are there already.
-Matrix consult(const Trace& layer, std::string_view from, const Matrix& x, const KeysAndValues& memory,
+Matrix consult(const Trace& layer, std::string_view from, const Matrix& x, const KeyValueCache& memory,
                const MultiHeadWeights& weights, const DecoderOptions& options)
 {
     const Trace trace = layer.scope("cross_attn");
     const Matrix asking = trace("x[n, d_model]", from, x);
-    trace.input("key[m, h_d_k]", memory.key);
-    trace.input("value[m, h_d_v]", memory.value);
+    trace.input("key[m, h_d_k]", memory.keys);
+    trace.input("value[m, h_d_v]", memory.values);
     MultiHeadOptions of_heads{.heads = options.attention.heads, .scale = options.attention.scale};
     if (options.memory_mask)
         of_heads.mask =
             std::visit([&](const auto& mask) -> AnyMask { return trace("mask[(b,) n, m]", "memory_mask", mask); },
                        *options.memory_mask);
-    const Matrix query = project_queries(asking, weights.query, trace);
-    return attend_by_heads(PackedHeads{query, memory.key, memory.value}, weights.output, of_heads, trace).output;
+    const Matrix query = linear(asking, weights.query,
+                                {.input = "x",
+                                 .weight = "query_weights[d_model, h_d_k]",
+                                 .bias = "query_bias[h_d_k]",
+                                 .output = "query[n, h_d_k]"},
+                                trace);
+    return attend_by_heads(PackedHeads{query, memory.keys, memory.values}, weights.output, of_heads, trace).output;
 }
 
 /// A layer on new tokens; its cache gets longer.
@@ -112,9 +68,6 @@ void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const 
         throw Error("decoder_step: the mask of self-attention is causal, expected none to be given");
     if (options.attention.bias)
         throw Error("decoder_step: a bias is for a whole sequence, expected none to be given");
-    if (options.attention.positions == HeadPositions::rotary)
-        throw Error("decoder_step: keys are kept as they are, before rotary positions would turn them; expected other "
-                    "positions");
 }
 
 } // namespace

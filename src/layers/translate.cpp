@@ -66,11 +66,11 @@ void name_cache(const Writing& writing, std::size_t i, const Trace& decoder)
         const Trace inside = decoder.scope("layers", l);
         const Trace self_attn = inside.scope("self_attn"), cross_attn = inside.scope("cross_attn");
         if (i > 0) {
-            name(self_attn, "cached_key[m_before, h_d_k]", before + "key", tokens.key);
-            name(self_attn, "cached_value[m_before, h_d_v]", before + "value", tokens.value);
+            name(self_attn, "past_keys[past, h_d_k]", before + "cache_keys", tokens->keys);
+            name(self_attn, "past_values[past, h_d_v]", before + "cache_values", tokens->values);
         }
-        name(cross_attn, "key[m, h_d_k]", "cache." + layer + ".cross_attn.key", memory.key);
-        name(cross_attn, "value[m, h_d_v]", "cache." + layer + ".cross_attn.value", memory.value);
+        name(cross_attn, "key[m, h_d_k]", "cache." + layer + ".cross_attn.key", memory.keys);
+        name(cross_attn, "value[m, h_d_v]", "cache." + layer + ".cross_attn.value", memory.values);
     }
 }
 

@@ -94,19 +94,16 @@ TEST_CASE("the steps of a cache and of a step with it are those in their doc com
 
     const Matrix one = Numbers(7).matrix(1, 6);
     const DecoderStep first = decoder_step(one, cache, weights);
-    const Recorder second = recorded([&](const Trace& trace) { decoder_step(one, first.cache, weights, {}, trace); });
-    Lines table = promised("layers/decoder_cache.hpp", "decoder_step");
-    CHECK(table.size() == 7);
-    for (std::string& line : table)
-        line.insert(0, "layers.0.self_attn.");
-    std::ranges::sort(table);
-    Lines found = listed_steps(table, second);
-    std::ranges::sort(found);
-    CHECK(found == table);
-    const Lines before = kept(recorded([&](const Trace& trace) { decoder_step(one, cache, weights, {}, trace); }));
-    CHECK(std::ranges::find(before, "layers.0.self_attn.key | (m, h_d_k) | new_key") != before.end());
-    CHECK(std::ranges::find(before, "layers.0.self_attn.value | (m, h_d_v) | new_value") != before.end());
-    CHECK(std::ranges::find(before, "layers.0.cross_attn.key | (m, h_d_k) | ") != before.end());
+    const auto has = [&](const DecoderCache& past, const std::string& line) {
+        const Lines steps = kept(recorded([&](const Trace& trace) { decoder_step(one, past, weights, {}, trace); }));
+        return std::ranges::find(steps, line) != steps.end();
+    };
+    CHECK(has(first.cache, "layers.0.self_attn.past_keys | (past, h_d_k) | "));
+    CHECK(
+        has(first.cache, "layers.0.self_attn.head.0.keys | (m, d_k) | concat(past_keys[..., 0:6], new_keys, axis=0)"));
+    CHECK(has(first.cache, "layers.0.self_attn.cache_values | (m, h_d_v) | concat(head.0.values, axis=-1)"));
+    CHECK(has(first.cache, "layers.0.cross_attn.key | (m, h_d_k) | "));
+    CHECK(has(cache, "layers.0.self_attn.head.0.keys | (m, d_k) | key[..., 0:6]"));
 }
 
 TEST_CASE("the steps of predictions and translations are those in their doc comments",
@@ -128,8 +125,8 @@ TEST_CASE("the steps of predictions and translations are those in their doc comm
     const Lines second = kept(
         recorded([&](const Trace& trace) { translate_greedily(source, weights, {.end = 100, .most = 2}, trace); }));
     CHECK(std::ranges::find(second, "steps.1.embedding.ids | (n,) | reshape(steps.0.next_id, 1)") != second.end());
-    CHECK(std::ranges::find(second, "steps.1.decoder.layers.0.self_attn.cached_key | (m_before, h_d_k) | "
-                                    "steps.0.decoder.layers.0.self_attn.key") != second.end());
+    CHECK(std::ranges::find(second, "steps.1.decoder.layers.0.self_attn.past_keys | (past, h_d_k) | "
+                                    "steps.0.decoder.layers.0.self_attn.cache_keys") != second.end());
     const Lines without = kept(recorded([&](const Trace& trace) {
         translate_greedily(source, weights, {.end = 100, .most = 2, .caching = Caching::none}, trace);
     }));

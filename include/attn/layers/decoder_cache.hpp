@@ -4,16 +4,10 @@
 
 namespace attn {
 
-/// What attention looks at: the keys and values of all heads, side by side, a row a token.
-struct KeysAndValues {
-    Matrix key;   ///< (m, h d_k)
-    Matrix value; ///< (m, h d_v)
-};
-
 /// What one decoder layer need not compute again for the next token.
 struct DecoderLayerCache {
-    KeysAndValues tokens; ///< of self-attention: a row for each token so far
-    KeysAndValues memory; ///< of cross-attention: those of the memory, the same for every token
+    std::optional<KeyValueCache> tokens = {}; ///< of self-attention: a row for each token so far; none before the first
+    KeyValueCache memory;                     ///< of cross-attention: those of the memory, the same for every token
 };
 
 /// The same for all layers. A value like any other: a step takes one and gives another.
@@ -53,24 +47,12 @@ struct DecoderStep {
 /// @param x        (n, d_model): the new tokens, embedded for the places behind those in the cache; usually one
 /// @param cache    of start_decoder_cache(), or of the step before
 /// @param weights  of the decoder
-/// @param options  as for decoder(); the mask of self-attention is causal and can't be given; memory_mask is (n, m) for the
-///                 new tokens; positions are not rotary, for keys would have to be turned before they are kept
-/// @param trace    in the scopes layers.0, layers.1, … the steps of decoder_layer(), but that in self_attn
-///
-///                 | step         | shape               | formula                                |
-///                 |--------------|---------------------|----------------------------------------|
-///                 | cached_key   | (m_before, h_d_k)   |                                        |
-///                 | cached_value | (m_before, h_d_v)   |                                        |
-///                 | query        | (n, h_d_k)          | x @ query_weights + query_bias         |
-///                 | new_key      | (n, h_d_k)          | x @ key_weights + key_bias             |
-///                 | new_value    | (n, h_d_v)          | x @ value_weights + value_bias         |
-///                 | key          | (m, h_d_k)          | concat(cached_key, new_key, axis=0)    |
-///                 | value        | (m, h_d_v)          | concat(cached_value, new_value, axis=0) |
-///
-///                 stand in place of the projections (before the first token, `key` is `new_key` and `value` is
-///                 `new_value`), and in cross_attn `key` and `value` are inputs
+/// @param options  as for decoder(); the mask of self-attention is causal and can't be given, nor can a bias; memory_mask
+///                 is (n, m) for the new tokens
+/// @param trace    in the scopes layers.0, layers.1, … the steps of decoder_layer(), but in self_attn those of
+///                 cached_self_attention(), and in cross_attn `key` and `value` are inputs
 /// @throws ShapeError where x, cache and weights disagree
-/// @throws Error      where a mask of self-attention or rotary positions are asked for
+/// @throws Error      where a mask or a bias of self-attention is asked for
 DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const DecoderWeights& weights,
                          const DecoderOptions& options = {}, const Trace& trace = {});
 
