@@ -6,14 +6,11 @@
 Nine configurations drawn from a seed, three of each module; otherwise as modules.py, which see.
 """
 
-import math
-import random
+import functools
 import sys
-import tempfile
-from pathlib import Path
 
 import modules
-from modules import ACTIVATIONS, CODES, Mismatch, back, described, expect, there, with_weights
+from modules import ACTIVATIONS, CODES
 
 import torch
 from torch import nn
@@ -103,39 +100,6 @@ def flags_of(c):
     return [str(flag) for flag in flags]
 
 
-def check(attn, rewrite, number, seed):
-    draw = random.Random(1000 * seed + number)
-    torch.manual_seed(1000 * seed + number)
-    c = draw_configuration(draw, number)
-    try:
-        module, inputs = with_weights(c["make"](), c["type"]), draw_inputs(draw, c)
-        expected = by_pytorch(module, inputs, c)
-        with tempfile.TemporaryDirectory() as folder:
-            weights, output = there(attn, Path(folder), c, module, inputs, flags_of(c))
-            error = expect("attn's output", output, expected)
-            returned = back(rewrite, Path(folder), c, weights)
-        for name, tensor in module.state_dict().items():
-            if not torch.equal(returned.state_dict()[name], tensor):
-                raise Mismatch(f"{name} comes back with other numbers")
-        expect("the output with weights that attn wrote", by_pytorch(returned, inputs, c), expected)
-    except Mismatch as mismatch:
-        raise Mismatch(f"configuration {number} of seed {seed}: {described(c)}\n{mismatch}") from mismatch
-    digits = math.inf if error == 0 else -math.log10(error)
-    print(f"{described(c)}: {digits:.1f} digits agree", flush=True)
-
-
-def main(arguments):
-    if len(arguments) not in (2, 3):
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        for number in range(9):
-            check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 1417)
-    except Mismatch as mismatch:
-        print(mismatch)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    check = functools.partial(modules.check, sys.modules[__name__])
+    sys.exit(modules.main(sys.argv[1:], __doc__, check, 9, seed=1417))

@@ -22,7 +22,7 @@ except ImportError:
     print("skipped: there is no PyTorch")
     sys.exit(77)
 
-from modules import CODES, Mismatch, call, expect, load, save
+from modules import CODES, call, expect, expect_same_tensors, load, main, report, save
 
 
 class Norm(nn.Module):
@@ -143,25 +143,9 @@ def check(attn, rewrite, number, seed):
         call(rewrite, "llama", weights, written, c["d_model"], c["d_model"], c["d_model"])
         returned = Decoder(c).double()
         returned.load_state_dict(load(written), strict=True)
-    for name, tensor in module.state_dict().items():
-        if not torch.equal(returned.state_dict()[name], tensor):
-            raise Mismatch(f"{name} comes back with other numbers")
-    digits = "all" if error == 0 else f"{-np.log10(error):.1f}"
-    print(" ".join(f"{name}={value}" for name, value in c.items()) + f": {digits} digits agree", flush=True)
-
-
-def main(arguments):
-    if len(arguments) not in (2, 3):
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        for number in range(8):
-            check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 18)
-    except Mismatch as mismatch:
-        print(mismatch)
-        return 1
-    return 0
+    expect_same_tensors(returned, module)
+    report(" ".join(f"{name}={value}" for name, value in c.items()), error)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], __doc__, check, 8, seed=18))

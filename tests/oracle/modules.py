@@ -3,10 +3,10 @@
 
     modules.py ATTN_PROGRAM REWRITE_WEIGHTS_PROGRAM [SEED]
 
-Ten configurations of attention and encoders and six of recurrent layers, drawn from a seed; with the one that is taken unless given, every choice occurs. Each module's
-state_dict goes to a file as it is, `attn run` reads it, and its output has to be the module's; `attn verify` has to
-agree with the trace. Then the weights that attn read are written by attn, and have to fit a new module without a name
-more or less, and give the same output there.
+Ten configurations of attention and encoders and six of recurrent layers, drawn from a seed; with the one that is taken
+unless given, every choice occurs. Each module's state_dict goes to a file as it is, `attn run` reads it, and its output
+has to be the module's; `attn verify` has to agree with the trace. Then the weights that attn read are written by attn,
+and have to fit a new module without a name more or less, and give the same output there.
 
 A line a configuration. Exit code 0 where all agree, 1 at the first that doesn't, 77 where there is no PyTorch.
 """
@@ -293,34 +293,45 @@ def back(rewrite, folder, c, weights):
     return module
 
 
-def check(attn, rewrite, number, seed):
+def expect_same_tensors(returned, module):
+    for name, tensor in module.state_dict().items():
+        if not torch.equal(returned.state_dict()[name], tensor):
+            raise Mismatch(f"{name} comes back with other numbers")
+
+
+def report(configuration, error):
+    digits = math.inf if error == 0 else -math.log10(error)
+    print(f"{configuration}: {digits:.1f} digits agree", flush=True)
+
+
+def check(family, attn, rewrite, number, seed):
+    """One configuration. The family draws it, draws its inputs, runs PyTorch's module and says what flags attn takes."""
     draw = random.Random(1000 * seed + number)
     torch.manual_seed(1000 * seed + number)
-    c = draw_configuration(draw, number)
+    c = family.draw_configuration(draw, number)
     try:
-        module, inputs = with_weights(c["make"](), c["type"]), draw_inputs(draw, c)
-        expected = by_pytorch(module, inputs, c)
+        module, inputs = with_weights(c["make"](), c["type"]), family.draw_inputs(draw, c)
+        expected = family.by_pytorch(module, inputs, c)
         with tempfile.TemporaryDirectory() as folder:
-            weights, output = there(attn, Path(folder), c, module, inputs, flags_of(c))
+            weights, output = there(attn, Path(folder), c, module, inputs, family.flags_of(c))
             error = expect("attn's output", output, expected)
             returned = back(rewrite, Path(folder), c, weights)
-        for name, tensor in module.state_dict().items():
-            if not torch.equal(returned.state_dict()[name], tensor):
-                raise Mismatch(f"{name} comes back with other numbers")
-        expect("the output with weights that attn wrote", by_pytorch(returned, inputs, c), expected)
+        expect_same_tensors(returned, module)
+        expect("the output with weights that attn wrote", family.by_pytorch(returned, inputs, c), expected)
     except Mismatch as mismatch:
         raise Mismatch(f"configuration {number} of seed {seed}: {described(c)}\n{mismatch}") from mismatch
-    digits = math.inf if error == 0 else -math.log10(error)
-    print(f"{described(c)}: {digits:.1f} digits agree", flush=True)
+    report(described(c), error)
 
 
-def main(arguments):
+def main(arguments, usage, check, configurations, seed):
+    """Checks so many configurations, of the seed unless another one is asked for."""
     if len(arguments) not in (2, 3):
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
+    attn, rewrite, *asked = arguments
     try:
-        for number in range(16):
-            check(arguments[0], arguments[1], number, int(arguments[2]) if len(arguments) == 3 else 1373)
+        for number in range(configurations):
+            check(attn, rewrite, number, int(asked[0]) if asked else seed)
     except Mismatch as mismatch:
         print(mismatch)
         return 1
@@ -328,4 +339,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], __doc__, functools.partial(check, sys.modules[__name__]), 16, seed=1373))
