@@ -417,11 +417,11 @@ class Site:
     # ------------------------------------------------------------------------------------------ pitfalls
 
     def pitfalls(self, page):
-        """A section a pitfall: the registry, the numbers of lesson 12, and who notices."""
+        """A section a pitfall: the registry, the numbers of lesson 23, and who notices."""
         registry = json.loads(read_text(self.build / "pitfalls.json", "attn pitfalls --json"))
         rows = [line.split("\t") for line in read_text(self.root / "docs" / "kill_table.tsv", "the pitfalls' test").splitlines()]
         noticed = {row[0]: dict(zip(rows[0][1:], row[1:])) for row in rows[1:]}
-        trace = self.trace(page, "12_pitfalls")
+        trace = self.trace(page, "23_pitfalls")
         sections = []
         for pitfall in registry:
             change = trace.tensor(f"changes.{pitfall['id']}").values[0]

@@ -1,7 +1,7 @@
 #include "lesson.hpp"
 
 #include "attn/shape.hpp"
-#include "attn/tools/answers.hpp"
+#include "attn/what_if/answers.hpp"
 #include "attn/trace_io/console.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/trace_io/recorder.hpp"

@@ -6,7 +6,7 @@
 #include "../lesson.hpp"
 
 #include "attn/layers/encoder.hpp"
-#include "attn/tools/state_dict.hpp"
+#include "attn/weights/state_dict.hpp"
 
 using namespace attn;
 

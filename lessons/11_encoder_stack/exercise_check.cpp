@@ -4,7 +4,7 @@
 
 #include "../lesson.hpp"
 
-#include "attn/tools/state_dict.hpp"
+#include "attn/weights/state_dict.hpp"
 
 using namespace attn;
 

@@ -193,7 +193,7 @@ RestrictedAttention restricted_attention(const Matrix& queries, const Matrix& ke
 
     // Compare every query with its neighbours.
     Matrix scores = trace("scores[n, width]", "where(mask, sum(queries[:, None, :] * keys[neighbours], axis=2), 0)",
-                          dots_with_neighbours(queries, keys, band));
+                          banded_scores(queries, keys, band));
 
     // Keep the comparison's size independent of d_k.
     const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(1))));

@@ -10,8 +10,9 @@
 
 #include "attn/error.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/tools/curriculum.hpp"
 #include "attn/trace_io/trace_file.hpp"
+
+#include "lessons/curriculum.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -22,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -31,7 +33,11 @@ using namespace attn;
 
 int list_lessons()
 {
+    std::optional<Part> part;
     for (const CurriculumEntry& lesson : curriculum()) {
+        if (part != lesson.part)
+            fmt::print("{}\n\n", title_of(lesson.part));
+        part = lesson.part;
         fmt::print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
         if (!lesson.needs.empty())
             fmt::print("{:<22}  builds on lesson {}\n", "", fmt::join(lesson.needs, ", "));

@@ -1,7 +1,7 @@
 #include "diff.hpp"
 
 #include "attn/error.hpp"
-#include "attn/tools/diff.hpp"
+#include "attn/diff/diff.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
 

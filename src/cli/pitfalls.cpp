@@ -1,6 +1,6 @@
 #include "pitfalls.hpp"
 
-#include "attn/tools/pitfalls.hpp"
+#include "attn/what_if/pitfalls.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "run.hpp"
 
-#include "attn/tools/answers.hpp"
-#include "attn/tools/modules.hpp"
-#include "attn/tools/state_dict.hpp"
+#include "attn/what_if/answers.hpp"
+#include "modules/modules.hpp"
+#include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/console.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"

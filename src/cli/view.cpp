@@ -1,7 +1,7 @@
 #include "view.hpp"
 
 #include "attn/error.hpp"
-#include "attn/tools/view.hpp"
+#include "attn/view/view.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
 

@@ -31,10 +31,10 @@ Matrix embed(const Vector& ids, const Matrix& table, const EmbeddingOptions& opt
     return trace("output[n, d_model]", "scaled + positions", Matrix(scaled + positions));
 }
 
-Matrix generate_logits(const Matrix& x, const Matrix& table, const Trace& caller)
+Matrix unembed(const Matrix& x, const Matrix& table, const Trace& caller)
 {
-    expect_agreement("generate_logits", "d_model", {"x", x, 1}, {"table", table, 1});
-    const Trace trace = caller.module("generate_logits");
+    expect_agreement("unembed", "d_model", {"x", x, 1}, {"table", table, 1});
+    const Trace trace = caller.module("unembed");
     trace.input("x[n, d_model]", x);
     trace.shared_input("table[vocabulary, d_model]", table);
     return trace("logits[n, vocabulary]", "x @ table.T", matmul(x, transpose(table)));

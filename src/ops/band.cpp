@@ -35,9 +35,9 @@ void for_each_neighbour(std::string_view function, const Band& band, const Work&
 
 } // namespace
 
-Matrix dots_with_neighbours(const Matrix& left, const Matrix& right, const Band& band)
+Matrix banded_scores(const Matrix& left, const Matrix& right, const Band& band)
 {
-    constexpr std::string_view function = "dots_with_neighbours";
+    constexpr std::string_view function = "banded_scores";
     expect_agreement(function, "n", {"left", left, 0}, {"right", right, 0});
     expect_agreement(function, "k", {"left", left, 1}, {"right", right, 1});
     expect_fit(function, {"left", left, 0}, band);

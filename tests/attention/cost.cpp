@@ -251,7 +251,7 @@ TEST_CASE("full and restricted attention cost what plain loops count", "[attenti
         const auto apart = [](std::size_t i, std::size_t j) { return i < j ? j - i : i - j; };
         for (const std::size_t size : {1, 2, 3, 20}) {
             const Neighbourhood local{.radius = size}, strided{.stride = size},
-                past{.radius = size, .side = Side::past};
+                past{.radius = size, .side = Side::causal};
             CHECK(same(restricted_attention_cost(n, 3, 5, local),
                        attend(n, 3, 5, std::min(2 * size + 1, 2 * n - 1),
                               [&](std::size_t i, std::size_t j) { return apart(i, j) <= size; })));

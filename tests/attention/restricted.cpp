@@ -3,7 +3,7 @@
 #include "attn/attention/dot_product.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/shape.hpp"
-#include "attn/tools/answers.hpp"
+#include "attn/what_if/answers.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include "by_hand.hpp"
@@ -50,7 +50,7 @@ struct Drawn {
     RestrictedOptions options;
 };
 
-Drawn drawn(std::uint64_t seed)
+Drawn sample(std::uint64_t seed)
 {
     std::mt19937_64 engine(seed);
     const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(engine() % bound); };
@@ -61,7 +61,7 @@ Drawn drawn(std::uint64_t seed)
         neighbourhood.radius = below(result.n + 3);
     if (kind != 0)
         neighbourhood.stride = 1 + below(result.n + 3);
-    neighbourhood.side = below(2) == 0 ? Side::both : Side::past;
+    neighbourhood.side = below(2) == 0 ? Side::both : Side::causal;
     if (below(4) == 0)
         result.options.scale = 0.375;
     return result;
@@ -74,14 +74,14 @@ const Neighbourhood local_1{.radius = 1};
 TEST_CASE("distances of neighbourhoods, by hand", "[attention][restricted]")
 {
     CHECK(distances_within({.radius = 2}, 9) == Distances{-2, -1, 0, 1, 2});
-    CHECK(distances_within({.radius = 2, .side = Side::past}, 9) == Distances{-2, -1, 0});
+    CHECK(distances_within({.radius = 2, .side = Side::causal}, 9) == Distances{-2, -1, 0});
     CHECK(distances_within({.radius = 0}, 9) == Distances{0});
     CHECK(distances_within({.stride = 4}, 9) == Distances{-8, -4, 0, 4, 8});
     CHECK(distances_within({.stride = 4}, 8) == Distances{-4, 0, 4});
-    CHECK(distances_within({.stride = 4, .side = Side::past}, 9) == Distances{-8, -4, 0});
+    CHECK(distances_within({.stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, 0});
     CHECK(distances_within({.radius = 1, .stride = 4}, 9) == Distances{-8, -4, -1, 0, 1, 4, 8});
     CHECK(distances_within({.radius = 4, .stride = 4}, 9) == Distances{-8, -4, -3, -2, -1, 0, 1, 2, 3, 4, 8});
-    CHECK(distances_within({.radius = 1, .stride = 4, .side = Side::past}, 9) == Distances{-8, -4, -1, 0});
+    CHECK(distances_within({.radius = 1, .stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, -1, 0});
 }
 
 TEST_CASE("no distance is further than the sequence is long", "[attention][restricted]")
@@ -108,7 +108,7 @@ TEST_CASE("on 200 drawn shapes, the band gives what a masked (n, n) matrix gives
 {
     std::size_t beyond = 0, single = 0, alone = 0, odd = 0;
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
-        const Drawn d = drawn(seed);
+        const Drawn d = sample(seed);
         const auto& [radius, stride, side] = d.options.neighbourhood;
         CAPTURE(seed, d.n, d.d_k, d.d_v, radius.value_or(9999), stride.value_or(9999), side == Side::both);
         Numbers numbers(seed);
@@ -133,7 +133,7 @@ TEST_CASE("on 200 drawn shapes, the band gives what a masked (n, n) matrix gives
 TEST_CASE("columns beyond the ends have no weight, the others share out one", "[attention][restricted][property]")
 {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
-        const Drawn d = drawn(seed);
+        const Drawn d = sample(seed);
         Numbers numbers(seed);
         const RestrictedAttention found = restricted_attention(numbers.matrix(d.n, d.d_k), numbers.matrix(d.n, d.d_k),
                                                                numbers.matrix(d.n, d.d_v), d.options);
@@ -187,7 +187,7 @@ TEST_CASE("traced restricted attention is bit for bit that without, and follows 
           "[attention][restricted][verify]")
 {
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
-        const Drawn d = drawn(seed);
+        const Drawn d = sample(seed);
         CAPTURE(seed);
         Numbers numbers(seed);
         const Matrix queries = numbers.matrix(d.n, d.d_k), keys = numbers.matrix(d.n, d.d_k);
@@ -223,12 +223,12 @@ TEST_CASE("how far neighbours are is in the formula of their distances", "[steps
         return recorder.steps().at(step).formula;
     };
     CHECK(formula({.radius = 2}, 3) == "arange(5) - 2");
-    CHECK(formula({.radius = 2, .side = Side::past}, 3) == "arange(3) - 2");
+    CHECK(formula({.radius = 2, .side = Side::causal}, 3) == "arange(3) - 2");
     CHECK(formula({.radius = 0}, 3) == "arange(1) + 0");
     CHECK(formula({.stride = 4}, 3) == "4 * (arange(5) - 2)");
     CHECK(formula({.radius = 2, .stride = 4}, 3) ==
           "concat(4 * (arange(2) - 2), arange(5) - 2, 4 * (arange(2) + 1), axis=0)");
-    CHECK(formula({.radius = 2, .stride = 4, .side = Side::past}, 3) ==
+    CHECK(formula({.radius = 2, .stride = 4, .side = Side::causal}, 3) ==
           "concat(4 * (arange(2) - 2), arange(3) - 2, axis=0)");
     CHECK(formula({.radius = 2}, 8) == "scores * 0.5");
 }

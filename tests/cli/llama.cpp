@@ -5,7 +5,7 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
-#include "attn/tools/state_dict.hpp"
+#include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 using namespace attn;

@@ -6,8 +6,8 @@
 #include "test.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "attn/tools/modules.hpp"
-#include "attn/tools/state_dict.hpp"
+#include "cli/modules/modules.hpp"
+#include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <map>

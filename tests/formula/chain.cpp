@@ -6,7 +6,7 @@
 #include "attn/attention/dot_product.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/layers/convolution.hpp"
-#include "attn/layers/recurrent.hpp"
+#include "attn/layers/recurrent/recurrent.hpp"
 
 using namespace attn;
 using namespace attn::test;

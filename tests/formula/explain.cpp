@@ -7,7 +7,7 @@
 #include "attn/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/tools/curriculum.hpp"
+#include "lessons/curriculum.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <cmath>

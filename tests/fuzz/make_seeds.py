@@ -53,7 +53,7 @@ def safetensors_seeds():
 
 
 def tokenizer_seeds():
-    yield (LESSONS / "18_story" / "tokens.json").read_bytes()
+    yield (LESSONS / "17_story" / "tokens.json").read_bytes()
     tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + ["a", "aa", "\u2581", "\u2581a", "<", "<s"]
     yield json.dumps({"tokens": tokens, "scores": list(range(len(tokens)))}).encode()
     yield json.dumps({"tokens": ["a", "b", "ab"], "scores": [0, -1.5, 1e300], "bos": None}, ensure_ascii=False).encode()

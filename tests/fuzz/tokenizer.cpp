@@ -1,4 +1,4 @@
-#include "attn/tools/tokenizer.hpp"
+#include "attn/text/tokenizer.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

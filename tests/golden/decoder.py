@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden of the decoder: every step of decoder layers and of whole Transformers, and of lessons 13 and 14.
+"""Makes the golden of the decoder: every step of decoder layers and of whole Transformers, and of lessons 12 and 13.
 
     decoder.py         writes tests/golden/decoder.npz
 
@@ -236,7 +236,7 @@ def lesson_13():
 
 
 def drawn_transformer(draw, count, d, d_ff):
-    """The state_dict of lesson 14's Transformer, in the order of its program."""
+    """The state_dict of lesson 13's Transformer, in the order of its program."""
 
     def attention(scope, comparing, mixing):
         return attention_state(scope, [drawn_map(draw, d, d, scale) for scale in (comparing, comparing, mixing, mixing)])

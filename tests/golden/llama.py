@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-LESSON = HERE.parent.parent / "lessons" / "18_story"
+LESSON = HERE.parent.parent / "lessons" / "17_story"
 sys.path.insert(0, str(HERE.parent / "oracle"))
 import planted
 
@@ -354,7 +354,7 @@ def llama_golden():
     return golden
 
 
-# ----------------------------------------------------------------------------------------------------------- lesson 18
+# ----------------------------------------------------------------------------------------------------------- lesson 17
 
 
 def tiny_weights(numbers, vocabulary, d_model=8, heads=4, groups=2, d_k=2, d_ff=12, layers=2):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the goldens of the recurrent layers and of the convolution: every step of GRUs and LSTMs.
 
-    recurrent.py         writes tests/golden/recurrent.npz, convolution.npz and 16_recurrence.npz
+    recurrent.py         writes tests/golden/recurrent.npz, convolution.npz and 21_recurrence.npz
 
 Each case is nn.GRU or nn.LSTM with fixed weights, computed once more by PyTorch's own operations, a step at a time, in
 the order of the traces. The steps have to end in the module's own output and states; padded batches in what the module
@@ -383,7 +383,7 @@ def translator(x, d_hidden, draw):
 
 
 def lesson():
-    """Every step of lesson 16."""
+    """Every step of lesson 21."""
     x = np.array([[1, 0], [0, 1], [1, 1], [-1, 0.5]])
     initial = np.array([0.5, -0.5])
     gates = {
@@ -407,4 +407,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     write(HERE / "recurrent.npz", recurrences())
     write(HERE / "convolution.npz", convolutions())
-    write(HERE / "16_recurrence.npz", lesson())
+    write(HERE / "21_recurrence.npz", lesson())

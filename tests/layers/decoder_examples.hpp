@@ -2,7 +2,7 @@
 
 #include "examples.hpp"
 
-#include "attn/layers/transformer.hpp"
+#include "attn/models/transformer.hpp"
 
 /// Decoders with weights drawn from a seed, and what they compute, once more by plain loops.
 namespace attn::test {

@@ -1,7 +1,7 @@
 // Decoder layers and whole Transformers on every case that PyTorch's modules computed, step by step.
 
 #include "attn/formula/verify.hpp"
-#include "attn/layers/transformer.hpp"
+#include "attn/models/transformer.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include "layers/case.hpp"

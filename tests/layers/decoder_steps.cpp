@@ -1,7 +1,7 @@
 // Step names are API: those of decoders, of whole Transformers, of a cache and of what is written with them.
 
 #include "attn/layers/decoder_cache.hpp"
-#include "attn/layers/translate.hpp"
+#include "attn/models/greedy_decode.hpp"
 
 #include "decoder_examples.hpp"
 #include "step_tables.hpp"
@@ -117,18 +117,18 @@ TEST_CASE("the steps of predictions and translations are those in their doc comm
     CHECK(listed_steps(predicted, recorded([&](const Trace& trace) {
                            predict_next(source, Vector{0, 4, 4}, weights, {}, trace);
                        })) == predicted);
-    const Lines translated = promised("layers/translate.hpp", "translate_greedily");
+    const Lines translated = promised("layers/translate.hpp", "greedy_decode");
     CHECK(translated.size() == 11);
     CHECK(listed_steps(translated, recorded([&](const Trace& trace) {
-                           translate_greedily(source, weights, {.end = 100, .most = 2}, trace);
+                           greedy_decode(source, weights, {.end = 100, .most = 2}, trace);
                        })) == translated);
     const Lines second = kept(
-        recorded([&](const Trace& trace) { translate_greedily(source, weights, {.end = 100, .most = 2}, trace); }));
+        recorded([&](const Trace& trace) { greedy_decode(source, weights, {.end = 100, .most = 2}, trace); }));
     CHECK(std::ranges::find(second, "steps.1.embedding.ids | (n,) | reshape(steps.0.next_id, 1)") != second.end());
     CHECK(std::ranges::find(second, "steps.1.decoder.layers.0.self_attn.past_keys | (past, h_d_k) | "
                                     "steps.0.decoder.layers.0.self_attn.cache_keys") != second.end());
     const Lines without = kept(recorded([&](const Trace& trace) {
-        translate_greedily(source, weights, {.end = 100, .most = 2, .caching = Caching::none}, trace);
+        greedy_decode(source, weights, {.end = 100, .most = 2, .caching = Caching::none}, trace);
     }));
     CHECK(std::ranges::find(without,
                             "steps.1.embedding.ids | (n,) | "

@@ -28,8 +28,8 @@ TEST_CASE("logits are the dot products with every row of the table", "[layers][e
 {
     Numbers numbers(2);
     const Matrix table = numbers.matrix(5, 4), x = numbers.matrix(3, 4);
-    CHECK(close(generate_logits(x, table), product_by_hand(x, transpose_by_hand(table))));
-    CHECK_THROWS_WITH(generate_logits(numbers.matrix(3, 6), table), ContainsSubstring("x (3, 6) and table (5, 4)"));
+    CHECK(close(unembed(x, table), product_by_hand(x, transpose_by_hand(table))));
+    CHECK_THROWS_WITH(unembed(numbers.matrix(3, 6), table), ContainsSubstring("x (3, 6) and table (5, 4)"));
     CHECK_THROWS_AS(embed(Vector{5}, table), ShapeError);
     CHECK_THROWS_AS(embed(Vector{0.5}, table), ShapeError);
     CHECK_THROWS_AS(embed(Vector{-1}, table), ShapeError);
@@ -44,8 +44,8 @@ TEST_CASE("the steps of an embedding and of logits are those in the doc comments
     CHECK(with_numbers(promised("layers/embedding.hpp", "embed"), {{"PAIRS", "4"}, {"N", "3"}, {"D", "8"}}) ==
           kept(embedding));
     CHECK(wrong_steps(embedding) == std::vector<std::string>{});
-    const Recorder logits = recorded([&](const Trace& trace) { generate_logits(x, table, trace); });
-    CHECK(promised("layers/embedding.hpp", "generate_logits") == kept(logits));
+    const Recorder logits = recorded([&](const Trace& trace) { unembed(x, table, trace); });
+    CHECK(promised("layers/embedding.hpp", "unembed") == kept(logits));
     CHECK(wrong_steps(logits) == std::vector<std::string>{});
     const Recorder scaled = recorded(
         [&](const Trace& trace) { embed(Vector{4}, table, {.scale = 0.5, .positions = {.first = 2}}, trace); });

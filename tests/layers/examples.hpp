@@ -5,7 +5,7 @@
 
 #include "attn/formula/verify.hpp"
 #include "attn/layers/encoder.hpp"
-#include "attn/layers/recurrent.hpp"
+#include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <optional>

@@ -137,10 +137,10 @@ TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
                         "output") == Shape{1, 3, 512});
 }
 
-TEST_CASE("lesson 16 runs on numbers of other sizes", "[input][recurrent]")
+TEST_CASE("lesson 21 runs on numbers of other sizes", "[input][recurrent]")
 {
     for (const std::size_t n : {1, 2, 5})
-        CHECK(shape_of_step(taught("lesson_16_recurrence", {{"x", numbers({n, 3})},
+        CHECK(shape_of_step(taught("lesson_21_recurrence", {{"x", numbers({n, 3})},
                                                             {"initial", numbers({4})},
                                                             {"reset_weights", numbers({7, 4})},
                                                             {"update_weights", numbers({7, 4})},

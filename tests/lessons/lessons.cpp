@@ -6,7 +6,7 @@
 #include "test.hpp"
 
 #include "attn/formula/verify.hpp"
-#include "attn/tools/curriculum.hpp"
+#include "lessons/curriculum.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <fstream>
@@ -97,10 +97,10 @@ TEST_CASE("a lesson's flags do what --help says", "[lessons]")
 
 TEST_CASE("the lesson that is about time measures it where it is asked to", "[lessons]")
 {
-    const Ended measured = run({"lesson_15_restricted", "--measure"});
+    const Ended measured = run({"lesson_20_restricted", "--measure"});
     CHECK(measured.code == 0);
     CHECK_THAT(measured.output, ContainsSubstring("milliseconds: full") && ContainsSubstring("16384"));
-    CHECK_THAT(run({"lesson_15_restricted"}).output, !ContainsSubstring("milliseconds"));
+    CHECK_THAT(run({"lesson_20_restricted"}).output, !ContainsSubstring("milliseconds"));
     CHECK(run({"lesson_01_single_query", "--measure", "--quiet"}).code == 2);
 }
 

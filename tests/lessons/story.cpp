@@ -1,13 +1,13 @@
-// Lesson 18: its own flags, and the real model, which need not be there.
+// Lesson 17: its own flags, and the real model, which need not be there.
 
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
 #include "attn/formula/verify.hpp"
-#include "attn/tools/llama_folder.hpp"
-#include "attn/tools/sampling.hpp"
-#include "attn/tools/state_dict.hpp"
+#include "attn/weights/llama_folder.hpp"
+#include "attn/text/sampling.hpp"
+#include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
@@ -20,7 +20,7 @@ using namespace attn;
 
 namespace {
 
-const std::string lesson = "lesson_18_story";
+const std::string lesson = "lesson_17_story";
 
 /// The folder of stories260K: beside the checkout, or where ATTN_STORIES260K says. Empty, said aloud, where it is not.
 std::filesystem::path real_model()

@@ -3,7 +3,7 @@
 #include "sources.hpp"
 #include "test.hpp"
 
-#include "attn/tools/curriculum.hpp"
+#include "lessons/curriculum.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <algorithm>

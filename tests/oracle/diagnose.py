@@ -3,7 +3,7 @@
     python3 diagnose.py ATTN LESSON_12_PITFALLS
 
 The programs are planted.py's, in plain NumPy, with each well-known mistake in turn in its own code, and a PyTorch
-encoder in float32 with hooks. The references are the traces of lesson 12 and of `attn run`. For every mistake
+encoder in float32 with hooks. The references are the traces of lesson 23 and of `attn run`. For every mistake
 `attn diff --diagnose` has to name the step that the registry says is broken, and the mistake itself; right programs have
 to be equal in float64 and noise in float32 and bfloat16.
 

@@ -1,7 +1,7 @@
 """Somebody's own attention, in plain NumPy, with one well-known mistake planted in its code.
 
 It knows nothing of attn but what its steps are called: `Program(mistake).run(exhibit)` returns the arrays of one of the
-exhibits of lesson 12, by those names. Without a mistake it is right. The golden of lesson 12 is made with it, and
+exhibits of lesson 23, by those names. Without a mistake it is right. The golden of lesson 23 is made with it, and
 diagnose.py lets attn find the mistakes.
 """
 
@@ -29,7 +29,7 @@ D, D_FF = 4, 6  # d_model of every exhibit
 
 
 def drawn_weights():
-    """The numbers of lesson 12, in its order."""
+    """The numbers of lesson 23, in its order."""
     numbers = SplitMix(12)
     drawn = {"x": numbers(4, D), "memory": numbers(5, D)}
     for name in ("query", "key", "value", "output"):

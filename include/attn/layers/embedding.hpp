@@ -53,6 +53,6 @@ Matrix embed(const Vector& ids, const Matrix& table, const EmbeddingOptions& opt
 /// @return (n, vocabulary): softmax makes probabilities of the next token of them
 /// @throws ShapeError where x and table disagree in d_model
 /// @see Vaswani et al. 2017, section 3.4; Press and Wolf 2017
-Matrix generate_logits(const Matrix& x, const Matrix& table, const Trace& trace = {});
+Matrix unembed(const Matrix& x, const Matrix& table, const Trace& trace = {});
 
 } // namespace attn

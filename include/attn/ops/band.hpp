@@ -24,7 +24,7 @@ struct Band {
 /// @param band   (n, width)
 /// @return (n, width): `left[i] . right[i + distances[c]]`, or 0 where the mask has no row
 /// @throws ShapeError where left, right and band disagree, or the band has a row where right has none
-Matrix dots_with_neighbours(const Matrix& left, const Matrix& right, const Band& band);
+Matrix banded_scores(const Matrix& left, const Matrix& right, const Band& band);
 
 /// Each row's neighbours, each in its proportion, summed.
 /// @param weights  (n, width)

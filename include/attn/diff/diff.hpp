@@ -1,0 +1,157 @@
+#pragma once
+
+#include "attn/what_if/pitfalls.hpp"
+#include "attn/trace.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// The type of numbers that a program computed with.
+enum class NumberType { float64, float32, float16, bfloat16 };
+
+/// The name of a type as flags have it: "float32".
+std::string_view name_of(NumberType type);
+
+/// The largest relative error of one rounding to that type.
+double roundoff_of(NumberType type);
+
+/// A number with as many digits as its type can tell apart.
+std::string number_text(double number, NumberType type);
+
+/// What somebody's program has for one step.
+enum class DiffVerdict {
+    equal,     ///< the same but for rounding in double
+    noise,     ///< the same but for rounding in the type of that program
+    layout,    ///< the same numbers, laid out otherwise
+    bug,       ///< wrong by itself: from that program's own operands the formula gives something else
+    inherited, ///< another number, but right for that program's own operands: an earlier step is to blame
+};
+
+/// The name of a verdict as reports have it: "noise".
+std::string_view name_of(DiffVerdict verdict);
+
+/// How far two arrays of one shape are apart.
+struct Distance {
+    std::size_t differing = 0;  ///< how many numbers are not the same at all
+    std::size_t beyond = 0;     ///< how many are off by more than they may be
+    std::size_t nans = 0;       ///< found where another number is expected
+    std::size_t infinities = 0; ///< found where another number is expected
+    Shape worst;                ///< the index of the number that is furthest out of tolerance
+    double expected = 0;        ///< there, by the reference
+    double found = 0;           ///< there
+    double tolerance = 0;       ///< there
+    double absolute = 0;        ///< the largest of all differences of finite numbers
+    double relative = 0;        ///< the same over the expected number; where that is zero, left out
+    double ulps = 0;   ///< the difference of the worst number in units of its last place in that program's type
+    double cosine = 1; ///< between both as vectors, of the numbers that are finite in both
+};
+
+/// What became of one array of MINE.
+struct StepDiff {
+    const Step* step = nullptr; ///< the reference's
+    std::string mine;           ///< the array's name, with the part of it that was taken: "probs[..., 3, :, :]"
+    DiffVerdict verdict = DiffVerdict::equal;
+    Shape shape;                      ///< as found
+    Distance distance;                ///< from the reference, where the shapes are the same
+    std::string place;                ///< of the worst number: "head 3, query 1, key 0"
+    std::string layout;               ///< of another layout: "is the reference's transpose"
+    std::string message;              ///< one line for people; empty where it is equal or noise
+    std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that may be to blame as well
+
+    bool passed() const { return verdict == DiffVerdict::equal || verdict == DiffVerdict::noise; }
+};
+
+/// How somebody's array is called, and which step that is.
+///
+/// `{i}` stands for the same number on both sides, `{*}` for the same words. Behind a name, `[..., {h}, :, :]` takes one
+/// entry of the axis of heads for each step `head.{h}`, `[1/3]` the second of three equal parts along the first axis, and
+/// `.T` the transpose. A step may have alternatives, `masked|scaled`: the first that the reference has.
+struct NameRule {
+    std::string theirs; ///< "blocks.{i}.attn.hook_pattern[..., {h}, :, :]"
+    std::string step;   ///< "layers.{i}.self_attn.head.{h}.weights"
+};
+
+/// The names that arrays have in one well-known program.
+///
+/// In front of `layer` a name may have more words, the model's. The names of a layer are known without `layer`, too; and a
+/// reference that is one layer, or one attention, has the steps of `layers.0`, or `layers.0.self_attn`, without that.
+struct NameTable {
+    std::string_view name;  ///< as --names has it: "bert"
+    std::string_view of;    ///< what it is for
+    std::string_view layer; ///< what stands before the names of one layer: "encoder.layer.{i}."
+    std::vector<NameRule> rules;
+};
+
+/// All of them.
+const std::vector<NameTable>& name_tables();
+
+/// How MINE is compared.
+struct DiffOptions {
+    std::optional<double> atol = {}, rtol = {}; ///< if either: off by no more than atol + rtol |expected|
+    std::optional<NumberType> type = {};        ///< that MINE was computed in; seen from its numbers unless given
+    std::vector<NameRule> names = {};           ///< tried in order, before the steps' own names
+    const NameTable* table = nullptr;           ///< tried behind names
+    bool all = false;                           ///< a step that MINE doesn't have fails, as does an array without step
+};
+
+/// What became of everything.
+struct Diff {
+    NumberType type = NumberType::float64; ///< of MINE; found out only where something differs
+    std::string hint;                      ///< a line, where MINE seems to be of another type
+    std::vector<StepDiff> steps;           ///< what both have, in the reference's order
+    std::vector<std::string> missing;      ///< steps that MINE doesn't have
+    std::vector<std::string> extra;        ///< arrays of MINE that are no step
+    bool missing_fails = false, extra_fails = false;
+
+    /// The first step in the order of the computation that differs; nullptr where there is none.
+    const StepDiff* first_different() const;
+    /// The first one that is a bug or laid out otherwise; nullptr where there is none.
+    const StepDiff* first_wrong() const;
+    std::size_t count(DiffVerdict verdict) const;
+    bool passed() const;
+
+    struct World; ///< what MINE computed, as far as it is known
+    std::shared_ptr<World> world;
+};
+
+/// Compares what a program computed with a reference.
+///
+/// Nothing is recomputed while all numbers are the same. A step that differs is computed by its formula from MINE's own
+/// operands; those that MINE doesn't have are computed from what it has, or else are the reference's.
+///
+/// How far a right step may be off is measured: the formula is computed from the operands as they are, and from operands
+/// that are each off by a rounding of MINE's type. docs/diff.md says how.
+///
+/// @param reference  a trace; it outlives the result
+/// @param mine       arrays by name: the paths of steps, or what the options translate
+/// @throws Error where a name rule is malformed
+Diff diff(const std::vector<Step>& reference, NamedArrays mine, const DiffOptions& options = {});
+
+/// The same with what a program left: a trace, an .npz file of plain arrays, or a folder of .npy files, named by their
+/// place in it with dots for slashes. Arrays that are the reference's are not kept.
+/// @throws FileError  where it is none of them, or damaged
+Diff diff(const std::vector<Step>& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
+
+/// A well-known mistake that gives what MINE has for its first wrong step.
+struct Diagnosis {
+    const Pitfall* pitfall;
+    std::vector<const Step*>
+        steps;           ///< where it is made: in the wrong step, or in those before it that MINE doesn't have
+    std::string formula; ///< that gives the numbers of the first of them
+};
+
+/// Makes each well-known mistake in the first wrong step and in the steps before it that MINE doesn't have, wherever it
+/// can be made, and computes on to the wrong step.
+/// @return those that give what MINE has, but for noise, while the right formulas don't
+std::vector<Diagnosis> diagnose(const Diff& diff);
+
+} // namespace attn

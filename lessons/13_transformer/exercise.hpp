@@ -1,0 +1,15 @@
+#pragma once
+
+#include "attn/models/greedy_decode.hpp"
+
+/// Writes a target token by token, each time the likeliest next one, by the library's predict_next().
+/// @param source   ids
+/// @param weights  table and Transformer
+/// @param options  heads
+/// @param start    the id that stands in front of everything
+/// @param end      the id after which nothing follows
+/// @param most     tokens, after which it ends in any case
+/// @return the ids that were said, without the start, with the end where there is one
+attn::Vector my_translation(const attn::Vector& source, const attn::TranslatorWeights& weights,
+                            const attn::TransformerOptions& options, std::size_t start, std::size_t end,
+                            std::size_t most);

@@ -1,0 +1,51 @@
+#pragma once
+
+// How long lesson 20's two attentions take, on this machine and at this moment.
+
+#include "../lesson.hpp"
+
+#include "attn/attention/dot_product.hpp"
+#include "attn/attention/restricted.hpp"
+#include "attn/ops/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <functional>
+
+namespace attn {
+
+//! [measure]
+/// Processor time in milliseconds, the least of three runs.
+inline double milliseconds(const std::function<void()>& work)
+{
+    double least = INFINITY;
+    for (int run = 0; run < 3; ++run) {
+        const std::clock_t begin = std::clock();
+        work();
+        least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return least;
+}
+
+/// Times both for n = 256 to 16384, with 64 features and 64 neighbours on each side. Full attention stops at 2048: at
+/// 16384 its scores alone are 2 GiB.
+inline void measure(Lesson& lesson)
+{
+    std::vector<std::vector<double>> rows;
+    for (std::size_t n = 256; n <= 16384; n *= 2) {
+        const Matrix x = RandomNumbers(n).matrix(n, 64);
+        const double full = n > 2048 ? NAN : milliseconds([&] { scaled_dot_product_attention(x, x, x); });
+        const RestrictedOptions near{.neighbourhood = {.radius = 64}};
+        rows.push_back({static_cast<double>(n), full, milliseconds([&] { restricted_attention(x, x, x, near); })});
+    }
+    lesson.table({"n", "milliseconds: full", "local"}, rows);
+    const auto exponent = [&](std::size_t from, std::size_t to, std::size_t column) {
+        return std::log(rows[to][column] / rows[from][column]) / std::log(rows[to][0] / rows[from][0]);
+    };
+    lesson.table({"exponent of n: full, 512 to 2048", "local, 2048 to 16384"},
+                 {{exponent(1, 3, 1), exponent(3, 6, 2)}});
+}
+//! [measure]
+
+} // namespace attn

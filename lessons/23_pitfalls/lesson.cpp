@@ -1,0 +1,227 @@
+// Lesson 23: a museum of mistakes.
+//
+// Attention code that is wrong seldom fails: shapes fit, numbers look like numbers, and training goes on. Here every
+// well-known mistake is made once, in the one step that it concerns, beside what is right, with what it does to the
+// result.
+
+#include "../lesson.hpp"
+
+#include "attn/attention/mask.hpp"
+#include "attn/layers/encoder.hpp"
+#include "attn/ops/random.hpp"
+#include "attn/what_if/pitfalls.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace attn;
+
+namespace {
+
+/// Everything that the exhibits compute with.
+struct Given {
+    Matrix x, memory;
+    EncoderLayerWeights weights;
+};
+
+LinearWeights drawn_map(RandomNumbers& numbers, std::size_t from, std::size_t to)
+{
+    Matrix weight = numbers.matrix(from, to);
+    return {std::move(weight), numbers.vector(to)};
+}
+
+EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model, std::size_t d_ff)
+{
+    EncoderLayerWeights weights;
+    weights.self_attention.query = drawn_map(numbers, d_model, d_model);
+    weights.self_attention.key = drawn_map(numbers, d_model, d_model);
+    weights.self_attention.value = drawn_map(numbers, d_model, d_model);
+    weights.self_attention.output = drawn_map(numbers, d_model, d_model);
+    weights.feed_forward.hidden = drawn_map(numbers, d_model, d_ff);
+    weights.feed_forward.output = drawn_map(numbers, d_ff, d_model);
+    for (LayerNormWeights* norm : {&weights.norm1, &weights.norm2}) {
+        norm->gain = numbers.vector(d_model);
+        norm->bias = numbers.vector(d_model);
+    }
+    return weights;
+}
+
+//! [exhibits]
+void show_sines(const Given&, const Trace& trace) { sinusoidal_positions(5, 6, {}, trace); }
+
+void show_rotary(const Given& given, const Trace& trace)
+{
+    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
+                         {.heads = 1, .positions = HeadPositions::rotary}, trace);
+}
+
+void show_alibi(const Given& given, const Trace& trace)
+{
+    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
+                         {.heads = 2, .positions = HeadPositions::alibi}, trace);
+}
+
+/// The two newest tokens look at five keys, as with a cache.
+void show_cached(const Given& given, const Trace& trace)
+{
+    const Matrix newest = trace("x[n, d_model]", "x[0:2]", Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
+    const Matrix memory = trace("memory[m, d_memory]", "memory", given.memory);
+    const std::optional<AnyMask> mask =
+        join_masks(newest.shape(0), memory.shape(0), {.causal = Causal::bottom_right}, trace);
+    multi_head_attention(newest, memory, given.weights.self_attention, {.heads = 1, .mask = mask}, trace);
+}
+
+void show_post_norm(const Given& given, const Trace& trace)
+{
+    const Matrix x = trace("x[n, d_model]", "x", given.x);
+    const std::optional<AnyMask> mask = join_masks(x.shape(0), x.shape(0), {.causal = Causal::bottom_right}, trace);
+    encoder_layer(x, given.weights, {.attention = {.heads = 2, .mask = mask}}, trace);
+}
+
+void show_pre_norm(const Given& given, const Trace& trace)
+{
+    encoder_layer(
+        trace("x[n, d_model]", "x", given.x), given.weights,
+        {.attention = {.heads = 2}, .feed_forward = {.activation = Activation::gelu}, .placement = NormPlacement::pre},
+        trace);
+}
+
+struct Exhibit {
+    std::string_view scope, title;
+    void (*show)(const Given&, const Trace&);
+};
+
+constexpr Exhibit exhibits[] = {
+    {"sines", "Sinusoidal positions", show_sines},
+    {"rotary", "A head whose queries and keys are turned", show_rotary},
+    {"alibi", "Two heads that prefer near keys", show_alibi},
+    {"cached", "Two new tokens, five keys, causal", show_cached},
+    {"post", "A post-norm layer with ReLU, causal", show_post_norm},
+    {"pre", "A pre-norm layer with GELU", show_pre_norm},
+};
+//! [exhibits]
+
+/// The steps of an exhibit, right or with a mistake in it.
+std::vector<Step> steps_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
+{
+    Recorder recorder;
+    Listeners listeners(mistaken == nullptr ? std::vector<Listener*>{&recorder}
+                                            : std::vector<Listener*>{mistaken, &recorder});
+    const Trace root(listeners);
+    root("x[n, d_model]", "", given.x);
+    root("memory[m, d_model]", "", given.memory);
+    exhibit.show(given, root.scope(exhibit.scope));
+    return recorder.steps();
+}
+
+/// What a mistake makes of a step, and of the result of the exhibit.
+struct Wrong {
+    Step right, mistaken;
+    std::string formula;
+    double change; ///< the largest, of the last step's numbers
+};
+
+double largest_change(const Array& right, const Array& wrong)
+{
+    double largest = 0;
+    for (std::size_t i = 0; i < right.size(); ++i)
+        if (std::isfinite(right.values[i]) && std::isfinite(wrong.values[i]))
+            largest = std::max(largest, std::abs(right.values[i] - wrong.values[i]));
+    return largest;
+}
+
+//! [make]
+/// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
+std::optional<Wrong> made_in(const Exhibit& exhibit, const Given& given, const Pitfall& pitfall)
+{
+    Mistaken mistaken(pitfall);
+    const std::vector<Step> right = steps_of(exhibit, given, nullptr);
+    const std::vector<Step> wrong = steps_of(exhibit, given, &mistaken);
+    for (std::size_t i = 0; i < right.size(); ++i)
+        if (!identical(right[i].value, wrong[i].value))
+            return Wrong{right[i], wrong[i], *mistaken_formula(pitfall, right[i]),
+                         largest_change(right.back().value, wrong.back().value)};
+    return std::nullopt;
+}
+//! [make]
+
+/// Calls a function with the trace of a scope that is written as a path: "post.self_attn.head.0".
+void inside(const Trace& trace, std::string_view path, const std::function<void(const Trace&)>& function)
+{
+    if (path.empty())
+        return function(trace);
+    const auto next = [](std::string_view& rest) {
+        const std::string_view word = rest.substr(0, rest.find('.'));
+        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+        return word;
+    };
+    const std::string_view name = next(path);
+    if (path.empty() || !std::isdigit(static_cast<unsigned char>(path.front())))
+        return inside(trace.scope(name), path, function);
+    const std::size_t index = std::stoul(std::string(next(path)));
+    inside(trace.scope(name, index), path, function);
+}
+
+/// Records an array whose rank is known only now.
+void record(const Trace& trace, const std::string& name, const Step& like, const std::string& formula)
+{
+    std::string axes;
+    for (const std::string& axis : like.axes)
+        axes += (axes.empty() ? "" : ", ") + axis;
+    const std::string label = name + "[" + axes + "]";
+    if (like.value.type == ElementType::boolean)
+        trace(label, formula, from_array<Mask>(like.value));
+    else if (like.value.rank() == 1)
+        trace(label, formula, from_array<Vector>(like.value));
+    else
+        trace(label, formula, from_array<Matrix>(like.value));
+}
+
+//! [show]
+/// Right beside wrong, under the step that is broken.
+void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong)
+{
+    lesson.heading(std::string(pitfall.id) + ": " + std::string(pitfall.sentence));
+    const std::string& path = wrong.right.path;
+    const std::size_t dot = path.rfind('.');
+    const std::string scope = path.substr(0, dot) + ".mistakes." + std::string(pitfall.id);
+    inside(lesson.trace(), scope, [&](const Trace& trace) {
+        record(trace, "right", wrong.right, path.substr(dot + 1));
+        record(trace, "mistaken", wrong.mistaken, wrong.formula);
+    });
+    lesson.trace().scope("changes")(pitfall.id, "", wrong.change);
+    lesson.say(std::string(pitfall.shows));
+    lesson.say("Seen: " + std::string(pitfall.seen));
+}
+//! [show]
+
+void teach(Lesson& lesson)
+{
+    lesson.heading("The numbers of every exhibit");
+    RandomNumbers numbers(12);
+    Given given;
+    given.x = lesson.input("x[n, d_model]", numbers.matrix(4, 4));
+    given.memory = lesson.input("memory[m, d_model]", numbers.matrix(5, 4));
+    given.weights = drawn_weights(numbers, 4, 6);
+
+    for (const Exhibit& exhibit : exhibits) {
+        lesson.heading("As it should be: " + std::string(exhibit.title));
+        exhibit.show(given, lesson.trace().scope(exhibit.scope));
+    }
+
+    //! [museum]
+    for (const Pitfall& pitfall : pitfalls()) {
+        const auto shown = std::ranges::find_if(
+            exhibits, [&](const Exhibit& exhibit) { return made_in(exhibit, given, pitfall).has_value(); });
+        if (lesson.is_example())
+            lesson.expect(std::string(pitfall.id) + " shows in an exhibit", shown != std::end(exhibits));
+        if (shown != std::end(exhibits))
+            show(lesson, pitfall, *made_in(*shown, given, pitfall));
+    }
+    //! [museum]
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return Lesson::run("23_pitfalls", argc, argv, teach); }

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// The parts of the course, in order.
+enum class Part { attention, transformer, learning, today, beside };
+
+/// "II. The Transformer"
+std::string_view title_of(Part part);
+
+/// One lesson, and what it builds on.
+struct CurriculumEntry {
+    std::string_view topic; ///< number and topic, the name of the lesson's folder: "01_single_query"
+    Part part;
+    std::string_view title; ///< the heading of its page
+    std::string_view idea;  ///< what is new in it, in one sentence
+    std::vector<int> needs; ///< the numbers of the lessons that it builds on
+};
+
+/// The lessons that exist, in order. A number is missing where its lesson is still to be written.
+std::span<const CurriculumEntry> curriculum();
+
+} // namespace attn

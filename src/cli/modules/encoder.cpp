@@ -1,0 +1,68 @@
+// What an encoder is made of, and encoders.
+
+#include "families.hpp"
+
+#include "attn/weights/state_dict.hpp"
+
+namespace attn {
+namespace {
+
+template <Sequence T>
+EncoderOptions encoder_options(const T& x, const ModuleRun& run)
+{
+    const ModuleOptions& options = run.options;
+    EncoderOptions of_encoder{.attention = multi_head_options(options),
+                              .feed_forward = {.activation = options.activation},
+                              .norm = {.epsilon = options.epsilon},
+                              .placement = options.placement};
+    if (options.final_epsilon)
+        of_encoder.final_norm = {.epsilon = *options.final_epsilon};
+    of_encoder.attention.mask = mask_for(x, x, run);
+    return of_encoder;
+}
+
+/// Calls a function with the tokens x, of one sequence or of a batch.
+template <class Work>
+void with_tokens(const ModuleRun& run, const Work& work)
+{
+    const std::string_view label = "x[(b,) n, d_model]";
+    if (run.inputs.is_batch("x"))
+        work(run.trace(label, "", run.inputs.get<Tensor3>("x")));
+    else
+        work(run.trace(label, "", run.inputs.get<Matrix>("x")));
+}
+
+} // namespace
+
+void run_feed_forward(const ModuleRun& run)
+{
+    with_tokens(run, [&](const auto& x) {
+        feed_forward(x, feed_forward_weights(run.weights, features(x)), {.activation = run.options.activation},
+                     run.trace);
+    });
+}
+
+void run_layer_norm(const ModuleRun& run)
+{
+    with_tokens(run, [&](const auto& x) {
+        layer_norm(x, layer_norm_weights(run.weights, features(x)), {.epsilon = run.options.epsilon}, run.trace);
+    });
+}
+
+void run_encoder_layer(const ModuleRun& run)
+{
+    with_tokens(run, [&](const auto& x) {
+        const EncoderOptions options = encoder_options(x, run);
+        encoder_layer(x, encoder_layer_weights(run.weights, features(x)), options, run.trace);
+    });
+}
+
+void run_encoder(const ModuleRun& run)
+{
+    with_tokens(run, [&](const auto& x) {
+        const EncoderOptions options = encoder_options(x, run);
+        encoder(x, encoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
+    });
+}
+
+} // namespace attn

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "attn/formula/evaluate.hpp"
+#include "attn/diff/diff.hpp"
+
+#include "compare.hpp"
+#include "names.hpp"
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// What MINE computed, as far as it is known: its own arrays, and what follows from them.
+///
+/// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed.
+struct Diff::World {
+    World(const std::vector<Step>& reference, NamedArrays mine);
+
+    /// Takes an array of MINE in; one that is bit by bit the step of its name need not be kept.
+    void add(const std::string& name, Array array);
+
+    /// What a formula gives from MINE's operands, and how far right numbers may be off.
+    struct Recomputed {
+        Array value;
+        std::vector<double> error; ///< of adding in another order
+        double moved = 0;          ///< how far the largest change by other roundings of the operands was
+    };
+
+    /// Computes a step by its formula.
+    /// @param as_dumped  from operands in MINE's layout, where that is another one than the reference's
+    /// @throws FormulaError where that can't be done
+    Recomputed recompute(std::size_t step, bool as_dumped = false);
+
+    /// What a formula gives from some operands, and from the same with other roundings.
+    struct Both {
+        Evaluated plain, moved;
+    };
+    using ArrayOf = std::function<const Array&(std::size_t step)>;
+
+    /// Computes a step by a formula from operands of whatever source.
+    /// @throws FormulaError where that can't be done
+    Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
+                       const ArrayOf& moved_of) const;
+    /// A step as if somebody else had computed it: by sums in another order, from other roundings.
+    Array computed_otherwise(std::size_t step, const Evaluated& moved) const;
+    static Recomputed recomputed(Both both);
+
+    /// How far off a number may be that should be what an array has.
+    Tolerance tolerance_beside(const Array& expected, std::vector<double> error, double moved) const;
+
+    /// What MINE has for a step.
+    const Array& plain(std::size_t step, bool as_dumped = false);
+    /// The same with other roundings.
+    const Array& moved(std::size_t step, bool as_dumped = false);
+
+    /// The earlier steps that a step's formula names.
+    const std::vector<std::size_t>& operands(std::size_t step);
+    /// True where an operand is wrong, or follows from one that is.
+    bool has_wrong_operand(std::size_t step);
+    /// Steps that MINE doesn't have between a step and those that it has.
+    std::set<std::size_t> unknown_before(std::size_t step);
+
+    const std::vector<Step>& reference;
+    NamedArrays mine; ///< those that are kept
+    ArrayViews views; ///< all of them
+    Claims claims;
+    StepNumbers numbers;
+    NumberType type = NumberType::float64;
+
+    /// What is known of one step.
+    struct Known {
+        const Array* own = nullptr; ///< MINE's array in the reference's layout; none where it is missing or of no use
+        const Array* dumped = nullptr; ///< as it is in MINE, where that is another layout
+        bool is_same = false;          ///< bit by bit the reference's
+        bool is_wrong = false;         ///< a bug, another layout or inherited
+        bool is_claimed = false;
+        std::optional<std::vector<std::size_t>> operands;
+        std::optional<Array> computed, computed_moved, own_moved, dumped_moved;
+        std::optional<bool> is_clean, has_wrong_operand; ///< once they are known
+    };
+
+    std::vector<Known> known;
+    std::deque<Array> kept; ///< arrays of MINE, moved into the reference's layout
+
+private:
+    bool is_clean(std::size_t step);
+    Array moved_by_roundings(const Array& array, std::size_t step) const;
+    void compute(std::size_t step);
+};
+
+} // namespace attn

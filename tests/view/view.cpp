@@ -1,0 +1,201 @@
+#include "attn/view/view.hpp"
+
+#include "attn/trace_io/file.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include <cmath>
+
+using namespace attn;
+
+namespace {
+
+std::vector<Step> sample()
+{
+    return {{"queries", "", {"n", "d"}, "", {}, {{2, 2}, {1, 2, 3, 0.1}}},
+            {"keys", "", {"m", "d"}, "", {}, {{3, 2}, {1, 2, 3, 4, 5, 6}}},
+            {"head.0.scores",
+             "queries @ keys.T",
+             {"n", "m"},
+             "attention",
+             {{"mask", "none"}},
+             {{2, 3}, {5, 11, 17, 3.2, 9.4, 15.6}}},
+            {"mask", "", {"n", "m"}, "", {}, {{1, 2}, {1, 0}, ElementType::boolean}},
+            {"masked", "where(mask, 0.5, -inf)", {}, "", {}, {{1, 2}, {0.5, -INFINITY}}},
+            {"ids", "", {}, "", {}, {{3}, {0, 2, 1}, ElementType::integer}},
+            {"none", "", {}, "", {}, {{0}, {}}},
+            {"one", "", {}, "", {}, {{}, {NAN}}}};
+}
+
+PageOptions labelled(std::vector<std::string> tokens, std::vector<std::string> tokens_m = {})
+{
+    PageOptions options;
+    options.tokens = std::move(tokens);
+    options.tokens_m = std::move(tokens_m);
+    return options;
+}
+
+PageOptions compared(std::vector<Step> others)
+{
+    PageOptions options;
+    options.others.push_back({"other.npz", std::move(others)});
+    return options;
+}
+
+std::string refusal(const std::vector<Step>& steps, const PageOptions& options)
+{
+    try {
+        page_of(steps, options);
+    } catch (const Error& error) {
+        CHECK(std::string(error.what()).find('\n') == std::string::npos);
+        return error.what();
+    }
+    return "accepted";
+}
+
+std::size_t count(const std::string& text, const std::string& part)
+{
+    std::size_t found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+        ++found;
+    return found;
+}
+
+/// The script element that holds what is known of the steps.
+std::string trace_of(const std::string& page)
+{
+    const std::string open = "<script type=\"application/json\" id=\"trace\">";
+    const std::size_t begin = page.find(open) + open.size();
+    return page.substr(begin, page.find("</script>", begin) - begin);
+}
+
+} // namespace
+
+TEST_CASE("the same steps give the same page, which holds each of them", "[view]")
+{
+    const std::string page = page_of(sample());
+    CHECK((page == page_of(sample())));
+    for (const Step& step : sample()) {
+        CAPTURE(step.path);
+        std::string path = "\"path\":\"";
+        path.append(step.path).append("\"");
+        CHECK(count(trace_of(page), path) == 1);
+    }
+    CHECK(count(page, "<script type=\"application/octet-stream\" id=\"tensor-") == sample().size());
+    CHECK(page.find("{{") == std::string::npos);
+}
+
+TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[view]")
+{
+    const std::string page = page_of(sample());
+    const std::string open = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+    const std::size_t begin = page.find(open) + open.size();
+    const std::string policy = page.substr(begin, page.find('"', begin) - begin);
+    CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
+    CHECK(policy.ends_with("'; base-uri 'none'; form-action 'none'"));
+    CHECK(count(policy, "'sha256-") == 4); // three scripts, one style
+    CHECK(count(policy, "unsafe") + count(policy, "*") + count(policy, ":") == 0);
+    for (const char* way_out : {"http://", "https://", "@import", "url(", "innerHTML", "eval(", "fetch(", "src="})
+        CHECK(count(page, way_out) == 0);
+}
+
+TEST_CASE("no text of a trace ends its script element", "[view]")
+{
+    const std::string hostile = "</script><script>alert(1)</script><!--<script>{{tensors}}<img src=x onerror=alert(1)>";
+    std::vector<Step> steps = sample();
+    steps[0].formula = steps[0].module = steps[0].axes[0] = hostile;
+    steps[0].options = {{hostile, hostile}};
+    PageOptions options = compared(steps);
+    options.title = options.others[0].title = hostile;
+    const std::string page = page_of(steps, options);
+    CHECK(count(page, "<img") == 0);
+    CHECK(count(page, "<!--") == 0);
+    CHECK(count(page, "<script") == count(page_of(sample(), compared(sample())), "<script"));
+    CHECK_THAT(trace_of(page), ContainsSubstring("\\u003c/script>\\u003cscript>alert(1)"));
+    CHECK(count(trace_of(page), "<") == 0);
+}
+
+TEST_CASE("bytes that are no UTF-8 don't stop a page", "[view]")
+{
+    PageOptions options;
+    options.title = "caf\xe9.npz";
+    CHECK_THAT(page_of(sample(), options), ContainsSubstring("caf\\ufffd.npz"));
+}
+
+TEST_CASE("tokens have to fit an axis", "[view]")
+{
+    CHECK(refusal(sample(), labelled({"a", "b"}, {"x", "y", "z"})) == "accepted");
+    CHECK_THAT(refusal(sample(), labelled({"a", "b", "c", "d"})),
+               ContainsSubstring("4 tokens for the axis n, and no step has that axis with 4 entries"));
+    CHECK_THAT(refusal(sample(), labelled({}, {"a"})), ContainsSubstring("1 tokens for the axis m"));
+}
+
+TEST_CASE("a page of two runs says of each step how they differ", "[view]")
+{
+    std::vector<Step> others = sample();
+    others[0].value.values[3] += 1e-15;  // rounding
+    others[2].value.values[4] += 1;      // differs
+    others[4].value.shape = {2, 1};      // another shape
+    others[5].path = "ids_of_the_other"; // one only here, one only there
+    const std::string page = trace_of(page_of(sample(), compared(others)));
+    CHECK(count(page, "\"kind\":\"rounding\"") == 1);
+    CHECK(count(page, "\"kind\":\"differs\",\"largest\":\"1\",\"at\":[1,1]") == 1);
+    CHECK(count(page, "\"kind\":\"shape\"") == 1);
+    CHECK(count(page, "\"kind\":\"missing\"") == 1);
+    CHECK(count(page, "\"kind\":\"extra\"") == 1);
+    CHECK(count(page, "\"kind\":\"same\"") == 4);
+
+    // An infinity or NaN that only one of them has is no rounding.
+    for (const double value : {NAN, INFINITY, -INFINITY}) {
+        others = sample();
+        others[1].value.values[2] = value;
+        CHECK_THAT(trace_of(page_of(sample(), compared(others))),
+                   ContainsSubstring("\"kind\":\"differs\",\"largest\":\"inf\",\"at\":[1,0]"));
+    }
+}
+
+TEST_CASE("two runs without a common step are no pair", "[view]")
+{
+    CHECK_THAT(refusal(sample(), compared({{"x", "", {}, "", {}, {{1}, {1}}}})),
+               ContainsSubstring("trace and other.npz have no step in common"));
+    PageOptions three = compared(sample());
+    three.others.push_back(three.others.front());
+    CHECK_THAT(refusal(sample(), three), ContainsSubstring("compares two traces, not 3"));
+}
+
+TEST_CASE("a value that no file can hold is named by its step", "[view]")
+{
+    std::vector<Step> steps = sample();
+    steps[5].value.values[1] = 0.5;
+    CHECK_THAT(refusal(steps, {}), ContainsSubstring("step \"ids\" "));
+}
+
+TEST_CASE("a page is written whole or not at all", "[view]")
+{
+    const TemporaryFolder folder;
+    write_page(folder / "page.html", sample());
+    CHECK((bytes_of(folder / "page.html") == page_of(sample()))); // in parentheses: not printed
+    CHECK_THROWS_AS(write_page(folder / "missing" / "page.html", sample()), FileError);
+    CHECK_THROWS_AS(write_page(folder.path(), sample()), FileError);
+    CHECK_THROWS_AS(write_page(folder / "page.html", sample(), labelled({"a", "b", "c", "d"})), Error);
+    CHECK((bytes_of(folder / "page.html") == page_of(sample()))); // in parentheses: not printed
+    CHECK(folder.count() == 1);
+}
+
+TEST_CASE("tokens are read a line each", "[view]")
+{
+    const TemporaryFolder folder;
+    const auto read = [&](const std::string& text) {
+        put_bytes(folder / "tokens.txt", text);
+        return read_tokens(folder / "tokens.txt");
+    };
+    using Tokens = std::vector<std::string>;
+    CHECK(read("The\ncat\n") == Tokens{"The", "cat"});
+    CHECK(read("The\r\ncat") == Tokens{"The", "cat"});
+    CHECK(read("a\n\n\nb\n") == Tokens{"a", "", "", "b"});
+    CHECK(read(" \xc3\xa9 \n") == Tokens{" \xc3\xa9 "});
+    CHECK_THROWS_AS(read(""), FileError);
+    CHECK_THROWS_AS(read("fine\nb\xff\n"), FileError);
+    CHECK_THROWS_AS(read_tokens(folder / "missing.txt"), FileError);
+    CHECK_THROWS_AS(read_tokens(folder.path()), FileError);
+}

@@ -1,0 +1,141 @@
+// The proof that the goldens can fail: every well-known mistake is made in every lesson and module that it concerns.
+
+#include "attn/what_if/pitfalls.hpp"
+
+#include "golden_cases.hpp"
+#include "program.hpp"
+#include "sources.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/what_if/answers.hpp"
+#include "lessons/curriculum.hpp"
+#include "attn/trace_io/recorder.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+
+using namespace attn;
+
+namespace {
+
+/// What became of one mistake: who noticed it at its step, and who has the step and did not.
+struct Kills {
+    std::vector<std::string> killed, survived;
+};
+
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+/// True where the golden comparison fails, and first at the step that the pitfall names.
+bool is_killed(const Pitfall& pitfall, const std::string& difference)
+{
+    const std::string path = difference.substr(0, difference.find_first_of(" ~"));
+    return !difference.empty() && last_name(path) == pitfall.step;
+}
+
+/// Makes a mistake in each module's cases; a module is killed where one of its cases is.
+Kills kills_among(const Pitfall& pitfall, const std::vector<GoldenCase>& cases)
+{
+    std::map<std::string, bool> modules;
+    for (const GoldenCase& one : cases) {
+        Mistaken mistaken(pitfall);
+        Recorder recorder;
+        Listeners listeners({&mistaken, &recorder});
+        one.run(Trace(listeners));
+        if (mistaken.broken().empty())
+            continue;
+        bool& killed = modules[one.name.substr(0, one.name.find('.'))];
+        killed = killed || is_killed(pitfall, difference(recorder.steps(), one.steps));
+    }
+    Kills kills;
+    for (const auto& [module, killed] : modules)
+        (killed ? kills.killed : kills.survived).push_back(module);
+    return kills;
+}
+
+/// Makes a mistake in every lesson but those of the paper's size, which compute nothing that a smaller one doesn't, and
+/// the one that writes, where after any mistake other tokens follow, which is where its golden notices.
+Kills kills_among_lessons(const Pitfall& pitfall)
+{
+    Kills kills;
+    for (const CurriculumEntry& lesson : curriculum()) {
+        const std::string topic(lesson.topic);
+        if (topic == "11_encoder_stack" || topic == "23_pitfalls" || topic == "13_transformer" || topic == "17_story")
+            continue;
+        const TemporaryFolder folder;
+        const Ended ended =
+            run({"lesson_" + topic, "--quiet", "--pitfall", std::string(pitfall.id), "--trace", folder / "t.npz"});
+        if (ended.code == 2) {
+            CHECK_THAT(ended.errors, ContainsSubstring("can't be made here"));
+            continue;
+        }
+        REQUIRE(ended.code == 0);
+        const std::string found = difference(read_trace(folder / "t.npz"), read_golden(topic));
+        (is_killed(pitfall, found) ? kills.killed : kills.survived).push_back(topic.substr(0, 2));
+    }
+    return kills;
+}
+
+std::string joined(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its step", "[pitfalls][golden]")
+{
+    std::vector<GoldenCase> cases = attention_cases();
+    for (GoldenCase& one : layer_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : decoder_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : position_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : restricted_cases())
+        cases.push_back(std::move(one));
+
+    std::string table = "pitfall\tlessons that notice\tlessons that don't\tmodules that notice\tmodules that don't\n";
+    for (const Pitfall& pitfall : pitfalls()) {
+        CAPTURE(pitfall.id);
+        const Kills modules = kills_among(pitfall, cases), lessons = kills_among_lessons(pitfall);
+        CHECK_FALSE(modules.killed.empty());
+        CHECK_FALSE(lessons.killed.empty());
+        table += std::string(pitfall.id) + '\t' + joined(lessons.killed) + '\t' + joined(lessons.survived) + '\t' +
+                 joined(modules.killed) + '\t' + joined(modules.survived) + '\n';
+    }
+    if (const char* file = std::getenv("ATTN_KILL_TABLE")) // to write a new one
+        std::ofstream(file) << table;
+    CHECK(table == attn::test::source_file("docs/kill_table.tsv").text);
+}
+
+TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a formula of its own", "[pitfalls]")
+{
+    CHECK(pitfalls().size() >= 24);
+    std::set<std::string_view> ids;
+    for (const Pitfall& pitfall : pitfalls()) {
+        CAPTURE(pitfall.id);
+        CHECK(ids.insert(pitfall.id).second);
+        CHECK(pitfall.sentence.ends_with('.'));
+        CHECK(pitfall.shows.ends_with('.'));
+        CHECK(pitfall.seen.size() > 20);
+        CHECK(pitfall.link.starts_with("https://"));
+        CHECK(pitfall.right != pitfall.mistaken);
+    }
+}
+
+TEST_CASE("an unknown pitfall is refused with those that sound like it", "[pitfalls]")
+{
+    CHECK_THROWS_WITH(find_pitfall("mask_wrong"), ContainsSubstring("mask_inverted") && !ContainsSubstring("no_scale"));
+    CHECK_THROWS_WITH(find_pitfall("zzz"), ContainsSubstring("no_scale"));
+    const Ended ended = run({"lesson_05_masking", "--pitfall", "mask_wrong"});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("there is no pitfall mask_wrong"));
+}
