@@ -218,7 +218,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         }
         setup.answers.expect_heard();
         if (!flags.trace.empty())
-            write_trace(flags.trace, setup.recorder.steps());
+            write_trace(flags.trace, setup.recorder.recording());
         if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
             throw Error("standard output can't be written");
     } catch (const Refuted& error) {

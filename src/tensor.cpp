@@ -3,6 +3,7 @@
 #include "attn/error.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace attn {
 namespace {
@@ -12,18 +13,37 @@ constexpr std::size_t rank_of = 0;
 template <class Value, std::size_t Rank>
 constexpr std::size_t rank_of<xt::xtensor<Value, Rank, xt::layout_type::row_major>> = Rank;
 
+/// What the elements of a container, or a single number, stand for.
 template <Traceable T>
-constexpr bool is_mask = std::same_as<T, Mask> || std::same_as<T, BatchMask>;
+constexpr ElementType element_type()
+{
+    if constexpr (std::same_as<T, Mask> || std::same_as<T, BatchMask>)
+        return ElementType::boolean;
+    else if constexpr (std::same_as<T, std::int64_t> || std::same_as<T, Integers> || std::same_as<T, IntegerMatrix>)
+        return ElementType::integer;
+    else
+        return ElementType::real;
+}
+
+void expect_elements(const Array& array, ElementType wanted)
+{
+    if (wanted == ElementType::boolean && array.type != ElementType::boolean)
+        throw Error("a mask holds true and false: store it as an array of booleans, not of numbers");
+    if (wanted == ElementType::integer)
+        for (const double value : array.values)
+            if (!(value == std::trunc(value) && std::abs(value) <= 0x1p53))
+                throw Error("holds " + exact_text(value) + ", expected whole numbers");
+}
 
 } // namespace
 
 template <Traceable T>
 Array to_array(const T& tensor)
 {
-    if constexpr (std::same_as<T, double>)
-        return {{}, {tensor}, ElementType::real};
+    if constexpr (std::is_arithmetic_v<T>)
+        return {{}, {static_cast<double>(tensor)}, element_type<T>()};
     else
-        return {shape_of(tensor), std::vector<double>(tensor.begin(), tensor.end()), is_mask<T> ? ElementType::boolean : ElementType::real};
+        return {shape_of(tensor), std::vector<double>(tensor.begin(), tensor.end()), element_type<T>()};
 }
 
 template <Traceable T>
@@ -35,12 +55,10 @@ T from_array(const Array& array)
     if (array.size() != element_count(array.shape))
         throw Error("an array of shape " + to_string(array.shape) + " holds " + std::to_string(array.size()) +
                     " numbers, expected " + std::to_string(element_count(array.shape)));
-    if constexpr (is_mask<T>)
-        if (array.type != ElementType::boolean)
-            throw Error("a mask holds true and false: store it as an array of booleans, not of numbers");
+    expect_elements(array, element_type<T>());
 
-    if constexpr (std::same_as<T, double>) {
-        return array.values.front();
+    if constexpr (std::is_arithmetic_v<T>) {
+        return static_cast<T>(array.values.front());
     } else {
         typename T::shape_type shape;
         std::ranges::copy(array.shape, shape.begin());
@@ -56,6 +74,9 @@ template Array to_array(const Vector&);
 template Array to_array(const Matrix&);
 template Array to_array(const Tensor3&);
 template Array to_array(const Tensor4&);
+template Array to_array(const std::int64_t&);
+template Array to_array(const Integers&);
+template Array to_array(const IntegerMatrix&);
 template Array to_array(const Mask&);
 template Array to_array(const BatchMask&);
 template double from_array(const Array&);
@@ -63,6 +84,9 @@ template Vector from_array(const Array&);
 template Matrix from_array(const Array&);
 template Tensor3 from_array(const Array&);
 template Tensor4 from_array(const Array&);
+template std::int64_t from_array(const Array&);
+template Integers from_array(const Array&);
+template IntegerMatrix from_array(const Array&);
 template Mask from_array(const Array&);
 template BatchMask from_array(const Array&);
 

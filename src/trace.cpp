@@ -48,9 +48,26 @@ StepLabel parse_step_label(std::string_view text)
 
 std::optional<Array> Listener::hear(const Step& step)
 {
-    if (!paths_.insert(step.path).second)
-        throw std::logic_error("trace: two steps are called " + step.path + ": give each a scope of its own");
+    take(step.path, step.path);
     return on_step(step);
+}
+
+void Listener::hear(const Alias& alias)
+{
+    take(alias.path, alias.target);
+    on_alias(alias);
+}
+
+void Listener::take(const std::string& path, const std::string& target)
+{
+    if (!targets_.emplace(path, target).second)
+        throw std::logic_error("trace: two steps are called " + path + ": give each a scope of its own");
+}
+
+std::optional<std::string_view> Listener::heard(std::string_view path) const
+{
+    const auto found = targets_.find(path);
+    return found == targets_.end() ? std::nullopt : std::optional<std::string_view>(found->second);
 }
 
 std::optional<Array> Listeners::on_step(const Step& step)
@@ -65,7 +82,13 @@ std::optional<Array> Listeners::on_step(const Step& step)
     return answered ? std::optional(std::move(current.value)) : std::nullopt;
 }
 
-Trace Trace::scope(std::string_view name) const&
+void Listeners::on_alias(const Alias& alias)
+{
+    for (Listener* listener : listeners_)
+        listener->hear(alias);
+}
+
+Trace Trace::scope(std::string_view name, Aliases aliases) const&
 {
     if (listener_ != nullptr && !is_name(name))
         throw std::logic_error("trace: \"" + std::string(name) + "\" is no name for a scope");
@@ -73,15 +96,32 @@ Trace Trace::scope(std::string_view name) const&
     child.parent_ = this;
     child.name_ = name;
     child.index_.reset();
+    child.name_aliases(aliases, *this);
     return child;
 }
 
-Trace Trace::scope(std::string_view name, std::size_t index) const&
+Trace Trace::scope(std::string_view name, std::size_t index, Aliases aliases) const&
 {
     Trace child = scope(name);
     child.index_ = index;
+    child.name_aliases(aliases, *this);
     return child;
 }
+
+void Trace::name_aliases(Aliases aliases, const Trace& around) const
+{
+    if (listener_ == nullptr)
+        return;
+    for (const auto& [name, target] : aliases) {
+        const std::optional<std::string_view> step = around.meaning_of(target);
+        if (!is_name(name) || !step)
+            throw std::logic_error("trace: " + path() + std::string(name) + " can't mean " + std::string(target) +
+                                   (step ? ": it is no name" : ": there is no such step"));
+        listener_->hear(Alias{path() + std::string(name), std::string(*step)});
+    }
+}
+
+void Trace::alias(std::string_view name, std::string_view target) const { name_aliases({{name, target}}, *this); }
 
 Trace Trace::module(std::string_view name, const std::function<StepOptions()>& options) const&
 {
@@ -119,18 +159,21 @@ Step Trace::describe(std::string_view step, std::string formula, Array value) co
             std::move(value)};
 }
 
-bool Trace::is_in_scope(std::string_view step) const
+/// The path of the step that a name means in this scope: that of the innermost scope that has one.
+std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
 {
-    const std::string name = parse_step_label(step).name;
     std::string scope = path(); // empty, or ends with a dot
-    while (!listener_->has_heard(scope + name)) {
+    while (true) {
+        if (const auto found = listener_->heard(scope + std::string(name)))
+            return found;
         if (scope.empty())
-            return false;
+            return std::nullopt;
         scope.pop_back();
         scope.resize(scope.rfind('.') + 1); // without a dot the root is left
     }
-    return true;
 }
+
+bool Trace::is_in_scope(std::string_view step) const { return meaning_of(parse_step_label(step).name).has_value(); }
 
 template <Traceable T>
 T Trace::heard(std::string_view step, std::string formula, T value) const
@@ -145,29 +188,27 @@ T Trace::heard(std::string_view step, std::string formula, T value) const
 }
 
 template <Traceable T>
-void Trace::input_heard(std::string_view step, const T& value) const
+const T& Trace::input_heard(std::string_view step, const T& value) const
 {
-    const Step described = describe(step, "", to_array(value));
-    if (listener_->has_heard(described.path))
-        return;
-    const std::optional<Array> answer = listener_->hear(described);
-    if (answer && !identical(*answer, described.value))
-        throw std::logic_error("trace: " + described.path + " was answered where it is only passed on");
+    if (listener_->heard(path() + parse_step_label(step).name))
+        return value;
+    T heard_value = heard(step, "", value);
+    return heard_value == value ? value : listener_->keep(std::move(heard_value));
 }
 
-template double Trace::heard(std::string_view, std::string, double) const;
-template Vector Trace::heard(std::string_view, std::string, Vector) const;
-template Matrix Trace::heard(std::string_view, std::string, Matrix) const;
-template Tensor3 Trace::heard(std::string_view, std::string, Tensor3) const;
-template Tensor4 Trace::heard(std::string_view, std::string, Tensor4) const;
-template Mask Trace::heard(std::string_view, std::string, Mask) const;
-template BatchMask Trace::heard(std::string_view, std::string, BatchMask) const;
-template void Trace::input_heard(std::string_view, const double&) const;
-template void Trace::input_heard(std::string_view, const Vector&) const;
-template void Trace::input_heard(std::string_view, const Matrix&) const;
-template void Trace::input_heard(std::string_view, const Tensor3&) const;
-template void Trace::input_heard(std::string_view, const Tensor4&) const;
-template void Trace::input_heard(std::string_view, const Mask&) const;
-template void Trace::input_heard(std::string_view, const BatchMask&) const;
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T Trace::heard(std::string_view, std::string, T) const;                                                   \
+    template const T& Trace::input_heard(std::string_view, const T&) const;
+ATTN_INSTANTIATE(double)
+ATTN_INSTANTIATE(std::int64_t)
+ATTN_INSTANTIATE(Vector)
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+ATTN_INSTANTIATE(Tensor4)
+ATTN_INSTANTIATE(Integers)
+ATTN_INSTANTIATE(IntegerMatrix)
+ATTN_INSTANTIATE(Mask)
+ATTN_INSTANTIATE(BatchMask)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -1,5 +1,6 @@
 #include "golden.hpp"
 
+#include "attn/formula/scope.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include "test.hpp"
@@ -77,17 +78,30 @@ Golden read_golden(const std::string& name)
         .arrays;
 }
 
-std::string difference(const std::vector<Step>& steps, const Golden& golden)
+std::string difference(const Recording& recording, const Golden& golden)
 {
-    for (std::size_t i = 0; i < std::max(steps.size(), golden.size()); ++i) {
-        if (i == steps.size())
-            return "the step " + golden[i].first + " is missing";
-        if (i == golden.size())
-            return "the step " + steps[i].path + " is extra";
-        if (const std::string found = difference(steps[i], golden[i].first, golden[i].second); !found.empty())
+    const StepNames names(recording);
+    std::size_t next = 0, aliases = 0; // that were found so far
+    for (const auto& [name, expected] : golden) {
+        const std::string path = name.ends_with('~') ? name.substr(0, name.size() - 1) : name;
+        const bool is_next = next < recording.steps.size() && recording.steps[next].path == path;
+        const std::optional<std::size_t> meant = names.find(path);
+        if (!is_next && meant && recording.steps[*meant].path != path) {
+            Step alias = recording.steps[*meant];
+            alias.path = path;
+            if (const std::string found = difference(alias, name, expected); !found.empty())
+                return found;
+            ++aliases;
+            continue;
+        }
+        if (next == recording.steps.size())
+            return "the step " + name + " is missing";
+        if (const std::string found = difference(recording.steps[next++], name, expected); !found.empty())
             return found;
     }
-    return "";
+    if (next < recording.steps.size())
+        return "the step " + recording.steps[next].path + " is extra";
+    return aliases == recording.aliases.size() ? "" : "there is an alias that the golden does not have";
 }
 
 // The comparison itself can fail: each kind of difference is one.
@@ -105,16 +119,16 @@ const Step a = step("a", {{2}, {1, -infinity}}), b = step("b", {{}, {NAN}});
 
 TEST_CASE("steps that are the golden's agree with it", "[golden]")
 {
-    CHECK(difference({a, b}, golden).empty());
-    CHECK(difference({step("a", {{2}, {1 + 1e-13, -infinity}}), b}, golden).empty());
+    CHECK(difference({{a, b}, {}}, golden).empty());
+    CHECK(difference({{step("a", {{2}, {1 + 1e-13, -infinity}}), b}, {}}, golden).empty());
 }
 
 TEST_CASE("a golden finds a step that is missing, extra or out of order", "[golden]")
 {
-    CHECK(difference({a}, golden) == "the step b is missing");
-    CHECK(difference({}, golden) == "the step a is missing");
-    CHECK(difference({a, b, step("c", {{}, {0}})}, golden) == "the step c is extra");
-    CHECK(difference({b, a}, golden) == "found the step b, expected a");
+    CHECK(difference({{a}, {}}, golden) == "the step b is missing");
+    CHECK(difference({{}, {}}, golden) == "the step a is missing");
+    CHECK(difference({{a, b, step("c", {{}, {0}})}, {}}, golden) == "the step c is extra");
+    CHECK(difference({{b, a}, {}}, golden) == "found the step b, expected a");
 }
 
 TEST_CASE("a golden that keeps a sample of a large array finds another size, another sum and another extreme",
@@ -122,31 +136,31 @@ TEST_CASE("a golden that keeps a sample of a large array finds another size, ano
 {
     Array large{{2, 50}, std::vector<double>(100, 0.5)};
     const Golden kept{{"large~", sample(large)}};
-    CHECK(difference({step("large", large)}, kept).empty());
+    CHECK(difference({{step("large", large)}, {}}, kept).empty());
     CHECK(kept[0].second.size() == 3 + 4 + 25); // rank and sizes, statistics, every fourth number
 
     Array turned = large;
     turned.shape = {50, 2};
-    CHECK_FALSE(difference({step("large", turned)}, kept).empty());
+    CHECK_FALSE(difference({{step("large", turned)}, {}}, kept).empty());
     Array off = large;
     off.values[1] += 1e-9; // not among those that are kept
-    CHECK_FALSE(difference({step("large", off)}, kept).empty());
+    CHECK_FALSE(difference({{step("large", off)}, {}}, kept).empty());
     off = large;
     std::swap(off.values[4], off.values[5] = 0.75);
-    CHECK_FALSE(difference({step("large", off)}, kept).empty());
-    CHECK(difference({step("other", large)}, kept) == "found the step other~, expected large~");
+    CHECK_FALSE(difference({{step("large", off)}, {}}, kept).empty());
+    CHECK(difference({{step("other", large)}, {}}, kept) == "found the step other~, expected large~");
     large.values[3] = NAN;
-    CHECK_FALSE(difference({step("large", large)}, kept).empty());
+    CHECK_FALSE(difference({{step("large", large)}, {}}, kept).empty());
 }
 
 TEST_CASE("a golden finds another number, shape, infinity or NaN", "[golden]")
 {
-    CHECK(difference({step("a", {{2}, {1 + 1e-11, -infinity}}), b}, golden) ==
+    CHECK(difference({{step("a", {{2}, {1 + 1e-11, -infinity}}), b}, {}}, golden) ==
           "a at (0,) is 1.00000000001, expected 1");
-    CHECK(difference({step("a", {{1, 2}, {1, -infinity}}), b}, golden) == "a has the shape (1, 2), expected (2,)");
-    CHECK_FALSE(difference({step("a", {{2}, {1, infinity}}), b}, golden).empty());
-    CHECK_FALSE(difference({step("a", {{2}, {1, -1e308}}), b}, golden).empty());
-    CHECK_FALSE(difference({step("a", {{2}, {NAN, -infinity}}), b}, golden).empty());
-    CHECK_FALSE(difference({step("a", {{2}, {infinity, -infinity}}), b}, golden).empty());
-    CHECK_FALSE(difference({a, step("b", {{}, {0}})}, golden).empty());
+    CHECK(difference({{step("a", {{1, 2}, {1, -infinity}}), b}, {}}, golden) == "a has the shape (1, 2), expected (2,)");
+    CHECK_FALSE(difference({{step("a", {{2}, {1, infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{step("a", {{2}, {1, -1e308}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{step("a", {{2}, {NAN, -infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{step("a", {{2}, {infinity, -infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{a, step("b", {{}, {0}})}, {}}, golden).empty());
 }

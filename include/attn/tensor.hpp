@@ -14,6 +14,7 @@
 #endif
 
 #include <concepts>
+#include <cstdint>
 
 namespace attn {
 
@@ -33,20 +34,31 @@ using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 /// The same for each sequence of a batch: (b, n, m).
 using BatchMask = xt::xtensor<bool, 3, xt::layout_type::row_major>;
 
+/// @name Whole numbers: ids, lengths, places. A trace stores them as whole numbers, and no rounding moves them.
+/// @{
+using Integers = xt::xtensor<std::int64_t, 1, xt::layout_type::row_major>;
+using IntegerMatrix = xt::xtensor<std::int64_t, 2, xt::layout_type::row_major>;
+/// @}
+
 /// Tokens, a row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
 template <class T>
 concept Sequence = std::same_as<T, Matrix> || std::same_as<T, Tensor3>;
 
 /// What a trace can record: one of the containers above, or a single number.
 template <class T>
-concept Traceable = std::same_as<T, double> || std::same_as<T, Vector> || std::same_as<T, Matrix> ||
-    std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Mask> || std::same_as<T, BatchMask>;
+concept Traceable = std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, Vector> ||
+    std::same_as<T, Matrix> || std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Integers> ||
+    std::same_as<T, IntegerMatrix> || std::same_as<T, Mask> || std::same_as<T, BatchMask>;
+
+/// The axis of tokens; their features follow.
+template <Sequence T>
+inline constexpr std::size_t token_axis = std::same_as<T, Matrix> ? 0 : 1;
 
 /// The shape of a container; empty for a number.
 template <Traceable T>
 Shape shape_of(const T& tensor)
 {
-    if constexpr (std::same_as<T, double>)
+    if constexpr (std::is_arithmetic_v<T>)
         return {};
     else
         return Shape(tensor.shape().begin(), tensor.shape().end());
@@ -57,8 +69,8 @@ template <Traceable T>
 Array to_array(const T& tensor);
 
 /// The way back.
-/// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, or a
-///         mask is asked of an array that is not boolean
+/// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, a mask is
+///         asked of an array that is not boolean, or whole numbers of an array that holds others
 template <Traceable T>
 T from_array(const Array& array);
 

@@ -3,10 +3,13 @@
 #include "attn/tensor.hpp"
 
 #include <concepts>
+#include <any>
+#include <deque>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +28,18 @@ struct Step {
     std::string module;            ///< the function that computed it; empty outside of any
     StepOptions options;           ///< what that function ran with
     Array value;
+};
+
+/// Another name of a step. It holds no numbers of its own.
+struct Alias {
+    std::string path;   ///< "norm1.x"
+    std::string target; ///< the path of the step that it means: "residual1"
+};
+
+/// What was heard of a run: its steps, and their other names, in order.
+struct Recording {
+    std::vector<Step> steps;
+    std::vector<Alias> aliases;
 };
 
 /// What stands in front of a formula: a step's name and the letters of its axes.
@@ -48,16 +63,31 @@ public:
 
     /// Hears one step.
     /// @return the value to go on with, or nothing to keep the step's own
-    /// @throws std::logic_error where a step of that path was heard before: every step has a path of its own
+    /// @throws std::logic_error where the path is taken: every step has a path of its own
     std::optional<Array> hear(const Step& step);
 
-    /// True where a step of that path was heard.
-    bool has_heard(std::string_view path) const { return paths_.contains(path); }
+    /// Hears another name of a step.
+    /// @throws std::logic_error where the path is taken
+    void hear(const Alias& alias);
+
+    /// The path of the step that a path means: its own, or an alias's target; nothing where it was not heard.
+    std::optional<std::string_view> heard(std::string_view path) const;
+
+    /// Keeps an answer to an input for as long as this listens, and gives it back.
+    template <class T>
+    const T& keep(T answer)
+    {
+        return std::any_cast<const T&>(answers_.emplace_back(std::move(answer)));
+    }
 
 private:
     virtual std::optional<Array> on_step(const Step& step) = 0;
+    virtual void on_alias(const Alias&) {}
 
-    std::set<std::string, std::less<>> paths_;
+    void take(const std::string& path, const std::string& target);
+
+    std::map<std::string, std::string, std::less<>> targets_; ///< by path; a step's is its own path
+    std::deque<std::any> answers_;
 };
 
 /// Several listeners as one. Each hears what the ones before it answered.
@@ -68,6 +98,7 @@ public:
 
 private:
     std::optional<Array> on_step(const Step& step) override;
+    void on_alias(const Alias& alias) override;
 
     std::vector<Listener*> listeners_;
 };
@@ -83,6 +114,8 @@ concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_
 /// A tiny immutable handle: who listens, the scope around, the scope's name. The default one has no listener and is
 /// the identity: results are bitwise the same, for the price of one branch.
 ///
+/// The value that comes back is the one to go on with: a listener may have answered with another.
+///
 /// A scope or module points to the trace that it came from, which must outlive it: keep both on the stack.
 class Trace {
 public:
@@ -94,15 +127,27 @@ public:
 
     bool has_listener() const { return listener_ != nullptr; }
 
+    /// Names in a child scope that mean steps of the scope around: {{"x", "residual1"}}.
+    using Aliases = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
     /// A child scope: its steps' paths begin with this one's path, then the name.
-    /// @throws std::logic_error  where somebody listens and the name is malformed
-    Trace scope(std::string_view name) const&;
+    ///
+    ///     const Trace norm1 = trace.scope("norm1", {{"x", "residual1"}});
+    ///
+    /// @param aliases  names in the child scope, and what they mean here, as a formula here would find it
+    /// @throws std::logic_error  where somebody listens and a name is malformed, taken, or means no earlier step
+    Trace scope(std::string_view name, Aliases aliases = {}) const&;
     /// A numbered child scope, such as the third of several heads: "head.2".
-    Trace scope(std::string_view name, std::size_t index) const&;
+    Trace scope(std::string_view name, std::size_t index, Aliases aliases = {}) const&;
     template <std::same_as<std::string> Temporary>
-    Trace scope(Temporary&& name) const& = delete; // the name is not copied: it would dangle
-    Trace scope(std::string_view name) && = delete;
-    Trace scope(std::string_view name, std::size_t index) && = delete;
+    Trace scope(Temporary&& name, Aliases aliases = {}) const& = delete; // the name is not copied: it would dangle
+    Trace scope(std::string_view name, Aliases aliases = {}) && = delete;
+    Trace scope(std::string_view name, std::size_t index, Aliases aliases = {}) && = delete;
+
+    /// Another name, in this scope, for a step: `trace.alias("output", "norm2.output")`.
+    /// @param target  as a formula here would find it
+    /// @throws std::logic_error  where somebody listens and the name is malformed, taken, or means no earlier step
+    void alias(std::string_view name, std::string_view target) const;
 
     /// The same scope inside a function: its steps say which function computed them, with which options.
     /// @param options  a function that returns StepOptions; called only when somebody listens
@@ -116,31 +161,39 @@ public:
     /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value, or
     ///                           the listener answers with another shape
     template <Traceable T, Formula F>
-    T operator()(std::string_view step, F&& formula, T value) const
+    [[nodiscard]] T operator()(std::string_view step, F&& formula, T value) const
     {
         if (listener_ == nullptr) [[likely]]
             return value;
         return heard(step, text_of(formula), std::move(value));
     }
 
-    /// Records something that a function was given, unless its caller has already named it in this scope.
-    /// @throws std::logic_error  where the listener answers with another value: a given tensor is answered where it is
-    ///                           made, here it is too late
+    /// Records something that a function was given, unless this scope has a name for it already: as a step, or as an
+    /// alias.
+    /// @return the value to go on with; it lives as long as the given one and the listener do
+    /// @throws std::logic_error  as operator() does
     template <Traceable T>
-    void input(std::string_view step, const T& value) const
+    [[nodiscard]] const T& input(std::string_view step, const T& value) const
     {
-        if (listener_ != nullptr) [[unlikely]]
-            input_heard(step, value);
+        if (listener_ == nullptr) [[likely]]
+            return value;
+        return input_heard(step, value);
+    }
+    template <Traceable T>
+    [[nodiscard]] T input(std::string_view step, T&& value) const
+    {
+        return input(step, std::as_const(value)); // a copy: what was given is gone
     }
 
     /// Records something that is the same for many scopes, such as the mask of all heads, unless this scope or one
-    /// around it has named it already: a formula finds it there.
-    /// @throws std::logic_error  as input() does
+    /// around it has a name for it already: a formula finds it there.
+    /// @return as input() does
     template <Traceable T>
-    void shared_input(std::string_view step, const T& value) const
+    [[nodiscard]] const T& shared_input(std::string_view step, const T& value) const
     {
-        if (listener_ != nullptr && !is_in_scope(step)) [[unlikely]]
-            input_heard(step, value);
+        if (listener_ == nullptr || is_in_scope(step)) [[likely]]
+            return value;
+        return input_heard(step, value);
     }
 
 private:
@@ -161,10 +214,12 @@ private:
     template <Traceable T>
     T heard(std::string_view step, std::string formula, T value) const;
     template <Traceable T>
-    void input_heard(std::string_view step, const T& value) const;
+    const T& input_heard(std::string_view step, const T& value) const;
 
     Step describe(std::string_view step, std::string formula, Array value) const;
     bool is_in_scope(std::string_view step) const;
+    std::optional<std::string_view> meaning_of(std::string_view name) const;
+    void name_aliases(Aliases aliases, const Trace& around) const;
     std::string path() const;
 
     Listener* listener_ = nullptr;

@@ -233,7 +233,7 @@ double in_line(const Run& run)
 {
     Recorder recorder;
     run(Trace(recorder));
-    return static_cast<double>(products_in_line(recorder.steps()));
+    return static_cast<double>(products_in_line(recorder.recording()));
 }
 
 /// Sequences of several lengths: the formulas say what the counts should be, and `attn verify` holds them to it.

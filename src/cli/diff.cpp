@@ -264,7 +264,7 @@ int compare(const Request& request, const std::vector<std::string>& maps)
     DiffOptions options = request.options;
     for (const std::string& map : maps)
         options.names.push_back(read_rule(map));
-    const std::vector<Step> reference = read_trace(request.reference);
+    const Recording reference = read_trace(request.reference);
     const Diff result = diff(reference, request.mine, options);
     return request.for_machines ? report_for_machines(result, request) : report(result, request);
 }

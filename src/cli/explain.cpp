@@ -23,9 +23,9 @@ struct Request {
 
 int print_explanation(const Request& request)
 {
-    const std::vector<Step> steps = read_trace(request.trace);
+    const Recording recording = read_trace(request.trace);
     try {
-        fmt::print("{}", explain_text(steps, request.cell, request.options));
+        fmt::print("{}", explain_text(recording, request.cell, request.options));
     } catch (const Error& error) {
         throw Error("explain: " + request.trace.string() + ": " + error.what());
     }

@@ -370,7 +370,7 @@ int run(const Request& request)
     }
     answers.expect_heard();
     if (!request.trace.empty())
-        write_trace(request.trace, recorder.steps());
+        write_trace(request.trace, recorder.recording());
     return 0;
 }
 

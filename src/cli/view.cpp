@@ -42,10 +42,10 @@ int view(const Request& request)
     if (!request.other.empty()) {
         const std::filesystem::path& other = request.other;
         const bool is_namesake = other.filename() == request.trace.filename();
-        options.others.push_back({(is_namesake ? other : other.filename()).string(), read_trace(other)});
+        options.others.push_back({(is_namesake ? other : other.filename()).string(), read_trace(other).steps});
         options.title = (is_namesake ? request.trace : request.trace.filename()).string();
     }
-    const std::vector<Step> steps = read_trace(request.trace);
+    const std::vector<Step> steps = read_trace(request.trace).steps;
     try {
         write_page(request.page, steps, options);
     } catch (const FileError&) {

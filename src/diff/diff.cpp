@@ -298,7 +298,7 @@ std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options)
     if (options.type || options.atol || options.rtol || !is_like_rounding)
         return "";
     for (const NumberType type : {NumberType::float16, NumberType::bfloat16}) {
-        const auto again = std::make_shared<Diff::World>(diff.world->reference, NamedArrays{});
+        const auto again = std::make_shared<Diff::World>(diff.world->recording, NamedArrays{});
         again->views = diff.world->views;
         DiffOptions coarser = options;
         coarser.type = type;
@@ -373,12 +373,12 @@ bool Diff::passed() const
            std::ranges::all_of(steps, [](const StepDiff& step) { return step.passed(); });
 }
 
-Diff diff(const std::vector<Step>& reference, NamedArrays mine, const DiffOptions& options)
+Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options)
 {
     return diff_of(std::make_shared<Diff::World>(reference, std::move(mine)), options);
 }
 
-Diff diff(const std::vector<Step>& reference, const std::filesystem::path& mine, const DiffOptions& options)
+Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
 {
     const auto world = std::make_shared<Diff::World>(reference, NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { world->add(name, std::move(array)); });

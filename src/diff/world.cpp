@@ -5,7 +5,6 @@
 #include "compare.hpp"
 
 #include "attn/formula/expression.hpp"
-#include "attn/formula/scope.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -49,11 +48,17 @@ double roundoff_of_sums(NumberType type) { return std::min(roundoff_of(type), ro
 
 } // namespace
 
-Diff::World::World(const std::vector<Step>& steps, NamedArrays arrays)
-    : reference(steps), mine(std::move(arrays)), known(steps.size())
+Diff::World::World(const Recording& reference_run, NamedArrays arrays)
+    : recording(reference_run),
+      reference(recording.steps),
+      mine(std::move(arrays)),
+      names(recording),
+      known(reference.size())
 {
     for (std::size_t i = 0; i < reference.size(); ++i)
         numbers.emplace(reference[i].path, i);
+    for (const Alias& alias : recording.aliases)
+        numbers.emplace(alias.path, numbers.at(alias.target));
     for (const auto& [name, array] : mine)
         views.emplace(name, &array);
 }
@@ -75,21 +80,16 @@ const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
     one.operands.emplace();
     if (reference[step].formula.empty())
         return *one.operands;
-    std::set<std::string> names;
+    std::set<std::string> named;
     try {
-        collect_names(parse_formula(reference[step].formula), names);
+        collect_names(parse_formula(reference[step].formula), named);
     } catch (const FormulaError&) {
         return *one.operands; // what can't be read has no operands that anyone knows
     }
     std::set<std::size_t> found;
-    for (const std::string& name : names)
-        resolve(reference[step].path, name, [&](std::string_view path) -> const Array* {
-            const auto number = numbers.find(path);
-            if (number == numbers.end() || number->second >= step)
-                return nullptr;
-            found.insert(number->second);
-            return &reference[number->second].value;
-        });
+    for (const std::string& name : named)
+        if (const std::optional<std::size_t> operand = names.resolve(step, name))
+            found.insert(*operand);
     one.operands->assign(found.begin(), found.end());
     return *one.operands;
 }
@@ -188,13 +188,11 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
                                              const ArrayOf& moved_of) const
 {
     const auto evaluated = [&](const ArrayOf& array_of) {
-        const Lookup by_path = [&](std::string_view path) -> const Array* {
-            const auto found = numbers.find(path);
-            return found == numbers.end() || found->second >= step ? nullptr : &array_of(found->second);
+        const Lookup lookup = [&](std::string_view name) {
+            const std::optional<std::size_t> operand = names.resolve(step, name);
+            return operand ? &array_of(*operand) : nullptr;
         };
-        return evaluate(
-            formula, [&](std::string_view name) { return resolve(reference[step].path, name, by_path); },
-            roundoff_of_sums(type));
+        return evaluate(formula, lookup, roundoff_of_sums(type));
     };
     return {evaluated(plain_of), evaluated(moved_of)};
 }

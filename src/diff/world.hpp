@@ -1,7 +1,8 @@
 #pragma once
 
-#include "attn/formula/evaluate.hpp"
 #include "attn/diff/diff.hpp"
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
 
 #include "compare.hpp"
 #include "names.hpp"
@@ -19,7 +20,7 @@ namespace attn {
 ///
 /// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed.
 struct Diff::World {
-    World(const std::vector<Step>& reference, NamedArrays mine);
+    World(const Recording& reference_run, NamedArrays mine);
 
     /// Takes an array of MINE in; one that is bit by bit the step of its name need not be kept.
     void add(const std::string& name, Array array);
@@ -65,10 +66,12 @@ struct Diff::World {
     /// Steps that MINE doesn't have between a step and those that it has.
     std::set<std::size_t> unknown_before(std::size_t step);
 
-    const std::vector<Step>& reference;
+    const Recording& recording;
+    const std::vector<Step>& reference; ///< its steps
     NamedArrays mine; ///< those that are kept
     ArrayViews views; ///< all of them
     Claims claims;
+    StepNames names; ///< of the reference
     StepNumbers numbers;
     NumberType type = NumberType::float64;
 

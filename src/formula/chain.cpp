@@ -4,9 +4,8 @@
 #include "attn/formula/scope.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <string>
+#include <vector>
 
 namespace attn {
 namespace {
@@ -14,15 +13,14 @@ namespace {
 /// The longest chain that ends in each step so far.
 class Chains {
 public:
-    void add(const Step& step)
-    {
-        const std::size_t length = step.formula.empty() ? 0 : behind(parse_formula(step.formula), step);
-        by_path_[step.path] = &step.value;
-        lengths_[&step.value] = length;
-        longest_ = std::max(longest_, length);
-    }
+    explicit Chains(const Recording& recording) : recording_(recording), names_(recording) {}
 
-    std::size_t longest() const { return longest_; }
+    std::size_t longest()
+    {
+        for (const Step& step : recording_.steps)
+            lengths_.push_back(step.formula.empty() ? 0 : behind(parse_formula(step.formula), step));
+        return lengths_.empty() ? 0 : std::ranges::max(lengths_);
+    }
 
 private:
     /// The longest chain that ends in this part of a step's formula.
@@ -48,28 +46,19 @@ private:
 
     std::size_t behind_name(const Expression& name, const Step& step) const
     {
-        const Array* found = resolve(step.path, name.text, [&](std::string_view path) -> const Array* {
-            const auto entry = by_path_.find(path);
-            return entry == by_path_.end() ? nullptr : entry->second;
-        });
-        if (found == nullptr)
+        const std::optional<std::size_t> found = names_.resolve(lengths_.size(), name.text);
+        if (!found)
             throw FormulaError(step.formula, name.position, "no earlier step is called " + name.text);
-        return lengths_.at(found);
+        return lengths_[*found];
     }
 
-    std::map<std::string, const Array*, std::less<>> by_path_;
-    std::map<const Array*, std::size_t> lengths_;
-    std::size_t longest_ = 0;
+    const Recording& recording_;
+    StepNames names_;
+    std::vector<std::size_t> lengths_; ///< of the steps so far
 };
 
 } // namespace
 
-std::size_t products_in_line(const std::vector<Step>& steps)
-{
-    Chains chains;
-    for (const Step& step : steps)
-        chains.add(step);
-    return chains.longest();
-}
+std::size_t products_in_line(const Recording& recording) { return Chains(recording).longest(); }
 
 } // namespace attn

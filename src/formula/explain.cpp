@@ -16,12 +16,11 @@ namespace {
 /// Explains numbers of one trace.
 class Explainer {
 public:
-    Explainer(const std::vector<Step>& steps, const ExplainOptions& options) : steps_(steps), options_(options)
+    Explainer(const Recording& recording, const ExplainOptions& options)
+        : steps_(recording.steps), names_(recording), options_(options)
     {
-        for (std::size_t i = 0; i < steps.size(); ++i) {
-            by_path_.emplace(steps[i].path, i);
-            by_value_.emplace(&steps[i].value, i);
-        }
+        for (std::size_t i = 0; i < steps_.size(); ++i)
+            by_value_.emplace(&steps_[i].value, i);
     }
 
     Explanation explain(const Step& step, std::size_t offset)
@@ -120,12 +119,9 @@ private:
     {
         std::unique_ptr<FormulaCells>& cells = cells_[i];
         if (cells == nullptr) {
-            const Lookup by_path = [this, i](std::string_view path) -> const Array* {
-                const auto found = by_path_.find(path);
-                return found == by_path_.end() || found->second >= i ? nullptr : &steps_[found->second].value;
-            };
-            const Lookup lookup = [by_path, path = std::string_view(steps_[i].path)](std::string_view name) {
-                return resolve(path, name, by_path);
+            const Lookup lookup = [this, i](std::string_view name) {
+                const std::optional<std::size_t> found = names_.resolve(i, name);
+                return found ? &steps_[*found].value : nullptr;
             };
             cells = std::make_unique<FormulaCells>(steps_[i].formula, lookup);
         }
@@ -133,8 +129,8 @@ private:
     }
 
     const std::vector<Step>& steps_;
+    StepNames names_;
     const ExplainOptions& options_;
-    std::unordered_map<std::string_view, std::size_t> by_path_; ///< the first of a path
     std::unordered_map<const Array*, std::size_t> by_value_;
     std::map<std::size_t, std::unique_ptr<FormulaCells>> cells_;
     std::set<std::string> explained_;
@@ -182,12 +178,12 @@ std::string suggestion(const std::vector<Step>& steps, std::string_view path)
     return text.empty() ? text : text + "?";
 }
 
-const Step& find_step(const std::vector<Step>& steps, std::string_view path)
+const Step& find_step(const Recording& recording, std::string_view path)
 {
-    const auto found = std::ranges::find(steps, path, &Step::path);
-    if (found == steps.end())
-        throw Error("no step is called " + std::string(path.substr(0, 200)) + suggestion(steps, path));
-    return *found;
+    const std::optional<std::size_t> found = StepNames(recording).find(path);
+    if (!found)
+        throw Error("no step is called " + std::string(path.substr(0, 200)) + suggestion(recording.steps, path));
+    return recording.steps[*found];
 }
 
 std::string example(const Step& step)
@@ -214,9 +210,9 @@ bool is_subscripted_name(const Expression& expression)
 
 } // namespace
 
-ExplainedCells find_cells(const std::vector<Step>& steps, std::string_view text)
+ExplainedCells find_cells(const Recording& recording, std::string_view text)
 {
-    const Step& step = find_step(steps, text.substr(0, text.find('[')));
+    const Step& step = find_step(recording, text.substr(0, text.find('[')));
     const Error no_cell(std::string(text.substr(0, 200)) + " is no cell of " + step.path + ", " + example(step));
     ExplainedCells asked{&step, {}, false};
     try {
@@ -242,9 +238,9 @@ ExplainedCells find_cells(const std::vector<Step>& steps, std::string_view text)
     return asked;
 }
 
-Explanation explain(const std::vector<Step>& steps, const Step& step, std::size_t offset, const ExplainOptions& options)
+Explanation explain(const Recording& recording, const Step& step, std::size_t offset, const ExplainOptions& options)
 {
-    return Explainer(steps, options).explain(step, offset);
+    return Explainer(recording, options).explain(step, offset);
 }
 
 // ---------------------------------------------------------------------------------------------------------- the lines
@@ -301,14 +297,14 @@ std::string to_text(const Explanation& explanation)
     return text;
 }
 
-std::string explain_text(const std::vector<Step>& steps, std::string_view text, const ExplainOptions& options)
+std::string explain_text(const Recording& recording, std::string_view text, const ExplainOptions& options)
 {
-    const ExplainedCells asked = find_cells(steps, text);
+    const ExplainedCells asked = find_cells(recording, text);
     if (asked.is_single)
-        return to_text(explain(steps, *asked.step, asked.offsets.front(), options));
+        return to_text(explain(recording, *asked.step, asked.offsets.front(), options));
     ExplainOptions flat = options;
     flat.depth = 0;
-    Explainer explainer(steps, flat);
+    Explainer explainer(recording, flat);
     std::string lines = asked.step->path + subscripts_of(text);
     lines += (asked.step->formula.empty() ? ", an input: it has no formula" : " = " + asked.step->formula) + "\n";
     for (const std::size_t offset : asked.offsets)

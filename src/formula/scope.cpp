@@ -1,20 +1,28 @@
 #include "attn/formula/scope.hpp"
 
-#include <string>
-
 namespace attn {
 
-const Array* resolve(std::string_view path, std::string_view name, const Lookup& by_path)
+StepNames::StepNames(const Recording& recording) : recording_(recording)
 {
-    std::string scope(path.substr(0, path.rfind('.') + 1)); // without a dot the root: npos + 1 is 0
-    while (true) {
-        if (const Array* found = by_path(scope + std::string(name)))
-            return found;
-        if (scope.empty())
-            return nullptr;
-        scope.pop_back();
-        scope.resize(scope.rfind('.') + 1);
-    }
+    for (std::size_t i = 0; i < recording.steps.size(); ++i)
+        numbers_.emplace(recording.steps[i].path, i);
+    for (const Alias& alias : recording.aliases)
+        if (const std::optional<std::size_t> target = find(alias.target))
+            numbers_.emplace(alias.path, *target);
+}
+
+std::optional<std::size_t> StepNames::find(std::string_view path) const
+{
+    const auto found = numbers_.find(path);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::size_t> StepNames::resolve(std::size_t step, std::string_view name) const
+{
+    return attn::resolve(recording_.steps[step].path, name, [&](std::string_view path) -> std::optional<std::size_t> {
+        const std::optional<std::size_t> found = find(path);
+        return found && *found < step ? found : std::nullopt;
+    });
 }
 
 } // namespace attn

@@ -6,13 +6,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <unordered_map>
 
 namespace attn {
 namespace {
-
-/// The steps so far, by path.
-using Earlier = std::unordered_map<std::string, const Array*>;
 
 std::string exactly(double number)
 {
@@ -51,16 +47,16 @@ void compare(const Step& step, const Evaluated& again, StepCheck& check)
     }
 }
 
-StepCheck check_step(const Step& step, const Earlier& earlier, double roundoff)
+StepCheck check_step(const Recording& recording, const StepNames& names, std::size_t number, double roundoff)
 {
+    const Step& step = recording.steps[number];
     StepCheck check{step.path, StepCheck::Verdict::input, "", {}};
     if (step.formula.empty())
         return check;
-    const Lookup by_path = [&](std::string_view path) {
-        const auto found = earlier.find(std::string(path));
-        return found == earlier.end() ? nullptr : found->second;
+    const Lookup lookup = [&](std::string_view name) {
+        const std::optional<std::size_t> found = names.resolve(number, name);
+        return found ? &recording.steps[*found].value : nullptr;
     };
-    const Lookup lookup = [&](std::string_view name) { return resolve(step.path, name, by_path); };
     try {
         compare(step, evaluate(step.formula, lookup, roundoff), check);
     } catch (const Error& error) {
@@ -95,14 +91,12 @@ std::size_t Verification::failures() const
     return count(checks, [](const StepCheck& check) { return !check.passed(); });
 }
 
-Verification verify(const std::vector<Step>& steps, double roundoff)
+Verification verify(const Recording& recording, double roundoff)
 {
     Verification verification;
-    Earlier earlier;
-    for (const Step& step : steps) {
-        verification.checks.push_back(check_step(step, earlier, roundoff));
-        earlier.emplace(step.path, &step.value);
-    }
+    const StepNames names(recording);
+    for (std::size_t i = 0; i < recording.steps.size(); ++i)
+        verification.checks.push_back(check_step(recording, names, i, roundoff));
     return verification;
 }
 

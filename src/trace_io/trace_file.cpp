@@ -16,12 +16,12 @@ using Json = nlohmann::ordered_json;
 
 const std::string steps_member = "steps.json";
 
-// The version stands in the zip archive's note, where no other reader trips over it. A file without one is version 1.
+// The version of the format. Version 1 was a plain list of steps, with the version in the zip archive's note.
 const std::string format_name = "attn trace ";
-const std::string format_version = "1";
+const std::string format_version = "2";
 
-// A list of steps, a step, its options: what is deeper is no trace, and a million levels would exhaust the stack.
-constexpr int deepest_json = 4;
+// A trace, its steps, a step, its options: what is deeper is no trace, and a million levels would exhaust the stack.
+constexpr int deepest_json = 5;
 
 std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
 
@@ -77,17 +77,53 @@ std::string line_of(const Step& step)
     }
 }
 
-std::string steps_text(const fs::path& file, const std::vector<Step>& steps)
-{
-    std::set<std::string_view> paths;
-    std::string text = "[";
-    for (const Step& step : steps) {
-        if (!paths.insert(step.path).second)
-            throw FileError(file, "two steps are called " + in_quotes(step.path) + "; give each a scope of its own");
-        text += paths.size() == 1 ? "\n" : ",\n";
-        text += about_step(file, step.path, [&] { return line_of(step); });
+/// The paths of a file's steps and aliases: each once, and each alias of a step.
+class Paths {
+public:
+    explicit Paths(const fs::path& file) : file_(file) {}
+
+    void add_step(const std::string& path) { add(path); steps_.insert(path); }
+
+    void add_alias(const Alias& alias)
+    {
+        if (!is_plain_name(alias.path))
+            throw FileError(file_, "alias " + in_quotes(alias.path) + " is not made of letters, digits and _ with single dots between them");
+        if (!steps_.contains(alias.target))
+            throw FileError(file_, "alias " + in_quotes(alias.path) + " means " + in_quotes(alias.target) + ", which is no step");
+        add(alias.path);
     }
-    return text + "\n]\n";
+
+private:
+    void add(const std::string& path)
+    {
+        if (!paths_.insert(path).second)
+            throw FileError(file_, "two steps are called " + in_quotes(path) + "; give each a scope of its own");
+    }
+
+    const fs::path& file_;
+    std::set<std::string> paths_, steps_;
+};
+
+std::string steps_text(const fs::path& file, const Recording& recording)
+{
+    Paths paths(file);
+    std::string text = "{\"format\": \"" + format_name + format_version + "\",\n\"steps\": [";
+    std::string_view separator = "\n";
+    for (const Step& step : recording.steps) {
+        paths.add_step(step.path);
+        text += separator;
+        text += about_step(file, step.path, [&] { return line_of(step); });
+        separator = ",\n";
+    }
+    text += "\n],\n\"aliases\": [";
+    separator = "\n";
+    for (const Alias& alias : recording.aliases) {
+        paths.add_alias(alias);
+        text += separator;
+        text += Json{{"path", alias.path}, {"target", alias.target}}.dump();
+        separator = ",\n";
+    }
+    return text + "\n]}\n";
 }
 
 // ------------------------------------------------------------------------------------------------ reading
@@ -165,16 +201,39 @@ Json parse_steps(const fs::path& file, const std::string& text)
     } catch (const Json::exception& error) {
         throw FileError(file, std::string("steps.json is not JSON: ") + error.what());
     }
-    if (!json.is_array())
-        throw FileError(file, "steps.json is " + kind_of(json) + ", expected the list of steps");
     return json;
+}
+
+Error newer_format(const fs::path& file, const std::string& found)
+{
+    return FileError(file, "says that it is an " + found + ", expected " + format_name + format_version + " or " + format_name + "1; read it with a newer attn");
+}
+
+/// The lists of a steps.json: the steps, and their other names.
+struct Lists {
+    Json steps, aliases;
+};
+
+Lists lists_in(const fs::path& file, Json json)
+{
+    if (json.is_array()) // version 1
+        return {std::move(json), Json::array()};
+    if (!json.is_object())
+        throw FileError(file, "steps.json is " + kind_of(json) + ", expected an object with the lists steps and aliases, or the list of steps");
+    const Json format = json.value("format", Json(format_name + format_version));
+    if (format != format_name + format_version)
+        throw newer_format(file, format.is_string() ? format.get<std::string>() : format.dump());
+    Lists lists{json.value("steps", Json()), json.value("aliases", Json::array())};
+    for (const auto& [name, list] : {std::pair{"steps", &lists.steps}, std::pair{"aliases", &lists.aliases}})
+        if (!list->is_array())
+            throw FileError(file, std::string("steps.json has ") + kind_of(*list) + " as its " + name + ", expected a list");
+    return lists;
 }
 
 void expect_known_version(const fs::path& file, const std::string& comment)
 {
-    if (comment.starts_with(format_name) && comment != format_name + format_version)
-        throw FileError(file, "says that it is an " + comment + ", expected " + format_name + format_version +
-                                  "; read it with a newer attn");
+    if (comment.starts_with(format_name) && comment != format_name + format_version && comment != format_name + "1")
+        throw newer_format(file, comment);
 }
 
 std::string path_at(const fs::path& file, const Json& steps, std::size_t index)
@@ -207,33 +266,49 @@ Step step_of(const Json& json, const std::string& path, NamedArrays& arrays)
     return step;
 }
 
-std::vector<Step> match(const fs::path& file, const Json& json, NamedArrays arrays)
+Alias alias_at(const fs::path& file, const Json& aliases, std::size_t index)
 {
-    std::vector<Step> steps;
-    std::set<std::string> paths;
-    for (std::size_t index = 0; index < json.size(); ++index) {
-        const std::string path = path_at(file, json, index);
-        if (!paths.insert(path).second)
-            throw FileError(file, "steps.json has two steps called " + in_quotes(path));
-        steps.push_back(about_step(file, path, [&] { return step_of(json[index], path, arrays); }));
+    const Json& alias = aliases[index];
+    const auto text = [&](const char* key) {
+        const auto found = alias.is_object() ? alias.find(key) : alias.end();
+        if (!alias.is_object() || found == alias.end() || !found->is_string())
+            throw FileError(file, "steps.json: aliases[" + std::to_string(index) + "] has no \"" + key +
+                                      "\", expected an object of the strings path and target");
+        return found->get<std::string>();
+    };
+    return {text("path"), text("target")};
+}
+
+Recording match(const fs::path& file, const Lists& lists, NamedArrays arrays)
+{
+    Recording recording;
+    Paths paths(file);
+    for (std::size_t index = 0; index < lists.steps.size(); ++index) {
+        const std::string path = path_at(file, lists.steps, index);
+        paths.add_step(path);
+        recording.steps.push_back(about_step(file, path, [&] { return step_of(lists.steps[index], path, arrays); }));
+    }
+    for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
+        recording.aliases.push_back(alias_at(file, lists.aliases, index));
+        paths.add_alias(recording.aliases.back());
     }
     if (!arrays.empty())
         throw FileError(file,
                         "has the array " + in_quotes(arrays.begin()->first) + ", which no step in steps.json names");
-    return steps;
+    return recording;
 }
 
 } // namespace
 
-void write_trace(const fs::path& path, const std::vector<Step>& steps)
+void write_trace(const fs::path& path, const Recording& recording)
 {
-    Npz content{{{steps_member, steps_text(path, steps)}}, {}, format_name + format_version};
-    for (const Step& step : steps)
+    Npz content{{{steps_member, steps_text(path, recording)}}, {}, format_name + format_version};
+    for (const Step& step : recording.steps)
         content.arrays.emplace_back(step.path, step.value);
     write_npz(path, content);
 }
 
-std::vector<Step> read_trace(const fs::path& path)
+Recording read_trace(const fs::path& path)
 {
     Npz content = read_npz_members(path, {steps_member});
     expect_known_version(path, content.comment);
@@ -243,7 +318,7 @@ std::vector<Step> read_trace(const fs::path& path)
     NamedArrays arrays;
     for (auto& [name, array] : content.arrays)
         arrays.emplace(std::move(name), std::move(array));
-    return match(path, parse_steps(path, content.texts.front().second), std::move(arrays));
+    return match(path, lists_in(path, parse_steps(path, content.texts.front().second)), std::move(arrays));
 }
 
 } // namespace attn

@@ -114,7 +114,8 @@ std::optional<Array> Mistaken::on_step(const Step& step)
         try {
             const Lookup lookup = [&](std::string_view name) {
                 return resolve(step.path, name, [&](std::string_view path) -> const Array* {
-                    const auto found = earlier_.find(path);
+                    const std::optional<std::string_view> target = heard(path);
+                    const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
                     return found == earlier_.end() ? nullptr : &found->second;
                 });
             };

@@ -95,7 +95,7 @@ TEST_CASE("every step of every attention function is PyTorch's", "[attention][go
         CAPTURE(one.name);
         Recorder recorder;
         one.run(Trace(recorder));
-        CHECK(difference(recorder.steps(), one.steps) == "");
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(difference(recorder.recording(), one.steps) == "");
+        CHECK(verify(recorder.recording()).passed());
     }
 }

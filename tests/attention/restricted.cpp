@@ -198,7 +198,7 @@ TEST_CASE("traced restricted attention is bit for bit that without, and follows 
         CHECK(same_bits(traced.context, plain.context));
         CHECK(same_bits(traced.weights, plain.weights));
         CHECK(same_bits(traced.band.mask, plain.band.mask));
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(verify(recorder.recording()).passed());
     }
 }
 

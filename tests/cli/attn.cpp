@@ -18,7 +18,7 @@ Ended verified(const Change& change)
 {
     const TemporaryFolder folder;
     REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", folder / "t.npz"}).code == 0);
-    std::vector<Step> steps = read_trace(folder / "t.npz");
+    std::vector<Step> steps = read_trace(folder / "t.npz").steps;
     change(steps);
     write_trace(folder / "t.npz", steps);
     return run({"attn", "verify", folder / "t.npz"});
@@ -45,8 +45,8 @@ TEST_CASE("attn verify finds a change of 1e-6 in any step but an input, and name
 {
     const TemporaryFolder folder;
     REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", folder / "t.npz"}).code == 0);
-    for (const Step& step : read_trace(folder / "t.npz")) {
-        if (step.formula.empty())
+    for (const Step& step : read_trace(folder / "t.npz").steps) {
+        if (step.formula.empty().steps)
             continue;
         CAPTURE(step.path);
         const Ended ended =

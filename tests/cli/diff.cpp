@@ -26,7 +26,7 @@ public:
     Desk()
     {
         REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", reference()}).code == 0);
-        for (const Step& step : read_trace(reference()))
+        for (const Step& step : read_trace(reference()).steps)
             arrays[step.path] = step.value;
     }
 

@@ -96,7 +96,7 @@ Array output_of(const NamedArrays& weights, const std::vector<std::string>& flag
     CAPTURE(ended.errors);
     REQUIRE(ended.code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
-    return read_trace(folder / "t.npz").back().value;
+    return read_trace(folder / "t.npz").steps.back().value;
 }
 
 std::string refusal_of(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
@@ -218,7 +218,7 @@ TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks 
     };
     REQUIRE(run_keras({{2}, {1, 0}}, {"--mask-right", "--penalty", "1e12"}).code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
-    CHECK(identical(read_trace(folder / "t.npz").back().value,
+    CHECK(identical(read_trace(folder / "t.npz").steps.back().value,
                     to_array(keras_attention(x, memory, value_memory, weights, {Vector{1, 0}, Vector{1, 1, 0}},
                                              {.heads = 2, .mask_right = true, .penalty = 1e12})
                                  .output)));

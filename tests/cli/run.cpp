@@ -68,7 +68,7 @@ public:
         REQUIRE(ended.code == 0);
         CHECK(ended.output.empty());
         CHECK(ended.errors.empty());
-        return read_trace(folder_ / "t.npz");
+        return read_trace(folder_ / "t.npz").steps;
     }
 
     /// The step `output`, the last one.
@@ -282,7 +282,7 @@ TEST_CASE("attn run prints every step, writes them, and attn verify finds nothin
         const Ended ended = desk.run_module(example.module, example.needed + Words{"--trace", desk / "t.npz"});
         REQUIRE(ended.code == 0);
         CHECK(ended.errors.empty());
-        const std::vector<Step> steps = read_trace(desk / "t.npz");
+        const std::vector<Step> steps = read_trace(desk / "t.npz").steps;
         CHECK(steps.back().path == "output");
         for (const Step& step : steps)
             CHECK_THAT(ended.output, ContainsSubstring(step.path));

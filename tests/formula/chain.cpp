@@ -23,7 +23,7 @@ std::size_t gru_products(std::size_t n, ResetGate reset)
     Numbers numbers(n);
     const Matrix x = numbers.matrix(n, 3);
     const RecurrentWeights weights{{{.forward = random_cell(numbers, 3, 2, 3)}}};
-    return products_in_line(recorded([&](const Trace& trace) { gru(x, weights, {{reset}}, trace); }).steps());
+    return products_in_line(recorded([&](const Trace& trace) { gru(x, weights, {{reset}}, trace); }).recording());
 }
 
 } // namespace
@@ -66,9 +66,9 @@ TEST_CASE("attention and convolution wait as often for long sequences as for sho
         Numbers numbers(n);
         const Matrix x = numbers.matrix(n, 3);
         const ConvolutionWeights kernel{numbers.matrix(9, 2)};
-        CHECK(products_in_line(recorded([&](const Trace& trace) { convolution(x, kernel, trace); }).steps()) == 1);
+        CHECK(products_in_line(recorded([&](const Trace& trace) { convolution(x, kernel, trace); }).recording()) == 1);
         CHECK(products_in_line(recorded([&](const Trace& trace) {
                                    scaled_dot_product_attention(x, x, x, {}, trace);
-                               }).steps()) == 2);
+                               }).recording()) == 2);
     }
 }

@@ -18,13 +18,13 @@ bool same(const Step& left, const Step& right)
 
 void trace(std::string_view bytes)
 {
-    const std::vector<Step> steps = read_trace(scratch("read.npz", bytes));
+    const std::vector<Step> steps = read_trace(scratch("read.npz", bytes)).steps;
     for (const Step& step : steps)
         expect(step.axes.empty() || step.axes.size() == step.value.rank(), "a step with axes too many or too few");
 
     const std::vector<Step> again = must_succeed([&] {
         write_trace(scratch("written.npz"), steps);
-        return read_trace(scratch("written.npz"));
+        return read_trace(scratch("written.npz")).steps;
     });
     expect(std::ranges::equal(steps, again, same), "a trace that changes when it is written and read");
 }

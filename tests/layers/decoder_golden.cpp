@@ -104,7 +104,7 @@ TEST_CASE("every step of decoder layers and of whole Transformers is PyTorch's",
         CAPTURE(one.name);
         Recorder recorder;
         one.run(Trace(recorder));
-        CHECK(difference(recorder.steps(), one.steps) == "");
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(difference(recorder.recording(), one.steps) == "");
+        CHECK(verify(recorder.recording()).passed());
     }
 }

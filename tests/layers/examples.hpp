@@ -75,7 +75,7 @@ Recorder recorded(const Run& run)
 /// What is wrong with the steps of a run, a line each: none where every formula gives what was recorded.
 inline std::vector<std::string> wrong_steps(const Recorder& recorder)
 {
-    const Verification verification = verify(recorder.steps());
+    const Verification verification = verify(recorder.recording());
     std::vector<std::string> messages;
     if (verification.recomputed() == 0)
         messages.emplace_back("no step has a formula");

@@ -112,8 +112,8 @@ TEST_CASE("every step of sinusoidal positions is NumPy's", "[layers][golden]")
         CAPTURE(one.name);
         Recorder recorder;
         one.run(Trace(recorder));
-        CHECK(difference(recorder.steps(), one.steps) == "");
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(difference(recorder.recording(), one.steps) == "");
+        CHECK(verify(recorder.recording()).passed());
     }
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("every step of multi-head attention, encoder layers and encoders is Py
         CAPTURE(one.name);
         Recorder recorder;
         one.run(Trace(recorder));
-        CHECK(difference(recorder.steps(), one.steps) == "");
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(difference(recorder.recording(), one.steps) == "");
+        CHECK(verify(recorder.recording()).passed());
     }
 }

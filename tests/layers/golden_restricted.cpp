@@ -120,7 +120,7 @@ TEST_CASE("every step of restricted attention and of talking heads is NumPy's", 
         CAPTURE(one.name);
         Recorder recorder;
         one.run(Trace(recorder));
-        CHECK(difference(recorder.steps(), one.steps) == "");
-        CHECK(verify(recorder.steps()).passed());
+        CHECK(difference(recorder.recording(), one.steps) == "");
+        CHECK(verify(recorder.recording()).passed());
     }
 }

@@ -48,7 +48,7 @@ std::vector<Step> taught(const std::string& lesson, const std::vector<std::pair<
     const Ended ended = run({lesson, "--input", folder / "mine.npz", "--trace", folder / "t.npz"});
     CHECK(ended.errors == "");
     REQUIRE(ended.code == 0);
-    const std::vector<Step> steps = read_trace(folder / "t.npz");
+    const std::vector<Step> steps = read_trace(folder / "t.npz").steps;
     CHECK(verify(steps).passed());
     return steps;
 }
@@ -191,7 +191,7 @@ TEST_CASE("a trace serves as input, and gives itself", "[input]")
     write_input(folder / "mine.npz", five_tokens());
     REQUIRE(run({"lesson_02_all_queries", "--input", folder / "mine.npz", "--trace", folder / "a.npz"}).code == 0);
     REQUIRE(run({"lesson_02_all_queries", "--input", folder / "a.npz", "--trace", folder / "b.npz"}).code == 0);
-    const std::vector<Step> first = read_trace(folder / "a.npz"), second = read_trace(folder / "b.npz");
+    const std::vector<Step> first = read_trace(folder / "a.npz").steps, second = read_trace(folder / "b.npz").steps;
     REQUIRE(first.size() == second.size());
     for (std::size_t i = 0; i < first.size(); ++i)
         CHECK(identical(first[i].value, second[i].value));

@@ -131,7 +131,7 @@ TEST_CASE("the labels of a story are its tokens, a line each, as many as the tra
     REQUIRE(labels.size() == 4 + 8);
     CHECK(std::vector<std::string>(labels.begin(), labels.begin() + 4) ==
           std::vector<std::string>{"<s>", "▁a", "▁dog", "▁sat"});
-    for (const Step& step : read_trace(folder / "t.npz"))
+    for (const Step& step : read_trace(folder / "t.npz").steps)
         if (step.path == "logits")
             CHECK(step.value.shape == Shape{12, 40});
 }
@@ -150,7 +150,7 @@ TEST_CASE("your own tokens go through the model", "[lessons][story][input]")
     const TemporaryFolder folder;
     write_npz(folder / "mine.npz", {{}, {{"ids", {{3}, {1, 8, 11}}}}, {}});
     REQUIRE(run({lesson, "--quiet", "--input", folder / "mine.npz", "--trace", folder / "t.npz"}).code == 0);
-    for (const Step& step : read_trace(folder / "t.npz"))
+    for (const Step& step : read_trace(folder / "t.npz").steps)
         if (step.path == "logits")
             CHECK(step.value.shape == Shape{3, 40});
     write_npz(folder / "mine.npz", {{}, {{"ids", {{1}, {40}}}}, {}});

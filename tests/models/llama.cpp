@@ -222,7 +222,7 @@ TEST_CASE("every step of the modern decoder and of Keras-style attention is NumP
         CAPTURE(name);
         Recorder recorder;
         of.has_word("batch") ? compute<Tensor3>(of, Trace(recorder)) : compute<Matrix>(of, Trace(recorder));
-        CHECK(difference(recorder.steps(), of.steps) == "");
+        CHECK(difference(recorder.recording(), of.steps) == "");
         CHECK(wrong_steps(recorder) == Lines{});
     }
 }

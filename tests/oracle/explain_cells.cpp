@@ -28,7 +28,7 @@ int main(int argc, char** argv)
     if (argc != 2)
         return 2;
     try {
-        const std::vector<attn::Step> steps = attn::read_trace(argv[1]);
+        const std::vector<attn::Step> steps = attn::read_trace(argv[1]).steps;
         std::string path;
         std::size_t offset = 0;
         while (std::cin >> path >> offset) {

@@ -142,7 +142,7 @@ TEST_CASE("the example of the documentation writes a trace", "[trace_io][numpy]"
     if (!run(example_on(page), folder))
         return;
 
-    const std::vector<Step> steps = read_trace(folder / "mine.npz");
+    const std::vector<Step> steps = read_trace(folder / "mine.npz").steps;
     REQUIRE(steps.size() == 6);
     CHECK(steps[3].path == "head.0.scores");
     CHECK(steps[3].formula == "queries @ keys.T");

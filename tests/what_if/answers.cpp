@@ -29,7 +29,7 @@ std::vector<Step> altered(const std::string& lesson, const std::vector<std::stri
     const Ended ended = run(words);
     CAPTURE(lesson, flags, ended.errors);
     REQUIRE(ended.code == 0);
-    return read_trace(folder / "t.npz");
+    return read_trace(folder / "t.npz").steps;
 }
 
 } // namespace
@@ -135,7 +135,7 @@ TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing e
             NamedArrays arrays;
             for (const Step& step : wrong.steps())
                 arrays.emplace(step.path, step.value);
-            const Diff result = diff(right.steps(), std::move(arrays));
+            const Diff result = diff(right.recording(), std::move(arrays));
             if (result.first_wrong() == nullptr)
                 continue; // it can't be made there, or changes nothing
             CHECK(result.first_wrong()->step->path == mistaken.broken().front());

@@ -49,7 +49,7 @@ Kills kills_among(const Pitfall& pitfall, const std::vector<GoldenCase>& cases)
         if (mistaken.broken().empty())
             continue;
         bool& killed = modules[one.name.substr(0, one.name.find('.'))];
-        killed = killed || is_killed(pitfall, difference(recorder.steps(), one.steps));
+        killed = killed || is_killed(pitfall, difference(recorder.recording(), one.steps));
     }
     Kills kills;
     for (const auto& [module, killed] : modules)

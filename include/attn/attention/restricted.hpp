@@ -12,8 +12,8 @@ namespace attn {
 
 /// On which side of a query its keys may stand.
 enum class Side {
-    both, ///< earlier and later ones
-    past  ///< not later than the query: causal
+    both,  ///< earlier and later ones
+    causal ///< not later than the query
 };
 
 /// Which keys j a query i may attend to, by their distance j - i. Where radius and stride are given, the union of both

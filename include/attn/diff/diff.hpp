@@ -134,12 +134,12 @@ struct Diff {
 /// @param reference  a trace; it outlives the result
 /// @param mine       arrays by name: the paths of steps, or what the options translate
 /// @throws Error where a name rule is malformed
-Diff diff(const std::vector<Step>& reference, NamedArrays mine, const DiffOptions& options = {});
+Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options = {});
 
 /// The same with what a program left: a trace, an .npz file of plain arrays, or a folder of .npy files, named by their
 /// place in it with dots for slashes. Arrays that are the reference's are not kept.
 /// @throws FileError  where it is none of them, or damaged
-Diff diff(const std::vector<Step>& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
+Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
 
 /// A well-known mistake that gives what MINE has for its first wrong step.
 struct Diagnosis {

@@ -13,9 +13,9 @@ namespace attn {
 /// before. The longest such chain is what no machine can shorten, however much it does at once. It is read from the
 /// formulas: a name in a formula is a step that has to be there first; only its size, as in `keys.shape[0]`, is known
 /// before.
-/// @param steps  of a trace, in order
+/// @param recording  of a run
 /// @return the number of products in the longest chain
 /// @throws FormulaError where a formula can't be parsed, or a name means no earlier step
-std::size_t products_in_line(const std::vector<Step>& steps);
+std::size_t products_in_line(const Recording& recording);
 
 } // namespace attn

@@ -93,14 +93,14 @@ struct ExplainedCells {
 /// Reads `scores[0,2]`, `scores[0]`, `scores[:,-1]`, `head.0.scores[...,0]` or, of a single number, `variance`.
 /// @throws Error  where there is no such step (with those that are called nearly so) or no such cell, or there are more
 ///                than 1000 of them
-ExplainedCells find_cells(const std::vector<Step>& steps, std::string_view text);
+ExplainedCells find_cells(const Recording& recording, std::string_view text);
 
 /// Explains one number of a trace, at the cost of the numbers that it follows from.
-/// @param steps   a trace's, in order
-/// @param step    one of them
-/// @param offset  of the cell, row-major
+/// @param recording  of a run
+/// @param step       one of its steps
+/// @param offset     of the cell, row-major
 /// @throws Error  where the step's formula can't be computed there, or takes more than two million numbers
-Explanation explain(const std::vector<Step>& steps, const Step& step, std::size_t offset,
+Explanation explain(const Recording& recording, const Step& step, std::size_t offset,
                     const ExplainOptions& options = {});
 
 /// The lines of one number's explanation, each with its end.
@@ -115,6 +115,6 @@ std::string to_text(const Explanation& explanation);
 /// A line of a row has the numbers, or the names where the numbers are the result alone, then the result, and in
 /// parentheses the reasons, with `; ` between them. Parts and operands are not explained there.
 /// @throws Error  as find_cells and explain do
-std::string explain_text(const std::vector<Step>& steps, std::string_view text, const ExplainOptions& options = {});
+std::string explain_text(const Recording& recording, std::string_view text, const ExplainOptions& options = {});
 
 } // namespace attn

@@ -45,6 +45,6 @@ struct Verification {
 /// it and once for the recomputation: each number has a tolerance of its own. An infinity agrees with itself only, and
 /// NaN with NaN.
 /// @param roundoff  the unit roundoff of whoever computed the steps
-Verification verify(const std::vector<Step>& steps, double roundoff = double_roundoff);
+Verification verify(const Recording& recording, double roundoff = double_roundoff);
 
 } // namespace attn

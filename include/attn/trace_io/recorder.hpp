@@ -6,19 +6,22 @@
 
 namespace attn {
 
-/// Keeps every step it hears, in order.
+/// Keeps every step it hears, and every other name, in order.
 class Recorder final : public Listener {
 public:
-    const std::vector<Step>& steps() const { return steps_; }
+    const Recording& recording() const { return recording_; }
+    const std::vector<Step>& steps() const { return recording_.steps; }
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
-        steps_.push_back(step);
+        recording_.steps.push_back(step);
         return std::nullopt;
     }
 
-    std::vector<Step> steps_;
+    void on_alias(const Alias& alias) override { recording_.aliases.push_back(alias); }
+
+    Recording recording_;
 };
 
 } // namespace attn

@@ -7,20 +7,22 @@
 
 namespace attn {
 
-/// Writes the steps of a run as one .npz file: an array a step, and steps.json, which says how they follow.
+/// Writes a recording as one .npz file: an array a step, and steps.json, which says how they follow and what other
+/// names they have.
 ///
-/// All of it or nothing, and the same steps give the same bytes. docs/trace_format.md describes the file.
+/// All of it or nothing, and the same recording gives the same bytes. docs/trace_format.md describes the file.
 ///
-/// @throws FileError  where two steps share a path, a path is not plain (letters, digits, _ and single dots), the axes
-///                    do not fit the shape, a text is not UTF-8, a value cannot be stored (a boolean 2, a whole number
-///                    beyond 2^53), or the file cannot be written
-void write_trace(const std::filesystem::path& path, const std::vector<Step>& steps);
+/// @throws FileError  where two steps or aliases share a path, a path is not plain (letters, digits, _ and single dots),
+///                    an alias means no step, the axes do not fit the shape, a text is not UTF-8, a value cannot be
+///                    stored (a boolean 2, a whole number beyond 2^53), or the file cannot be written
+void write_trace(const std::filesystem::path& path, const Recording& recording);
 
 /// Reads a trace, attn's or anybody's, in the order of its steps.json.
 ///
-/// A step must have a path; formula, axes, module and options are empty where the file gives none.
+/// A step must have a path; formula, axes, module and options are empty where the file gives none. A steps.json that is a
+/// plain list of steps, as version 1 of the format has it, has no aliases.
 ///
 /// @throws FileError  where the file is damaged or no trace: the message names the step, what was expected and found
-std::vector<Step> read_trace(const std::filesystem::path& path);
+Recording read_trace(const std::filesystem::path& path);
 
 } // namespace attn

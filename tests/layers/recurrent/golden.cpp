@@ -112,8 +112,8 @@ TEST_CASE("every step of GRUs and LSTMs is PyTorch's, or NumPy's where PyTorch h
             read<Tensor3>(name, of, is_given, Trace(recorder));
         else
             read<Matrix>(name, of, is_given, Trace(recorder));
-        CHECK(difference(recorder.steps(), of.steps) == "");
-        for (const StepCheck& check : verify(recorder.steps()).checks)
+        CHECK(difference(recorder.recording(), of.steps) == "");
+        for (const StepCheck& check : verify(recorder.recording()).checks)
             CHECK(check.message == "");
     }
 }
@@ -130,8 +130,8 @@ TEST_CASE("every step of a convolution leads to PyTorch's conv1d", "[layers][con
             convolution(of.get<Tensor3>("x"), weights, Trace(recorder));
         else
             convolution(of.get<Matrix>("x"), weights, Trace(recorder));
-        CHECK(difference(recorder.steps(), of.steps) == "");
-        for (const StepCheck& check : verify(recorder.steps()).checks)
+        CHECK(difference(recorder.recording(), of.steps) == "");
+        for (const StepCheck& check : verify(recorder.recording()).checks)
             CHECK(check.message == "");
     }
 }
