@@ -200,9 +200,7 @@ void teach(Lesson& lesson)
     //! [pass]
     lesson.heading("6. All of it in one pass, without a cache");
     const Vector ids = lesson.input("ids[n]", numbers_of(story.ids));
-    lesson.print_steps(is_tiny);
     const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
-    lesson.print_steps(true);
     if (lesson.is_example()) {
         const Matrix seen = xt::view(logits, xt::range(std::size_t{0}, story.logits.shape(0)), xt::all());
         lesson.expect_equal("each token's scores are those that it had when it was the newest", seen, story.logits);
