@@ -36,7 +36,7 @@ string(REPLACE ";" "<semicolon>" readme "${readme}") # one would split the list 
 
 # A project of somebody else's, with the README's code.
 set(only_xtensor_and_blas "")
-foreach(package fmt spdlog nlohmann_json PkgConfig CLI11 LAPACK)
+foreach(package fmt spdlog nlohmann_json PkgConfig CLI11)
     list(APPEND only_xtensor_and_blas -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
 endforeach()
 function(configure project text)
@@ -48,7 +48,7 @@ fenced(cpp "int main" code)
 fenced(cmake "find_package" package)
 file(WRITE ${folder}/mine/mine.cpp "${code}")
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/installed)
-configure(mine "add_executable(mine mine.cpp)\n${package}" ${only_xtensor_and_blas})
+configure(mine "add_executable(mine mine.cpp)\n${package}" ${only_xtensor_and_blas} -DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON)
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build mine/built)
 run(IN ${folder} COMMAND mine/built/mine)
 if(NOT output MATCHES "weights = softmax\\(scaled\\)")
