@@ -51,29 +51,29 @@ void expect_usable(const StepLabel& label, const Array& found)
                                     fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
 }
 
-/// What is given, in fewer digits where they are asked for.
+/// What is given, in fewer digits where they are asked for; whole numbers stay.
 template <Traceable T>
 T rounded(T tensor, const std::optional<Precision>& precision)
 {
-    if (precision)
+    if constexpr (std::same_as<T, Integers>)
+        return tensor;
+    else if (precision)
         for (double& value : tensor)
             value = rounded_to(*precision, value);
     return tensor;
 }
 
-/// Counts steps, and knows the largest size of any finite number in them.
-class Tally final : public Listener {
+/// Knows the largest size of any finite number in the steps so far.
+class Largest final : public Listener {
 public:
-    std::size_t steps = 0;
-    double largest = 0;
+    double number = 0;
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
-        ++steps;
         for (const double value : step.value.values)
             if (std::isfinite(value))
-                largest = std::max(largest, std::abs(value));
+                number = std::max(number, std::abs(value));
         return std::nullopt;
     }
 };
@@ -110,8 +110,7 @@ struct Lesson::Setup {
           style(style_of(flags.console)),
           console(standard_output(flags.console), style),
           answers(flags.answers),
-          listeners(answers.before(flags.trace.empty() ? std::vector<Listener*>{&tally, &console}
-                                                       : std::vector<Listener*>{&tally, &console, &recorder})),
+          listeners(answers.before({&largest, &console, &recorder})),
           unheard(answers.before({}))
     {
         if (!flags.input.empty())
@@ -121,14 +120,14 @@ struct Lesson::Setup {
     /// "123 steps, 7 checks, all held"
     std::string summary() const
     {
-        return counted(tally.steps, "step") + ", " + counted(checks, "check") + ", " +
+        return counted(recorder.steps().size(), "step") + ", " + counted(checks, "check") + ", " +
                (not_held == 0 ? "all held" : std::to_string(not_held) + " no longer so");
     }
 
     std::string topic;
     LessonFlags flags;
     ConsoleStyle style;
-    Tally tally;
+    Largest largest;
     Recorder recorder;
     ConsoleListener console;
     Answers answers;
@@ -224,7 +223,15 @@ template <Traceable T>
 T Lesson::input(std::string_view step, const T& example)
 {
     const StepLabel label = parse_step_label(step);
-    T value = setup_.input ? from_array<T>(from_user(label)) : example;
+    T value = example;
+    if (setup_.input) {
+        const Array given = from_user(label);
+        try {
+            value = from_array<T>(given);
+        } catch (const Error& error) {
+            throw Error(label.name + " " + error.what());
+        }
+    }
     expect_fit(label, shape_of(value));
     return trace_(step, "", rounded(std::move(value), setup_.flags.answers.round));
 }
@@ -249,6 +256,8 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.flags.answers.any(); }
+
+const Recording& Lesson::recording() const { return setup_.recorder.recording(); }
 
 void Lesson::heading(std::string_view text)
 {
@@ -299,17 +308,19 @@ template <Traceable T>
 void Lesson::expect_equal(std::string_view claim, const T& found, const T& expected)
 {
     // Rounding is as large as the numbers that a result came from, which may be large where the result is small.
-    const double tolerance = 1e-12 * std::max(1.0, setup_.tally.largest);
+    const double tolerance = 1e-12 * std::max(1.0, setup_.largest.number);
     const std::string difference = difference_of(to_array(found), to_array(expected), tolerance);
     expect(difference.empty() || is_altered() ? std::string(claim) : fmt::format("{}: {}", claim, difference),
            difference.empty());
 }
 
 template Vector Lesson::input(std::string_view, const Vector&);
+template Integers Lesson::input(std::string_view, const Integers&);
 template Matrix Lesson::input(std::string_view, const Matrix&);
 template Tensor3 Lesson::input(std::string_view, const Tensor3&);
 template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
 template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
+template void Lesson::expect_equal(std::string_view, const Integers&, const Integers&);
 template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
 template void Lesson::expect_equal(std::string_view, const Tensor3&, const Tensor3&);
 

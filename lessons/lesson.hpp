@@ -75,6 +75,9 @@ public:
     /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
     bool is_altered() const;
 
+    /// The lesson's steps so far, answered where the user asked what if.
+    const Recording& recording() const;
+
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);
     /// Says a paragraph.
