@@ -280,13 +280,13 @@ def conventions(x, initial, gates):
     columns = np.hstack([gates["reset_weights"], -gates["update_weights"], gates["candidate_weights"]])
     d_in = x.shape[1]
     state_dict = as_state_dict(weight_ih_l0=columns[:d_in], weight_hh_l0=columns[d_in:])
-    first = {f"layers.0.forward.{name}": array for name, array in learned(cell_weights(state_dict, 0, "forward")).items()}
+    packed = learned(cell_weights(state_dict, 0, "forward"))
     x, initial = torch.from_numpy(x), torch.from_numpy(initial)[None]
     before = recurrent("gru_before", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
     after = recurrent("gru", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
     expect_gru(x, state_dict, initial, after)
     after["difference"] = (after["output"] - before["output"]).abs().max()
-    return within("reset_before", first | before) | within("reset_after", first | after)
+    return {"packed": columns} | packed | within("reset_before", before) | within("reset_after", after)
 
 
 def moved(output):
