@@ -28,8 +28,6 @@ namespace {
 
 // The helpers of teach(), which stand below it in this order.
 RecurrentCellWeights random_cell(RandomNumbers& numbers, std::size_t d_in, std::size_t d_hidden, std::size_t gates);
-MultiHeadWeights random_head(RandomNumbers& numbers, std::size_t d);
-Matrix rows(const Matrix& matrix, std::size_t begin, std::size_t end);
 void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers);
 void count_waiting(Lesson& lesson, RandomNumbers& numbers);
 void count_multiplications(Lesson& lesson);
@@ -84,16 +82,16 @@ void teach(Lesson& lesson)
         trace("packed[d_pair, d_gates]", "concat(reset_weights, -update_weights, candidate_weights, axis=1)",
               concat_columns(std::vector{w_reset, Matrix(-w_update), w_candidate}));
     const std::string cut = std::to_string(d_in);
-    const Matrix w_input = trace("input_weights[d_in, d_gates]", "packed[:" + cut + "]", rows(packed, 0, d_in));
-    const Matrix w_recurrent =
-        trace("recurrent_weights[d_hidden, d_gates]", "packed[" + cut + ":]", rows(packed, d_in, d_in + d_hidden));
+    const Matrix w_input = trace("input_weights[d_in, d_gates]", "packed[:" + cut + "]",
+                                 Matrix(xt::view(packed, xt::range(0, d_in), xt::all())));
+    const Matrix w_recurrent = trace("recurrent_weights[d_hidden, d_gates]", "packed[" + cut + ":]",
+                                     Matrix(xt::view(packed, xt::range(d_in, d_in + d_hidden), xt::all())));
+    const RecurrentWeights weights{{{.forward = RecurrentCellWeights{{w_input}, {w_recurrent}}}}};
     const auto read = [&](std::string_view name, ResetGate reset) {
-        const Trace scope = trace.scope(name, {{"x", "x"}});
+        const Trace scope = trace.scope(name, {{"x", "x"}}), layer = scope.scope("layers", 0);
+        layer.scope("forward", {{"input_weights", "input_weights"}, {"recurrent_weights", "recurrent_weights"}});
         const Matrix start = scope("initial_hidden[cells, d_hidden]", "initial[None, :]",
                                    Matrix(xt::view(initial, xt::newaxis(), xt::all())));
-        const Trace layer = scope.scope("layers", 0);
-        layer.scope("forward", {{"input_weights", "input_weights"}, {"recurrent_weights", "recurrent_weights"}});
-        const RecurrentWeights weights{{{.forward = RecurrentCellWeights{{w_input}, {w_recurrent}}}}};
         return gru(x, start, {}, weights, {reset}, scope).output;
     };
     const Matrix before = read("reset_before", ResetGate::before_product);
@@ -131,15 +129,11 @@ RecurrentCellWeights random_cell(RandomNumbers& numbers, std::size_t d_in, std::
     return {{std::move(input)}, {numbers.matrix(d_hidden, gates * d_hidden)}};
 }
 
+/// Weights of one head without an output map.
 MultiHeadWeights random_head(RandomNumbers& numbers, std::size_t d)
 {
     Matrix query = numbers.matrix(d, d), key = numbers.matrix(d, d);
     return {{std::move(query)}, {std::move(key)}, {numbers.matrix(d, d)}};
-}
-
-Matrix rows(const Matrix& matrix, std::size_t begin, std::size_t end)
-{
-    return xt::view(matrix, xt::range(begin, end), xt::all());
 }
 
 //! [moved]
@@ -198,41 +192,45 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     //! [path]
 }
 
-//! [waiting]
-/// The number of matrix products of a run that have to wait for each other, by its trace.
-template <class Run>
-std::int64_t in_line(const Run& run)
+/// Shows counts side by side, a row per length.
+void show_counts(Lesson& lesson, const std::vector<std::string>& names, const std::vector<Integers>& columns)
 {
-    Recorder recorder;
-    run(Trace(recorder));
-    return static_cast<std::int64_t>(products_in_line(recorder.recording()));
+    std::vector<std::vector<double>> rows(columns.front().size());
+    for (const Integers& column : columns)
+        for (std::size_t i = 0; i < rows.size(); ++i)
+            rows[i].push_back(static_cast<double>(column(i)));
+    lesson.table(names, rows);
 }
 
-/// For sequences of several lengths; the formulas say what the counts should be.
+//! [waiting]
+/// How many matrix products of a run have to wait for each other, by the formulas of its trace; for several lengths.
 void count_waiting(Lesson& lesson, RandomNumbers& numbers)
 {
     const RecurrentWeights three{{{.forward = random_cell(numbers, 2, 2, 3)}}};
     const RecurrentWeights four{{{.forward = random_cell(numbers, 2, 2, 4)}}};
     const MultiHeadWeights head = random_head(numbers, 2);
     const ConvolutionWeights kernel{numbers.matrix(6, 2)};
+    const Matrix tokens[] = {numbers.matrix(4, 2), numbers.matrix(8, 2), numbers.matrix(16, 2)};
     const Trace waiting = lesson.trace().scope("waiting");
-    std::vector<std::vector<double>> table;
-    for (const std::size_t n : {4, 8, 16}) {
-        const Matrix x = numbers.matrix(n, 2);
-        const Trace scope = waiting.scope("tokens", n);
-        std::vector<double>& row = table.emplace_back();
-        const auto count = [&](std::string_view name, std::string_view formula, std::int64_t products) {
-            row.push_back(static_cast<double>(scope(name, formula, products)));
-        };
-        count("n", "", static_cast<std::int64_t>(n));
-        count("gru", "n", in_line([&](const Trace& run) { gru(x, three, {}, run); }));
-        count("reset_before", "2 * n",
-              in_line([&](const Trace& run) { gru(x, three, {ResetGate::before_product}, run); }));
-        count("lstm", "n", in_line([&](const Trace& run) { lstm(x, four, run); }));
-        count("convolution", "1", in_line([&](const Trace& run) { convolution(x, kernel, run); }));
-        count("attention", "3", in_line([&](const Trace& run) { multi_head_attention(x, head, {}, run); }));
-    }
-    lesson.table({"tokens", "GRU", "reset before", "LSTM", "convolution", "attention"}, table);
+    const Integers n = waiting("n[lengths]", "", Integers{4, 8, 16});
+    const auto count = [&](std::string_view label, std::string_view expected, const auto& run) {
+        Integers products = n;
+        for (std::size_t i = 0; i < n.size(); ++i) {
+            Recorder recorder;
+            run(tokens[i], Trace(recorder));
+            products(i) = static_cast<std::int64_t>(products_in_line(recorder.recording()));
+        }
+        return waiting(label, expected, products);
+    };
+    show_counts(lesson, {"tokens", "GRU", "reset before", "LSTM", "convolution", "attention"},
+                {n, count("gru[lengths]", "n", [&](const Matrix& x, const Trace& run) { gru(x, three, {}, run); }),
+                 count("reset_before[lengths]", "2 * n",
+                       [&](const Matrix& x, const Trace& run) { gru(x, three, {ResetGate::before_product}, run); }),
+                 count("lstm[lengths]", "n", [&](const Matrix& x, const Trace& run) { lstm(x, four, run); }),
+                 count("convolution[lengths]", "0 * n + 1",
+                       [&](const Matrix& x, const Trace& run) { convolution(x, kernel, run); }),
+                 count("attention[lengths]", "0 * n + 3",
+                       [&](const Matrix& x, const Trace& run) { multi_head_attention(x, head, {}, run); })});
 }
 //! [waiting]
 
@@ -242,25 +240,21 @@ void count_multiplications(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
     const std::int64_t d = cost("d", "", std::int64_t{64});
-    const auto width = static_cast<std::size_t>(d);
-    std::vector<std::vector<double>> table;
-    for (const std::size_t n : {16, 64, 256, 1024}) {
-        const Trace scope = cost.scope("tokens", n);
-        const EncodingSizes sizes{n, width, width};
-        std::vector<double>& row = table.emplace_back();
-        const auto count = [&](std::string_view name, std::string_view formula, std::size_t products) {
-            const std::int64_t answer = scope(name, formula, static_cast<std::int64_t>(products));
-            row.push_back(static_cast<double>(answer));
-            return static_cast<std::size_t>(answer);
-        };
-        count("n", "", n);
-        count("gru", "n * (3 * (d + d) * d + 3 * d)", gru_cost(sizes).multiplications);
-        count("lstm", "n * (4 * (d + d) * d + 3 * d)", lstm_cost(sizes).multiplications);
-        const std::size_t maps = count("convolution", "n * 3 * d * d", convolution_cost(sizes, 3).multiplications);
-        count("attention", "convolution + 2 * n ** 2 * d + 2 * n ** 2",
-              maps + full_attention_cost(n, width, width).multiplications);
-    }
-    lesson.table({"tokens", "GRU", "LSTM", "convolution of width 3", "self-attention"}, table);
+    const Integers n = cost("n[lengths]", "", Integers{16, 64, 256, 1024});
+    const auto count = [&](std::string_view label, std::string_view formula, const auto& cost_of) {
+        Integers products = n;
+        for (std::int64_t& product : products) {
+            const auto tokens = static_cast<std::size_t>(product), width = static_cast<std::size_t>(d);
+            product = static_cast<std::int64_t>(cost_of(EncodingSizes{tokens, width, width}).multiplications);
+        }
+        return cost(label, formula, products);
+    };
+    show_counts(lesson, {"tokens", "GRU", "LSTM", "convolution of width 3", "self-attention"},
+                {n, count("gru[lengths]", "n * (3 * (d + d) * d + 3 * d)", gru_cost),
+                 count("lstm[lengths]", "n * (4 * (d + d) * d + 3 * d)", lstm_cost),
+                 count("convolution[lengths]", "n * 3 * d * d",
+                       [](const EncodingSizes& sizes) { return convolution_cost(sizes, 3); }),
+                 count("attention[lengths]", "n * 3 * d * d + 2 * n ** 2 * d + 2 * n ** 2", self_attention_cost)});
 }
 //! [cost]
 

@@ -336,15 +336,14 @@ def first_token_changes(x, draw):
 
 def counts():
     """What waits for what, and what is multiplied, by what the definitions say."""
-    golden = {}
-    for n in (4, 8, 16):
-        golden |= within(f"waiting.tokens.{n}", {"n": n, "gru": n, "reset_before": n + n, "lstm": n, "convolution": 1, "attention": len(["maps", "scores", "context"])})
-    golden["cost.d"] = d = 64
-    for n in (16, 64, 256, 1024):
-        of_map = n * d**2  # one map of every token
-        between = n**2 * (d + 1)  # of all pairs: d products and a quotient
-        golden |= within(f"cost.tokens.{n}", {"n": n, "gru": 6 * of_map + 3 * n * d, "lstm": 8 * of_map + 3 * n * d, "convolution": 3 * of_map, "attention": 3 * of_map + 2 * between})
-    return golden
+    n = np.array([4, 8, 16])
+    attention = len(["maps", "scores", "context"])
+    waiting = {"n": n, "gru": n, "reset_before": n + n, "lstm": n, "convolution": np.ones(3), "attention": np.full(3, attention)}
+    n, d = np.array([16, 64, 256, 1024]), 64
+    of_map = n * d**2  # one map of every token
+    between = n**2 * (d + 1)  # of all pairs: d products and a quotient
+    cost = {"d": d, "n": n, "gru": 6 * of_map + 3 * n * d, "lstm": 8 * of_map + 3 * n * d, "convolution": 3 * of_map, "attention": 3 * of_map + 2 * between}
+    return within("waiting", waiting) | within("cost", cost)
 
 
 def additive(queries, states, query_weights, key_weights, score_weights):

@@ -61,7 +61,7 @@ Vector row_of(const Matrix& matrix, std::size_t i) { return xt::view(matrix, i, 
 RecurrentWeights forward_only(const RecurrentCellWeights& cell) { return {{{cell, {}}}}; }
 RecurrentWeights backward_only(const RecurrentCellWeights& cell) { return {{{{}, cell}}}; }
 
-Matrix turned_round(const Matrix& x)
+Matrix reversed(const Matrix& x)
 {
     std::vector<std::size_t> order;
     for (std::size_t i = x.shape(0); i-- > 0;)
@@ -268,14 +268,14 @@ TEST_CASE("reading on from a final state is reading all at once", "[layers][recu
                 Matrix(xt::view(lstm(x, four).output, xt::range(4, 6), xt::all()))));
 }
 
-TEST_CASE("reading backward is reading the sequence turned round", "[layers][recurrent]")
+TEST_CASE("reading backward is reading the reversed sequence", "[layers][recurrent]")
 {
     Numbers numbers(10);
     const Matrix x = numbers.matrix(5, 2);
     const RecurrentCellWeights cell = random_cell(numbers, 2, 3, 3);
     const Gru backward = gru(x, backward_only(cell));
-    const Gru turned = gru(turned_round(x), forward_only(cell));
-    CHECK(close(backward.output, turned_round(turned.output)));
+    const Gru turned = gru(reversed(x), forward_only(cell));
+    CHECK(close(backward.output, reversed(turned.output)));
     CHECK(close(backward.final_hidden, turned.final_hidden));
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("a batch is each of its sequences by itself, also where they are short
     }
 }
 
-TEST_CASE("padding behind a sequence's end reaches nothing", "[layers][recurrent][batch]")
+TEST_CASE("padding after a sequence's end changes nothing", "[layers][recurrent][batch]")
 {
     Numbers numbers(14);
     const Tensor3 x = numbers.tensor3(2, 4, 2);

@@ -13,7 +13,7 @@ namespace {
 
 const Matrix x = Numbers(1).matrix(2, 3);
 
-Lines behind(const std::string& scope, Lines lines)
+Lines within(const std::string& scope, Lines lines)
 {
     for (std::string& line : lines)
         line.insert(0, scope);
@@ -143,9 +143,9 @@ TEST_CASE("the steps of a GRU of one layer", "[steps][layers][recurrent]")
     CHECK(
         lines(run) ==
         Lines{"x | n, d_in |  | gru", "initial_hidden | cells, d_hidden |  | gru"} +
-            behind("layers.0.forward.", named_weights("gru") +
-                                            behind("step.0.", first_token(0, "initial_hidden[0]", "gru") + gru_steps) +
-                                            behind("step.1.", token(1, "gru") + gru_steps) +
+            within("layers.0.forward.", named_weights("gru") +
+                                            within("step.0.", first_token(0, "initial_hidden[0]", "gru") + gru_steps) +
+                                            within("step.1.", token(1, "gru") + gru_steps) +
                                             Lines{"output | n, d_hidden | " + joined_tokens + " | gru"}) +
             Lines{"final_hidden | cells, d_hidden | concat(layers.0.forward.step.1.hidden[None, ...], axis=0) | gru"});
     CHECK(aliases(run) == Lines{"layers.0.x -> x",
@@ -159,17 +159,17 @@ TEST_CASE("the steps of an LSTM that reads both ways", "[steps][layers][recurren
         const std::string initial = "[" + std::to_string(which) + "]";
         const std::size_t begin = first == "0" ? 0 : 1;
         return named_weights("lstm") +
-               behind("step." + first + ".",
+               within("step." + first + ".",
                       first_token(begin, "initial_hidden" + initial, "lstm") +
                           Lines{"previous_cell | d_hidden | initial_cell" + initial + " | lstm"} + lstm_steps) +
-               behind("step." + second + ".", token(1 - begin, "lstm") + lstm_steps) +
+               within("step." + second + ".", token(1 - begin, "lstm") + lstm_steps) +
                Lines{"output | n, d_hidden | " + joined_tokens + " | lstm"};
     };
     const Recorder run = recorded([&](const Trace& trace) { lstm(x, weights_of(4, 1, true), trace); });
     CHECK(lines(run) ==
           Lines{"x | n, d_in |  | lstm", "initial_hidden | cells, d_hidden |  | lstm",
                 "initial_cell | cells, d_hidden |  | lstm"} +
-              behind("layers.0.forward.", way("0", "1", 0)) + behind("layers.0.backward.", way("1", "0", 1)) +
+              within("layers.0.forward.", way("0", "1", 0)) + within("layers.0.backward.", way("1", "0", 1)) +
               Lines{"layers.0.output | n, d_out | concat(forward.output, backward.output, axis=-1) | lstm",
                     "final_hidden | cells, d_hidden | concat(layers.0.forward.step.1.hidden[None, ...], "
                     "layers.0.backward.step.0.hidden[None, ...], axis=0) | lstm",
