@@ -6,7 +6,6 @@
 #include "test.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "attn/formula/scope.hpp"
 #include "cli/modules/modules.hpp"
 #include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -64,26 +63,20 @@ public:
     /// The steps of a run that has to succeed.
     std::vector<Step> steps(const std::string& module, const Words& flags = {}) const
     {
-        return recording(module, flags).steps;
-    }
-
-    Recording recording(const std::string& module, const Words& flags = {}) const
-    {
         const Ended ended = run_module(module, flags + Words{"--quiet", "--trace", folder_ / "t.npz"});
         CAPTURE(module, flags, ended.errors);
         REQUIRE(ended.code == 0);
         CHECK(ended.output.empty());
         CHECK(ended.errors.empty());
-        return read_trace(folder_ / "t.npz");
+        return read_trace(folder_ / "t.npz").steps;
     }
 
-    /// The step `output`, the last one or another name of an earlier one.
+    /// The step `output`, the last one.
     Array output(const std::string& module, const Words& flags = {}) const
     {
-        const Recording all = recording(module, flags);
-        const std::optional<std::size_t> found = StepNames(all).find("output");
-        REQUIRE(found);
-        return all.steps[*found].value;
+        const std::vector<Step> all = steps(module, flags);
+        CHECK(all.back().path == "output");
+        return all.back().value;
     }
 
     /// What a run says that has to be refused: in one message, without a file or a word on standard output.
@@ -289,9 +282,9 @@ TEST_CASE("attn run prints every step, writes them, and attn verify finds nothin
         const Ended ended = desk.run_module(example.module, example.needed + Words{"--trace", desk / "t.npz"});
         REQUIRE(ended.code == 0);
         CHECK(ended.errors.empty());
-        const Recording recording = read_trace(desk / "t.npz");
-        CHECK(StepNames(recording).find("output"));
-        for (const Step& step : recording.steps)
+        const std::vector<Step> steps = read_trace(desk / "t.npz").steps;
+        CHECK(steps.back().path == "output");
+        for (const Step& step : steps)
             CHECK_THAT(ended.output, ContainsSubstring(step.path));
         const Ended verified = run({"attn", "verify", desk / "t.npz"});
         CHECK(verified.code == 0);
@@ -1119,8 +1112,7 @@ TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths whe
     CHECK(equal(by_gru.output("gru", {"--reset", "before"}),
                 to_array(gru(batch(), hidden, Integers{3, 1}, three, {ResetGate::before_product}).output)));
     const Desk by_lstm(given, state_dict(four));
-    CHECK(equal(by_lstm.output("lstm"),
-                to_array(lstm(batch(), LstmStateOf<Tensor3>{hidden, cell}, Integers{3, 1}, four).output)));
+    CHECK(equal(by_lstm.output("lstm"), to_array(lstm(batch(), LstmStateOf<Tensor3>{hidden, cell}, Integers{3, 1}, four).output)));
 
     NamedArrays half = given;
     half.erase("initial_cell");
