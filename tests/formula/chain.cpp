@@ -6,7 +6,6 @@
 #include "attn/attention/dot_product.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/layers/convolution.hpp"
-#include "attn/layers/recurrent/recurrent.hpp"
 
 using namespace attn;
 using namespace attn::test;
@@ -25,7 +24,7 @@ std::size_t gru_products(std::size_t n, ResetGate reset)
     Numbers numbers(n);
     const Matrix x = numbers.matrix(n, 3);
     const RecurrentWeights weights{{{.forward = random_cell(numbers, 3, 2, 3)}}};
-    return products_in_line(recorded([&](const Trace& trace) { gru(x, weights, {{reset}}, trace); }).recording());
+    return products_in_line(recorded([&](const Trace& trace) { gru(x, weights, {reset}, trace); }).recording());
 }
 
 } // namespace
