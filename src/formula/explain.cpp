@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace attn {
 namespace {
@@ -56,6 +57,7 @@ private:
             const Scalar& scalar = scalars.at(offset);
             explanation.error = scalar.value.error;
             write(explanation, scalar, i, depth);
+            explanation.cells = cells_in(scalar);
             compare(explanation, step, scalar);
         } catch (const Error& error) {
             throw Error(explanation.cell + " can't be explained: " + error.what());
@@ -97,6 +99,25 @@ private:
                         explain(operand, offset_of(written->index, written->array->shape), depth - 1));
             }
         }
+    }
+
+    std::vector<Explanation::Cell> cells_in(const Scalar& scalar) const
+    {
+        std::vector<Explanation::Cell> cells;
+        std::unordered_set<const Scalar*> seen;
+        std::vector<const Scalar*> left{&scalar};
+        while (!left.empty()) {
+            const Scalar& next = *left.back();
+            left.pop_back();
+            if (!seen.insert(&next).second)
+                continue;
+            if (next.kind == Scalar::Kind::cell)
+                cells.push_back({&steps_[by_value_.at(next.array)], offset_of(next.index, next.array->shape)});
+            if (next.about != nullptr)
+                left.push_back(next.about);
+            left.insert(left.end(), next.operands.rbegin(), next.operands.rend()); // taken from the end
+        }
+        return cells;
     }
 
     void compare(Explanation& explanation, const Step& step, const Scalar& scalar) const
