@@ -6,8 +6,6 @@
 #include "attn/layers/recurrent/lstm.hpp"
 #include "attn/weights/state_dict.hpp"
 
-#include <algorithm>
-
 namespace attn {
 namespace {
 
@@ -16,18 +14,12 @@ template <class Work>
 void with_sequence(const ModuleRun& run, const Work& work)
 {
     const std::string_view label = "x[(b,) n, d_in]";
-    const auto lengths = [&](std::size_t sequences, bool is_batch) -> std::optional<Integers> {
-        const std::vector<std::size_t> given = run.inputs.lengths(sequences, is_batch);
-        Integers numbers(Integers::shape_type{given.size()});
-        std::ranges::copy(given, numbers.begin());
-        return given.empty() ? std::nullopt : std::optional(numbers);
-    };
     if (run.inputs.is_batch("x")) {
         const Tensor3 x = run.trace(label, "", run.inputs.get<Tensor3>("x"));
-        work(x, lengths(x.shape(0), true));
+        work(x, run.inputs.lengths(x.shape(0), true));
     } else {
         const Matrix x = run.trace(label, "", run.inputs.get<Matrix>("x"));
-        work(x, lengths(x.shape(0), false));
+        work(x, run.inputs.lengths(x.shape(0), false));
     }
 }
 

@@ -32,8 +32,8 @@ void talk(const ModuleRun& run)
 {
     const T x = run.trace("x[(b,) n, d_model]", "", run.inputs.get<T>("x"));
     const std::optional<AnyMask> mask = mask_for(x, x, run);
-    talking_heads_attention(x, talking_heads_weights(run.weights, features(x)),
-                            {.mask = mask, .scale = run.options.scale}, run.trace);
+    talking_heads_attention(x, mask, talking_heads_weights(run.weights, features(x)), {.scale = run.options.scale},
+                            run.trace);
 }
 
 } // namespace
