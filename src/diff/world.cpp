@@ -225,8 +225,8 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
 
 Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
 {
-    if (reference[step].value.type != ElementType::real)
-        return both.plain.value; // what is true or false, or counted, is not moved
+    if (is_exact(step))
+        return both.plain.value;
     Array rounded = moved_by_roundings(both.moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
         rounded.values[i] += sign_of(step, i + 1) * both.moved.error[i];

@@ -3,6 +3,7 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/trace.hpp"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -42,14 +43,19 @@ std::span<const Pitfall> pitfalls();
 /// @throws Error where there is none; the message names those that sound like it
 const Pitfall& find_pitfall(std::string_view id);
 
+/// The path of the step that a name in a formula means: "norm1.output" for x.
+using MeaningOf = std::function<std::optional<std::string>(std::string_view name)>;
+
 /// The mistaken formula for a step; nothing where the pitfall is not about such a step.
-/// @param step  with its right formula and value, which decides the sizes
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step);
+/// @param step        with its right formula and value, which decides the sizes
+/// @param meaning_of  where it is given, the pattern is matched with the meanings of the formula's names as well
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step,
+                                            const MeaningOf& meaning_of = {});
 
 /// Makes one mistake, wherever it can be made, and listens otherwise.
 ///
 /// A step is answered with what the mistaken formula gives for the operands of the run. Where that can't be computed or
-/// has another shape (a mask that is no square can't be transposed), the mistake can't be made and the step stays.
+/// has another shape (only a square mask can be transposed), the mistake can't be made and the step stays as it is.
 class Mistaken final : public Listener {
 public:
     explicit Mistaken(const Pitfall& pitfall) : pitfall_(&pitfall) {}
