@@ -80,13 +80,13 @@ Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const
 {
     Edits edits;
     for (const std::size_t step : steps) {
-        const auto meaning_of = [&](std::string_view name) -> std::optional<std::string> {
+        const StepOf step_of = [&](std::string_view name) {
             auto number = world.names.resolve(step, name);
             while (number && is_copy(world.reference[*number]))
                 number = world.names.resolve(*number, world.reference[*number].formula);
-            return number ? std::optional(world.reference[*number].path) : std::nullopt;
+            return number ? &world.reference[*number] : nullptr;
         };
-        if (auto formula = mistaken_formula(pitfall, world.reference[step], meaning_of))
+        if (auto formula = mistaken_formula(pitfall, world.reference[step], step_of))
             edits.emplace(step, std::move(*formula));
     }
     return edits;

@@ -47,7 +47,7 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
 }
 
 /// A formula with the paths of steps where it has other names of theirs: "norm1.output @ weights" for "x @ weights".
-std::string with_meanings(std::string_view formula, const MeaningOf& meaning_of)
+std::string with_paths(std::string_view formula, const StepOf& step_of)
 {
     const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; };
     std::string text;
@@ -63,9 +63,9 @@ std::string with_meanings(std::string_view formula, const MeaningOf& meaning_of)
                 word.remove_suffix(suffix.size());
             }
         const bool is_name = !is_call && is_word(word.front()) && !(word.front() >= '0' && word.front() <= '9');
-        const std::optional<std::string> meaning = is_name ? meaning_of(word) : std::nullopt;
-        const bool is_other = meaning && *meaning != word && !meaning->ends_with("." + std::string(word));
-        text.append(is_other ? *meaning : word).append(after);
+        const Step* meant = is_name ? step_of(word) : nullptr;
+        const bool is_other = meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
+        text.append(is_other ? meant->path : word).append(after);
     }
     return text;
 }
@@ -89,13 +89,13 @@ const Pitfall& find_pitfall(std::string_view id)
     throw Error("there is no pitfall " + std::string(id) + "; there are " + (near.empty() ? all : near));
 }
 
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const MeaningOf& meaning_of)
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
 {
     if (name_of(step.path) != pitfall.step)
         return std::nullopt;
     auto taken = match(pitfall.right, step.formula);
-    if (!taken && meaning_of)
-        taken = match(pitfall.right, with_meanings(step.formula, meaning_of));
+    if (!taken)
+        taken = match(pitfall.right, with_paths(step.formula, step_of));
     const std::optional<HeadScope> head = head_scope(step.path);
     const bool wants_head = pitfall.mistaken.find("{head}") != std::string_view::npos;
     if (!taken || (wants_head && !head))
@@ -122,32 +122,38 @@ std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& 
     return formula;
 }
 
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
+{
+    const std::optional<std::string> formula = mistaken_formula(pitfall, step, step_of);
+    if (!formula)
+        return std::nullopt;
+    const Lookup lookup = [&](std::string_view name) {
+        const Step* operand = step_of(name);
+        return operand == nullptr ? nullptr : &operand->value;
+    };
+    try {
+        Array wrong = evaluate(*formula, lookup).value;
+        wrong.type = step.value.type;
+        return wrong.shape == step.value.shape ? std::optional(std::move(wrong)) : std::nullopt;
+    } catch (const FormulaError&) {
+        return std::nullopt;
+    }
+}
+
 std::optional<Array> Mistaken::on_step(const Step& step)
 {
-    const auto path_of = [&](std::string_view name) -> std::optional<std::string> {
-        return resolve(step.path, name, [&](const std::string& path) -> std::optional<std::string> {
+    std::optional<Array> answer = mistaken_value(*pitfall_, step, [&](std::string_view name) {
+        return resolve(step.path, name, [&](std::string_view path) -> const Step* {
             const std::optional<std::string_view> target = heard(path);
-            return target && earlier_.contains(*target) ? std::optional(std::string(*target)) : std::nullopt;
+            const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
+            return found == earlier_.end() ? nullptr : &found->second;
         });
-    };
-    std::optional<Array> answer;
-    if (const std::optional<std::string> formula = mistaken_formula(*pitfall_, step, path_of)) {
-        try {
-            const Lookup lookup = [&](std::string_view name) {
-                const std::optional<std::string> path = path_of(name);
-                return path ? &earlier_.at(*path) : nullptr;
-            };
-            Array wrong = evaluate(*formula, lookup).value;
-            wrong.type = step.value.type;
-            if (wrong.shape == step.value.shape) {
-                broken_.push_back(step.path);
-                answer = std::move(wrong);
-            }
-        } catch (const FormulaError&) {
-            // This mistake can't be made here: an operand is missing, or its shape forbids it.
-        }
-    }
-    earlier_.emplace(step.path, answer ? *answer : step.value);
+    });
+    if (answer)
+        broken_.push_back(step.path);
+    Step& kept = earlier_.emplace(step.path, step).first->second;
+    if (answer)
+        kept.value = *answer;
     return answer;
 }
 

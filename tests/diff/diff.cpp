@@ -5,6 +5,7 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/what_if/answers.hpp"
 #include "attn/trace_io/npy.hpp"
@@ -40,8 +41,7 @@ void run_layer(const Trace& trace)
     const Matrix x = numbers.matrix(4, 6);
     EncoderOptions options;
     options.attention.heads = 2;
-    options.attention.mask = first_keys_only(4, 4);
-    encoder_layer(x, weights, options, trace);
+    encoder_layer(x, first_keys_only(4, 4), weights, options, trace);
 }
 
 /// Two pre-norm layers of three heads over a batch, with GELU and rotary positions.
@@ -56,7 +56,7 @@ void run_stack(const Trace& trace)
     options.attention.positions = HeadPositions::rotary;
     options.placement = NormPlacement::pre;
     options.feed_forward.activation = Activation::gelu;
-    encoder(x, weights, options, trace);
+    encoder(x, {}, weights, options, trace);
 }
 
 /// One attention of two heads with a memory of another length.
@@ -66,7 +66,7 @@ void run_heads(const Trace& trace)
     const MultiHeadWeights weights = random_heads(numbers);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const Tensor3 memory = numbers.tensor3(3, 5, 6);
-    multi_head_attention(x, memory, weights, {.heads = 2}, trace);
+    multi_head_attention(x, memory, {}, {}, weights, {.heads = 2}, trace);
 }
 
 Recording recording_of(const Run& run)
@@ -357,6 +357,197 @@ TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
     CHECK(diff(reference, mine).passed());
     CHECK_FALSE(diff(reference, mine, {.rtol = 1e-12}).passed());
     CHECK(diff(reference, mine, {.atol = 1e-6, .rtol = 1e-6}).passed());
+}
+
+// -------------------------------------------------------------------------------------------------------- no noise
+
+namespace {
+
+/// A recording of given arrays and of what formulas make of them, as a stranger's program writes it.
+class ByFormulas {
+public:
+    ByFormulas& given(const std::string& path, Array value)
+    {
+        recording.steps.push_back({path, "", {}, "", {}, std::move(value)});
+        return *this;
+    }
+
+    ByFormulas& computed(const std::string& path, const std::string& formula)
+    {
+        const StepNames names(recording);
+        const Lookup lookup = [&](std::string_view name) {
+            const auto step = names.find(name);
+            return step ? &recording.steps[*step].value : nullptr;
+        };
+        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+        return *this;
+    }
+
+    Recording recording;
+};
+
+Array real(Shape shape, std::vector<double> values) { return {std::move(shape), std::move(values), ElementType::real}; }
+
+/// Averages of the first keys of each sequence, with the lengths as a file of version 1 has them: as real numbers.
+Recording padded_averages(const std::vector<double>& lengths)
+{
+    ByFormulas program;
+    program.given("lengths", real({3}, lengths))
+        .given("scores", real({3, 4}, {0.3, -1.7, 0.9, 2.1, 1.3, 0.2, -0.6, 0.7, -0.1, 0.4, 1.9, -2.3}))
+        .computed("padding", "arange(4) < lengths[:, None]")
+        .computed("weights", "softmax(where(padding, scores, -inf))")
+        .computed("count", "sum(where(padding, 1, 0), axis=-1)")
+        .computed("places", "where(padding, arange(4), 0)")
+        .computed("kept", "scores[:, :] * count[:, None]");
+    return program.recording;
+}
+
+} // namespace
+
+TEST_CASE("lengths that are real numbers are not moved by roundings, so that what ignores them is wrong", "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1}), ignoring = padded_averages({4, 4, 4});
+    for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::bfloat16})
+        for (const char* path : {"padding", "weights", "count", "places", "kept"}) {
+            CAPTURE(path, name_of(type));
+            const Diff alone = diff(reference, NamedArrays{{path, named(ignoring, path).value}}, {.type = type});
+            CHECK_FALSE(alone.passed());
+            CHECK(diff(reference, NamedArrays{{path, named(reference, path).value}}, {.type = type}).passed());
+        }
+}
+
+TEST_CASE("no constant, and no other numbers, are noise of whole numbers", "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1});
+    for (const char* path : {"places", "count", "lengths"})
+        for (const double number : {0.0, 1.0, 5.3, 1 + 0x1p-20}) {
+            CAPTURE(path, number);
+            Array array = named(reference, path).value;
+            std::ranges::fill(array.values, number);
+            CHECK_FALSE(diff(reference, NamedArrays{{path, array}}).passed());
+        }
+    Array moved = named(reference, "lengths").value;
+    moved.values[0] += 0x1p-22;
+    CHECK_FALSE(diff(reference, NamedArrays{{"lengths", moved}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("what jumps from one whole number to another is not measured as noise", "[diff][exact]")
+{
+    ByFormulas program;
+    program.given("x", real({4}, {0.1, 0.2, 0.3, 0.4}))
+        .given("y", real({4}, {0.1, 0.2, 0.3, 0.5}))
+        .computed("changed", "sum(where(abs(x - y) > 0, 1, 0))");
+    const Recording& reference = program.recording;
+    REQUIRE(named(reference, "changed").value.values == std::vector<double>{1});
+    CHECK_FALSE(diff(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
+{
+    Recording reference = padded_averages({2, 3, 1});
+    for (Step& step : reference.steps)
+        if (step.path == "lengths" || step.path == "count" || step.path == "places")
+            step.value.type = ElementType::integer;
+    NamedArrays mine = arrays_of(reference);
+    CHECK(diff(reference, mine, {.type = NumberType::bfloat16}).passed());
+    mine["count"].values[1] += 0x1p-8;
+    const Diff result = diff(reference, mine, {.type = NumberType::bfloat16});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "count");
+}
+
+TEST_CASE("zeros, ones, powers of two and small whole numbers prove no short type", "[diff][type]")
+{
+    const Recording reference = recording_of(run_layer);
+    for (const double number : {0.0, 1.0, 0.25, 3.0}) {
+        Array output = named(reference, "output").value;
+        std::ranges::fill(output.values, number);
+        const Diff result = diff(reference, NamedArrays{{"output", output}});
+        CHECK(result.type == NumberType::float64);
+        CHECK_FALSE(result.passed());
+    }
+    Array output = named(reference, "output").value;
+    for (double& value : output.values)
+        value = rounded_to(NumberType::bfloat16, value);
+    CHECK(diff(reference, NamedArrays{{"output", output}}).type == NumberType::bfloat16);
+}
+
+TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, and the result from them is right",
+          "[diff][type]")
+{
+    ByFormulas program, rounded_program;
+    const Array x = real({2, 2}, {0.1, 0.7, -0.3, 1.9});
+    Array single = x;
+    for (double& value : single.values)
+        value = rounded_to(NumberType::float32, value);
+    program.given("x", x).computed("y", "softmax(x @ x)");
+    rounded_program.given("x", single).computed("y", "softmax(x @ x)");
+    NamedArrays mine = arrays_of(rounded_program.recording);
+    const Diff both = diff(program.recording, mine);
+    CHECK(both.type == NumberType::float64);
+    CHECK(both.passed());
+    CHECK_THAT(both.hint, ContainsSubstring("x is the reference's rounded to float32"));
+    mine.erase("x");
+    const Diff alone = diff(program.recording, mine);
+    CHECK(alone.passed());
+    CHECK_THAT(alone.hint, ContainsSubstring("rounded to float32"));
+    mine["y"].values[0] += 1e-7;
+    CHECK_FALSE(diff(program.recording, mine).passed());
+}
+
+// -------------------------------------------------------------------------------------------------------- aliases
+
+namespace {
+
+/// A norm of a sum, whose input is the sum under another name.
+Recording with_alias()
+{
+    ByFormulas program;
+    program.given("x", real({3}, {0.5, -1.25, 2.7}))
+        .computed("residual1", "x * 1.1")
+        .computed("norm1.mean", "mean(residual1)")
+        .computed("norm1.output", "residual1 - mean(residual1)");
+    program.recording.aliases.push_back({"norm1.x", "residual1"});
+    program.recording.steps[3].formula = "x - mean";
+    return program.recording;
+}
+
+} // namespace
+
+TEST_CASE("an array under an alias's path is the step that the alias means, once", "[diff][aliases]")
+{
+    const Recording reference = with_alias();
+    NamedArrays mine = arrays_of(reference);
+    mine.extract("residual1");
+    mine["norm1.x"] = named(reference, "residual1").value;
+    const Diff renamed = diff(reference, mine);
+    CHECK(renamed.passed());
+    CHECK(renamed.missing.empty());
+    CHECK(renamed.extra.empty());
+    CHECK(about(renamed, "residual1").mine == "norm1.x");
+    mine["residual1"] = mine["norm1.x"];
+    CHECK(diff(reference, mine).steps.size() == reference.steps.size());
+    const Diff mapped = diff(reference, {{"sum", mine["residual1"]}}, {.names = {{"sum", "norm1.x"}}});
+    CHECK(mapped.passed());
+    CHECK(mapped.missing.size() == reference.steps.size() - 1);
+}
+
+TEST_CASE("an alias that MINE has another array of is wrong by itself, and what uses it inherits that",
+          "[diff][aliases]")
+{
+    const Recording reference = with_alias();
+    NamedArrays mine = arrays_of(reference);
+    mine["norm1.x"] = named(reference, "x").value;
+    mine["norm1.output"] = mine["norm1.x"];
+    for (double& value : mine["norm1.output"].values)
+        value -= named(reference, "norm1.mean").value.values.front();
+    const Diff result = diff(reference, mine);
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "norm1.x");
+    CHECK(result.first_wrong()->step->formula == "residual1");
+    CHECK(result.count(DiffVerdict::bug) == 1);
+    CHECK(about(result, "norm1.output").verdict == DiffVerdict::inherited);
+    CHECK(about(result, "residual1").verdict == DiffVerdict::equal);
 }
 
 // -------------------------------------------------------------------------------------------------------- bugs
@@ -869,7 +1060,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     const Recording alone = recording_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);
-        scaled_dot_product_attention(q, k, v, {}, trace);
+        scaled_dot_product_attention(q, k, v, {}, {}, {}, trace);
     });
     Array q = named(alone, "queries").value;
     q.shape = {1, 1, 2, 3};
@@ -898,12 +1089,12 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
           Run([](const Trace& trace) {
               Numbers numbers(15);
               const Matrix x = numbers.matrix(2, 3);
-              scaled_dot_product_attention(x, x, x, {.mask = Mask(Mask::shape_type{2, 2}, true)}, trace);
+              scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
           }),
           Run([](const Trace& trace) {
               Numbers numbers(16);
               const Matrix x = numbers.matrix(2, 6);
-              multi_head_attention(x, random_heads(numbers), {.heads = 2, .bias = numbers.matrix(2, 2)}, trace);
+              multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2}, trace);
           })})
         for (const Step& step : recording_of(run).steps) {
             paths.insert(step.path);
@@ -1001,6 +1192,15 @@ TEST_CASE("what is right, and what no known mistake gives, is not diagnosed", "[
     const NamedArrays wrong = arrays_of(recording_of(run_layer, planted));
     CHECK(diagnosed(run_layer, wrong, {"self_attn.head.0.scaled"}).empty());
     CHECK(diagnosed(run_layer, wrong, {"self_attn.output"}).empty());
+}
+
+TEST_CASE("a mistake in what a step is given is recognised where it is saved, and where it is not", "[diff][aliases]")
+{
+    NamedArrays all = mistaken(run_layer, "norm_skipped");
+    const std::vector<std::string> expected{"norm_skipped in feed_forward.hidden"};
+    CHECK(diagnosed(run_layer, all, {"norm1.output", "feed_forward.hidden"}) == expected);
+    all["feed_forward.x"] = all["residual1"];
+    CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) == expected);
 }
 
 // -------------------------------------------------------------------------------------------------------- files

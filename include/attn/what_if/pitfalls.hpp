@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attn/formula/evaluate.hpp"
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 
 #include <functional>
 #include <map>
@@ -43,14 +43,18 @@ std::span<const Pitfall> pitfalls();
 /// @throws Error where there is none; the message names those that sound like it
 const Pitfall& find_pitfall(std::string_view id);
 
-/// The path of the step that a name in a formula means: "norm1.output" for x.
-using MeaningOf = std::function<std::optional<std::string>(std::string_view name)>;
+/// Finds the earlier step that a name in a step's formula means; nullptr where there is none.
+using StepOf = std::function<const Step*(std::string_view name)>;
 
 /// The mistaken formula for a step; nothing where the pitfall is not about such a step.
-/// @param step        with its right formula and value, which decides the sizes
-/// @param meaning_of  where it is given, the pattern is matched with the meanings of the formula's names as well
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step,
-                                            const MeaningOf& meaning_of = {});
+///
+/// The pattern is matched with the step's formula, and with the same where each other name of a step is replaced by the
+/// step's path: "norm1.output @ weights" for "x @ weights".
+/// @param step  with its right formula and value, which decides the sizes
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of);
+
+/// What a mistake makes of a step; nothing where it can't be made: an operand is missing, or its shape forbids it.
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const StepOf& step_of);
 
 /// Makes one mistake, wherever it can be made, and listens otherwise.
 ///
@@ -67,7 +71,7 @@ private:
     std::optional<Array> on_step(const Step& step) override;
 
     const Pitfall* pitfall_;
-    std::map<std::string, Array, std::less<>> earlier_;
+    std::map<std::string, Step, std::less<>> earlier_;
     std::vector<std::string> broken_;
 };
 
