@@ -337,8 +337,8 @@ function commandFor(step, offset) {
             getSelection().selectAllChildren(code);
         }
     });
-    return make('div', {className: 'command'}, make('p', {}, 'This page is too small for the arithmetic of all its numbers. ' +
-        'For this one, run the command, or open the trace with `attn view` without -o:'), make('p', {}, code, ' ', button));
+    return make('div', {className: 'command'}, make('p', {}, 'This page carries the arithmetic of its smaller steps only. ' +
+        'For this number, run the command below, or open the trace with attn view and without -o.'), make('p', {}, code, ' ', button));
 }
 
 /** Offsets of [start, stride, count, start, stride, count, …]. */
