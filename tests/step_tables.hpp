@@ -2,8 +2,10 @@
 
 #include "sources.hpp"
 
+#include "attn/formula/scope.hpp"
 #include "attn/trace_io/recorder.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -51,7 +53,8 @@ inline std::vector<std::string> cells(const std::string& row)
     return result;
 }
 
-/// The rows of the step table in the doc comment above a function: step, shape, formula.
+/// The rows of the step table in the doc comment above a function: step, shape, formula. In place of a formula, "= NAME"
+/// says that the row is another name of the step NAME.
 inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
 {
     std::vector<std::vector<std::string>> table;
@@ -65,7 +68,7 @@ inline std::vector<std::vector<std::string>> step_table(const std::string& heade
             table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
         if (!is_comment && line.find(" " + function + "(") != std::string::npos)
             break;
-        if (!is_comment)
+        if (!is_comment && line.find("template <") != 0)
             table.clear();
     }
     if (table.size() < 2)
@@ -103,6 +106,11 @@ inline Lines with_numbers(Lines table, const std::vector<std::pair<std::string, 
     return table;
 }
 
+inline std::string shape_of_axes(const Step& step)
+{
+    return "(" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")");
+}
+
 /// The same three columns of what a run recorded; a shape of one axis has NumPy's comma.
 /// @param module  only the steps of this function; of all unless given
 inline Lines kept(const Recorder& recorder, const std::string& module = {})
@@ -110,8 +118,49 @@ inline Lines kept(const Recorder& recorder, const std::string& module = {})
     Lines result;
     for (const Step& step : recorder.steps())
         if (module.empty() || step.module == module)
-            result.push_back(step.path + " | (" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")") + " | " +
-                             step.formula);
+            result.push_back(step.path + " | " + shape_of_axes(step) + " | " + step.formula);
+    return result;
+}
+
+/// What a run has under the path of a row: a row such as "norm1.x | (n, d_model) | = residual1" is another name.
+inline std::string row_of(const std::string& row, const Recorder& recorder)
+{
+    const Recording& recording = recorder.recording();
+    const std::string path = row.substr(0, row.find(" |"));
+    const std::optional<std::size_t> step = StepNames(recording).find(path);
+    if (!step)
+        return path + " is missing";
+    const auto alias = std::ranges::find(recording.aliases, path, &Alias::path);
+    const bool is_step = alias == recording.aliases.end();
+    return path + " | " + shape_of_axes(recording.steps[*step]) + " | " +
+           (is_step ? recording.steps[*step].formula : "= " + alias->target);
+}
+
+inline bool is_other_name(const std::string& row) { return row.find(" | = ") != std::string::npos; }
+
+/// A run as a table lists it: each row that is a step has the run's next step, each that is another name the run's, and
+/// steps that the table does not have follow.
+/// @param module  only the steps of this function; of all unless given
+inline Lines as_listed(const Lines& table, const Recorder& recorder, const std::string& module = {})
+{
+    const Lines steps = kept(recorder, module);
+    Lines result;
+    std::size_t next = 0;
+    for (const std::string& row : table)
+        if (is_other_name(row))
+            result.push_back(row_of(row, recorder));
+        else if (next < steps.size())
+            result.push_back(steps[next++]);
+    result.insert(result.end(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(next, steps.size())), steps.end());
+    return result;
+}
+
+/// The rows of a table that lists some of many steps, as a run has them.
+inline Lines rows_in(const Lines& table, const Recorder& recorder)
+{
+    Lines result;
+    for (const std::string& row : table)
+        result.push_back(row_of(row, recorder));
     return result;
 }
 
