@@ -46,8 +46,8 @@ TEST_CASE("without normalisation, weights are another name of the scores", "[ste
             continue;
         CAPTURE(to_string(scoring));
         const Recorder open = recorded(scoring, {}, raw), masked = recorded(scoring, problem.mask, raw);
-        CHECK(row_of("weights |", open) == "weights | (n, m) | = scores");
-        CHECK(row_of("weights |", masked) == "weights | (n, m) | = masked");
+        CHECK(row_of("weights | (n, m) | = scores", open) == "weights | (n, m) | = scores");
+        CHECK(row_of("weights | (n, m) | = masked", masked) == "weights | (n, m) | = masked");
         CHECK(row_of("masked |", masked) == "masked | (n, m) | where(mask, scores, 0)");
     }
 }

@@ -122,18 +122,24 @@ inline Lines kept(const Recorder& recorder, const std::string& module = {})
     return result;
 }
 
-/// What a run has under the path of a row: a row such as "norm1.x | (n, d_model) | = residual1" is another name.
+/// What a run has under the path of a row. A row such as "norm1.x | (n, d_model) | = residual1" is another name: of the
+/// step that the name means there, with as many axes as that has, which can have other letters.
 inline std::string row_of(const std::string& row, const Recorder& recorder)
 {
     const Recording& recording = recorder.recording();
+    const StepNames names(recording);
     const std::string path = row.substr(0, row.find(" |"));
-    const std::optional<std::size_t> step = StepNames(recording).find(path);
+    const std::optional<std::size_t> step = names.find(path);
     if (!step)
         return path + " is missing";
-    const auto alias = std::ranges::find(recording.aliases, path, &Alias::path);
-    const bool is_step = alias == recording.aliases.end();
-    return path + " | " + shape_of_axes(recording.steps[*step]) + " | " +
-           (is_step ? recording.steps[*step].formula : "= " + alias->target);
+    const std::string start = path + " | " + shape_of_axes(recording.steps[*step]) + " | ";
+    if (std::ranges::find(recording.aliases, path, &Alias::path) == recording.aliases.end())
+        return start + recording.steps[*step].formula;
+    const std::size_t equals = row.find(" | = ");
+    const std::string meant = equals == std::string::npos ? "" : row.substr(equals + 5);
+    const bool is_meant = resolve(path, meant, [&](std::string_view name) { return names.find(name); }) == step;
+    const bool same_rank = std::ranges::count(row.substr(0, equals), ',') == std::ranges::count(start, ',');
+    return is_meant && same_rank ? row : start + "= " + recording.steps[*step].path;
 }
 
 inline bool is_other_name(const std::string& row) { return row.find(" | = ") != std::string::npos; }

@@ -149,7 +149,7 @@ Vector moved(const Trace& trace, const Tensor3& output)
 Vector move_recurrence(const Trace& trace, const Tensor3& pair, RandomNumbers& numbers)
 {
     const RecurrentWeights weights = one_layer(drawn_cell(numbers, pair.shape(2), pair.shape(2), 3));
-    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), {}, {}, weights, {}, trace).output);
+    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), weights, {}, trace).output);
 }
 
 /// Layer upon layer of y_t = f(x_{t-1}, x_t, x_{t+1}).
@@ -306,7 +306,7 @@ void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden, RandomNumb
         const Matrix context = additive_attention(query, keys, values, {}, alignment, {}, ask).context;
         const Vector found =
             step("x[d_in]", "concat(words[" + std::to_string(word) + "], attention.context[0], axis=0)",
-                 concat(xt::view(words, word, xt::all()), xt::view(context, 0, xt::all())));
+                 concat(Vector(xt::view(words, word, xt::all())), Vector(xt::view(context, 0, xt::all()))));
         state = gru_cell(found, state, decoder, {}, step);
         from = "word." + std::to_string(word) + ".hidden";
     }

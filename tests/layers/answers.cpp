@@ -41,7 +41,8 @@ template <class Run>
 Lines dropped_answers(const Run& run)
 {
     Lines dropped;
-    for (const Step& step : recorded(run).steps()) {
+    const Recorder plain = recorded(run);
+    for (const Step& step : plain.steps()) {
         AnswerOne answer(step.path);
         Recorder recorder;
         Listeners listeners({&answer, &recorder});

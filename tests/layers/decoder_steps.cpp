@@ -53,11 +53,7 @@ TEST_CASE("the steps of decoders and of a Transformer are those in their doc com
     REQUIRE(whole.size() == 6);
     const Recorder run =
         recorded([&](const Trace& trace) { transformer(memory, x, {}, {}, {}, weights, {}, trace); });
-    Lines found = as_listed(whole, run, "transformer");
-    for (std::string& line : found) // the source's tokens are m, and n inside the encoder
-        if (line.starts_with("decoder.memory"))
-            line.replace(line.find("(n"), 2, "(m");
-    CHECK(found == whole);
+    CHECK(as_listed(whole, run, "transformer") == whole);
 }
 
 TEST_CASE("a pre-norm decoder layer normalises before its blocks", "[steps][layers][decoder]")

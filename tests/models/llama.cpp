@@ -469,7 +469,7 @@ TEST_CASE("a traced decoder gives the same bits", "[layers][llama][trace]")
                     llama(ids, before.cache, weights, {.heads = 4}).logits));
     CHECK(wrong_steps(whole) == Lines{});
     CHECK(wrong_steps(cached) == Lines{});
-    CHECK(count_of(whole, "mask") == 1); // one for all layers and heads
+    CHECK(count_of(whole, "causal") == 1); // one for all layers and heads
 }
 
 TEST_CASE("a decoder refuses ids that it has no row for, and weights and caches that disagree", "[layers][llama]")
@@ -479,7 +479,7 @@ TEST_CASE("a decoder refuses ids that it has no row for, and weights and caches 
     CHECK_THROWS_WITH(llama(Integers{7}, weights, {.heads = 4}), ContainsSubstring("ids[0] is 7, but table (7, 5)"));
     CHECK_THROWS_WITH(llama(Integers{-1}, weights, {.heads = 4}), ContainsSubstring("ids[0] is -1"));
     CHECK_THROWS_WITH(llama(Integers{1}, weights, {.heads = 3}),
-                      ContainsSubstring("query weights (5, 8) of 3 heads and key weights (5, 4) do not make heads"));
+                      ContainsSubstring("query weights (5, 8) can't be divided evenly among 3 heads"));
     CHECK_THROWS_AS(llama(Integers{1}, weights, {.heads = 0}), ShapeError);
     LlamaCache cache;
     cache.layers.resize(1);
