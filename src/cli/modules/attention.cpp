@@ -72,12 +72,12 @@ void attend_from(const T& x, const T& memory, const T& value_memory, const Multi
     if (!run.inputs.has("memory"))
         is_plain ? multi_head_attention(x, mask, bias, learned, plain, run.trace)
                  : grouped_query_attention(x, mask, bias, learned, options, run.trace);
-    else if (!is_plain)
-        grouped_query_attention(x, memory, value_memory, mask, bias, learned, options, run.trace);
     else if (run.inputs.has("value_memory"))
-        multi_head_attention(x, memory, value_memory, mask, bias, learned, plain, run.trace);
+        is_plain ? multi_head_attention(x, memory, value_memory, mask, bias, learned, plain, run.trace)
+                 : grouped_query_attention(x, memory, value_memory, mask, bias, learned, options, run.trace);
     else
-        multi_head_attention(x, memory, mask, bias, learned, plain, run.trace);
+        is_plain ? multi_head_attention(x, memory, mask, bias, learned, plain, run.trace)
+                 : grouped_query_attention(x, memory, mask, bias, learned, options, run.trace);
 }
 
 template <Sequence T>
