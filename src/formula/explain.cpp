@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <memory>
 #include <unordered_set>
 
 namespace attn {
