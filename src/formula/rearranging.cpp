@@ -32,6 +32,14 @@ const Scalar& moved_cell(const Shaped& call, std::size_t offset, Scalars& scalar
     return *arithmetic.noted(Scalar::Note::off_diagonal, arithmetic.number(0), nullptr);
 }
 
+/// Completes the entry of a function whose shape rule says it all.
+Function moves(Function entry)
+{
+    entry.numbers = moved;
+    entry.cell = moved_cell;
+    return entry;
+}
+
 /// The type that all operands have together.
 ElementType common_type(const std::vector<Shaped>& operands)
 {
@@ -335,24 +343,14 @@ std::span<const Function> rearranging_functions()
 {
     using More = Function::More;
     static const Function functions[] = {
-        {.kind = Kind::transposed, .shape = shape_transposed, .numbers = moved, .cell = moved_cell},
-        {.kind = Kind::indexed, .shape = shape_subscripted, .numbers = moved, .cell = moved_cell},
-        {.name = "permute", .more = More::numbers, .shape = shape_permute, .numbers = moved, .cell = moved_cell},
-        {.name = "reshape", .more = More::numbers, .shape = shape_reshape, .numbers = moved, .cell = moved_cell},
-        {.name = "concat",
-         .more = More::tensors,
-         .keywords = {"axis"},
-         .shape = shape_concat,
-         .numbers = moved,
-         .cell = moved_cell},
-        {.name = "repeat",
-         .numbers_after = 1,
-         .keywords = {"axis"},
-         .shape = shape_repeat,
-         .numbers = moved,
-         .cell = moved_cell},
-        {.name = "interleave", .tensors = 2, .shape = shape_interleave, .numbers = moved, .cell = moved_cell},
-        {.name = "diag", .shape = shape_diagonal, .numbers = moved, .cell = moved_cell},
+        moves({.kind = Kind::transposed, .shape = shape_transposed}),
+        moves({.kind = Kind::indexed, .shape = shape_subscripted}),
+        moves({.name = "permute", .more = More::numbers, .shape = shape_permute}),
+        moves({.name = "reshape", .more = More::numbers, .shape = shape_reshape}),
+        moves({.name = "concat", .more = More::tensors, .keywords = {"axis"}, .shape = shape_concat}),
+        moves({.name = "repeat", .numbers_after = 1, .keywords = {"axis"}, .shape = shape_repeat}),
+        moves({.name = "interleave", .tensors = 2, .shape = shape_interleave}),
+        moves({.name = "diag", .shape = shape_diagonal}),
     };
     return functions;
 }
