@@ -1,5 +1,7 @@
 #include "lesson.hpp"
 
+#include "cli/shared_flags.hpp"
+
 #include "attn/shape.hpp"
 #include "attn/what_if/answers.hpp"
 #include "attn/trace_io/console.hpp"
@@ -7,7 +9,6 @@
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
@@ -36,52 +37,36 @@ struct Flags {
     std::vector<LessonFlag> own;
 };
 
-void describe_own_flag(CLI::App& app, LessonFlag& flag)
+/// A lesson's own flag, and where its value goes.
+Flag own_flag(LessonFlag& flag)
 {
-    const auto describe = [&](auto& value) {
+    const auto target = [](auto& value) -> FlagValue {
         using Value = std::decay_t<decltype(value)>;
-        if constexpr (std::same_as<Value, bool>) {
-            app.add_flag(flag.name, value, flag.help);
-        } else {
-            CLI::Option* option = app.add_option(flag.name, value, flag.help)->type_name(flag.type);
-            if constexpr (std::same_as<Value, double>)
-                option->check(CLI::Range(0.0, 1e6))->capture_default_str()->type_name(flag.type);
-            if constexpr (std::same_as<Value, std::optional<std::size_t>>)
-                option->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20))->type_name(flag.type);
-        }
+        if constexpr (std::same_as<Value, double>)
+            return number(value, NumberRange::from_zero);
+        else if constexpr (std::same_as<Value, std::optional<std::size_t>>)
+            return whole_number(value, 0, std::size_t{1} << 20);
+        else
+            return value;
     };
-    std::visit(describe, flag.value);
+    return {flag.name, flag.type, std::visit(target, flag.value), flag.help};
 }
 
-void describe_flags(CLI::App& app, Flags& flags)
+std::vector<FlagGroup> describe_flags(Flags& flags)
 {
-    app.add_option("--trace", flags.trace, "write every step to this .npz")->type_name("FILE.npz");
-    app.add_option("--input", flags.input, "your own numbers in place of the example's")->type_name("FILE.npz");
-    app.add_option("--precision", flags.console.precision, "digits after the point (0 to 17)")
-        ->type_name("DIGITS")
-        ->capture_default_str()
-        ->check(CLI::Range(0, 17));
-    app.add_option("--color", flags.console.color, "names bold, formulas dim")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"auto", "always", "never"}));
-    app.add_option_function<std::string>(
-           "--round",
-           [&flags](const std::string& name) {
-               for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16})
-                   if (name == name_of(precision))
-                       flags.answers.round = precision;
-           },
-           "what if: round every step")
-        ->type_name("float32|bfloat16|float16")
-        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-    app.add_option("--ablate", flags.answers.ablate, "what if: make a step zero; again for more")
-        ->type_name("STEP")
-        ->take_all();
-    app.add_option("--pitfall", flags.answers.pitfall, "what if: make a well-known mistake (attn pitfalls lists them)")
-        ->type_name("ID");
-    app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
+    FlagGroup own{"Of this lesson", {}};
     for (LessonFlag& flag : flags.own)
-        describe_own_flag(app, flag);
+        own.flags.push_back(own_flag(flag));
+    std::vector<FlagGroup> groups{
+        {"Files",
+         {{"--trace", "FILE.npz", flags.trace, "write every step to this file"},
+          {"--input", "FILE.npz", flags.input, "your own numbers in place of the example's"}}},
+        what_if_flags(flags.answers),
+        screen_flags(flags.console),
+    };
+    if (!own.flags.empty())
+        groups.insert(groups.begin(), std::move(own));
+    return groups;
 }
 
 std::string names_in(const NamedArrays& arrays)
@@ -190,43 +175,31 @@ Lesson::Lesson(Setup& setup)
 int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&), std::vector<LessonFlag> own)
 {
     const std::string program = std::filesystem::path(argv[0]).filename();
-    const auto fail = [&](int code, const std::string& message) {
-        fmt::print(stderr, "{}: {}\n", program, message);
-        return code;
-    };
-
     Flags flags;
     flags.own = std::move(own);
-    CLI::App app("Computes attention step by step and shows every tensor on the way.", program);
-    describe_flags(app, flags);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-        fmt::print("{}", app.help());
-        return 0;
-    } catch (const CLI::ParseError& error) {
-        return fail(2, std::string(error.what()) + " (see --help)");
-    }
-
-    try {
-        Setup setup(topic, flags);
-        Lesson lesson(setup);
+    const auto run_lesson = [&] {
         try {
-            teach(lesson);
-        } catch (const Error& error) {
-            throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
+            Setup setup(topic, flags);
+            Lesson lesson(setup);
+            try {
+                teach(lesson);
+            } catch (const Error& error) {
+                throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
+            }
+            setup.answers.expect_heard();
+            if (!flags.trace.empty())
+                write_trace(flags.trace, setup.recorder.recording());
+        } catch (const Refuted& error) {
+            fmt::print(stderr, "{}: {}\n", program, error.what());
+            return 1;
         }
-        setup.answers.expect_heard();
-        if (!flags.trace.empty())
-            write_trace(flags.trace, setup.recorder.recording());
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw Error("standard output can't be written");
-    } catch (const Refuted& error) {
-        return fail(1, error.what());
-    } catch (const Error& error) {
-        return fail(2, error.what());
-    }
-    return 0;
+        return 0;
+    };
+    return run_program({.name = program,
+                        .summary = "Computes attention step by step and shows every tensor on the way.",
+                        .groups = describe_flags(flags),
+                        .run = run_lesson},
+                       argc, argv);
 }
 
 const LessonFlag::Value& Lesson::value_of(std::string_view name) const

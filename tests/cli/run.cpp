@@ -6,7 +6,8 @@
 #include "test.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "cli/modules/modules.hpp"
+#include "attn/formula/scope.hpp"
+#include "cli/modules/module.hpp"
 #include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
@@ -23,6 +24,14 @@ Words operator+(Words left, const Words& right)
 {
     left.insert(left.end(), right.begin(), right.end());
     return left;
+}
+
+/// What the name `output` means: a step, or another name of one.
+Array output_of(const Recording& recording)
+{
+    const std::optional<std::size_t> found = StepNames(recording).find("output");
+    REQUIRE(found);
+    return recording.steps[*found].value;
 }
 
 Array masked(const Shape& shape, std::vector<double> values)
@@ -71,12 +80,11 @@ public:
         return read_trace(folder_ / "t.npz").steps;
     }
 
-    /// The step `output`, the last one.
+    /// What the name `output` means: a step, or another name of one.
     Array output(const std::string& module, const Words& flags = {}) const
     {
-        const std::vector<Step> all = steps(module, flags);
-        CHECK(all.back().path == "output");
-        return all.back().value;
+        (void)steps(module, flags);
+        return output_of(read_trace(folder_ / "t.npz"));
     }
 
     /// What a run says that has to be refused: in one message, without a file or a word on standard output.
@@ -88,7 +96,7 @@ public:
         CAPTURE(module, flags, ended.output, ended.errors);
         CHECK(ended.code == 2);
         CHECK(ended.output.empty());
-        CHECK(ended.errors.rfind("attn: ", 0) == 0);
+        CHECK(ended.errors.rfind("attn run: ", 0) == 0);
         CHECK(folder_.count() == before);
         return ended.errors;
     }
@@ -264,13 +272,13 @@ NamedArrays score_weights(const Words& names = {})
 TEST_CASE("attn run has every module, and says what each takes", "[cli][run]")
 {
     REQUIRE(examples().size() == modules().size());
-    for (const ModuleEntry& entry : modules()) {
-        const Ended help = run({"attn", "run", std::string(entry.name), "--help"});
+    for (const Module& entry : modules()) {
+        const Ended help = run({"attn", "run", entry.name, "--help"});
         CHECK(help.code == 0);
         for (const ModuleInput& input : entry.inputs)
-            CHECK_THAT(help.output, ContainsSubstring(std::string(input.name)));
+            CHECK_THAT(help.output, ContainsSubstring(input.name));
         CHECK_THAT(help.output, ContainsSubstring("--input FILE.npz"));
-        CHECK_THAT(run({"attn", "run", "--help"}).output, ContainsSubstring(std::string(entry.name)));
+        CHECK_THAT(run({"attn", "run", "--help"}).output, ContainsSubstring(entry.name));
     }
 }
 
@@ -282,9 +290,9 @@ TEST_CASE("attn run prints every step, writes them, and attn verify finds nothin
         const Ended ended = desk.run_module(example.module, example.needed + Words{"--trace", desk / "t.npz"});
         REQUIRE(ended.code == 0);
         CHECK(ended.errors.empty());
-        const std::vector<Step> steps = read_trace(desk / "t.npz").steps;
-        CHECK(steps.back().path == "output");
-        for (const Step& step : steps)
+        const Recording recording = read_trace(desk / "t.npz");
+        (void)output_of(recording);
+        for (const Step& step : recording.steps)
             CHECK_THAT(ended.output, ContainsSubstring(step.path));
         const Ended verified = run({"attn", "verify", desk / "t.npz"});
         CHECK(verified.code == 0);
@@ -893,7 +901,7 @@ TEST_CASE("attn run says which weights do not fit, and in which file", "[cli][ru
     example.weights.erase("norm1.bias");
     const Desk desk(example.input, example.weights);
     CHECK(desk.refusal("encoder-layer", example.needed) ==
-          "attn: run: " + (desk / "w.npz").string() +
+          "attn run: " + (desk / "w.npz").string() +
               ": 2 tensors do not fit an encoder layer with d_model 4:\n"
               "  self_attn.in_proj_weight is (12, 5), expected (3*d_model, d_model) = (12, 4)\n"
               "  norm1.bias is missing\n");
@@ -959,7 +967,7 @@ TEST_CASE("attn run without a module, with another one or without its files is w
         const Ended ended = run(Words{"attn", "run"} + words);
         CHECK(ended.code == 2);
         CHECK(ended.output.empty());
-        CHECK_THAT(ended.errors, ContainsSubstring("attn: ") && ContainsSubstring(" --help"));
+        CHECK_THAT(ended.errors, ContainsSubstring("attn run: ") && ContainsSubstring(" --help"));
         return ended.errors;
     };
     CHECK_THAT(refusal_of({}), ContainsSubstring("which module?"));

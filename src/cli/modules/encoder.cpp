@@ -1,68 +1,89 @@
 // What an encoder is made of, and encoders.
 
 #include "families.hpp"
+#include "shared.hpp"
 
 #include "attn/weights/state_dict.hpp"
+
+#include <memory>
 
 namespace attn {
 namespace {
 
-template <Sequence T>
-EncoderOptions encoder_options(const T& x, const ModuleRun& run)
-{
-    const ModuleOptions& options = run.options;
-    EncoderOptions of_encoder{.attention = multi_head_options(options),
-                              .feed_forward = {.activation = options.activation},
-                              .norm = {.epsilon = options.epsilon},
-                              .placement = options.placement};
-    if (options.final_epsilon)
-        of_encoder.final_norm = {.epsilon = *options.final_epsilon};
-    of_encoder.attention.mask = mask_for(x, x, run);
-    return of_encoder;
-}
+ModuleInput tokens() { return required("x", "(b,) n, d_model"); }
 
-/// Calls a function with the tokens x, of one sequence or of a batch.
-template <class Work>
-void with_tokens(const ModuleRun& run, const Work& work)
+/// Of an encoder layer and of a stack of them.
+struct EncoderFlags : StackFlags {
+    EncoderOptions options = {};
+
+    std::vector<Flag> of_layer()
+    {
+        return head_flags(options.attention) + std::vector<Flag>{mask_flag(causal)} + layer_flags(options);
+    }
+};
+
+template <Sequence T>
+EncoderOptions encoder_options(const EncoderFlags& flags, const T& x, const ModuleRun& run)
 {
-    const std::string_view label = "x[(b,) n, d_model]";
-    if (run.inputs.is_batch("x"))
-        work(run.trace(label, "", run.inputs.get<Tensor3>("x")));
-    else
-        work(run.trace(label, "", run.inputs.get<Matrix>("x")));
+    EncoderOptions options = flags.options;
+    if (flags.final_epsilon)
+        options.final_norm = {.epsilon = *flags.final_epsilon};
+    options.attention.mask = joined_mask(x, x, flags.causal, run);
+    return options;
 }
 
 } // namespace
 
-void run_feed_forward(const ModuleRun& run)
+Module feed_forward_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        feed_forward(x, feed_forward_weights(run.weights, features(x)), {.activation = run.options.activation},
-                     run.trace);
-    });
+    const auto options = std::make_shared<FeedForwardOptions>();
+    return {.name = "feed-forward",
+            .summary = "linear1, activation, linear2, for each token by itself",
+            .inputs = {tokens()},
+            .flags = {activation_flag(*options)},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                feed_forward(x, feed_forward_weights(run.weights, features(x)), *options, run.trace);
+            })};
 }
 
-void run_layer_norm(const ModuleRun& run)
+Module layer_norm_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        layer_norm(x, layer_norm_weights(run.weights, features(x)), {.epsilon = run.options.epsilon}, run.trace);
-    });
+    const auto options = std::make_shared<LayerNormOptions>();
+    return {.name = "layer-norm",
+            .summary = "nn.LayerNorm over the features of each token",
+            .inputs = {tokens()},
+            .flags = {epsilon_flag(*options)},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                layer_norm(x, layer_norm_weights(run.weights, features(x)), *options, run.trace);
+            })};
 }
 
-void run_encoder_layer(const ModuleRun& run)
+Module encoder_layer_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        const EncoderOptions options = encoder_options(x, run);
-        encoder_layer(x, encoder_layer_weights(run.weights, features(x)), options, run.trace);
-    });
+    const auto flags = std::make_shared<EncoderFlags>();
+    return {.name = "encoder-layer",
+            .summary = "nn.TransformerEncoderLayer",
+            .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
+            .flags = flags->of_layer(),
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+                const EncoderOptions options = encoder_options(*flags, x, run);
+                encoder_layer(x, encoder_layer_weights(run.weights, features(x)), options, run.trace);
+            })};
 }
 
-void run_encoder(const ModuleRun& run)
+Module encoder_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        const EncoderOptions options = encoder_options(x, run);
-        encoder(x, encoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
-    });
+    const auto flags = std::make_shared<EncoderFlags>();
+    return {.name = "encoder",
+            .summary = "nn.TransformerEncoder",
+            .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
+            .flags = flags->of_layer() + stack_flags(*flags),
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+                const EncoderOptions options = encoder_options(*flags, x, run);
+                const EncoderWeights weights = encoder_weights(run.weights, features(x), flags->layers);
+                expect_final_norm(*flags, weights);
+                encoder(x, weights, options, run.trace);
+            })};
 }
 
 } // namespace attn

@@ -1,53 +1,65 @@
 // GRUs and LSTMs.
 
 #include "families.hpp"
+#include "shared.hpp"
 
+#include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/weights/state_dict.hpp"
+
+#include <memory>
 
 namespace attn {
 namespace {
 
-/// Calls a function with the tokens x, of one sequence or of a batch, and with the lengths of its sequences.
-template <class Work>
-void with_sequence(const ModuleRun& run, const Work& work)
+ModuleInput initial_state(std::string name) { return {std::move(name), "cells, (b,) d_hidden", "(default: zeros)"}; }
+
+std::vector<ModuleInput> recurrent_inputs()
 {
-    const std::string_view label = "x[(b,) n, d_in]";
-    if (run.inputs.is_batch("x")) {
-        const Tensor3 x = run.trace(label, "", run.inputs.get<Tensor3>("x"));
-        work(x, run.inputs.lengths(x.shape(0), true));
-    } else {
-        const Matrix x = run.trace(label, "", run.inputs.get<Matrix>("x"));
-        work(x, run.inputs.lengths(x.shape(0), false));
-    }
+    return {required("x", "(b,) n, d_in"), lengths_input(), initial_state("initial_hidden")};
 }
 
 } // namespace
 
-void run_gru(const ModuleRun& run)
+Module gru_module()
 {
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::vector<std::size_t>& lengths) {
-        const RecurrentWeights weights = gru_weights(run.weights, features(x));
-        const GruOptions options{{run.options.reset}, lengths};
-        if (run.inputs.has("initial_hidden"))
-            gru(x, run.inputs.get<T>("initial_hidden"), weights, options, run.trace);
-        else
-            gru(x, weights, options, run.trace);
-    });
+    const auto options = std::make_shared<GruCellOptions>();
+    return {
+        .name = "gru",
+        .summary = "nn.GRU: layers and directions are those of the weights",
+        .inputs = recurrent_inputs(),
+        .flags = {{"--reset", "",
+                   one_of(options->reset, {{"after", ResetGate::after_product}, {"before", ResetGate::before_product}}),
+                   "the reset gate acts on the state's product (after: PyTorch), or on the state (before: Cho et al. "
+                   "2014, Keras with reset_after=False)"}},
+        .run = with_tokens("x", [options]<Sequence T>(const T& x, const ModuleRun& run) {
+            const RecurrentWeights weights = gru_weights(run.weights, features(x));
+            const GruOptions of_run{*options, run.inputs.lengths("lengths", x)};
+            if (run.inputs.has("initial_hidden"))
+                gru(x, run.inputs.get<T>("initial_hidden"), weights, of_run, run.trace);
+            else
+                gru(x, weights, of_run, run.trace);
+        })};
 }
 
-void run_lstm(const ModuleRun& run)
+Module lstm_module()
 {
-    if (run.inputs.has("initial_hidden") != run.inputs.has("initial_cell"))
-        throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::vector<std::size_t>& lengths) {
-        const RecurrentWeights weights = lstm_weights(run.weights, features(x));
-        if (run.inputs.has("initial_hidden")) {
-            const T hidden = run.inputs.get<T>("initial_hidden");
-            lstm(x, {hidden, run.inputs.get<T>("initial_cell")}, weights, {lengths}, run.trace);
-        } else {
-            lstm(x, weights, {lengths}, run.trace);
-        }
-    });
+    std::vector<ModuleInput> inputs = recurrent_inputs();
+    inputs.push_back(initial_state("initial_cell"));
+    return {.name = "lstm",
+            .summary = "nn.LSTM: layers and directions are those of the weights",
+            .inputs = inputs,
+            .run = with_tokens("x", []<Sequence T>(const T& x, const ModuleRun& run) {
+                const bool has_state = run.inputs.has("initial_hidden");
+                if (has_state != run.inputs.has("initial_cell"))
+                    throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
+                const RecurrentWeights weights = lstm_weights(run.weights, features(x));
+                const std::vector<std::size_t> lengths = run.inputs.lengths("lengths", x);
+                if (has_state)
+                    lstm(x, {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")}, weights,
+                         {lengths}, run.trace);
+                else
+                    lstm(x, weights, {lengths}, run.trace);
+            })};
 }
 
 } // namespace attn
