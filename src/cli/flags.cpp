@@ -32,6 +32,8 @@ void expect_text(const std::string& text)
 {
     if (text.empty())
         throw Error("the value is empty");
+    if (text.starts_with("--")) // CLI11 takes any word that follows
+        throw Error("the value is missing: " + text + " is a flag");
 }
 
 FlagValue any_number(std::function<void(double)> store, NumberRange range)
@@ -259,18 +261,20 @@ struct Parser {
     {
         for (const auto& [flag, option] : flags) {
             const std::string name = long_name(*flag);
-            if (option->count() == 0 && (flag->is_required || is_positional(*flag)))
-                throw UsageError(name + " is required");
             if (option->count() > 1 && !flag->value.takes_several)
                 throw UsageError(name + " is given " + std::to_string(option->count()) + " times, expected once");
-            if (option->count() > 0 && !flag->needs.empty() && !is_given(flag->needs))
-                throw UsageError(name + " has no effect without " + flag->needs);
             for (const std::string& text : option->results())
                 try {
                     flag->value.take(text);
                 } catch (const Error& error) {
                     throw UsageError(name + ": " + error.what());
                 }
+        }
+        for (const auto& [flag, option] : flags) {
+            if (option->count() == 0 && (flag->is_required || is_positional(*flag)))
+                throw UsageError(long_name(*flag) + " is required");
+            if (option->count() > 0 && !flag->needs.empty() && !is_given(flag->needs))
+                throw UsageError(long_name(*flag) + " has no effect without " + flag->needs);
         }
         if (!command.run)
             throw UsageError("which command?");

@@ -96,7 +96,7 @@ Array output_of(const NamedArrays& weights, const std::vector<std::string>& flag
     CAPTURE(ended.errors);
     REQUIRE(ended.code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
-    return read_trace(folder / "t.npz").steps.back().value;
+    return read_trace(folder / "t.npz").steps.back().value; // the step that output is another name of
 }
 
 std::string refusal_of(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
@@ -224,7 +224,7 @@ TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks 
                                  .output)));
     const Ended halved = run_keras({{2}, {1, 0.5}}, {});
     CHECK(halved.code == 2);
-    CHECK_THAT(halved.errors, ContainsSubstring("value_mask holds 0.5, expected 1 for a token, 0 for padding"));
+    CHECK_THAT(halved.errors, ContainsSubstring("value_mask[1] is 0.5, expected 1 for a token, 0 for padding"));
     const Ended longer = run_keras({{3}, {1, 1, 1}}, {});
     CHECK(longer.code == 2);
     CHECK_THAT(longer.errors, ContainsSubstring("value mask (3,) and memory (2, 5) must agree in m"));
