@@ -98,9 +98,9 @@ void expect_usable(const StepLabel& label, const Array& found)
 template <Traceable T>
 T rounded(T tensor, const std::optional<Precision>& precision)
 {
-    if (precision)
+    if constexpr (std::same_as<typename T::value_type, double>)
         for (double& value : tensor)
-            value = rounded_to(*precision, value);
+            value = precision ? rounded_to(*precision, value) : value;
     return tensor;
 }
 
@@ -322,10 +322,12 @@ void Lesson::expect_equal(std::string_view claim, const T& found, const T& expec
 }
 
 template Vector Lesson::input(std::string_view, const Vector&);
+template Integers Lesson::input(std::string_view, const Integers&);
 template Matrix Lesson::input(std::string_view, const Matrix&);
 template Tensor3 Lesson::input(std::string_view, const Tensor3&);
 template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
 template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
+template void Lesson::expect_equal(std::string_view, const Integers&, const Integers&);
 template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
 template void Lesson::expect_equal(std::string_view, const Tensor3&, const Tensor3&);
 

@@ -97,7 +97,7 @@ void count(Lesson& lesson)
     const AdditiveWeights weights{constant(sizes.d_q, sizes.d_hidden), constant(sizes.d_k, sizes.d_hidden),
                                   Vector({sizes.d_hidden}, 0.125)};
     const double dot_time = shortest_time([&] { scaled_dot_product_attention(tokens, tokens, tokens); });
-    const double additive_time = shortest_time([&] { additive_attention(tokens, tokens, tokens, weights); });
+    const double additive_time = shortest_time([&] { additive_attention(tokens, tokens, tokens, {}, weights); });
     lesson.say("measured just now: additive attention took " + std::to_string(std::lround(additive_time / dot_time)) +
                " times as long as scaled dot-product attention");
 }
@@ -116,11 +116,11 @@ void teach(Lesson& lesson)
     lesson.heading("2. Dot product, and dot product over the root of d_k");
     const Trace dot = trace.scope("dot");
     pass_on(dot, "queries", queries, keys, values);
-    dot_product_attention(queries, keys, values, {}, dot);
+    dot_product_attention(queries, keys, values, {}, {}, dot);
 
     const Trace scaled = trace.scope("scaled_dot");
     pass_on(scaled, "queries", queries, keys, values);
-    scaled_dot_product_attention(queries, keys, values, {}, scaled);
+    scaled_dot_product_attention(queries, keys, values, {}, {}, {}, scaled);
     //! [dot]
 
     //! [additive]
@@ -136,7 +136,7 @@ void teach(Lesson& lesson)
     lesson.heading("4. Additive for all pairs, and in its concatenated form");
     const Trace additive = trace.scope("additive");
     pass_on(additive, "queries", queries, keys, values);
-    const Attention by_sum = additive_attention(queries, keys, values, weights, {}, additive);
+    const Attention by_sum = additive_attention(queries, keys, values, {}, weights, {}, additive);
 
     const Trace concatenated = trace.scope("concatenated");
     pass_on(concatenated, "queries", queries, keys, values);
@@ -144,7 +144,7 @@ void teach(Lesson& lesson)
                                                   "concat(query_weights, key_weights, axis=0)",
                                                   concatenate(weights).hidden),
                                      weights.score};
-    const Attention by_pairs = concatenated_attention(queries, keys, values, joined, {}, concatenated);
+    const Attention by_pairs = concatenated_attention(queries, keys, values, {}, joined, {}, concatenated);
     lesson.expect_equal("the concatenated form gives the same weights", by_pairs.weights, by_sum.weights);
     lesson.expect_equal("and the same context", by_pairs.context, by_sum.context);
     //! [additive]
@@ -156,14 +156,14 @@ void teach(Lesson& lesson)
         lesson.input("bilinear_weights[d_short, d_k]", Matrix{{0.5, 0, -0.5}, {0, 0.25, 0.5}});
     const Trace bilinear = trace.scope("bilinear");
     pass_on(bilinear, "short_queries", short_queries, keys, values);
-    bilinear_attention(short_queries, keys, values, bilinear_weights, {}, bilinear);
+    bilinear_attention(short_queries, keys, values, {}, bilinear_weights, {}, bilinear);
 
     const Matrix short_query_weights =
         lesson.input("short_query_weights[d_short, d_hidden]", Matrix{{0.5, 0, -0.5, 0.25}, {-0.25, 0.5, 0.25, 0}});
     const Trace short_additive = trace.scope("short_additive");
     pass_on(short_additive, "short_queries", short_queries, keys, values);
     short_additive("query_weights[d_q, d_hidden]", "short_query_weights", short_query_weights);
-    additive_attention(short_queries, keys, values, {short_query_weights, weights.key, weights.score}, {},
+    additive_attention(short_queries, keys, values, {}, {short_query_weights, weights.key, weights.score}, {},
                        short_additive);
     //! [bilinear]
 
@@ -172,7 +172,7 @@ void teach(Lesson& lesson)
     const Trace unnormalized = trace.scope("unnormalized");
     pass_on(unnormalized, "queries", queries, keys, values);
     const Attention linear =
-        dot_product_attention(queries, keys, values, {.normalization = Normalization::none}, unnormalized);
+        dot_product_attention(queries, keys, values, {}, {.normalization = Normalization::none}, unnormalized);
     const Matrix keys_with_values =
         unnormalized("keys_with_values[d_k, d_v]", "keys.T @ values", matmul(transpose(keys), values));
     const Matrix regrouped =

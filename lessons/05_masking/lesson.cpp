@@ -121,7 +121,7 @@ void teach(Lesson& lesson)
     lesson.heading("1. Two sentences in one batch; the second is shorter, and filled up with something");
     const Tensor3 tokens = lesson.input("tokens[b, n, d]", Tensor3{{{1, 0, 2}, {0, 2, 1}, {2, 1, 0}, {1, 1, 1}},
                                                                    {{2, 0, 1}, {1, 2, 0}, {3, 3, 3}, {3, 3, 3}}});
-    const std::vector<std::size_t> lengths = as_lengths(lesson.input("lengths[b]", Vector{4, 2}));
+    const Integers lengths = lesson.input("lengths[b]", Integers{4, 2});
     const Tensor3 scores = trace("scores[b, n, m]", "tokens @ tokens.T", matmul(tokens, transpose(tokens)));
     const Tensor3 scaled = trace("scaled[b, n, m]", "scores / sqrt(tokens.shape[2])",
                                  Tensor3(scores / std::sqrt(static_cast<double>(tokens.shape(2)))));
@@ -134,7 +134,7 @@ void teach(Lesson& lesson)
     const Tensor3 weights = trace("weights[b, n, m]", "softmax(masked)", softmax(masked));
     const Tensor3 context = trace("context[b, n, d]", "weights @ tokens", matmul(weights, tokens));
     lesson.expect_equal("scaled_dot_product_attention with this mask gives the same", context,
-                        scaled_dot_product_attention(tokens, tokens, tokens, {.mask = mask}).context);
+                        scaled_dot_product_attention(tokens, tokens, tokens, mask).context);
     //! [padding]
 
     lesson.heading("3. Too late, or not at all: masking after softmax, and zeros before it");

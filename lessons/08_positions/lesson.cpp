@@ -6,7 +6,7 @@
 #include "../lesson.hpp"
 
 #include "attn/attention/dot_product.hpp"
-#include "attn/layers/multi_head.hpp"
+#include "attn/layers/grouped_query.hpp"
 #include "attn/layers/position.hpp"
 #include "attn/ops/concat.hpp"
 #include "attn/ops/matmul.hpp"
@@ -25,15 +25,15 @@ Matrix attend(const Trace& trace, std::string_view formula, const Matrix& tokens
     trace("queries[n, d_k]", "x", x);
     trace("keys[m, d_k]", "x", x);
     trace("values[m, d_v]", "x", x);
-    return scaled_dot_product_attention(x, x, x, {}, trace).context;
+    return scaled_dot_product_attention(x, x, x, {}, {}, {}, trace).context;
 }
 
 /// The last token in front of the others.
-Vector last_in_front(std::size_t count)
+Integers last_in_front(std::size_t count)
 {
-    Vector order(Vector::shape_type{count});
+    Integers order(Integers::shape_type{count});
     for (std::size_t i = 0; i < count; ++i)
-        order(i) = static_cast<double>((i + count - 1) % count);
+        order(i) = static_cast<std::int64_t>((i + count - 1) % count);
     return order;
 }
 
@@ -41,7 +41,7 @@ double largest_difference(const Matrix& left, const Matrix& right) { return max_
 
 //! [bag]
 /// Tokens in another order come out in that order, and are otherwise the same.
-void show_a_bag_of_words(Lesson& lesson, const Matrix& tokens, const Vector& order)
+void show_a_bag_of_words(Lesson& lesson, const Matrix& tokens, const Integers& order)
 {
     const Trace bag = lesson.trace().scope("bag");
     const Matrix straight = attend(bag.scope("straight"), "tokens", tokens);
@@ -58,9 +58,9 @@ void compare_layouts(Lesson& lesson, const Matrix& positions)
     const std::size_t n = positions.shape(0), d = positions.shape(1), sines = (d + 1) / 2;
     const Trace halves = lesson.trace().scope("halves");
     const Matrix sines_first = sinusoidal_positions(n, d, {.layout = SineLayout::halves}, halves);
-    Vector order(Vector::shape_type{d}); // interleaved feature i stands at order(i) of the halves
+    Integers order(Integers::shape_type{d}); // interleaved feature i stands at order(i) of the halves
     for (std::size_t i = 0; i < d; ++i)
-        order(i) = static_cast<double>(i / 2 + (i % 2) * sines);
+        order(i) = static_cast<std::int64_t>(i / 2 + (i % 2) * sines);
     halves("order[d]", "", order);
     const Matrix reordered =
         halves("reordered[n, d]", "positions.T[order].T", transpose(take_rows(transpose(sines_first), order)));
@@ -70,7 +70,7 @@ void compare_layouts(Lesson& lesson, const Matrix& positions)
 
 //! [join]
 /// Added, or put beside: either way the order makes a difference now.
-void join_positions(Lesson& lesson, const Matrix& tokens, const Matrix& positions, const Vector& order)
+void join_positions(Lesson& lesson, const Matrix& tokens, const Matrix& positions, const Integers& order)
 {
     const Trace added = lesson.trace().scope("added");
     const Matrix straight = attend(added.scope("straight"), "tokens + positions", Matrix(tokens + positions));
@@ -116,7 +116,7 @@ void turn_queries_and_keys(Lesson& lesson, const Matrix& tokens)
     const Trace turned = lesson.trace().scope("turned");
     const Matrix first = xt::view(tokens, xt::range(0, 1), xt::all());
     const Matrix same = turned("x[n, d]", "repeat(tokens[0:1], " + std::to_string(n) + ", axis=0)",
-                               take_rows(first, Vector(xt::zeros<double>({n}))));
+                               take_rows(first, Integers(xt::zeros<std::int64_t>({n}))));
     const Matrix rotated = rotary(same, {}, turned);
     const Matrix scores = turned("scores[n, m]", "output @ output.T", matmul(rotated, transpose(rotated)));
     const Matrix upper_left = xt::view(scores, xt::range(0, n - 1), xt::range(0, n - 1));
@@ -135,7 +135,8 @@ void attend_by_place(Lesson& lesson, const Matrix& tokens, HeadPositions positio
     for (const std::string_view weights :
          {"query_weights[d_model, h_d_k]", "key_weights[d_model, h_d_k]", "value_weights[d_model, h_d_v]"})
         trace(weights, "diag(0 * tokens[0] + 1)", identity);
-    multi_head_attention(tokens, {{identity}, {identity}, {identity}}, {.heads = 2, .positions = positions}, trace);
+    grouped_query_attention(tokens, {}, {}, {{identity}, {identity}, {identity}},
+                            {.heads = 2, .positions = positions}, trace);
 }
 //! [alibi]
 
@@ -146,7 +147,7 @@ void teach(Lesson& lesson)
     lesson.heading("1. A bag of words: four tokens, and the same with the last in front");
     const Matrix tokens = lesson.input("tokens[n, d]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}, {2, 0, 0, 1}});
     const std::size_t n = tokens.shape(0), d = tokens.shape(1);
-    const Vector order = trace("order[n]", "concat(arange(tokens.shape[0])[-1:], arange(tokens.shape[0])[:-1], axis=0)",
+    const Integers order = trace("order[n]", "concat(arange(tokens.shape[0])[-1:], arange(tokens.shape[0])[:-1], axis=0)",
                                last_in_front(n));
     show_a_bag_of_words(lesson, tokens, order);
 

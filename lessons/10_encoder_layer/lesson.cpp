@@ -55,7 +55,7 @@ Matrix attention_block(const Trace& trace, const Matrix& x, const EncoderLayerWe
     self_attn("key_weights[d_model, h_d_k]", "key_weights", weights.self_attention.key.weight);
     self_attn("value_weights[d_model, h_d_v]", "value_weights", weights.self_attention.value.weight);
     self_attn("output_weights[h_d_v, d_model]", "output_weights", weights.self_attention.output->weight);
-    const Matrix attended = multi_head_attention(x, weights.self_attention, {.heads = 2}, self_attn).output;
+    const Matrix attended = multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}, self_attn).output;
 
     const Matrix residual = trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
     const Trace norm1 = trace.scope("norm1");
@@ -98,7 +98,7 @@ void run_pytorch_weights(Lesson& lesson)
 
     const Trace pytorch = lesson.trace().scope("pytorch");
     const EncoderLayerWeights weights = encoder_layer_weights(parameters, x.shape(1));
-    const Matrix output = encoder_layer(x, weights, {.attention = {.heads = 2}}, pytorch);
+    const Matrix output = encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output, expected);
 }
 //! [pytorch]
@@ -119,7 +119,7 @@ void teach(Lesson& lesson)
     const Matrix output = feed_forward_block(trace, between, weights);
 
     const EncoderOptions two_heads{.attention = {.heads = 2}};
-    lesson.expect_equal("encoder_layer gives the same", encoder_layer(x, weights, two_heads), output);
+    lesson.expect_equal("encoder_layer gives the same", encoder_layer(x, {}, weights, two_heads), output);
     lesson.expect("what comes out has the shape of what went in", output.shape() == x.shape());
     //! [layer]
 
@@ -129,7 +129,7 @@ void teach(Lesson& lesson)
     pre("x[n, d_model]", "x", x);
     EncoderOptions in_front = two_heads;
     in_front.placement = NormPlacement::pre;
-    encoder_layer(x, weights, in_front, pre);
+    encoder_layer(x, {}, weights, in_front, pre);
     //! [pre]
 
     lesson.heading("5. A layer of PyTorch's: 8 features, 2 heads, 16 hidden units");

@@ -61,7 +61,7 @@ Matrix look_back(const Trace& trace, const Matrix& x, const Mask& mask, const De
     const Trace self_attn = trace.scope("self_attn");
     const Matrix tokens = self_attn("x[n, d_model]", "x", x);
     const Matrix found =
-        multi_head_attention(tokens, weights.self_attention, {.heads = heads, .mask = mask}, self_attn).output;
+        multi_head_attention(tokens, mask, {}, weights.self_attention, {.heads = heads}, self_attn).output;
     const Matrix residual = trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + found));
     return norm(trace, "norm1", "residual1", residual, weights.norm1);
 }
@@ -75,7 +75,7 @@ Matrix ask(const Trace& trace, const Matrix& x, const Matrix& memory, const Deco
     const Matrix asking = cross_attn("x[n, d_model]", "norm1.output", x);
     const Matrix answering = cross_attn("memory[m, d_model]", "memory", memory);
     const Matrix found =
-        multi_head_attention(asking, answering, weights.cross_attention, {.heads = heads}, cross_attn).output;
+        multi_head_attention(asking, answering, {}, {}, weights.cross_attention, {.heads = heads}, cross_attn).output;
     const Matrix residual = trace("residual2[n, d_model]", "norm1.output + cross_attn.output", Matrix(x + found));
     return norm(trace, "norm2", "residual2", residual, weights.norm2);
 }
@@ -112,13 +112,13 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, co
     const Matrix other_x = changed(
         "x[n, d_model]", [&] { return "concat(x[0:" + std::to_string(last) + "], another, axis=0)"; },
         concat_rows(first_rows(x, last), another));
-    const Matrix other = decoder_layer(other_x, memory, weights, options, changed);
+    const Matrix other = decoder_layer(other_x, memory, {}, {}, weights, options, changed);
     const Vector change =
         lesson.trace()("change[n]", "max(abs(changed.output - output), axis=1)", change_of(other, output));
     DecoderOptions open = options;
-    open.attention.mask.reset();
+    open.attention.causal.reset();
     const Vector leak =
-        change_of(decoder_layer(other_x, memory, weights, open), decoder_layer(x, memory, weights, open));
+        change_of(decoder_layer(other_x, memory, {}, {}, weights, open), decoder_layer(x, memory, {}, {}, weights, open));
 
     std::vector<std::vector<double>> rows;
     for (std::size_t i = 0; i <= last; ++i)
@@ -161,8 +161,8 @@ void teach(Lesson& lesson)
 
     lesson.heading("4. The third block: think, add, normalise");
     const Matrix output = think(trace, second, weights);
-    const DecoderOptions options{.attention = {.heads = heads, .mask = mask}};
-    lesson.expect_equal("decoder_layer gives the same", decoder_layer(x, memory, weights, options), output);
+    const DecoderOptions options{.attention = {.heads = heads, .causal = Causal::bottom_right}};
+    lesson.expect_equal("decoder_layer gives the same", decoder_layer(x, memory, {}, {}, weights, options), output);
     //! [layer]
 
     lesson.heading("5. Another last token");
@@ -174,7 +174,7 @@ void teach(Lesson& lesson)
     const Matrix asking = swapped("x[m, d_model]", "memory", memory);
     const Matrix answering = swapped("memory[n, d_model]", "norm1.output", first);
     const Matrix found =
-        multi_head_attention(asking, answering, weights.cross_attention, {.heads = heads}, swapped).output;
+        multi_head_attention(asking, answering, {}, {}, weights.cross_attention, {.heads = heads}, swapped).output;
     lesson.expect("that gives a row for each token of the source, none for those of the target",
                   found.shape(0) == memory.shape(0));
     //! [swapped]
@@ -182,9 +182,7 @@ void teach(Lesson& lesson)
     //! [prefixes]
     lesson.heading("7. When nobody knows what is wanted: what has been said so far");
     for (std::size_t said = 1; said <= n; ++said) {
-        DecoderOptions shorter = options;
-        shorter.attention.mask = causal_mask(said, said);
-        const Matrix so_far = decoder_layer(first_rows(x, said), memory, weights, shorter);
+        const Matrix so_far = decoder_layer(first_rows(x, said), memory, {}, {}, weights, options);
         lesson.expect_equal("the first " + std::to_string(said) + " by themselves give the same", so_far,
                             first_rows(output, said));
     }

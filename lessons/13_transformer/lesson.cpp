@@ -70,26 +70,26 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
 
 //! [teacher]
 /// All at once: the target shifted right goes in, and each row says what comes next.
-Matrix teach_forced(Lesson& lesson, const Vector& source, const Vector& said, const TranslatorWeights& weights,
+Matrix teach_forced(Lesson& lesson, const Integers& source, const Integers& said, const TranslatorWeights& weights,
                     const TransformerOptions& options)
 {
     const Trace& trace = lesson.trace();
     const std::size_t n = said.size();
-    const Vector known = xt::view(said, xt::range(std::size_t{0}, n - 1));
-    const Vector target = trace(
+    const Integers known = xt::view(said, xt::range(std::size_t{0}, n - 1));
+    const Integers target = trace(
         "target_ids[n]", [&] { return "concat(start, said[0:" + std::to_string(n - 1) + "], axis=0)"; },
-        concat(Vector{0}, known));
-    return predict_next(source, target, weights, options, trace);
+        concat(Integers{0}, known));
+    return predict_next(source, target, {}, {}, weights, options, trace);
 }
 //! [teacher]
 
 /// The likeliest word of each row.
-Vector likeliest(const Matrix& logits)
+Integers likeliest(const Matrix& logits)
 {
-    Vector ids(Vector::shape_type{logits.shape(0)});
+    Integers ids(Integers::shape_type{logits.shape(0)});
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const double* row = logits.data() + i * logits.shape(1);
-        ids(i) = static_cast<double>(std::max_element(row, row + logits.shape(1)) - row);
+        ids(i) = std::max_element(row, row + logits.shape(1)) - row;
     }
     return ids;
 }
@@ -132,8 +132,8 @@ void teach(Lesson& lesson)
     //! [inputs]
     lesson.heading("1. Sixteen words, the first for the start and the second for the end, and a sentence of five");
     RandomNumbers numbers(14);
-    const Vector start = trace("start[one]", "", Vector{0});
-    const Vector source = lesson.input("source_ids[m]", Vector{9, 5, 8, 10, 9});
+    const Integers start = trace("start[one]", "", Integers{0});
+    const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
     const Matrix table =
         trace("table[vocabulary, d_model]", "", numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
     const TranslatorWeights weights{table, random_weights(numbers, sizes)};
@@ -141,16 +141,16 @@ void teach(Lesson& lesson)
 
     //! [greedy]
     lesson.heading("2. Token by token: what has been said goes in, the likeliest word comes out");
-    GreedyOptions options{.transformer = {.heads = sizes.heads}, .start = 0, .end = 1, .most = 12};
+    GreedyOptions options{.transformer = {.attention = {.heads = sizes.heads}}, .start = 0, .end = 1, .max_tokens = 12};
     options.caching = Caching::none;
-    const Translation plain = greedy_decode(source, weights, options);
-    const Vector said = trace("said[n]", "", plain.ids);
+    const Translation plain = greedy_decode(source, {}, weights, options);
+    const Integers said = trace("said[n]", "", plain.ids);
     //! [greedy]
 
     //! [forced]
     lesson.heading("3. All at once, as in training: every step of one pass");
     const Matrix logits = teach_forced(lesson, source, said, weights, options.transformer);
-    const Vector next = trace("next_ids[n]",
+    const Integers next = trace("next_ids[n]",
                               "min(where(logits == max(logits, axis=-1, keepdims=True), arange(logits.shape[1]), inf), "
                               "axis=-1)",
                               likeliest(logits));
@@ -161,7 +161,7 @@ void teach(Lesson& lesson)
     //! [cached]
     lesson.heading("4. With the keys and values of earlier tokens kept");
     options.caching = Caching::keys_and_values;
-    const Translation kept = greedy_decode(source, weights, options);
+    const Translation kept = greedy_decode(source, {}, weights, options);
     const Trace cached = trace.scope("cached");
     cached("logits[n, vocabulary]", "", kept.logits);
     cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",

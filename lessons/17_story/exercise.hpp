@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/multi_head.hpp"
+#include "attn/layers/cache.hpp"
 
 /// One head looks back with a cache: a new token asks, and what came before is in the cache.
 /// @param query  (1, d_k): of the new token

@@ -53,9 +53,9 @@ LlamaFolder tiny_model(const Lesson& lesson)
     return {std::move(weights), {.heads = 4}, std::move(tokenizer)};
 }
 
-Vector numbers_of(const std::vector<std::size_t>& ids)
+Integers numbers_of(const std::vector<std::size_t>& ids)
 {
-    Vector numbers = xt::zeros<double>({ids.size()});
+    Integers numbers(Integers::shape_type{ids.size()});
     std::ranges::copy(ids, numbers.begin());
     return numbers;
 }
@@ -107,7 +107,7 @@ void look_at_parts(Lesson& lesson, const LlamaFolder& model, const std::vector<s
     lesson.heading("2. The norm of today: no mean, no bias");
     const Matrix embedding = lesson.trace()("embedding[vocabulary, d_model]", "", model.weights.embedding);
     const Trace parts = lesson.trace().scope("parts");
-    const Vector ids = parts("ids[n]", "", numbers_of(prompt));
+    const Integers ids = parts("ids[n]", "", numbers_of(prompt));
     const Matrix embedded = parts("embedded[n, d_model]", "embedding[ids]", take_rows(embedding, ids));
     const Matrix normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
     lesson.expect_equal("rms_norm gives the same", normalized, rms_norm(embedded, layer.norm1));
@@ -199,7 +199,7 @@ void teach(Lesson& lesson)
 
     //! [pass]
     lesson.heading("6. All of it in one pass, without a cache");
-    const Vector ids = lesson.input("ids[n]", numbers_of(story.ids));
+    const Integers ids = lesson.input("ids[n]", numbers_of(story.ids));
     lesson.print_steps(is_tiny);
     const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
     lesson.print_steps(true);

@@ -88,7 +88,7 @@ Matrix mask_all_pairs(const Trace& full, const Matrix& tokens)
     const std::string places = "arange(" + std::to_string(n) + ")";
     const Mask mask = full("mask[n, m]", "abs(" + places + "[:, None] - " + places + ") <= 1", pairs(n, local));
     name_tokens(full, tokens, {"queries[n, d]", "keys[m, d]", "values[m, d]"});
-    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, {.mask = mask}, full);
+    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, mask, {}, {}, full);
     full("wasted", "mean(where(weights == 0, 1, 0))",
          mean_all(Matrix(xt::where(xt::equal(all.weights, 0.0), 1.0, 0.0))));
     return all.context;

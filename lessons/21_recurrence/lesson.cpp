@@ -149,7 +149,7 @@ Vector moved(const Trace& trace, const Tensor3& output)
 Vector move_recurrence(const Trace& trace, const Tensor3& pair, RandomNumbers& numbers)
 {
     const RecurrentWeights weights = one_layer(drawn_cell(numbers, pair.shape(2), pair.shape(2), 3));
-    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), weights, {}, trace).output);
+    return moved(trace, gru(trace("x[b, n, d_in]", "pair", pair), {}, {}, weights, {}, trace).output);
 }
 
 /// Layer upon layer of y_t = f(x_{t-1}, x_t, x_{t+1}).
@@ -177,7 +177,7 @@ MultiHeadWeights one_head(RandomNumbers& numbers, std::size_t d)
 Vector move_attention(const Trace& trace, const Tensor3& pair, RandomNumbers& numbers)
 {
     const MultiHeadWeights weights = one_head(numbers, pair.shape(2));
-    return moved(trace, multi_head_attention(trace("x[b, n, d_model]", "pair", pair), weights, {}, trace).output);
+    return moved(trace, multi_head_attention(trace("x[b, n, d_model]", "pair", pair), {}, {}, weights, {}, trace).output);
 }
 //! [moved]
 
@@ -255,7 +255,7 @@ void count_waiting(Lesson& lesson, RandomNumbers& numbers)
                in_line([&](const Trace& run) { gru(x, three, {{ResetGate::before_product}}, run); })),
              t("lstm", "n", in_line([&](const Trace& run) { lstm(x, four, {}, run); })),
              t("convolution", "1", in_line([&](const Trace& run) { convolution(x, kernel, run); })),
-             t("attention", "3", in_line([&](const Trace& run) { multi_head_attention(x, heads, {}, run); }))});
+             t("attention", "3", in_line([&](const Trace& run) { multi_head_attention(x, {}, {}, heads, {}, run); }))});
     }
     lesson.table({"tokens", "GRU", "reset before", "LSTM", "convolution", "attention"}, rows);
 }
@@ -303,7 +303,7 @@ void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden, RandomNumb
             ask("queries[n, d_q]", "previous_hidden[None, :]", Matrix(xt::view(state, xt::newaxis(), xt::all())));
         const Matrix keys = ask("keys[m, d_k]", "encoder.output", states);
         const Matrix values = ask("values[m, d_v]", "encoder.output", states);
-        const Matrix context = additive_attention(query, keys, values, alignment, {}, ask).context;
+        const Matrix context = additive_attention(query, keys, values, {}, alignment, {}, ask).context;
         const Vector found =
             step("x[d_in]", "concat(words[" + std::to_string(word) + "], attention.context[0], axis=0)",
                  concat(xt::view(words, word, xt::all()), xt::view(context, 0, xt::all())));

@@ -95,7 +95,7 @@ Matrix form_of(Lesson& lesson, std::size_t head, const Matrix& inputs, const Mul
 /// What a head says goes through W_v and its rows of W^o: one more matrix of low rank.
 void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned)
 {
-    const MultiHead attention = multi_head_attention(inputs, learned, {heads});
+    const MultiHead attention = multi_head_attention(inputs, {}, {}, learned, {heads});
     Matrix output = xt::zeros<double>({inputs.shape(0), learned.output->weight.shape(1)});
     std::string sum;
     for (std::size_t head = 0; head < heads; ++head) {
@@ -185,7 +185,7 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
     talking("output_weights[h_d_v, d_out]", "output_weights", learned.maps.output->weight);
     talking("talking_scores[h_k, h]", "talking_scores", learned.scores);
     talking("talking_weights[h, h_v]", "talking_weights", learned.weights);
-    const MultiHead found = talking_heads_attention(inputs, learned, {}, talking);
+    const MultiHead found = talking_heads_attention(inputs, {}, learned, {}, talking);
     for (std::size_t into = 0; into < heads; ++into)
         lesson.expect_equal("talking head " + std::to_string(into) + " compares by a mixture of forms",
                             Matrix(weights[0] * learned.weights(0, into) + weights[1] * learned.weights(1, into)),
@@ -193,8 +193,8 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
 
     const Matrix silent{{1, 0}, {0, 1}};
     lesson.expect_equal("mixed by identities, heads don't talk",
-                        talking_heads_attention(inputs, {learned.maps, silent, silent}).output,
-                        multi_head_attention(inputs, learned.maps, {heads}).output);
+                        talking_heads_attention(inputs, {}, {learned.maps, silent, silent}).output,
+                        multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
 }
 //! [talk]
 

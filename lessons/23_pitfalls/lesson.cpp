@@ -52,13 +52,13 @@ void show_sines(const Given&, const Trace& trace) { sinusoidal_positions(5, 6, {
 
 void show_rotary(const Given& given, const Trace& trace)
 {
-    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
+    grouped_query_attention(trace("x[n, d_model]", "x", given.x), {}, {}, given.weights.self_attention,
                          {.heads = 1, .positions = HeadPositions::rotary}, trace);
 }
 
 void show_alibi(const Given& given, const Trace& trace)
 {
-    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
+    grouped_query_attention(trace("x[n, d_model]", "x", given.x), {}, {}, given.weights.self_attention,
                          {.heads = 2, .positions = HeadPositions::alibi}, trace);
 }
 
@@ -69,20 +69,20 @@ void show_cached(const Given& given, const Trace& trace)
     const Matrix memory = trace("memory[m, d_memory]", "memory", given.memory);
     const std::optional<AnyMask> mask =
         join_masks(newest.shape(0), memory.shape(0), {.causal = Causal::bottom_right}, trace);
-    multi_head_attention(newest, memory, given.weights.self_attention, {.heads = 1, .mask = mask}, trace);
+    multi_head_attention(newest, memory, mask, {}, given.weights.self_attention, {.heads = 1}, trace);
 }
 
 void show_post_norm(const Given& given, const Trace& trace)
 {
     const Matrix x = trace("x[n, d_model]", "x", given.x);
     const std::optional<AnyMask> mask = join_masks(x.shape(0), x.shape(0), {.causal = Causal::bottom_right}, trace);
-    encoder_layer(x, given.weights, {.attention = {.heads = 2, .mask = mask}}, trace);
+    encoder_layer(x, mask, given.weights, {.attention = {.heads = 2}}, trace);
 }
 
 void show_pre_norm(const Given& given, const Trace& trace)
 {
     encoder_layer(
-        trace("x[n, d_model]", "x", given.x), given.weights,
+        trace("x[n, d_model]", "x", given.x), {}, given.weights,
         {.attention = {.heads = 2}, .feed_forward = {.activation = Activation::gelu}, .placement = NormPlacement::pre},
         trace);
 }

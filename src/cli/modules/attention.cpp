@@ -53,22 +53,25 @@ struct AttentionFlags {
     }
 };
 
-std::optional<Matrix> bias_of(const ModuleRun& run)
+template <Sequence T>
+std::optional<AnyBias> bias_of(const T& queries, const T& keys, const ModuleRun& run)
 {
-    return run.inputs.has("bias") ? std::optional(run.input<Matrix>("bias")) : std::nullopt;
+    return share(run.inputs.label("bias"), run.inputs.pairs<AnyBias>("bias", queries, keys), run.trace);
 }
 
 /// Scores that only know single sequences.
-void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values, Score score,
-                             const WeighingOptions& options, const ModuleRun& run)
+void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values,
+                             const std::optional<AnyMask>& mask, Score score, const WeighingOptions& options,
+                             const ModuleRun& run)
 {
+    const auto& [inputs, arrays, trace] = run;
     const std::size_t d_q = queries.shape(1), d_k = keys.shape(1);
     if (score == Score::additive)
-        additive_attention(queries, keys, values, additive_weights(run.weights, d_q, d_k), options, run.trace);
+        additive_attention(queries, keys, values, mask, additive_weights(arrays, d_q, d_k), options, trace);
     else if (score == Score::concatenated)
-        concatenated_attention(queries, keys, values, concatenated_weights(run.weights, d_q + d_k), options, run.trace);
+        concatenated_attention(queries, keys, values, mask, concatenated_weights(arrays, d_q + d_k), options, trace);
     else
-        bilinear_attention(queries, keys, values, bilinear_weights(run.weights, d_q, d_k), options, run.trace);
+        bilinear_attention(queries, keys, values, mask, bilinear_weights(arrays, d_q, d_k), options, trace);
 }
 
 template <Sequence T>
@@ -76,52 +79,57 @@ void attend(const AttentionFlags& flags, const T& queries, const ModuleRun& run)
 {
     const T keys = run.input<T>("keys"), values = run.input<T>("values");
     const std::optional<AnyMask> mask = joined_mask(queries, keys, flags.causal, run);
-    const WeighingOptions options{.mask = mask, .normalization = flags.normalization};
+    const WeighingOptions options{.normalization = flags.normalization};
     if (flags.score != Score::scaled && run.inputs.has("bias"))
         throw Error("bias has no effect: only the scaled score has one");
 
     if (flags.score == Score::scaled)
-        scaled_dot_product_attention(queries, keys, values, {.mask = mask, .bias = bias_of(run), .scale = flags.scale},
+        scaled_dot_product_attention(queries, keys, values, mask, bias_of(queries, keys, run), {.scale = flags.scale},
                                      run.trace);
     else if (flags.score == Score::dot)
-        dot_product_attention(queries, keys, values, options, run.trace);
+        dot_product_attention(queries, keys, values, mask, options, run.trace);
     else if constexpr (std::same_as<T, Matrix>)
-        attend_by_learned_score(queries, keys, values, flags.score, options, run);
+        attend_by_learned_score(queries, keys, values, mask, flags.score, options, run);
     else
         throw Error("a learned score compares one sequence's queries and keys, expected queries (n, d_q), not a batch");
     run.trace.alias("output", "context");
 }
 
 struct MultiHeadFlags {
-    MultiHeadOptions options = {};
-    std::optional<Causal> causal = {};
+    GroupedQueryOptions options = {};
+    std::optional<Causal> causal = {}; ///< joined with the masks of the input
     bool has_no_output_map = false;
 };
 
+/// Heads with positions, or plain ones; of x alone, of a memory, or of one memory for keys and one for values.
 template <Sequence T>
 void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& run)
 {
-    const Inputs& inputs = run.inputs;
-    const bool is_cross = inputs.has("memory");
-    if (!is_cross && inputs.has("value_memory"))
+    const auto& [inputs, arrays, trace] = run;
+    const bool is_cross = inputs.has("memory"), has_values = inputs.has("value_memory");
+    if (has_values && !is_cross)
         throw Error("there is an array value_memory but no memory: keys are made of memory, values of value_memory");
     const T memory = is_cross ? run.input<T>("memory") : x;
-    MultiHeadOptions options = flags.options;
-    options.mask = joined_mask(x, memory, flags.causal, run);
-    options.bias = bias_of(run);
-    const auto weights = [&](const AttentionSizes& sizes) {
-        return multi_head_weights(run.weights, sizes, !flags.has_no_output_map);
-    };
-    const AttentionSizes sizes{.d_model = features(x), .d_memory = features(memory), .d_value = features(memory)};
-    if (!is_cross) {
-        multi_head_attention(x, weights({.d_model = features(x)}), options, run.trace);
-    } else if (!inputs.has("value_memory")) {
-        multi_head_attention(x, memory, weights(sizes), options, run.trace);
-    } else {
-        const T value_memory = inputs.get<T>("value_memory");
-        const AttentionSizes three{sizes.d_model, sizes.d_memory, features(value_memory)};
-        multi_head_attention(x, memory, value_memory, weights(three), options, run.trace);
-    }
+    const T value_memory = has_values ? run.input<T>("value_memory") : memory;
+    const std::optional<AnyMask> mask = joined_mask(x, memory, flags.causal, run);
+    const std::optional<AnyBias> bias = bias_of(x, memory, run);
+    const AttentionSizes of_memory{features(x), features(memory), features(value_memory)};
+    const MultiHeadWeights weights = multi_head_weights(
+        arrays, is_cross ? of_memory : AttentionSizes{.d_model = features(x)}, !flags.has_no_output_map);
+
+    const GroupedQueryOptions& options = flags.options;
+    const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale};
+    const bool is_plain = options.positions == HeadPositions::none;
+    if (!is_cross && is_plain)
+        multi_head_attention(x, mask, bias, weights, plain, trace);
+    else if (!is_cross)
+        grouped_query_attention(x, mask, bias, weights, options, trace);
+    else if (!is_plain)
+        grouped_query_attention(x, memory, value_memory, mask, bias, weights, options, trace);
+    else if (has_values)
+        multi_head_attention(x, memory, value_memory, mask, bias, weights, plain, trace);
+    else
+        multi_head_attention(x, memory, mask, bias, weights, plain, trace);
 }
 
 } // namespace

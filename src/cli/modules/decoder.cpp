@@ -23,51 +23,32 @@ struct MaskRole {
 template <Sequence T>
 std::optional<AnyMask> mask_as(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
 {
-    const Trace& trace = run.trace;
-    MaskParts parts{.given = run.inputs.mask(role.step, queries, keys), .causal = role.causal};
-    const auto named = [&](std::string_view formula, const AnyMask& mask) {
-        return std::visit(
-            [&](const auto& any) -> AnyMask { return trace(std::string(role.step) + "[(b,) n, m]", formula, any); },
-            mask);
-    };
-    const bool is_padded = run.inputs.has(role.lengths);
-    if (!is_padded && !role.causal)
-        return parts.given ? std::optional(named("", *parts.given)) : std::nullopt;
+    const MaskParts parts{.given = run.inputs.pairs<AnyMask>(role.step, queries, keys),
+                          .causal = role.causal,
+                          .key_lengths = run.inputs.lengths(role.lengths, keys)};
+    if (!parts.key_lengths && !parts.causal)
+        return share(std::string(role.step) + "[(b,) n, m]", parts.given, run.trace);
 
-    const Trace masking = is_padded ? trace.scope(role.scope, {{"lengths", role.lengths}}) : trace.scope(role.scope);
-    parts.key_lengths = run.inputs.lengths(role.lengths, keys);
+    const Trace masking = run.trace.scope(role.scope);
+    if (parts.key_lengths)
+        masking.alias("lengths", role.lengths);
     const std::optional<AnyMask> joined =
         join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, masking);
-    return named(std::string(role.scope) + ".mask", *joined);
+    run.trace.alias(role.step, std::string(role.scope) + ".mask");
+    return joined;
 }
 
 void name_lengths(std::string_view name, const ModuleRun& run)
 {
     if (run.inputs.has(name))
-        (void)run.input<Vector>(name);
+        (void)run.input<Integers>(name);
 }
 
-/// Of a decoder layer, of a stack of them, and of the whole Transformer.
-struct DecoderFlags : StackFlags {
-    DecoderOptions options = {};
-
-    std::vector<Flag> of_layer()
-    {
-        return head_flags(options.attention) + std::vector<Flag>{mask_flag(causal, " of the target")} +
-               layer_flags(options);
-    }
-};
-
 template <Sequence T>
-DecoderOptions decoder_options(const DecoderFlags& flags, const T& x, const T& memory, const ModuleRun& run)
+std::optional<AnyMask> memory_mask(const T& x, const T& memory, const ModuleRun& run)
 {
-    DecoderOptions options = flags.options;
-    if (flags.final_epsilon)
-        options.final_norm = {.epsilon = *flags.final_epsilon};
-    options.attention.mask = joined_mask(x, x, flags.causal, run);
     name_lengths("memory_lengths", run);
-    options.memory_mask = mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run);
-    return options;
+    return mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run);
 }
 
 std::vector<ModuleInput> decoder_inputs()
@@ -81,62 +62,61 @@ std::vector<ModuleInput> decoder_inputs()
 }
 
 template <Sequence T>
-void translate(const DecoderFlags& flags, const T& source, const ModuleRun& run)
+void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
 {
     const T target = run.input<T>("target");
-    TransformerOptions options{.heads = flags.options.attention.heads,
-                               .feed_forward = flags.options.feed_forward,
-                               .norm = flags.options.norm,
-                               .placement = flags.options.placement};
-    if (flags.final_epsilon)
-        options.final_norm = {.epsilon = *flags.final_epsilon};
     name_lengths("source_lengths", run);
     name_lengths("target_lengths", run);
-    options.source_mask = mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
-    options.target_mask =
+    const std::optional<AnyMask> source_mask =
+        mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
+    const std::optional<AnyMask> target_mask =
         mask_as({"target_mask", "target_masking", "target_lengths", flags.causal}, target, target, run);
     // No query can attend to the source's padding, those of the target neither.
-    options.memory_mask = mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
+    const std::optional<AnyMask> to_source =
+        mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
     const TransformerWeights weights = transformer_weights(run.weights, features(source), flags.layers);
     expect_final_norm(flags, weights.encoder);
-    transformer(source, target, weights, options, run.trace);
+    transformer(source, target, source_mask, target_mask, to_source, weights, flags.all_options(), run.trace);
 }
 
 } // namespace
 
 Module decoder_layer_module()
 {
-    const auto flags = std::make_shared<DecoderFlags>();
+    const auto flags = std::make_shared<StackFlags>();
     return {.name = "decoder-layer",
             .summary = "nn.TransformerDecoderLayer",
             .inputs = decoder_inputs(),
-            .flags = flags->of_layer(),
+            .flags = flags->of_layer(" of the target"),
             .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
                 const T memory = run.input<T>("memory");
-                const DecoderOptions options = decoder_options(*flags, x, memory, run);
-                decoder_layer(x, memory, decoder_layer_weights(run.weights, features(x)), options, run.trace);
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+                const DecoderLayerWeights weights = decoder_layer_weights(run.weights, features(x));
+                decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
             })};
 }
 
 Module decoder_module()
 {
-    const auto flags = std::make_shared<DecoderFlags>();
+    const auto flags = std::make_shared<StackFlags>();
     return {.name = "decoder",
             .summary = "nn.TransformerDecoder",
             .inputs = decoder_inputs(),
-            .flags = flags->of_layer() + stack_flags(*flags),
+            .flags = flags->of_layer(" of the target") + flags->of_stack(),
             .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
                 const T memory = run.input<T>("memory");
-                const DecoderOptions options = decoder_options(*flags, x, memory, run);
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
                 const DecoderWeights weights = decoder_weights(run.weights, features(x), flags->layers);
                 expect_final_norm(*flags, weights);
-                decoder(x, memory, weights, options, run.trace);
+                decoder(x, memory, mask, to_memory, weights, flags->all_options(), run.trace);
             })};
 }
 
 Module transformer_module()
 {
-    const auto flags = std::make_shared<DecoderFlags>();
+    const auto flags = std::make_shared<StackFlags>();
     return {.name = "transformer",
             .summary = "nn.Transformer",
             .inputs = {required("source", "(b,) m, d_model"), required("target", "(b,) n, d_model"),
@@ -144,7 +124,7 @@ Module transformer_module()
                        lengths_input("source_lengths"), lengths_input("target_lengths")},
             .flags = std::vector<Flag>{heads_flag(flags->options.attention.heads),
                                        mask_flag(flags->causal, " of the target")} +
-                     layer_flags(flags->options) + stack_flags(*flags),
+                     flags->of_feed_forward_and_norm() + flags->of_stack(),
             .run = with_tokens("source",
                                [flags](const auto& source, const ModuleRun& run) { translate(*flags, source, run); })};
 }

@@ -12,26 +12,6 @@ namespace {
 
 ModuleInput tokens() { return required("x", "(b,) n, d_model"); }
 
-/// Of an encoder layer and of a stack of them.
-struct EncoderFlags : StackFlags {
-    EncoderOptions options = {};
-
-    std::vector<Flag> of_layer()
-    {
-        return head_flags(options.attention) + std::vector<Flag>{mask_flag(causal)} + layer_flags(options);
-    }
-};
-
-template <Sequence T>
-EncoderOptions encoder_options(const EncoderFlags& flags, const T& x, const ModuleRun& run)
-{
-    EncoderOptions options = flags.options;
-    if (flags.final_epsilon)
-        options.final_norm = {.epsilon = *flags.final_epsilon};
-    options.attention.mask = joined_mask(x, x, flags.causal, run);
-    return options;
-}
-
 } // namespace
 
 Module feed_forward_module()
@@ -60,29 +40,30 @@ Module layer_norm_module()
 
 Module encoder_layer_module()
 {
-    const auto flags = std::make_shared<EncoderFlags>();
+    const auto flags = std::make_shared<StackFlags>();
     return {.name = "encoder-layer",
             .summary = "nn.TransformerEncoderLayer",
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
             .flags = flags->of_layer(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const EncoderOptions options = encoder_options(*flags, x, run);
-                encoder_layer(x, encoder_layer_weights(run.weights, features(x)), options, run.trace);
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const EncoderLayerWeights weights = encoder_layer_weights(run.weights, features(x));
+                encoder_layer(x, mask, weights, flags->options, run.trace);
             })};
 }
 
 Module encoder_module()
 {
-    const auto flags = std::make_shared<EncoderFlags>();
+    const auto flags = std::make_shared<StackFlags>();
     return {.name = "encoder",
             .summary = "nn.TransformerEncoder",
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
-            .flags = flags->of_layer() + stack_flags(*flags),
+            .flags = flags->of_layer() + flags->of_stack(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const EncoderOptions options = encoder_options(*flags, x, run);
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
                 const EncoderWeights weights = encoder_weights(run.weights, features(x), flags->layers);
                 expect_final_norm(*flags, weights);
-                encoder(x, weights, options, run.trace);
+                encoder(x, mask, weights, flags->all_options(), run.trace);
             })};
 }
 

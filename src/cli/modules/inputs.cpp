@@ -182,12 +182,12 @@ bool broadcasts(const Shape& from, const Shape& to)
     return std::ranges::equal(from, to, [](std::size_t a, std::size_t b) { return a == b || a == 1; });
 }
 
-/// A mask of two axes, for a batch: it is (n, m), and never (b, m).
+/// A mask or bias of two axes, for a batch: it is (n, m), and never (b, m).
 void expect_pairs(const std::string& name, const Shape& shape, const Shape& pairs)
 {
     const bool is_for_keys = shape == Shape{pairs[0], pairs[2]}, is_for_pairs = shape == Shape{pairs[1], pairs[2]};
     const std::string found = name + " has the shape " + to_string(shape);
-    const std::string for_keys = "save " + name + "[:, None, :] where it says which keys each sequence can attend to";
+    const std::string for_keys = "save " + name + "[:, None, :] where each sequence has a row of keys of its own";
     if (is_for_keys && is_for_pairs && pairs[0] > 1)
         throw Error(found + ", which is (n, m) as well as (b, m) here: save " + name +
                     "[None, :, :] where it is the same for all sequences, " + for_keys);
@@ -209,7 +209,7 @@ ModuleInput lengths_input(std::string name)
     return {std::move(name), "b", "tokens of each sequence before its padding", false, InputKind::whole_numbers};
 }
 
-ModuleInput bias_input() { return {"bias", "n, m", "is added to the scaled scores", false, InputKind::bias}; }
+ModuleInput bias_input() { return {"bias", "(b,) n, m", "is added to the scaled scores", false, InputKind::bias}; }
 
 Inputs::Inputs(const NamedArrays& arrays, const Module& module, std::optional<Precision> round)
     : arrays_(arrays), module_(module), round_(round)
@@ -278,34 +278,31 @@ Array Inputs::checked(std::string_view name) const
     return array;
 }
 
-AnyMask Inputs::mask_for(std::string_view name, const Shape& pairs) const
+Array Inputs::checked_pairs(std::string_view name, const Shape& pairs) const
 {
     const Array array = checked(name);
     const bool is_batch = pairs.size() == 3;
-    const Shape one(pairs.end() - 2, pairs.end()); // mask for all sequences
+    const Shape one(pairs.end() - 2, pairs.end()); // the same for all sequences
     if (is_batch && array.rank() == 2)
         expect_pairs(std::string(name), array.shape, pairs);
     if (array.shape == one)
-        return from_array<Mask>(array);
+        return array;
     if (!is_batch || !broadcasts(array.shape, pairs))
         throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
                     ", expected (n, m) = " + to_string(one) + (is_batch ? " or (b, n, m) = " + to_string(pairs) : ""));
     const bool is_for_all = array.shape[0] == 1 && pairs[0] > 1;
     if (!is_for_all)
-        return from_array<BatchMask>(broadcast(array, pairs));
-    return from_array<Mask>({one, broadcast(array, {1, one[0], one[1]}).values, ElementType::boolean});
+        return broadcast(array, pairs);
+    return {one, broadcast(array, {1, one[0], one[1]}).values, array.type};
 }
 
-std::vector<std::size_t> Inputs::lengths_for(std::string_view name, std::optional<std::size_t> sequences) const
+void Inputs::expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const
 {
-    if (!has(name))
-        return {};
     const Shape& shape = find(name).shape;
     if (!sequences || shape != Shape{*sequences})
         throw Error(std::string(name) + " has the shape " + to_string(shape) +
                     ", expected a number for each sequence of a batch" +
                     (sequences ? ", " + to_string(Shape{*sequences}) : "; there is only one sequence here"));
-    return as_lengths(get<Vector>(name));
 }
 
 } // namespace attn

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <variant>
 
 namespace attn {
 
@@ -73,28 +73,37 @@ public:
         }
     }
 
-    /// A mask for queries and keys: (n, m); of a batch also (b, n, m), where an axis of size 1 serves all.
-    template <Sequence T>
-    std::optional<AnyMask> mask(std::string_view name, const T& queries, const T& keys) const
+    /// A mask or a bias of queries and keys: (n, m); of a batch also (b, n, m), where an axis of size 1 serves all.
+    /// @tparam Variant  AnyMask or AnyBias
+    template <class Variant, Sequence T>
+    std::optional<Variant> pairs(std::string_view name, const T& queries, const T& keys) const
     {
-        Shape pairs{queries.shape(token_axis<T>), keys.shape(token_axis<T>)};
+        if (!has(name))
+            return std::nullopt;
+        Shape all{queries.shape(token_axis<T>), keys.shape(token_axis<T>)};
         if (token_axis<T> == 1)
-            pairs.insert(pairs.begin(), queries.shape(0));
-        return has(name) ? std::optional(mask_for(name, pairs)) : std::nullopt;
+            all.insert(all.begin(), queries.shape(0));
+        const Array array = checked_pairs(name, all);
+        if (array.rank() == 2)
+            return from_array<std::variant_alternative_t<0, Variant>>(array);
+        return from_array<std::variant_alternative_t<1, Variant>>(array);
     }
 
-    /// How many of the tokens of each sequence are real; empty where that is not given.
+    /// How many of the tokens of each sequence are real.
     template <Sequence T>
-    std::vector<std::size_t> lengths(std::string_view name, const T& tokens) const
+    std::optional<Integers> lengths(std::string_view name, const T& tokens) const
     {
-        return lengths_for(name, token_axis<T> == 1 ? std::optional(tokens.shape(0)) : std::nullopt);
+        if (!has(name))
+            return std::nullopt;
+        expect_lengths(name, token_axis<T> == 1 ? std::optional(tokens.shape(0)) : std::nullopt);
+        return get<Integers>(name);
     }
 
 private:
     const Array& find(std::string_view name) const { return arrays_.find(name)->second; }
     Array checked(std::string_view name) const;
-    AnyMask mask_for(std::string_view name, const Shape& pairs) const;
-    std::vector<std::size_t> lengths_for(std::string_view name, std::optional<std::size_t> sequences) const;
+    Array checked_pairs(std::string_view name, const Shape& pairs) const;
+    void expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const;
 
     const NamedArrays& arrays_;
     const Module& module_;

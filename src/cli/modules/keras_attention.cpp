@@ -43,8 +43,8 @@ void attend(const KerasFlags& flags, const T& x, const ModuleRun& run)
     };
     const T memory = given_or("memory", "x", x), value_memory = given_or("value_memory", "memory", memory);
     const AttentionSizes sizes{features(x), features(memory), features(value_memory)};
-    keras_attention(x, memory, value_memory, keras_attention_weights(run.weights, sizes),
-                    {mask("value_mask"), mask("query_mask")}, options, run.trace);
+    keras_attention(x, memory, value_memory, KerasMasksOf<T>{mask("value_mask"), mask("query_mask")},
+                    keras_attention_weights(run.weights, sizes), options, run.trace);
 }
 
 ModuleInput mask_of(std::string name, std::string axes, std::string help)

@@ -38,7 +38,7 @@ Module llama_module()
             .what_weights = "the weights, as Hugging Face, llama.cpp or llama2.c name them",
             .flags = flags->flags(),
             .run = [flags](const ModuleRun& run) {
-                const Vector ids = run.input<Vector>("ids");
+                const Integers ids = run.input<Integers>("ids");
                 const LlamaCheckpoint checkpoint = llama_weights(run.weights);
                 LlamaOptions options = flags->options;
                 options.rotary.layout = flags->layout.value_or(checkpoint.layout);

@@ -64,7 +64,7 @@ std::function<void(const ModuleRun&)> with_tokens(std::string name, Work work)
 template <Sequence T>
 std::size_t features(const T& tokens)
 {
-    return tokens.shape(token_axis<T> + 1);
+    return tokens.shape(feature_axis<T>);
 }
 
 } // namespace attn

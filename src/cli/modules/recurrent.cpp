@@ -18,6 +18,13 @@ std::vector<ModuleInput> recurrent_inputs()
     return {required("x", "(b,) n, d_in"), lengths_input(), initial_state("initial_hidden")};
 }
 
+template <Sequence T>
+std::vector<std::size_t> lengths_of(const T& x, const ModuleRun& run)
+{
+    const std::optional<Integers> lengths = run.inputs.lengths("lengths", x);
+    return lengths ? std::vector<std::size_t>(lengths->begin(), lengths->end()) : std::vector<std::size_t>{};
+}
+
 } // namespace
 
 Module gru_module()
@@ -33,7 +40,7 @@ Module gru_module()
                    "2014, Keras with reset_after=False)"}},
         .run = with_tokens("x", [options]<Sequence T>(const T& x, const ModuleRun& run) {
             const RecurrentWeights weights = gru_weights(run.weights, features(x));
-            const GruOptions of_run{*options, run.inputs.lengths("lengths", x)};
+            const GruOptions of_run{*options, lengths_of(x, run)};
             if (run.inputs.has("initial_hidden"))
                 gru(x, run.inputs.get<T>("initial_hidden"), weights, of_run, run.trace);
             else
@@ -53,7 +60,7 @@ Module lstm_module()
                 if (has_state != run.inputs.has("initial_cell"))
                     throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
                 const RecurrentWeights weights = lstm_weights(run.weights, features(x));
-                const std::vector<std::size_t> lengths = run.inputs.lengths("lengths", x);
+                const std::vector<std::size_t> lengths = lengths_of(x, run);
                 if (has_state)
                     lstm(x, {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")}, weights,
                          {lengths}, run.trace);

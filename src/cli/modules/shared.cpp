@@ -40,7 +40,7 @@ Flag activation_flag(FeedForwardOptions& options)
             "of the hidden layer"};
 }
 
-std::vector<Flag> head_flags(MultiHeadOptions& options)
+std::vector<Flag> head_flags(GroupedQueryOptions& options)
 {
     std::vector<Flag> flags{
         heads_flag(options.heads),
@@ -65,12 +65,33 @@ std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right)
     return left;
 }
 
-std::vector<Flag> stack_flags(StackFlags& flags)
+std::vector<Flag> StackFlags::of_feed_forward_and_norm()
 {
-    return {{"--final-epsilon", "E", number(flags.final_epsilon, NumberRange::from_zero),
+    return {activation_flag(options.feed_forward),
+            epsilon_flag(options.norm),
+            {"--norm", "", one_of(options.placement, {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}),
+             "where layer norms stand: after each block, or before it"}};
+}
+
+std::vector<Flag> StackFlags::of_layer(const std::string& whose)
+{
+    return head_flags(options.attention) + std::vector<Flag>{mask_flag(causal, whose)} + of_feed_forward_and_norm();
+}
+
+std::vector<Flag> StackFlags::of_stack()
+{
+    return {{"--final-epsilon", "E", number(final_epsilon, NumberRange::from_zero),
              "of the norm after the last layer (default: that of the layers)"},
-            {"--layers", "N", whole_number(flags.layers, 1, 10'000),
+            {"--layers", "N", whole_number(layers, 1, 10'000),
              "number of layers that the weights must have (default: as many as they have)"}};
+}
+
+EncoderOptions StackFlags::all_options() const
+{
+    EncoderOptions all = options;
+    if (final_epsilon)
+        all.final_norm = {.epsilon = *final_epsilon};
+    return all;
 }
 
 } // namespace attn

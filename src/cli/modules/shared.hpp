@@ -15,31 +15,26 @@ Flag mask_flag(std::optional<Causal>& causal, const std::string& whose = "");
 Flag rotary_base_flag(RotaryOptions& rotary);
 Flag epsilon_flag(LayerNormOptions& options);
 Flag activation_flag(FeedForwardOptions& options);
-std::vector<Flag> head_flags(MultiHeadOptions& options);
+std::vector<Flag> head_flags(GroupedQueryOptions& options);
 /// @}
 
 /// Both after each other.
 std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right);
 
-/// The flags of an encoder and a decoder that are not their options.
+/// The flags of an encoder, a decoder, a layer of either, and a whole Transformer: their options, and what else is asked.
 struct StackFlags {
-    std::optional<Causal> causal = {};
+    EncoderOptions options = {};
+    std::optional<Causal> causal = {}; ///< joined with the masks of the input
     std::optional<double> final_epsilon = {};
     std::optional<std::size_t> layers = {};
+
+    std::vector<Flag> of_feed_forward_and_norm();
+    /// @param whose  keys a causal mask is about: " of the target", or nothing
+    std::vector<Flag> of_layer(const std::string& whose = "");
+    std::vector<Flag> of_stack();
+
+    EncoderOptions all_options() const;
 };
-
-/// Of a layer: activation, epsilon, norm.
-template <class Options>
-std::vector<Flag> layer_flags(Options& options)
-{
-    return {activation_flag(options.feed_forward),
-            epsilon_flag(options.norm),
-            {"--norm", "", one_of(options.placement, {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}),
-             "where layer norms stand: after each block, or before it"}};
-}
-
-/// Of a stack of layers.
-std::vector<Flag> stack_flags(StackFlags& flags);
 
 /// @throws Error where the norm after a stack should have an epsilon, and the weights have no such norm
 template <class Stack>
@@ -53,7 +48,7 @@ void expect_final_norm(const StackFlags& flags, const Stack& weights)
 template <Sequence T>
 std::optional<AnyMask> joined_mask(const T& queries, const T& keys, std::optional<Causal> causal, const ModuleRun& run)
 {
-    const MaskParts parts{.given = run.inputs.mask("mask", queries, keys),
+    const MaskParts parts{.given = run.inputs.pairs<AnyMask>("mask", queries, keys),
                           .causal = causal,
                           .key_lengths = run.inputs.lengths("lengths", keys)};
     return join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, run.trace);
