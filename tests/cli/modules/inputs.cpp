@@ -303,22 +303,19 @@ TEST_CASE("attn run keeps the masks of target, memory and source apart", "[cli][
 {
     const Array given = booleans({3, 5}, {1, 0, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0});
     const DecoderWeights weights = whole_of(2).decoder;
-    const DecoderOptions options{.attention = {.heads = 2, .mask = causal_mask(3, 3)},
-                                 .memory_mask = from_array<Mask>(given)};
     CHECK(identical(Desk(with(with_memory(), "memory_mask", given), state_dict(weights))
                         .output("decoder", words_of("--heads 2 --mask causal")),
-                    to_array(decoder(tokens(), memory_tokens(), weights, options))));
+                    to_array(decoder(tokens(), memory_tokens(), causal_mask(3, 3), from_array<Mask>(given), weights,
+                                     {.attention = {.heads = 2}}))));
 
     NamedArrays both = with(source_and_target(), "memory_mask", given);
     both["target_mask"] = booleans({3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1});
     both["source_mask"] = all_allowed({5, 5});
     both["source_mask"].values[7] = 0;
-    const TransformerOptions all{.heads = 2,
-                                 .source_mask = from_array<Mask>(both["source_mask"]),
-                                 .target_mask = from_array<Mask>(both["target_mask"]),
-                                 .memory_mask = from_array<Mask>(given)};
     CHECK(identical(Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
-                    to_array(transformer(memory_tokens(), tokens(), whole_of(2), all))));
+                    to_array(transformer(memory_tokens(), tokens(), from_array<Mask>(both["source_mask"]),
+                                         from_array<Mask>(both["target_mask"]), from_array<Mask>(given), whole_of(2),
+                                         {.attention = {.heads = 2}}))));
 }
 
 TEST_CASE("attn run pads target and memory, and no query attends to the source's padding", "[cli][run][decoder][mask]")
@@ -326,26 +323,23 @@ TEST_CASE("attn run pads target and memory, and no query attends to the source's
     Numbers numbers(15);
     const Tensor3 target = numbers.tensor3(2, 3, 4), source = numbers.tensor3(2, 5, 4);
     const Array of_target{{2}, {2, 3}}, of_source{{2}, {5, 1}};
-    const auto padding = [](std::size_t n, std::size_t m, std::vector<std::size_t> real) {
-        return join_masks(n, m, {.key_lengths = std::move(real)});
+    const auto padding = [](std::size_t n, std::size_t m, const Array& lengths) {
+        return join_masks(n, m, {.key_lengths = from_array<Integers>(lengths)});
     };
+    const EncoderOptions two_heads{.attention = {.heads = 2}};
     const NamedArrays two{
         {"x", to_array(target)}, {"memory", to_array(source)}, {"lengths", of_target}, {"memory_lengths", of_source}};
-    const DecoderOptions options{.attention = {.heads = 2, .mask = padding(3, 3, {2, 3})},
-                                 .memory_mask = padding(3, 5, {5, 1})};
     CHECK(identical(Desk(two, state_dict(whole_of(2).decoder)).output("decoder", {"--heads", "2"}),
-                    to_array(decoder(target, source, whole_of(2).decoder, options))));
+                    to_array(decoder(target, source, padding(3, 3, of_target), padding(3, 5, of_source),
+                                     whole_of(2).decoder, two_heads))));
 
     const NamedArrays both{{"target", to_array(target)},
                            {"source", to_array(source)},
                            {"target_lengths", of_target},
                            {"source_lengths", of_source}};
-    const TransformerOptions all{.heads = 2,
-                                 .source_mask = padding(5, 5, {5, 1}),
-                                 .target_mask = padding(3, 3, {2, 3}),
-                                 .memory_mask = padding(3, 5, {5, 1})};
     CHECK(identical(Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
-                    to_array(transformer(source, target, whole_of(2), all))));
+                    to_array(transformer(source, target, padding(5, 5, of_source), padding(3, 3, of_target),
+                                         padding(3, 5, of_source), whole_of(2), two_heads))));
 }
 
 TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cli][run][decoder][mask][hostile]")
