@@ -122,7 +122,7 @@ void count(Lesson& lesson, std::size_t n, std::size_t d_model)
 {
     const Trace cost = lesson.trace().scope("cost");
     const auto number = [&](std::string_view step, std::string_view formula, std::size_t value) {
-        return cost(step, formula, static_cast<double>(value));
+        return static_cast<double>(cost(step, formula, static_cast<std::int64_t>(value)));
     };
     const double h = number("h", "", heads);
     const double loop = number("loop_products", "h * (3 + 2) + 1", heads * (3 + 2) + 1);

@@ -281,7 +281,7 @@ struct Parser {
     }
 };
 
-int parse_and_run(const Parser& parser, int argc, char** argv)
+int parse_and_run(const Parser& parser, int argc, const char* const* argv)
 {
     const auto refuse = [&](const std::string& message) {
         throw UsageError(message + " (see " + parser.chosen().path + " --help)");
@@ -307,7 +307,7 @@ int parse_and_run(const Parser& parser, int argc, char** argv)
 
 } // namespace
 
-int run_program(const Command& program, int argc, char** argv)
+int run_program(const Command& program, int argc, const char* const* argv)
 {
     CLI::App app;
     if (!program.version.empty())

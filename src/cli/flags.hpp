@@ -120,6 +120,6 @@ struct Command {
 /// Wrong usage, and an Error of the command, are one message on standard error, which begins with the program and its
 /// subcommand: "attn run: --heads: 0 is not a whole number from 1 (see attn run encoder --help)".
 /// @return the command's exit code; 0 after --help; 2 where usage or input is unusable, or output can't be written
-int run_program(const Command& program, int argc, char** argv);
+int run_program(const Command& program, int argc, const char* const* argv);
 
 } // namespace attn

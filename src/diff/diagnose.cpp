@@ -27,7 +27,7 @@ public:
     }
 
     /// @throws FormulaError where it can't be computed
-    Diff::World::Recomputed recompute(std::size_t step) { return Diff::World::recomputed(both_of(step)); }
+    Diff::World::Recomputed recompute(std::size_t step) { return world_.recomputed(both_of(step)); }
 
 private:
     Diff::World::Both both_of(std::size_t step)
@@ -45,7 +45,7 @@ private:
         if (known != computed_.end())
             return known->second;
         Diff::World::Both both = both_of(step);
-        Array moved = world_.computed_otherwise(step, both.moved);
+        Array moved = world_.computed_otherwise(step, both);
         return computed_.emplace(step, std::pair(std::move(both.plain.value), std::move(moved))).first->second;
     }
 
@@ -81,32 +81,27 @@ Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const
     return edits;
 }
 
-} // namespace
+/// What a step is wrong by: an array that MINE has, or what a step gives that MINE's wrong operand goes into.
+struct Wrong {
+    std::size_t step;
+    Array value;
+};
 
-std::vector<Diagnosis> diagnose(const Diff& diff)
+/// @return the mistakes that give what is wrong, made in the step or in those before it that nobody has numbers of
+std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world)
 {
-    const StepDiff* wrong = diff.first_wrong();
-    if (wrong == nullptr || wrong->step->formula.empty())
-        return {};
-    Diff::World& world = *diff.world;
-    const std::size_t step = world.numbers.at(wrong->step->path);
-    const Array* found = world.claims.claims[static_cast<std::size_t>(wrong - diff.steps.data())].array;
-    if (found == nullptr || found->shape != wrong->step->value.shape)
-        return {};
-
-    const std::set<std::size_t> before = world.unknown_before(step);
+    const std::set<std::size_t> before = world.unknown_before(wrong.step);
     std::set<std::size_t> open = before;
-    open.insert(step);
+    open.insert(wrong.step);
     std::vector<Diagnosis> diagnoses;
     for (const Pitfall& pitfall : pitfalls()) {
         const Edits edits = edits_of(pitfall, open, world.reference);
         if (edits.empty())
             continue;
         try {
-            const Diff::World::Recomputed mistaken = Altered(world, before, edits).recompute(step);
-            const Tolerance tolerance = world.tolerance_beside(mistaken.value, mistaken.error, mistaken.moved);
-            const Diff::World::Recomputed right = world.recompute(step);
-            if (!agrees(*found, mistaken.value, tolerance) || agrees(right.value, mistaken.value, tolerance))
+            const Diff::World::Recomputed mistaken = Altered(world, before, edits).recompute(wrong.step);
+            if (!agrees(wrong.value, mistaken.value, mistaken.tolerance) ||
+                agrees(world.recompute(wrong.step).value, mistaken.value, mistaken.tolerance))
                 continue;
         } catch (const FormulaError&) {
             continue; // an operand is missing, or of another shape: then it was not this mistake
@@ -116,6 +111,21 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
             diagnosis.steps.push_back(&world.reference[number]);
     }
     return diagnoses;
+}
+
+} // namespace
+
+std::vector<Diagnosis> diagnose(const Diff& diff)
+{
+    const StepDiff* wrong = diff.first_wrong();
+    if (wrong == nullptr || wrong->step->formula.empty())
+        return {};
+    Diff::World& world = *diff.world;
+    const std::size_t step = world.names.find(wrong->step->path).value();
+    const Array* found = world.claims.claims[static_cast<std::size_t>(wrong - diff.steps.data())].array;
+    if (found == nullptr || found->shape != wrong->step->value.shape)
+        return {};
+    return mistakes_that_give({step, *found}, world);
 }
 
 } // namespace attn

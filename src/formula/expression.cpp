@@ -156,6 +156,7 @@ private:
         const auto [end, error] = std::from_chars(begin, formula_.data() + formula_.size(), expression.number);
         if (error != std::errc())
             fail("expected a number that a double can hold");
+        expression.text.assign(begin, end);
         at_ += static_cast<std::size_t>(end - begin);
         return expression;
     }
@@ -170,6 +171,10 @@ private:
             return constant(expression.position, std::numeric_limits<double>::infinity());
         if (expression.text == "pi")
             return constant(expression.position, std::numbers::pi);
+        if (expression.text == "True" || expression.text == "False") {
+            expression.kind = Expression::Kind::number;
+            expression.number = expression.text == "True" ? 1 : 0;
+        }
         return expression;
     }
 
@@ -384,5 +389,46 @@ FormulaError::FormulaError(std::string_view formula, std::size_t position, std::
 }
 
 Expression parse_formula(std::string_view formula) { return Parser(formula).parse(); }
+
+std::vector<const Expression*> parts_of(const Expression& expression)
+{
+    std::vector<const Expression*> parts;
+    for (const Expression& operand : expression.operands)
+        parts.push_back(&operand);
+    for (const Keyword& keyword : expression.keywords)
+        parts.push_back(&keyword.value);
+    for (const Subscript& subscript : expression.subscripts)
+        for (const std::optional<Expression>* part :
+             {&subscript.index, &subscript.start, &subscript.stop, &subscript.step})
+            if (*part)
+                parts.push_back(&**part);
+    return parts;
+}
+
+namespace {
+
+void collect_names(const Expression& expression, bool is_size_alone, std::vector<UsedName>& names)
+{
+    if (expression.kind == Expression::Kind::name) {
+        const auto found = std::ranges::find(names, expression.text, &UsedName::name);
+        if (found == names.end())
+            names.push_back({expression.text, is_size_alone});
+        else
+            found->is_size_alone = found->is_size_alone && is_size_alone;
+    }
+    for (const Expression* part : parts_of(expression)) {
+        const bool is_sized = expression.kind == Expression::Kind::size && part == &expression.operands[0];
+        collect_names(*part, is_size_alone || is_sized, names);
+    }
+}
+
+} // namespace
+
+std::vector<UsedName> names_in(std::string_view formula)
+{
+    std::vector<UsedName> names;
+    collect_names(parse_formula(formula), false, names);
+    return names;
+}
 
 } // namespace attn

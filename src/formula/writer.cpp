@@ -97,7 +97,7 @@ std::string ArithmeticWriter::text(const Scalar& scalar, Place place)
     case Kind::binary:
         return binary(scalar, place);
     case Kind::function:
-        return scalar.origin->text + "(" + text(*scalar.operands[0], {place.in_sum, true, false}) + ")";
+        return std::string(scalar.text) + "(" + text(*scalar.operands[0], {place.in_sum, true, false}) + ")";
     case Kind::total:
         return total(scalar, place);
     case Kind::part:
@@ -122,7 +122,7 @@ std::string ArithmeticWriter::cell(const Scalar& scalar, Place place)
 
 std::string ArithmeticWriter::binary(const Scalar& scalar, Place place)
 {
-    const std::string& op = scalar.origin->text;
+    const std::string op(scalar.text);
     const bool is_tight = op == "*" || op == "**";
     place.is_logical = op == "&";
     const std::string left = operand(scalar, false, place);
@@ -131,7 +131,7 @@ std::string ArithmeticWriter::binary(const Scalar& scalar, Place place)
 
 std::string ArithmeticWriter::operand(const Scalar& binary, bool is_right, Place place)
 {
-    const std::string& op = binary.origin->text;
+    const std::string_view op = binary.text;
     const Scalar& operand = *binary.operands[is_right ? 1 : 0];
     if (needs_parentheses(op, binding(operand, place.in_sum), is_right)) {
         const std::string inner = text(operand, {place.in_sum, true, place.is_logical});
@@ -185,7 +185,7 @@ Binding ArithmeticWriter::binding(const Scalar& scalar, bool in_sum) const
     case Kind::negated:
         return Binding::negation;
     case Kind::binary:
-        return binding_of(scalar.origin->text);
+        return binding_of(scalar.text);
     case Kind::total:
         if (scalar.operands.size() == 1)
             return binding(*scalar.operands[0], in_sum);

@@ -2,7 +2,7 @@
 
 #include "attn/formula/explain.hpp"
 
-#include "arithmetic.hpp"
+#include "scalars.hpp"
 #include "written.hpp"
 
 #include <string>

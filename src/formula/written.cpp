@@ -93,7 +93,8 @@ std::string to_text(const Expression& expression)
 {
     switch (expression.kind) {
     case Expression::Kind::number:
-        return exact_text(expression.number);
+        return expression.text == "True" || expression.text == "False" ? expression.text
+                                                                       : exact_text(expression.number);
     case Expression::Kind::name:
         return expression.text;
     case Expression::Kind::negated: {

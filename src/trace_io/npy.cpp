@@ -164,6 +164,13 @@ Array decode_npy(const ByteSource& source, std::size_t most_elements)
     return {header.shape, std::move(values), format.type};
 }
 
+Array decode_npy_outline(const ByteSource& source)
+{
+    const NpyHeader header = read_header(source);
+    checked_count(header.shape);
+    return {header.shape, {}, format_of(header.descr).type};
+}
+
 Array decode_npy(std::string_view bytes)
 {
     return decode_npy([&](std::span<char> buffer) {

@@ -3,29 +3,9 @@
 #include "attn/error.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace attn {
 namespace {
-
-/// How many binary digits a type keeps, and the exponents of its smallest normal and its largest number.
-struct Format {
-    int digits, smallest, largest;
-};
-
-Format format_of(Precision precision)
-{
-    switch (precision) {
-    case Precision::float32:
-        return {24, -126, 127};
-    case Precision::bfloat16:
-        return {8, -126, 127};
-    case Precision::float16:
-        return {11, -14, 15};
-    }
-    return {53, -1022, 1023};
-}
 
 bool ends_with_path(std::string_view path, std::string_view end)
 {
@@ -34,27 +14,6 @@ bool ends_with_path(std::string_view path, std::string_view end)
 }
 
 } // namespace
-
-std::string_view name_of(Precision precision)
-{
-    constexpr std::string_view names[] = {"float32", "bfloat16", "float16"};
-    return names[static_cast<std::size_t>(precision)];
-}
-
-double rounded_to(Precision precision, double number)
-{
-    if (!std::isfinite(number) || number == 0)
-        return number;
-    const Format format = format_of(precision);
-    // Below the smallest normal number, the spacing of numbers stays what it is there.
-    const int exponent = std::max(std::ilogb(number), format.smallest);
-    const double spacing = std::ldexp(1.0, exponent - format.digits + 1);
-    const double rounded = std::nearbyint(number / spacing) * spacing;
-    const double largest = std::ldexp(2.0 - std::ldexp(1.0, 1 - format.digits), format.largest);
-    return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), number) : rounded;
-}
-
-double roundoff_of(Precision precision) { return std::ldexp(1.0, -format_of(precision).digits); }
 
 std::optional<Array> RoundSteps::on_step(const Step& step)
 {

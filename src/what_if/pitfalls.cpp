@@ -107,28 +107,31 @@ std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& 
     return formula;
 }
 
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const Lookup& lookup)
+{
+    const std::optional<std::string> formula = mistaken_formula(pitfall, step);
+    if (!formula)
+        return std::nullopt;
+    try {
+        Array wrong = evaluate(*formula, lookup).value;
+        wrong.type = step.value.type;
+        return wrong.shape == step.value.shape ? std::optional(std::move(wrong)) : std::nullopt;
+    } catch (const FormulaError&) {
+        return std::nullopt;
+    }
+}
+
 std::optional<Array> Mistaken::on_step(const Step& step)
 {
-    std::optional<Array> answer;
-    if (const std::optional<std::string> formula = mistaken_formula(*pitfall_, step)) {
-        try {
-            const Lookup lookup = [&](std::string_view name) {
-                return resolve(step.path, name, [&](std::string_view path) -> const Array* {
-                    const std::optional<std::string_view> target = heard(path);
-                    const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
-                    return found == earlier_.end() ? nullptr : &found->second;
-                });
-            };
-            Array wrong = evaluate(*formula, lookup).value;
-            wrong.type = step.value.type;
-            if (wrong.shape == step.value.shape) {
-                broken_.push_back(step.path);
-                answer = std::move(wrong);
-            }
-        } catch (const FormulaError&) {
-            // This mistake can't be made here: an operand is missing, or its shape forbids it.
-        }
-    }
+    std::optional<Array> answer = mistaken_value(*pitfall_, step, [&](std::string_view name) {
+        return resolve(step.path, name, [&](std::string_view path) -> const Array* {
+            const std::optional<std::string_view> target = heard(path);
+            const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
+            return found == earlier_.end() ? nullptr : &found->second;
+        });
+    });
+    if (answer)
+        broken_.push_back(step.path);
     earlier_.emplace(step.path, answer ? *answer : step.value);
     return answer;
 }

@@ -465,9 +465,9 @@ TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths whe
     const NamedArrays of_gru{
         {"x", to_array(batch())}, {"lengths", {{2}, {3, 1}}}, {"initial_hidden", to_array(hidden)}};
     CHECK(equal(Desk(of_gru, state_dict(three)).output("gru", {"--reset", "before"}),
-                to_array(gru(batch(), hidden, three, {{ResetGate::before_product}, {3, 1}}).output)));
+                to_array(gru(batch(), hidden, Integers{3, 1}, three, {ResetGate::before_product}).output)));
     CHECK(equal(Desk(with(of_gru, "initial_cell", to_array(cell)), state_dict(four)).output("lstm"),
-                to_array(lstm(batch(), {hidden, cell}, four, {{3, 1}}).output)));
+                to_array(lstm(batch(), LstmStateOf<Tensor3>{hidden, cell}, Integers{3, 1}, four).output)));
 
     CHECK_THAT(Desk(of_gru, state_dict(four)).input_refusal("lstm"), ContainsSubstring("belong together"));
     CHECK_THAT(Desk(with(of_gru, "lengths", {{2}, {4, 1}}), state_dict(three)).input_refusal("gru"),

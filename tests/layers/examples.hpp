@@ -5,7 +5,8 @@
 
 #include "attn/formula/verify.hpp"
 #include "attn/layers/encoder.hpp"
-#include "attn/layers/recurrent/recurrent.hpp"
+#include "attn/layers/recurrent/gru.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <optional>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Opens the pages of attn view as a reader would, and says what is wrong with them.
+"""Opens what attn view shows as a reader would, written and served, and says what is wrong with it.
 
     tests/view/check_view.py BIN [--explain EXPLAIN_CELLS] [--screenshots FOLDER]
 
 BIN is the folder with the attn program and the lessons'. In headless Chromium: every step of every lesson's trace, whose
 arithmetic has to be what attn explain prints, letter by letter; steps by keyboard, numbers by mouse; heads and slices;
-light and dark; a phone; two traces; tokens; odd, hostile and large traces. A complaint in the console or a request to
-anywhere is a mistake, too.
+light and dark; a phone; classic scrollbars; two traces; tokens; aliases; odd, hostile and large traces; the server, and
+who it refuses. A complaint in the console or a request to anywhere else is a mistake, too.
 
 Exit codes: 0 all is well; 1 something is wrong; 77 there is no Chromium. Standard library only.
 """
@@ -17,6 +17,8 @@ import json
 import math
 import random
 import re
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -28,7 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from browser import Browser
 
-READY = "return document.documentElement.dataset.ready === 'true'"
+READY = "return document.documentElement.dataset.ready === 'true' && document.getElementById('step').getAttribute('aria-busy') !== 'true'"
 HOSTILE = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script><!--<script>{{trace}}\u2028\"'"
 NAN, INF = float("nan"), float("inf")
 
@@ -116,7 +118,7 @@ def random_formula(draw, depth):
 class Check:
     def __init__(self, browser, bin_folder, explain, folder, screenshots):
         self.browser, self.bin, self.explain_cells, self.folder, self.screenshots = browser, bin_folder, explain, folder, screenshots
-        self.problems, self.compared, self.page = [], 0, ""
+        self.problems, self.compared, self.page, self.server = [], 0, "", None
 
     def expect(self, condition, message):
         if not condition:
@@ -138,28 +140,57 @@ class Check:
         return trace
 
     def run(self, script, *arguments):
+        """Runs a script when the page has everything that it waits for."""
+        until = time.monotonic() + 30
+        while not self.browser.run(READY) and time.monotonic() < until:
+            time.sleep(0.01)
         return self.browser.run(script, *arguments)
 
     def press(self, *keys):
-        self.browser.press(*keys)
+        """Presses keys one after the other, each when the page is ready for it."""
+        for key in keys:
+            self.run("return 0")
+            self.browser.press(key)
 
     def open(self, trace, *flags, width=1280, height=900, scheme="light", name=None):
         """Makes a page and opens it. Returns how many seconds the browser took."""
         self.page = name or trace.stem
         page = self.folder / f"{self.page}.html"
         self.program("attn", "view", trace, "-o", page, *flags)
-        self.browser.show(width, height, scheme)
+        return self.show(page, width, height, scheme)
+
+    def serve(self, trace, *flags, name=None):
+        """Has attn view serve a page and opens it. Returns how many seconds both took."""
+        self.page = name or f"{trace.stem}_served"
         start = time.monotonic()
-        self.problems += [f"{self.page}: {line}" for line in self.browser.open(page, READY)]
+        self.server = subprocess.Popen([str(self.bin / "attn"), "view", str(trace), "--no-browser", *map(str, flags)], stdout=subprocess.PIPE, text=True)
+        line = self.server.stdout.readline()
+        found = re.search(r" at (http://127\.0\.0\.1:(\d+)/); Ctrl-C ends this$", line.strip())
+        if not found:
+            raise RuntimeError(f"attn view printed {line!r}")
+        self.port = int(found[2])
+        self.show(found[1], 1280, 900, "light")
         return time.monotonic() - start
 
-    def close(self):
-        """What has to be true of any page whatever was done on it."""
+    def show(self, place, width, height, scheme):
+        self.browser.show(width, height, scheme)
+        start = time.monotonic()
+        self.problems += [f"{self.page}: {line}" for line in self.browser.open(place, READY)]
+        return time.monotonic() - start
+
+    def close(self, asked=()):
+        """What has to be true of any page whatever was done on it. A served one may have asked for these paths."""
         self.problems += [f"{self.page}: {line}" for line in self.browser.console()]
         requests = self.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
-        self.expect_equal(requests, [], "requests")
+        self.expect_equal({re.sub(r"\?.*", "", request) for request in requests}, {f"http://127.0.0.1:{self.port}/{path}" for path in asked} if asked else set(), "requests")
         self.expect(not self.run("return 'hacked' in window"), "a script of the trace ran")
         self.expect_equal(self.run("return document.querySelectorAll('img, iframe, object, a[href^=javascript]').length"), 0, "elements that a trace brought in")
+        if self.server:
+            self.server.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            self.expect_equal(self.server.wait(timeout=20), 0, "the exit code after Ctrl-C")
+            self.expect(time.monotonic() - start < 4, f"took {time.monotonic() - start:.1f} s to end")
+            self.server = None
 
     def screenshot(self, name):
         if self.screenshots:
@@ -205,15 +236,18 @@ class Check:
     def compare(self, trace, cells_a_step):
         """The page's arithmetic of some cells of every step, and explain's."""
         draw = random.Random(self.page)
-        counts = self.run("return model.entries.map(({path, step}) => [path, countOf(step.tensor.shape)])")
+        counts = self.run("return model.entries.map(({path, step}) => [path, countOf(step.shape)])")
         cells = [(place, path, offset) for place, (path, count) in enumerate(counts) for offset in draw.sample(range(count), min(count, cells_a_step))]
-        script = "return arguments[0].map(([place, , offset]) => model.explainers.step.explain(place, offset).text)"
-        found = [text for i in range(0, len(cells), 500) for text in self.run(script, cells[i : i + 500])]
+        script = """const done = arguments[1];
+            Promise.all(arguments[0].map(async ([place, , offset]) => (await model.explanationOf(model.entries[place].step, offset))?.text ?? null)).then(done)"""
+        found = [text for i in range(0, len(cells), 500) for text in self.browser.wait_for(script, cells[i : i + 500])]
         expected = self.explain_many(trace, [(path, offset) for _, path, offset in cells])
-        for (_, path, offset), text, right in zip(cells, found, expected):
-            self.expect_equal(text, right, f"the arithmetic of {path}, number {offset}")
         self.expect_equal(len(expected), len(cells), "explained cells")
-        self.compared += len(cells)
+        for (_, path, offset), text, right in zip(cells, found, expected):
+            if text is not None:
+                self.expect_equal(text, right, f"the arithmetic of {path}, number {offset}")
+                self.compared += 1
+        return found.count(None)
 
     def explain_many(self, trace, cells):
         asked = "".join(f"{path} {offset}\n" for path, offset in cells)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -72,6 +72,12 @@ struct ExplainOptions {
 /// recorded number but for rounding; with `digits`, that of the number rounded to so many significant digits. NaN is
 /// `nan`. A boolean is `true` or `false` as a result, alone and beside `&`; in other arithmetic it is 1 or 0.
 struct Explanation {
+    /// One number of a step.
+    struct Cell {
+        const Step* step;
+        std::size_t offset; ///< row-major
+    };
+
     std::string cell;               ///< "scores[0,2]", or a part of a formula: "mean(x, axis=1)[0]"
     std::string formula;            ///< of the step; empty for an input and for a part
     std::string names;              ///< the arithmetic with names; empty for an input
@@ -79,6 +85,7 @@ struct Explanation {
     std::string result;             ///< the number
     std::vector<std::string> notes; ///< "since mask[0,2] is false"
     std::vector<Explanation> parts; ///< what stands by its name only
+    std::vector<Cell> cells;        ///< of an explained step: the numbers that it follows from, each once, in order
     double value = 0;               ///< the result as a number
     double error = 0;               ///< how far another right computation may be away
 };

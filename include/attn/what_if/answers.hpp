@@ -1,7 +1,8 @@
 #pragma once
 
+#include "attn/number_type.hpp"
+#include "attn/recording.hpp"
 #include "attn/what_if/pitfalls.hpp"
-#include "attn/trace.hpp"
 
 #include <memory>
 #include <optional>
@@ -12,16 +13,7 @@
 namespace attn {
 
 /// A type of numbers that has fewer digits than double.
-enum class Precision { float32, bfloat16, float16 };
-
-/// The name of a precision as flags have it: "float32".
-std::string_view name_of(Precision precision);
-
-/// The nearest number that the type can hold, ties to even; beyond its largest, infinity.
-double rounded_to(Precision precision, double number);
-
-/// The largest relative error of one rounding to that type.
-double roundoff_of(Precision precision);
+using Precision = NumberType;
 
 /// What if the computation were done in fewer digits: every computed step is rounded.
 ///

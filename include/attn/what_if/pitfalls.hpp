@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attn/formula/evaluate.hpp"
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 
 #include <map>
 #include <optional>
@@ -45,6 +45,10 @@ const Pitfall& find_pitfall(std::string_view id);
 /// The mistaken formula for a step; nothing where the pitfall is not about such a step.
 /// @param step  with its right formula and value, which decides the sizes
 std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step);
+
+/// What a mistake makes of a step; nothing where it can't be made: an operand is missing, or its shape forbids it.
+/// @param lookup  finds the operands, which are those of the run, by their names in the step's formula
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const Lookup& lookup);
 
 /// Makes one mistake, wherever it can be made, and listens otherwise.
 ///

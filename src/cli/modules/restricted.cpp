@@ -4,47 +4,12 @@
 #include "shared.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "attn/shape.hpp"
 #include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
 namespace attn {
 namespace {
-
-/// One sequence of a batch, under its name and its number.
-Matrix sequence_of(const Tensor3& batch, std::string_view name, std::size_t which, const Trace& trace)
-{
-    return trace(
-        std::string(name) + "[n, d]", [&] { return std::string(name) + "[" + std::to_string(which) + "]"; },
-        Matrix(xt::view(batch, which, xt::all(), xt::all())));
-}
-
-void attend(const RestrictedOptions& options, const Matrix& queries, const ModuleRun& run)
-{
-    const Matrix keys = run.input<Matrix>("keys"), values = run.input<Matrix>("values");
-    restricted_attention(queries, keys, values, options, run.trace);
-    run.trace.alias("output", "context");
-}
-
-/// The neighbours are the same for every sequence: one sequence after the other, each in a scope of its own.
-void attend(const RestrictedOptions& options, const Tensor3& queries, const ModuleRun& run)
-{
-    const Tensor3 keys = run.input<Tensor3>("keys"), values = run.input<Tensor3>("values");
-    expect_agreement("restricted_attention", "b", {"queries", queries, 0}, {"keys", keys, 0});
-    expect_agreement("restricted_attention", "b", {"keys", keys, 0}, {"values", values, 0});
-    Tensor3 output(values.shape());
-    std::string parts;
-    for (std::size_t b = 0; b < queries.shape(0); ++b) {
-        const Trace trace = run.trace.scope("sequence", b);
-        const Matrix of_query = sequence_of(queries, "queries", b, trace), of_key = sequence_of(keys, "keys", b, trace);
-        const Matrix of_value = sequence_of(values, "values", b, trace);
-        xt::view(output, b, xt::all(), xt::all()) =
-            restricted_attention(of_query, of_key, of_value, options, trace).context;
-        parts += "sequence." + std::to_string(b) + ".context[None, :, :], ";
-    }
-    (void)run.trace("output[b, n, d_v]", "concat(" + parts + "axis=0)", output);
-}
 
 std::vector<Flag> restricted_flags(RestrictedOptions& options)
 {
@@ -78,8 +43,11 @@ Module restricted_attention_module()
                     if (!options->neighbourhood.radius && !options->neighbourhood.stride)
                         throw Error("which keys are neighbours? Give --radius, --stride, or both");
                 },
-            .run = with_tokens(
-                "queries", [options](const auto& queries, const ModuleRun& run) { attend(*options, queries, run); })};
+            .run = with_tokens("queries", [options]<Sequence T>(const T& queries, const ModuleRun& run) {
+                const T keys = run.input<T>("keys"), values = run.input<T>("values");
+                restricted_attention(queries, keys, values, *options, run.trace);
+                run.trace.alias("output", "context");
+            })};
 }
 
 Module talking_heads_attention_module()
