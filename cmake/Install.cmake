@@ -1,12 +1,16 @@
 # find_package(attn) gives attn::attn, the functions and the trace, and attn::tools, which reads, writes and checks.
+# Both stand for rooms: attn::ops, attn::trace_io and so on.
 include(CMakePackageConfigHelpers)
 
-set_target_properties(attn_tools PROPERTIES EXPORT_NAME tools)
 add_library(attn::attn ALIAS attn)
-add_library(attn::tools ALIAS attn_tools)
+foreach(target attn_tools ${ATTN_FUNCTIONS} ${ATTN_TOOLS})
+    string(REPLACE attn_ "" name ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+    add_library(attn::${name} ALIAS ${target})
+endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attn)
-install(TARGETS attn attn_tools EXPORT attn_targets)
+install(TARGETS attn attn_tools ${ATTN_FUNCTIONS} ${ATTN_TOOLS} EXPORT attn_targets)
 install(TARGETS attn_cli)
 install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT attn_targets NAMESPACE attn:: DESTINATION ${package_folder})

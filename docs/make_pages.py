@@ -97,6 +97,8 @@ class Trace:
         document = json.loads(members["steps.json"])
         self.steps = document if isinstance(document, list) else document["steps"]
         self.by_path = {step["path"]: step for step in self.steps}
+        aliases = [] if isinstance(document, list) else document.get("aliases", [])
+        self.by_path.update({alias["path"]: self.by_path[alias["target"]] for alias in aliases})
         self.members = members
 
     def step(self, path):
@@ -107,8 +109,7 @@ class Trace:
         return self.by_path[path]
 
     def tensor(self, path):
-        self.step(path)
-        return Tensor.from_npy(self.members[f"{path}.npy"], path)
+        return Tensor.from_npy(self.members[f"{self.step(path)['path']}.npy"], path)
 
 
 # ---------------------------------------------------------------------------------------------------- numbers

@@ -48,7 +48,7 @@ class Pages(unittest.TestCase):
             for path, _, _, _, data in STEPS:
                 archive.writestr(f"{path}.npy", data)
             steps = [{"path": p, "formula": f, "shape": list(s), "axes": a, "module": "", "options": {}} for p, f, s, a, _ in STEPS]
-            archive.writestr("steps.json", json.dumps(steps))
+            archive.writestr("steps.json", json.dumps({"format": "attn trace 2", "steps": steps, "aliases": [{"path": "same", "target": "weights"}]}))
 
     def page(self, body):
         (self.root / "lessons" / "01_one" / "lesson.md").write_text(f"# Lesson 1: one {{#lesson_01_one}}\n\n{body}\n")
@@ -65,7 +65,7 @@ class Pages(unittest.TestCase):
             "weights[0,1]": "0.5000", "weights[0,1]:.2f": "0.50", "scores[1,-1]": "12", "scores[1]": "[4, 16, 12]",
             "scores[:,1]": "[4, 16]", "scores[1,1:]": "[16, 12]", "d_k.64.variance": "1.200e-04", "masked": "[-inf, 1.5000]",
             "mask": "[true, false]", "ids": "[7, -1, 0]", "shape weights": "(2, 3)", "shape ids": "(3,)",
-            "01_one:scores[0,0]": "2", "formula weights": "softmax(scores)",
+            "01_one:scores[0,0]": "2", "same[0,1]": "0.5000", "formula weights": "softmax(scores)",
         }.items():  # fmt: skip
             with self.subTest(reference):
                 self.assertEqual(self.page(f"`{{{{{reference}}}}}`"), f"`{text}`")

@@ -75,7 +75,7 @@ def main(folder, trace, *goldens):
 
     with zipfile.ZipFile(trace) as archive:
         put(folder / "npy", [archive.read(name) for name in archive.namelist() if name.endswith(".npy")])
-        formulas = [step["formula"] for step in json.loads(archive.read("steps.json"))]
+        formulas = [step["formula"] for step in json.loads(archive.read("steps.json"))["steps"]]
     put(folder / "formula", [text.encode() for text in FORMULAS.strip().splitlines() + formulas])
 
 
