@@ -31,10 +31,7 @@ std::vector<Term> terms_of(const std::string& axis)
 }
 
 /// "layers.0.self_attn.in_proj_bias", "bias_ih_l0"
-bool is_bias(const std::string& name)
-{
-    return name.find("bias", name.rfind('.') + 1) != std::string::npos;
-}
+bool is_bias(const std::string& name) { return name.find("bias", name.rfind('.') + 1) != std::string::npos; }
 
 /// Rows of a stored tensor: its slices along the first axis.
 Array slice(const Array& array, std::size_t begin, std::size_t rows)
@@ -48,9 +45,19 @@ Array slice(const Array& array, std::size_t begin, std::size_t rows)
 
 } // namespace
 
-WeightsLoader::WeightsLoader(const NamedArrays& arrays, ExpectedWeights expected)
-    : arrays_(arrays), expected_(std::move(expected))
+WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
+                             const LoadOptions& options)
+    : arrays_(arrays), options_(options), sizes_(sizes), module_(options.module.empty() ? module : options.module)
 {
+    std::string_view before = " with ";
+    for (const auto& [letter, size] : sizes) {
+        module_ += std::string(before) + letter + " " + std::to_string(size);
+        before = ", ";
+    }
+    if (sizes.contains("d_model"))
+        sizes_.try_emplace("d_memory", sizes.at("d_model"));
+    if (sizes_.contains("d_memory"))
+        sizes_.try_emplace("d_value", sizes_.at("d_memory"));
     begin_layer("");
 }
 
@@ -67,7 +74,7 @@ void WeightsLoader::begin_layer(const std::string& prefix)
     has_biases_ = false;
     for (auto entry = arrays_.lower_bound(prefix); entry != arrays_.end() && entry->first.starts_with(prefix); ++entry)
         has_biases_ = has_biases_ || is_bias(entry->first);
-    expected_.sizes.erase("d_ff");
+    sizes_.erase("d_ff");
 }
 
 std::size_t WeightsLoader::layers_after(const std::string& prefix) const
@@ -75,13 +82,19 @@ std::size_t WeightsLoader::layers_after(const std::string& prefix) const
     std::size_t found = 0;
     while (has_any(prefix + std::to_string(found) + "."))
         ++found;
-    return expected_.layers.value_or(std::max<std::size_t>(found, 1));
+    return options_.layers.value_or(std::max<std::size_t>(found, 1));
 }
 
 void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string&)
 {
-    if (expected_.has_output_map)
+    if (options_.has_output_map)
         weights.output.emplace();
+}
+
+void WeightsLoader::begin_part(LlamaLayerWeights& weights, const std::string& prefix)
+{
+    begin_layer(prefix);
+    weights.self_attention.output.emplace();
 }
 
 void WeightsLoader::begin_part(RecurrentWeights& weights, const std::string& prefix)
@@ -119,7 +132,7 @@ void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string&)
 
 // -------------------------------------------------------------------------------------------------- what does not fit
 
-std::vector<Array> WeightsLoader::take(const StoredTensor& tensor, std::size_t parts)
+std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t parts)
 {
     used_.insert(tensor.name);
     const auto found = arrays_.find(tensor.name);
@@ -134,7 +147,7 @@ std::vector<Array> WeightsLoader::take(const StoredTensor& tensor, std::size_t p
     std::size_t begin = 0;
     for (const auto& [times, letter] : terms_of(tensor.axes.front()))
         for (std::size_t i = 0; i < times && complaints_.empty(); ++i) {
-            const std::size_t rows = expected_.sizes.at(letter);
+            const std::size_t rows = sizes_.at(letter);
             slices.push_back(slice(found->second, begin, rows));
             begin += rows;
         }
@@ -168,7 +181,7 @@ bool WeightsLoader::fits(std::size_t found, const std::string& axis)
     if (found == 0 || (terms.size() == 1 && found % terms.front().times != 0))
         return false;
     if (terms.size() == 1)
-        expected_.sizes.try_emplace(terms.front().letter, found / terms.front().times);
+        sizes_.try_emplace(terms.front().letter, found / terms.front().times);
     return size_of(axis).value_or(found) == found;
 }
 
@@ -177,8 +190,8 @@ std::optional<std::size_t> WeightsLoader::size_of(const std::string& axis) const
 {
     std::size_t sum = 0;
     for (const auto& [times, letter] : terms_of(axis)) {
-        const auto size = expected_.sizes.find(letter);
-        if (size == expected_.sizes.end())
+        const auto size = sizes_.find(letter);
+        if (size == sizes_.end())
             return std::nullopt;
         sum += times * size->second;
     }
@@ -202,13 +215,13 @@ std::string WeightsLoader::in_letters(const std::vector<std::string>& axes) cons
 void WeightsLoader::finish()
 {
     for (const auto& [name, array] : arrays_)
-        if (!used_.contains(name))
+        if (!used_.contains(name) && (options_.ignored.empty() || !name.ends_with(options_.ignored)))
             complaints_.push_back(printable(name) + " " + to_string(array.shape) + " is not expected");
     if (complaints_.empty())
         return;
     const std::size_t count = complaints_.size(), most = 100; // of lines: a file may hold a million tensors
     std::string message =
-        std::to_string(count) + (count == 1 ? " tensor does" : " tensors do") + " not fit " + expected_.module + ":";
+        std::to_string(count) + (count == 1 ? " tensor does" : " tensors do") + " not fit " + module_ + ":";
     for (std::size_t i = 0; i < std::min(count, most); ++i)
         message += "\n  " + complaints_[i];
     if (count > most)

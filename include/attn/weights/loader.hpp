@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/error.hpp"
+#include "attn/models/llama.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/weights/visit.hpp"
@@ -10,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attn {
@@ -20,25 +22,30 @@ public:
     using Error::Error;
 };
 
-/// What a file of weights has to fit.
-struct ExpectedWeights {
-    std::string module;                               ///< for messages: "an encoder layer with d_model 512"
-    std::map<std::string, std::size_t> sizes = {};    ///< of the letters that are known before anything is read
-    std::optional<std::size_t> layers = std::nullopt; ///< of each stack; as many as the file has unless given
-    bool has_output_map = true;                       ///< of attention
+/// What a file of weights has to fit, besides sizes.
+struct LoadOptions {
+    std::optional<std::size_t> layers = {}; ///< of each stack; as many as the file has unless given
+    bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
+    std::string module = {};                ///< for messages: "a GRU"; by the struct unless given
+    std::string ignored = {};               ///< tensors with this ending are left out
 };
+
+/// The sizes of letters: {{"d_model", 512}}.
+using AxisSizes = std::map<std::string, std::size_t>;
 
 /// A visitor that fills weights with the tensors of a file, and collects everything that does not fit.
 ///
-/// A letter whose size is not known yet takes the one of the first tensor that has it. Biases are all there or all
+/// A letter whose size is not known takes the one of the first tensor that has it. Biases are all there or all
 /// missing in each layer, as in PyTorch's modules, and each layer has a d_ff of its own.
 class WeightsLoader {
 public:
     /// @param arrays  must outlive the loader
-    WeightsLoader(const NamedArrays& arrays, ExpectedWeights expected);
+    /// @param module  for messages: "an encoder layer"
+    WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
+                  const LoadOptions& options);
 
     template <class... Parts>
-    void operator()(const StoredTensor& tensor, Parts&... parts)
+    void operator()(const WeightTensor& tensor, Parts&... parts)
     {
         std::vector<Array> stored = take(tensor, sizeof...(parts));
         auto next = stored.begin();
@@ -50,6 +57,7 @@ public:
     /// @{
     void begin_part(MultiHeadWeights& weights, const std::string& prefix);
     void begin_part(RecurrentWeights& weights, const std::string& prefix);
+    void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
     void begin_part(std::optional<LayerNormWeights>& norm, const std::string& prefix);
     void begin_part(std::optional<Matrix>& tensor, const std::string& name);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
@@ -80,7 +88,7 @@ private:
             return from_array<Part>(stored);
     }
 
-    std::vector<Array> take(const StoredTensor& tensor, std::size_t parts);
+    std::vector<Array> take(const WeightTensor& tensor, std::size_t parts);
     std::string objection(const Array& array, const std::vector<std::string>& axes);
     bool fits(std::size_t found, const std::string& axis);
     std::optional<std::size_t> size_of(const std::string& axis) const;
@@ -90,20 +98,48 @@ private:
     bool has_any(const std::string& prefix) const;
 
     const NamedArrays& arrays_;
-    ExpectedWeights expected_;
+    LoadOptions options_;
+    AxisSizes sizes_;
+    std::string module_;
     bool has_biases_ = false;
     std::set<std::string> used_;
     std::vector<std::string> complaints_;
 };
 
-/// Weights of any struct that visit() takes, from the tensors of a file.
-/// @param more  what else visit() takes, such as the gates of a recurrent cell
+/// @name What messages call the module that weights are of
+/// @{
+inline std::string_view module_of(const auto&) { return "these weights"; }
+inline std::string_view module_of(const LayerNormWeights&) { return "a layer norm"; }
+inline std::string_view module_of(const FeedForwardWeights&) { return "a feed-forward network"; }
+inline std::string_view module_of(const MultiHeadWeights&) { return "a multi-head attention"; }
+inline std::string_view module_of(const EncoderLayerWeights&) { return "an encoder layer"; }
+inline std::string_view module_of(const EncoderWeights&) { return "an encoder"; }
+inline std::string_view module_of(const DecoderLayerWeights&) { return "a decoder layer"; }
+inline std::string_view module_of(const DecoderWeights&) { return "a decoder"; }
+inline std::string_view module_of(const TransformerWeights&) { return "a Transformer"; }
+inline std::string_view module_of(const TalkingHeadsWeights&) { return "a talking-heads attention"; }
+inline std::string_view module_of(const AdditiveWeights&) { return "an additive score"; }
+inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }
+inline std::string_view module_of(const Matrix&) { return "a bilinear score"; }
+inline std::string_view module_of(const KerasAttentionWeights&) { return "a Keras-style attention"; }
+/// @}
+
+/// Weights of any struct that visit() takes, from the tensors of a file:
+///
+///     load_weights<EncoderWeights>(read_weights("model.safetensors"), {{"d_model", 512}}, {.layers = 6})
+///
+/// @param arrays   under the names that visit() gives them, and no others
+/// @param sizes    of the letters that must have a certain size; a memory is as wide as d_model unless d_memory is given,
+///                 and its values are as wide as d_memory unless d_value is
+/// @param options  what else the file must fit
+/// @param more     what else visit() takes, such as the gates of a recurrent cell
 /// @throws WeightsError  with everything that does not fit
 template <class Weights, class... More>
-Weights load_weights(const NamedArrays& arrays, ExpectedWeights expected, const More&... more)
+Weights load_weights(const NamedArrays& arrays, const AxisSizes& sizes, const LoadOptions& options = {},
+                     const More&... more)
 {
-    WeightsLoader loader(arrays, std::move(expected));
     Weights weights;
+    WeightsLoader loader(arrays, module_of(weights), sizes, options);
     visit(weights, "", loader, more...);
     loader.finish();
     return weights;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include "attn/array.hpp"
-#include "attn/models/llama.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/weights/loader.hpp"
 #include "attn/weights/visit.hpp"
+#include "attn/weights/visit_llama.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -14,15 +15,6 @@
 #include <vector>
 
 namespace attn {
-
-/// @name Weights under the names of PyTorch's state_dict
-///
-/// PyTorch stores the weight of a linear map as (d_out, d_in), attn as (d_in, d_out): it is transposed on the way, and
-/// nothing else changes. The biases of a layer are all there or all missing (`bias=False`), as in PyTorch's modules.
-/// Which tensors a module has is said once, by its visit() in visit.hpp.
-///
-/// The functions that read throw WeightsError, which lists everything that does not fit at once.
-/// @{
 
 /// Reads the tensors of a .safetensors or .npz file, by the name's ending.
 /// @param prefix  takes only the tensors whose names begin with it, without it: "encoder." of a larger model
@@ -33,34 +25,10 @@ NamedArrays read_weights(const std::filesystem::path& path, std::string_view pre
 /// @throws FileError  where the file has another ending or can't be written
 void write_weights(const std::filesystem::path& path, const NamedArrays& weights);
 
-/// The sizes that the inputs of an attention decide; those of a memory are d_model unless given.
-struct AttentionSizes {
-    std::size_t d_model;
-    std::optional<std::size_t> d_memory = {};
-    std::optional<std::size_t> d_value = {};
-};
+/// @name Weights that load_weights() can't name by their struct alone
+/// @throws WeightsError  as load_weights()
+/// @{
 
-/// nn.MultiheadAttention
-/// @param has_output_map  false for heads that stay side by side: there is no out_proj, and heads can have any size
-MultiHeadWeights multi_head_weights(const NamedArrays& arrays, const AttentionSizes& sizes, bool has_output_map = true);
-/// linear1 and linear2 of an nn.TransformerEncoderLayer
-FeedForwardWeights feed_forward_weights(const NamedArrays& arrays, std::size_t d_model);
-/// nn.LayerNorm
-LayerNormWeights layer_norm_weights(const NamedArrays& arrays, std::size_t d_model);
-/// nn.TransformerEncoderLayer
-EncoderLayerWeights encoder_layer_weights(const NamedArrays& arrays, std::size_t d_model);
-/// nn.TransformerEncoder
-/// @param layers  how many there must be; as many as the arrays have unless given
-EncoderWeights encoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
-/// nn.TransformerDecoderLayer
-DecoderLayerWeights decoder_layer_weights(const NamedArrays& arrays, std::size_t d_model);
-/// nn.TransformerDecoder
-/// @param layers  how many there must be; as many as the arrays have unless given
-DecoderWeights decoder_weights(const NamedArrays& arrays, std::size_t d_model, std::optional<std::size_t> layers = {});
-/// nn.Transformer
-/// @param layers  how many each stack must have; as many as the arrays have unless given
-TransformerWeights transformer_weights(const NamedArrays& arrays, std::size_t d_model,
-                                       std::optional<std::size_t> layers = {});
 /// nn.GRU; as many layers and directions as the arrays have
 RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in);
 /// nn.LSTM: the same names, with four gates in place of three
@@ -72,29 +40,19 @@ struct LlamaCheckpoint {
     RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
 };
 
-/// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map
-/// that equals the embedding is tied.
+/// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map that
+/// equals the embedding is tied.
 LlamaCheckpoint llama_weights(const NamedArrays& arrays);
 
-/// @}
-
-/// @name Weights that PyTorch has no module for
-/// @{
-TalkingHeadsWeights talking_heads_weights(const NamedArrays& arrays, std::size_t d_model);
-AdditiveWeights additive_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
-/// @param d_pair  d_q + d_k
-ConcatenatedWeights concatenated_weights(const NamedArrays& arrays, std::size_t d_pair);
-Matrix bilinear_weights(const NamedArrays& arrays, std::size_t d_q, std::size_t d_k);
-KerasAttentionWeights keras_attention_weights(const NamedArrays& arrays, const AttentionSizes& sizes);
 /// @}
 
 /// A visitor that collects the tensors of weights under PyTorch's names.
 class StateDictWriter {
 public:
     template <class... Parts>
-    void operator()(const StoredTensor& tensor, const Parts&... parts)
+    void operator()(const WeightTensor& tensor, const Parts&... parts)
     {
-        (append(tensor, parts), ...);
+        (append(tensor, to_stored(parts, tensor.is_transposed)), ...);
     }
 
     /// @name Refuse what PyTorch's modules can't hold
@@ -106,8 +64,12 @@ public:
     NamedArrays arrays;
 
 private:
-    void append(const StoredTensor& tensor, const Matrix& part);
-    void append(const StoredTensor& tensor, const Vector& part);
+    static Array to_stored(const Vector& part, bool) { return to_array(part); }
+    static Array to_stored(const Matrix& part, bool is_transposed)
+    {
+        return to_array(is_transposed ? transpose(part) : part);
+    }
+    void append(const WeightTensor& tensor, Array part);
 };
 
 /// The tensors of any weights that visit() takes, for write_weights(). Llama's have Hugging Face's names; no feature
@@ -131,8 +93,27 @@ struct Parameter {
 };
 
 /// The learned tensors of any weights that visit() takes, in PyTorch's order.
+///
+///     for (const Parameter& parameter : parameters(weights))
+///         std::cout << parameter.name << ' ' << to_string(parameter.shape) << ' ' << parameter.count() << '\n';
 template <class Weights>
-std::vector<Parameter> parameters(const Weights& weights);
+std::vector<Parameter> parameters(const Weights& weights)
+{
+    std::vector<Parameter> all;
+    visit(weights, "", [&all](const WeightTensor& tensor, const auto&... parts) {
+        Parameter& parameter = all.emplace_back(Parameter{tensor.name, {}});
+        const auto add = [&](Shape shape) {
+            if (tensor.is_transposed)
+                std::ranges::reverse(shape);
+            if (parameter.shape.empty())
+                parameter.shape = shape;
+            else
+                parameter.shape.front() += shape.front();
+        };
+        (add(shape_of(parts)), ...);
+    });
+    return all;
+}
 
 /// How many numbers they hold together.
 std::size_t total(const std::vector<Parameter>& parameters);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/attention/additive.hpp"
+#include "attn/error.hpp"
 #include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/layers/rms_norm.hpp"
 #include "attn/layers/talking_heads.hpp"
@@ -19,13 +20,13 @@
 /// One visitor per struct of weights, `visit(weights, prefix, f)`. It calls `f(tensor, parts...)` for each tensor that
 /// the weights have, in PyTorch's order:
 ///
-/// - `tensor` is a StoredTensor: what a file calls it, after the prefix, and how it lies there,
+/// - `tensor` is a WeightTensor: what a file calls it, after the prefix, and how it lies there,
 /// - `parts` are references to the numbers, Matrix or Vector, const where the weights are. There is one part, except in
 ///   `in_proj_weight` and `in_proj_bias`, which hold those of queries, keys and values.
 ///
 /// Loading, saving and counting are made of it; so is a step of an optimiser, or sending weights to another machine:
 ///
-///     visit(weights, "", [](const StoredTensor& tensor, auto&... parts) { ((parts *= 0.9), ...); });
+///     visit(weights, "", [](const WeightTensor& tensor, auto&... parts) { ((parts *= 0.9), ...); });
 ///
 /// A visitor that fills weights from a file must know which layers, norms and biases there are. Where it has a function
 /// `begin_part(part, prefix)`, that function hears of each of these before it is visited, and can make it.
@@ -33,7 +34,7 @@
 namespace attn {
 
 /// A tensor as a file has it.
-struct StoredTensor {
+struct WeightTensor {
     std::string name;              ///< PyTorch's: "self_attn.in_proj_weight"
     std::vector<std::string> axes; ///< in letters: "d_model", "3*d_model", "2*h_d_k + h_d_v"
     bool is_transposed = false;    ///< (out, in) in the file and (in, out) here, as PyTorch stores linear maps
@@ -53,7 +54,7 @@ void begin_part(Visitor& f, Part& part, const std::string& prefix)
 
 /// A tensor of biases, of one map or of several.
 template <class Visitor, class... Biases>
-void visit_bias(Visitor& f, const StoredTensor& tensor, Biases&... biases)
+void visit_bias(Visitor& f, const WeightTensor& tensor, Biases&... biases)
 {
     (begin_part(f, biases, tensor.name), ...);
     if ((biases.has_value() && ...))
@@ -78,21 +79,21 @@ void visit_layers(Layers& layers, const std::string& prefix, Visitor& f, const V
 void visit(Either<LinearWeights> auto& w, const std::string& prefix, auto&& f, const std::string& in = "d_in",
            const std::string& out = "d_out")
 {
-    f(StoredTensor{prefix + "weight", {out, in}, true}, w.weight);
+    f(WeightTensor{prefix + "weight", {out, in}, true}, w.weight);
     visit_bias(f, {prefix + "bias", {out}}, w.bias);
 }
 
 /// nn.LayerNorm: weight, bias
 void visit(Either<LayerNormWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "weight", {"d_model"}}, w.gain);
+    f(WeightTensor{prefix + "weight", {"d_model"}}, w.gain);
     visit_bias(f, {prefix + "bias", {"d_model"}}, w.bias);
 }
 
 /// nn.RMSNorm: weight
 void visit(Either<RmsNormWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "weight", {"d_model"}}, w.gain);
+    f(WeightTensor{prefix + "weight", {"d_model"}}, w.gain);
 }
 
 /// linear1.weight, linear1.bias, linear2.weight, linear2.bias
@@ -120,12 +121,12 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
     const bool has_output = w.output.has_value();
     const std::string keys = has_output ? "d_model" : "h_d_k", values = has_output ? "d_model" : "h_d_v";
     if (has_output && is_packed(w, prefix, f)) {
-        f(StoredTensor{prefix + "in_proj_weight", {"3*d_model", "d_model"}, true}, w.query.weight, w.key.weight,
+        f(WeightTensor{prefix + "in_proj_weight", {"3*d_model", "d_model"}, true}, w.query.weight, w.key.weight,
           w.value.weight);
     } else {
-        f(StoredTensor{prefix + "q_proj_weight", {keys, "d_model"}, true}, w.query.weight);
-        f(StoredTensor{prefix + "k_proj_weight", {keys, "d_memory"}, true}, w.key.weight);
-        f(StoredTensor{prefix + "v_proj_weight", {values, "d_value"}, true}, w.value.weight);
+        f(WeightTensor{prefix + "q_proj_weight", {keys, "d_model"}, true}, w.query.weight);
+        f(WeightTensor{prefix + "k_proj_weight", {keys, "d_memory"}, true}, w.key.weight);
+        f(WeightTensor{prefix + "v_proj_weight", {values, "d_value"}, true}, w.value.weight);
     }
     visit_bias(f, {prefix + "in_proj_bias", {has_output ? "3*d_model" : "2*h_d_k + h_d_v"}}, w.query.bias, w.key.bias,
                w.value.bias);
@@ -176,7 +177,7 @@ void visit(Either<TransformerWeights> auto& w, const std::string& prefix, auto&&
 /// table (vocabulary, d_model), and those of a Transformer after transformer
 void visit(Either<TranslatorWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "table", {"vocabulary", "d_model"}}, w.table);
+    f(WeightTensor{prefix + "table", {"vocabulary", "d_model"}}, w.table);
     visit(w.transformer, prefix + "transformer.", f);
 }
 
@@ -186,8 +187,8 @@ void visit(Either<RecurrentCellWeights> auto& w, const std::string& prefix, auto
            const std::string& ending = "", const std::string& in = "d_in")
 {
     const std::string d_gates = std::to_string(gates) + "*d_hidden";
-    f(StoredTensor{prefix + "weight_ih" + ending, {d_gates, in}, true}, w.input.weight);
-    f(StoredTensor{prefix + "weight_hh" + ending, {d_gates, "d_hidden"}, true}, w.recurrent.weight);
+    f(WeightTensor{prefix + "weight_ih" + ending, {d_gates, in}, true}, w.input.weight);
+    f(WeightTensor{prefix + "weight_hh" + ending, {d_gates, "d_hidden"}, true}, w.recurrent.weight);
     visit_bias(f, {prefix + "bias_ih" + ending, {d_gates}}, w.input.bias);
     visit_bias(f, {prefix + "bias_hh" + ending, {d_gates}}, w.recurrent.bias);
 }
@@ -219,10 +220,7 @@ void visit(Either<RecurrentWeights> auto& w, const std::string& prefix, auto&& f
     }
 }
 
-void visit(Either<RecurrentWeights> auto& w, const std::string& prefix, auto&& f)
-{
-    visit(w, prefix, f, gates_of(w));
-}
+void visit(Either<RecurrentWeights> auto& w, const std::string& prefix, auto&& f) { visit(w, prefix, f, gates_of(w)); }
 
 /// @name Weights that PyTorch has no module for: names and orientation are those of the trace
 /// @{
@@ -231,38 +229,38 @@ void visit(Either<RecurrentWeights> auto& w, const std::string& prefix, auto&& f
 void visit(Either<TalkingHeadsWeights> auto& w, const std::string& prefix, auto&& f)
 {
     visit(w.maps, prefix, f);
-    f(StoredTensor{prefix + "talking_scores", {"h_k", "h"}}, w.scores);
-    f(StoredTensor{prefix + "talking_weights", {"h", "h_v"}}, w.weights);
+    f(WeightTensor{prefix + "talking_scores", {"h_k", "h"}}, w.scores);
+    f(WeightTensor{prefix + "talking_weights", {"h", "h_v"}}, w.weights);
 }
 
 /// query_weights (d_q, d_hidden), key_weights (d_k, d_hidden), score_weights (d_hidden)
 void visit(Either<AdditiveWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "query_weights", {"d_q", "d_hidden"}}, w.query);
-    f(StoredTensor{prefix + "key_weights", {"d_k", "d_hidden"}}, w.key);
-    f(StoredTensor{prefix + "score_weights", {"d_hidden"}}, w.score);
+    f(WeightTensor{prefix + "query_weights", {"d_q", "d_hidden"}}, w.query);
+    f(WeightTensor{prefix + "key_weights", {"d_k", "d_hidden"}}, w.key);
+    f(WeightTensor{prefix + "score_weights", {"d_hidden"}}, w.score);
 }
 
 /// hidden_weights (d_q + d_k, d_hidden), score_weights (d_hidden)
 void visit(Either<ConcatenatedWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "hidden_weights", {"d_pair", "d_hidden"}}, w.hidden);
-    f(StoredTensor{prefix + "score_weights", {"d_hidden"}}, w.score);
+    f(WeightTensor{prefix + "hidden_weights", {"d_pair", "d_hidden"}}, w.hidden);
+    f(WeightTensor{prefix + "score_weights", {"d_hidden"}}, w.score);
 }
 
 /// query_weights (d_model, h d_k), key_weights (d_memory, h d_k), value_weights (d_value, h d_v): Keras's dense layers
 /// store a map as (in, out), as attn does
 void visit(Either<KerasAttentionWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "query_weights", {"d_model", "h_d_k"}}, w.query);
-    f(StoredTensor{prefix + "key_weights", {"d_memory", "h_d_k"}}, w.key);
-    f(StoredTensor{prefix + "value_weights", {"d_value", "h_d_v"}}, w.value);
+    f(WeightTensor{prefix + "query_weights", {"d_model", "h_d_k"}}, w.query);
+    f(WeightTensor{prefix + "key_weights", {"d_memory", "h_d_k"}}, w.key);
+    f(WeightTensor{prefix + "value_weights", {"d_value", "h_d_v"}}, w.value);
 }
 
 /// bilinear_weights (d_q, d_k), which are a matrix
 void visit(Either<Matrix> auto& w, const std::string& prefix, auto&& f)
 {
-    f(StoredTensor{prefix + "bilinear_weights", {"d_q", "d_k"}}, w);
+    f(WeightTensor{prefix + "bilinear_weights", {"d_q", "d_k"}}, w);
 }
 
 /// @}

@@ -23,11 +23,14 @@ Attention attend_by_learned_score(const Matrix& queries, const Matrix& keys, con
     const std::size_t d_q = queries.shape(1), d_k = keys.shape(1);
     switch (score) {
     case Score::additive:
-        return additive_attention(queries, keys, values, additive_weights(weights, d_q, d_k), options, trace);
+        return additive_attention(queries, keys, values,
+                                  load_weights<AdditiveWeights>(weights, {{"d_q", d_q}, {"d_k", d_k}}), options, trace);
     case Score::concatenated:
-        return concatenated_attention(queries, keys, values, concatenated_weights(weights, d_q + d_k), options, trace);
+        return concatenated_attention(
+            queries, keys, values, load_weights<ConcatenatedWeights>(weights, {{"d_pair", d_q + d_k}}), options, trace);
     default:
-        return bilinear_attention(queries, keys, values, bilinear_weights(weights, d_q, d_k), options, trace);
+        return bilinear_attention(queries, keys, values, load_weights<Matrix>(weights, {{"d_q", d_q}, {"d_k", d_k}}),
+                                  options, trace);
     }
 }
 
@@ -72,16 +75,19 @@ void attend_by_heads(const ModuleRun& run)
                 "there is an array value_memory but no memory: keys are made of memory, values of value_memory");
         of_heads.mask = mask_for(x, x, run);
         of_heads.bias = bias_of(inputs, trace);
-        const AttentionSizes sizes{.d_model = features(x)};
-        multi_head_attention(x, multi_head_weights(weights, sizes, options.has_output_map), of_heads, trace);
+        const AxisSizes sizes{{"d_model", features(x)}};
+        multi_head_attention(x,
+                             load_weights<MultiHeadWeights>(weights, sizes, {.has_output_map = options.has_output_map}),
+                             of_heads, trace);
         return;
     }
     const T memory = trace("memory[(b,) m, d_memory]", "", inputs.get<T>("memory"));
     const T value_memory = inputs.get<T>(values_name);
     of_heads.mask = mask_for(x, memory, run);
     of_heads.bias = bias_of(inputs, trace);
-    const AttentionSizes sizes{.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)};
-    const MultiHeadWeights learned = multi_head_weights(weights, sizes, options.has_output_map);
+    const AxisSizes sizes{{"d_model", features(x)}, {"d_memory", features(memory)}, {"d_value", features(value_memory)}};
+    const MultiHeadWeights learned =
+        load_weights<MultiHeadWeights>(weights, sizes, {.has_output_map = options.has_output_map});
     if (values_name == "memory")
         multi_head_attention(x, memory, learned, of_heads, trace);
     else

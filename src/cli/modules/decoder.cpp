@@ -92,8 +92,10 @@ void translate(const ModuleRun& run)
         mask_as({"target_mask", "target_masking", "target_lengths", run.options.causal}, target, target, run);
     // Nobody looks at the source's padding, from wherever.
     options.memory_mask = mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
-    transformer(source, target, transformer_weights(run.weights, features(source), run.options.layers), options,
-                run.trace);
+    transformer(
+        source, target,
+        load_weights<TransformerWeights>(run.weights, {{"d_model", features(source)}}, {.layers = run.options.layers}),
+        options, run.trace);
 }
 
 } // namespace
@@ -101,7 +103,8 @@ void translate(const ModuleRun& run)
 void run_decoder_layer(const ModuleRun& run)
 {
     const auto work = [&](const auto& x, const auto& memory, const DecoderOptions& options) {
-        decoder_layer(x, memory, decoder_layer_weights(run.weights, features(x)), options, run.trace);
+        decoder_layer(x, memory, load_weights<DecoderLayerWeights>(run.weights, {{"d_model", features(x)}}), options,
+                      run.trace);
     };
     run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
 }
@@ -109,7 +112,9 @@ void run_decoder_layer(const ModuleRun& run)
 void run_decoder(const ModuleRun& run)
 {
     const auto work = [&](const auto& x, const auto& memory, const DecoderOptions& options) {
-        decoder(x, memory, decoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
+        decoder(x, memory,
+                load_weights<DecoderWeights>(run.weights, {{"d_model", features(x)}}, {.layers = run.options.layers}),
+                options, run.trace);
     };
     run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
 }

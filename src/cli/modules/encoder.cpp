@@ -37,15 +37,16 @@ void with_tokens(const ModuleRun& run, const Work& work)
 void run_feed_forward(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
-        feed_forward(x, feed_forward_weights(run.weights, features(x)), {.activation = run.options.activation},
-                     run.trace);
+        feed_forward(x, load_weights<FeedForwardWeights>(run.weights, {{"d_model", features(x)}}),
+                     {.activation = run.options.activation}, run.trace);
     });
 }
 
 void run_layer_norm(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
-        layer_norm(x, layer_norm_weights(run.weights, features(x)), {.epsilon = run.options.epsilon}, run.trace);
+        layer_norm(x, load_weights<LayerNormWeights>(run.weights, {{"d_model", features(x)}}),
+                   {.epsilon = run.options.epsilon}, run.trace);
     });
 }
 
@@ -53,7 +54,8 @@ void run_encoder_layer(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
         const EncoderOptions options = encoder_options(x, run);
-        encoder_layer(x, encoder_layer_weights(run.weights, features(x)), options, run.trace);
+        encoder_layer(x, load_weights<EncoderLayerWeights>(run.weights, {{"d_model", features(x)}}), options,
+                      run.trace);
     });
 }
 
@@ -61,7 +63,9 @@ void run_encoder(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
         const EncoderOptions options = encoder_options(x, run);
-        encoder(x, encoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
+        encoder(x,
+                load_weights<EncoderWeights>(run.weights, {{"d_model", features(x)}}, {.layers = run.options.layers}),
+                options, run.trace);
     });
 }
 

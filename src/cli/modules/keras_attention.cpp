@@ -34,11 +34,12 @@ void attend(const ModuleRun& run)
     const T memory = given_or("memory", "memory[(b,) m, d_memory]", "x", x);
     const T value_memory = given_or("value_memory", "value_memory[(b,) m, d_value]", "memory", memory);
     const KerasMasksOf<T> masks{mask_of<PerToken<T>>(inputs, "value_mask"), mask_of<PerToken<T>>(inputs, "query_mask")};
-    keras_attention(
-        x, memory, value_memory,
-        keras_attention_weights(
-            run.weights, {.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)}),
-        masks, {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty}, trace);
+    keras_attention(x, memory, value_memory,
+                    load_weights<KerasAttentionWeights>(run.weights, {{"d_model", features(x)},
+                                                                      {"d_memory", features(memory)},
+                                                                      {"d_value", features(value_memory)}}),
+                    masks, {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty},
+                    trace);
 }
 
 } // namespace

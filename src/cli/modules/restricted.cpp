@@ -51,7 +51,7 @@ void talk(const ModuleRun& run)
 {
     const T x = run.trace("x[(b,) n, d_model]", "", run.inputs.get<T>("x"));
     const std::optional<AnyMask> mask = mask_for(x, x, run);
-    talking_heads_attention(x, talking_heads_weights(run.weights, features(x)),
+    talking_heads_attention(x, load_weights<TalkingHeadsWeights>(run.weights, {{"d_model", features(x)}}),
                             {.mask = mask, .scale = run.options.scale}, run.trace);
 }
 
