@@ -22,9 +22,10 @@ Rooms with(Rooms rooms, const Rooms& further)
 const std::map<std::string, Rooms>& visible()
 {
     static const Rooms foundation{"error", "array", "tensor"};
-    static const Rooms below_trace{"error", "array", "tensor", "shape", "ops", "trace"};
+    static const Rooms records{"error", "array", "recording"};
+    static const Rooms below_trace{"error", "array", "tensor", "shape", "ops", "recording", "trace"};
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
-    static const Rooms traces = with(foundation, {"trace", "trace_io", "formula"});
+    static const Rooms traces = with(records, {"trace_io", "formula"});
     static const Rooms everything = with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
@@ -32,15 +33,16 @@ const std::map<std::string, Rooms>& visible()
         {"tensor", {"error", "array"}},
         {"shape", foundation},
         {"ops", {"error", "array", "tensor", "shape"}},
-        {"trace", foundation},
+        {"recording", {"error", "array"}},
+        {"trace", with(foundation, {"recording"})},
         {"attention", below_trace},
         {"layers", with(below_trace, {"attention"})},
         {"models", with(below_trace, {"attention", "layers"})},
-        {"trace_io", with(foundation, {"trace"})},
-        {"formula", with(foundation, {"trace"})},
+        {"trace_io", records},
+        {"formula", records},
         {"what_if", traces},
         {"weights", with(reference, {"trace_io"})},
-        {"text", {"error", "array", "tensor", "trace_io"}},
+        {"text", {"error", "array", "tensor", "ops", "trace_io"}},
         {"diff", with(traces, {"what_if"})},
         {"view", traces},
         {"lessons", everything},
@@ -50,7 +52,7 @@ const std::map<std::string, Rooms>& visible()
 }
 
 /// The rooms of the library proper, which opens no file and prints nothing.
-const Rooms quiet{"error", "array", "tensor", "shape", "ops", "trace", "attention", "layers", "models"};
+const Rooms quiet{"error", "array", "tensor", "shape", "ops", "recording", "trace", "attention", "layers", "models"};
 const Rooms noisy_headers{"iostream", "fstream", "filesystem", "cstdio", "print", "stdio.h"};
 
 bool begins_with(const std::string& text, const std::string& beginning) { return text.rfind(beginning, 0) == 0; }

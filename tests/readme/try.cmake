@@ -34,17 +34,31 @@ file(MAKE_DIRECTORY ${folder})
 file(READ ${ROOT}/README.md readme)
 string(REPLACE ";" "<semicolon>" readme "${readme}") # one would split the list of blocks
 
-# The code.
+# A project of somebody else's, with the README's code.
+set(only_xtensor_and_blas "")
+foreach(package fmt spdlog nlohmann_json PkgConfig CLI11)
+    list(APPEND only_xtensor_and_blas -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
+endforeach()
+function(configure project text)
+    file(WRITE ${folder}/${project}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(mine LANGUAGES CXX)\n${text}")
+    run(IN ${folder} COMMAND ${CMAKE_COMMAND} -S ${project} -B ${project}/built -G ${GENERATOR}
+        -DCMAKE_PREFIX_PATH=${folder}/installed -DCMAKE_CXX_FLAGS=${FLAGS} ${ARGN})
+endfunction()
 fenced(cpp "int main" code)
-file(WRITE ${folder}/mine.cpp "${code}")
+fenced(cmake "find_package" package)
+file(WRITE ${folder}/mine/mine.cpp "${code}")
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/installed)
-run(IN ${folder} COMMAND ${CMAKE_COMMAND} -S ${ROOT}/tests/readme -B ${folder}/built -G ${GENERATOR}
-    -DCODE=${folder}/mine.cpp -DCMAKE_PREFIX_PATH=${folder}/installed -DCMAKE_CXX_FLAGS=${FLAGS})
-run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build built)
-run(IN ${folder} COMMAND built/mine)
+configure(mine "add_executable(mine mine.cpp)\n${package}" ${only_xtensor_and_blas} -DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON)
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build mine/built)
+run(IN ${folder} COMMAND mine/built/mine)
 if(NOT output MATCHES "weights = softmax\\(scaled\\)")
     message(FATAL_ERROR "the README's code printed:\n${output}")
 endif()
+
+# The rest is there for who asks for it; a project that has attn as a part of its own keeps its output folder.
+configure(components "find_package(attn REQUIRED COMPONENTS tools)\nif(NOT TARGET attn::weights)\nmessage(FATAL_ERROR attn)\nendif()")
+configure(part "add_subdirectory(${ROOT} attn)\nif(CMAKE_RUNTIME_OUTPUT_DIRECTORY OR NOT TARGET attn::attn)\nmessage(FATAL_ERROR attn)\nendif()"
+          ${only_xtensor_and_blas})
 
 # Somebody's own attention, with a mistake: what is said of it, but for digits that another NumPy may round otherwise.
 execute_process(COMMAND ${PYTHON} -c "import numpy" RESULT_VARIABLE without_numpy OUTPUT_QUIET ERROR_QUIET)

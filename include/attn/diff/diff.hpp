@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attn/what_if/pitfalls.hpp"
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <cstddef>

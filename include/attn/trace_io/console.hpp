@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attn/formula/evaluate.hpp"
-#include "attn/trace.hpp"
+#include "attn/recording.hpp"
 
 #include <map>
 #include <optional>

@@ -1,9 +1,5 @@
-# The libraries that attn stands on. The installed package includes this file too, and looks for the same ones.
+# What reading, writing and printing stand on. The installed package includes this file too.
 include(CMakeFindDependencyMacro)
-find_dependency(xtensor)
-find_dependency(xtensor-blas)
-find_dependency(BLAS)
-find_dependency(LAPACK)
 find_dependency(fmt)
 find_dependency(spdlog)
 find_dependency(nlohmann_json)

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "attn/array.hpp"
+
+#include <any>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// The options that a function ran with, as text, in the order of its struct: {{"scale", "1/sqrt(d_k)"}}.
+using StepOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// One named tensor of a computation, as a listener hears it.
+struct Step {
+    std::string path;              ///< scopes and name, dotted: "encoder.layers.0.self_attn.head.1.scores"
+    std::string formula;           ///< how it follows from earlier steps (see docs/formulas.md); empty for an input
+    std::vector<std::string> axes; ///< the letters of its axes: {"n", "m"}; empty where the caller gave none
+    std::string module;            ///< the function that computed it; empty outside of any
+    StepOptions options;           ///< what that function ran with
+    Array value;
+};
+
+/// Another name of a step. It holds no numbers of its own.
+struct Alias {
+    std::string path;   ///< "norm1.x"
+    std::string target; ///< the path of the step that it means: "residual1"
+};
+
+/// What was heard of a run: its steps, and their other names, in order.
+struct Recording {
+    std::vector<Step> steps;
+    std::vector<Alias> aliases;
+};
+
+/// True for the name of a step or a scope: a letter or _, then letters, digits and _.
+bool is_step_name(std::string_view text);
+
+/// What stands before a formula: a step's name and the letters of its axes.
+struct StepLabel {
+    std::string name;
+    std::vector<std::string> axes;
+    bool may_be_batch = false; ///< a value with one more axis has the axis b in front of them
+};
+
+/// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes. "scores[(b,) n, m]" may be one
+/// sequence's scores or a batch's.
+/// @throws std::logic_error where the text is no such label
+StepLabel parse_step_label(std::string_view text);
+
+/// Hears the steps of one run, in order, and may answer with another value.
+///
+/// Listening gives the console, the recorder and the file. Answering gives "what if": the run goes on with the answer.
+class Listener {
+public:
+    virtual ~Listener() = default;
+
+    /// Hears one step.
+    /// @return the value to go on with, or nothing to keep the step's own
+    /// @throws std::logic_error where the path is taken: every step has a path of its own
+    std::optional<Array> hear(const Step& step);
+
+    /// Hears another name of a step.
+    /// @throws std::logic_error where the path is taken
+    void hear(const Alias& alias);
+
+    /// The path of the step that a path means: its own, or an alias's target; nothing where it was not heard.
+    std::optional<std::string_view> heard(std::string_view path) const;
+
+    /// Keeps an answer to an input for as long as this listens, and gives it back.
+    template <class T>
+    const T& keep(T answer)
+    {
+        return std::any_cast<const T&>(answers_.emplace_back(std::move(answer)));
+    }
+
+private:
+    virtual std::optional<Array> on_step(const Step& step) = 0;
+    virtual void on_alias(const Alias&) {}
+
+    void take(const std::string& path, const std::string& target);
+
+    std::map<std::string, std::string, std::less<>> targets_; ///< by path; a step's is its own path
+    std::deque<std::any> answers_;
+};
+
+/// Several listeners as one. Each hears what the ones before it answered.
+class Listeners final : public Listener {
+public:
+    /// @param listeners  not owned; they outlive this
+    explicit Listeners(std::vector<Listener*> listeners) : listeners_(std::move(listeners)) {}
+
+private:
+    std::optional<Array> on_step(const Step& step) override;
+    void on_alias(const Alias& alias) override;
+
+    std::vector<Listener*> listeners_;
+};
+
+} // namespace attn
