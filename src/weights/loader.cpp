@@ -71,9 +71,9 @@ bool WeightsLoader::has_any(const std::string& prefix) const
 
 void WeightsLoader::begin_layer(const std::string& prefix)
 {
-    has_biases_ = false;
+    bool& has_biases = has_biases_[prefix];
     for (auto entry = arrays_.lower_bound(prefix); entry != arrays_.end() && entry->first.starts_with(prefix); ++entry)
-        has_biases_ = has_biases_ || is_bias(entry->first);
+        has_biases = has_biases || is_bias(entry->first);
     sizes_.erase("d_ff");
 }
 
@@ -111,22 +111,14 @@ void WeightsLoader::begin_part(RecurrentWeights& weights, const std::string& pre
     while (has_layer(std::to_string(weights.layers.size())));
 }
 
-void WeightsLoader::begin_part(std::optional<LayerNormWeights>& norm, const std::string& prefix)
+void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& name)
 {
-    begin_layer(prefix);
-    if (has_any(prefix))
-        norm.emplace();
-}
-
-void WeightsLoader::begin_part(std::optional<Matrix>& tensor, const std::string& name)
-{
-    if (has(name))
-        tensor.emplace();
-}
-
-void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string&)
-{
-    if (has_biases_)
+    // The innermost part around it: of all prefixes of a name, the longest is the last in order.
+    auto part = has_biases_.upper_bound(name);
+    do
+        --part;
+    while (!name.starts_with(part->first));
+    if (part->second)
         bias.emplace();
 }
 

@@ -152,12 +152,16 @@ namespace {
 struct ClassifierWeights {
     EncoderWeights encoder;
     LinearWeights head;
+    std::optional<LinearWeights> other_head = {};
 };
 
 void visit(Either<ClassifierWeights> auto& w, const std::string& prefix, auto&& f)
 {
     visit(w.encoder, prefix + "encoder.", f);
     visit(w.head, prefix + "head.", f, "d_model", "classes");
+    begin_part(f, w.other_head, prefix + "other_head.");
+    if (w.other_head)
+        visit(*w.other_head, prefix + "other_head.", f, "d_model", "other_classes");
 }
 
 } // namespace
@@ -165,12 +169,18 @@ void visit(Either<ClassifierWeights> auto& w, const std::string& prefix, auto&& 
 TEST_CASE("a struct of one's own is loaded, saved and counted by its visitor alone", "[weights][visit]")
 {
     Numbers numbers(7);
-    const ClassifierWeights weights{{{random_encoder_layer(numbers, 6, 5)}, {}}, random_linear(numbers, 6, 3)};
+    ClassifierWeights weights{{{random_encoder_layer(numbers, 6, 5)}, {}}, random_linear(numbers, 6, 3)};
     NamedArrays arrays = state_dict(weights);
     const ClassifierWeights back = load_weights<ClassifierWeights>(arrays, {{"d_model", 6}});
     CHECK(same(state_dict(back), arrays));
     CHECK(same_bits(back.head.weight, weights.head.weight));
+    CHECK_FALSE(back.other_head.has_value());
     CHECK(total(parameters(weights)) == 263 + 21);
+
+    weights.other_head = random_linear(numbers, 6, 4, false); // one part without biases, another with them
+    const ClassifierWeights both = load_weights<ClassifierWeights>(state_dict(weights), {{"d_model", 6}});
+    CHECK(same(state_dict(both), state_dict(weights)));
+    CHECK_FALSE(both.other_head.value().bias.has_value());
 
     arrays["head.bias"] = {{4}, {1, 2, 3, 4}};
     CHECK(complaint_of<ClassifierWeights>(arrays, {{"d_model", 6}}) ==

@@ -58,9 +58,14 @@ public:
     void begin_part(MultiHeadWeights& weights, const std::string& prefix);
     void begin_part(RecurrentWeights& weights, const std::string& prefix);
     void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
-    void begin_part(std::optional<LayerNormWeights>& norm, const std::string& prefix);
-    void begin_part(std::optional<Matrix>& tensor, const std::string& name);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
+    template <class Part>
+    void begin_part(std::optional<Part>& part, const std::string& prefix)
+    {
+        begin_layer(prefix);
+        if (has_any(prefix))
+            part.emplace();
+    }
     template <class Layer>
     void begin_part(std::vector<Layer>& layers, const std::string& prefix)
     {
@@ -101,7 +106,7 @@ private:
     LoadOptions options_;
     AxisSizes sizes_;
     std::string module_;
-    bool has_biases_ = false;
+    std::map<std::string, bool> has_biases_; // by the prefix of each layer, norm or optional part
     std::set<std::string> used_;
     std::vector<std::string> complaints_;
 };
