@@ -25,21 +25,6 @@ struct Request {
 
 // ---------------------------------------------------------------------------------------------------------- parameters
 
-/// One tensor of weights.
-struct Parameter {
-    std::string name;
-    Shape shape;
-    std::size_t count;
-};
-
-std::vector<Parameter> parameters_of(const NamedArrays& weights)
-{
-    std::vector<Parameter> parameters;
-    for (const auto& [name, array] : weights)
-        parameters.push_back({name, array.shape, array.size()});
-    return parameters;
-}
-
 /// 1234567 as 1,234,567.
 std::string grouped(std::size_t number)
 {
@@ -52,12 +37,9 @@ std::string grouped(std::size_t number)
 void print_parameters(const std::vector<Parameter>& parameters)
 {
     std::vector<std::array<std::string, 3>> rows{{"name", "shape", "count"}};
-    std::size_t total = 0;
-    for (const auto& [name, shape, count] : parameters) {
-        rows.push_back({name, to_string(shape), grouped(count)});
-        total += count;
-    }
-    rows.push_back({"total", "", grouped(total)});
+    for (const Parameter& parameter : parameters)
+        rows.push_back({parameter.name, to_string(parameter.shape), grouped(parameter.count())});
+    rows.push_back({"total", "", grouped(total(parameters))});
     std::array<std::size_t, 3> widths{};
     for (const auto& row : rows)
         for (std::size_t i = 0; i < widths.size(); ++i)
@@ -96,9 +78,10 @@ int run(const Module& module, const Request& request)
     Listeners listeners(
         answers.before(prints_steps ? std::vector<Listener*>{&recorder, &console} : std::vector<Listener*>{&recorder}));
     const Trace trace(listeners);
+    std::vector<Parameter> learned;
     try {
         const Inputs inputs(arrays, module, request.answers.round);
-        module.run({inputs, weights, trace});
+        module.run({inputs, weights, trace, learned});
     } catch (const WeightsError& error) {
         throw Error(request.weights.string() + ": " + error.what());
     } catch (const InputNamesError& error) {
@@ -108,7 +91,7 @@ int run(const Module& module, const Request& request)
     }
     answers.expect_heard();
     if (request.parameters)
-        print_parameters(parameters_of(weights));
+        print_parameters(learned);
     if (!request.trace.empty())
         write_trace(request.trace, recorder.recording());
     return 0;

@@ -4,7 +4,6 @@
 #include "shared.hpp"
 
 #include "attn/attention/bilinear.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
@@ -64,14 +63,14 @@ void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Ma
                              const std::optional<AnyMask>& mask, Score score, const WeighingOptions& options,
                              const ModuleRun& run)
 {
-    const auto& [inputs, arrays, trace] = run;
-    const std::size_t d_q = queries.shape(1), d_k = keys.shape(1);
+    const AxisSizes sizes{{"d_q", queries.shape(1)}, {"d_k", keys.shape(1)}};
+    const AxisSizes pair{{"d_pair", queries.shape(1) + keys.shape(1)}};
     if (score == Score::additive)
-        additive_attention(queries, keys, values, mask, additive_weights(arrays, d_q, d_k), options, trace);
+        additive_attention(queries, keys, values, mask, run.load<AdditiveWeights>(sizes), options, run.trace);
     else if (score == Score::concatenated)
-        concatenated_attention(queries, keys, values, mask, concatenated_weights(arrays, d_q + d_k), options, trace);
+        concatenated_attention(queries, keys, values, mask, run.load<ConcatenatedWeights>(pair), options, run.trace);
     else
-        bilinear_attention(queries, keys, values, mask, bilinear_weights(arrays, d_q, d_k), options, trace);
+        bilinear_attention(queries, keys, values, mask, run.load<Matrix>(sizes), options, run.trace);
 }
 
 template <Sequence T>
@@ -105,7 +104,8 @@ struct MultiHeadFlags {
 template <Sequence T>
 void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& run)
 {
-    const auto& [inputs, arrays, trace] = run;
+    const Inputs& inputs = run.inputs;
+    const Trace& trace = run.trace;
     const bool is_cross = inputs.has("memory"), has_values = inputs.has("value_memory");
     if (has_values && !is_cross)
         throw Error("there is an array value_memory but no memory: keys are made of memory, values of value_memory");
@@ -113,9 +113,10 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const T value_memory = has_values ? run.input<T>("value_memory") : memory;
     const std::optional<AnyMask> mask = joined_mask(x, memory, flags.causal, run);
     const std::optional<AnyBias> bias = bias_of(x, memory, run);
-    const AttentionSizes of_memory{features(x), features(memory), features(value_memory)};
-    const MultiHeadWeights weights = multi_head_weights(
-        arrays, is_cross ? of_memory : AttentionSizes{.d_model = features(x)}, !flags.has_no_output_map);
+    AxisSizes sizes{{"d_model", features(x)}};
+    if (is_cross)
+        sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
+    const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
 
     const GroupedQueryOptions& options = flags.options;
     const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale};

@@ -4,7 +4,6 @@
 #include "shared.hpp"
 
 #include "attn/models/transformer.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
@@ -74,7 +73,7 @@ void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
     // No query can attend to the source's padding, those of the target neither.
     const std::optional<AnyMask> to_source =
         mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
-    const TransformerWeights weights = transformer_weights(run.weights, features(source), flags.layers);
+    const auto weights = run.load<TransformerWeights>(d_model(source), {.layers = flags.layers});
     expect_final_norm(flags, weights.encoder);
     transformer(source, target, source_mask, target_mask, to_source, weights, flags.all_options(), run.trace);
 }
@@ -92,7 +91,7 @@ Module decoder_layer_module()
                 const T memory = run.input<T>("memory");
                 const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
                 const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
-                const DecoderLayerWeights weights = decoder_layer_weights(run.weights, features(x));
+                const auto weights = run.load<DecoderLayerWeights>(d_model(x));
                 decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
             })};
 }
@@ -108,7 +107,7 @@ Module decoder_module()
                 const T memory = run.input<T>("memory");
                 const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
                 const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
-                const DecoderWeights weights = decoder_weights(run.weights, features(x), flags->layers);
+                const auto weights = run.load<DecoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);
                 decoder(x, memory, mask, to_memory, weights, flags->all_options(), run.trace);
             })};

@@ -3,8 +3,6 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/weights/state_dict.hpp"
-
 #include <memory>
 
 namespace attn {
@@ -22,7 +20,7 @@ Module feed_forward_module()
             .inputs = {tokens()},
             .flags = {activation_flag(*options)},
             .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
-                feed_forward(x, feed_forward_weights(run.weights, features(x)), *options, run.trace);
+                feed_forward(x, run.load<FeedForwardWeights>(d_model(x)), *options, run.trace);
             })};
 }
 
@@ -34,7 +32,7 @@ Module layer_norm_module()
             .inputs = {tokens()},
             .flags = {epsilon_flag(*options)},
             .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
-                layer_norm(x, layer_norm_weights(run.weights, features(x)), *options, run.trace);
+                layer_norm(x, run.load<LayerNormWeights>(d_model(x)), *options, run.trace);
             })};
 }
 
@@ -47,7 +45,7 @@ Module encoder_layer_module()
             .flags = flags->of_layer(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
                 const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
-                const EncoderLayerWeights weights = encoder_layer_weights(run.weights, features(x));
+                const auto weights = run.load<EncoderLayerWeights>(d_model(x));
                 encoder_layer(x, mask, weights, flags->options, run.trace);
             })};
 }
@@ -61,7 +59,7 @@ Module encoder_module()
             .flags = flags->of_layer() + flags->of_stack(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
                 const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
-                const EncoderWeights weights = encoder_weights(run.weights, features(x), flags->layers);
+                const auto weights = run.load<EncoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);
                 encoder(x, mask, weights, flags->all_options(), run.trace);
             })};

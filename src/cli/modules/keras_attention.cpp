@@ -4,7 +4,6 @@
 #include "shared.hpp"
 
 #include "attn/models/keras_attention.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
@@ -42,9 +41,10 @@ void attend(const KerasFlags& flags, const T& x, const ModuleRun& run)
         return other;
     };
     const T memory = given_or("memory", "x", x), value_memory = given_or("value_memory", "memory", memory);
-    const AttentionSizes sizes{features(x), features(memory), features(value_memory)};
+    const AxisSizes sizes{
+        {"d_model", features(x)}, {"d_memory", features(memory)}, {"d_value", features(value_memory)}};
     keras_attention(x, memory, value_memory, KerasMasksOf<T>{mask("value_mask"), mask("query_mask")},
-                    keras_attention_weights(run.weights, sizes), options, run.trace);
+                    run.load<KerasAttentionWeights>(sizes), options, run.trace);
 }
 
 ModuleInput mask_of(std::string name, std::string axes, std::string help)

@@ -3,8 +3,6 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/weights/state_dict.hpp"
-
 #include <memory>
 
 namespace attn {
@@ -39,10 +37,10 @@ Module llama_module()
             .flags = flags->flags(),
             .run = [flags](const ModuleRun& run) {
                 const Integers ids = run.input<Integers>("ids");
-                const LlamaCheckpoint checkpoint = llama_weights(run.weights);
+                const LlamaCheckpoint checkpoint = llama_weights(run.arrays);
                 LlamaOptions options = flags->options;
                 options.rotary.layout = flags->layout.value_or(checkpoint.layout);
-                llama(ids, checkpoint.weights, options, run.trace);
+                llama(ids, run.list(checkpoint.weights), options, run.trace);
                 run.trace.alias("output", "logits");
             }};
 }

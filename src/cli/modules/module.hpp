@@ -3,6 +3,8 @@
 #include "cli/flags.hpp"
 #include "inputs.hpp"
 
+#include "attn/weights/state_dict.hpp"
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,14 +14,28 @@ namespace attn {
 /// What one run of a module works with.
 struct ModuleRun {
     const Inputs& inputs;
-    const NamedArrays& weights; ///< none where the module takes none, or was given none
+    const NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
+    std::vector<Parameter>& learned; ///< what the module makes of the arrays
 
     /// An input, which becomes a step under its name.
     template <Traceable T>
     T input(std::string_view name) const
     {
         return trace.input(inputs.label(name), inputs.get<T>(name));
+    }
+
+    /// The weights, listed among what is learned.
+    template <class Weights>
+    Weights load(const AxisSizes& sizes, const LoadOptions& options = {}) const
+    {
+        return list(load_weights<Weights>(arrays, sizes, options));
+    }
+    template <class Weights>
+    Weights list(Weights weights) const
+    {
+        learned = parameters(weights);
+        return weights;
     }
 };
 
@@ -60,11 +76,17 @@ std::function<void(const ModuleRun&)> with_tokens(std::string name, Work work)
     };
 }
 
-/// Weights are looked for by d_model, which the tokens decide.
 template <Sequence T>
 std::size_t features(const T& tokens)
 {
     return tokens.shape(feature_axis<T>);
+}
+
+/// Weights are looked for by d_model, which the tokens decide.
+template <Sequence T>
+AxisSizes d_model(const T& tokens)
+{
+    return {{"d_model", features(tokens)}};
 }
 
 } // namespace attn

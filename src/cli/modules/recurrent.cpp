@@ -5,7 +5,6 @@
 
 #include "attn/layers/recurrent/gru.hpp"
 #include "attn/layers/recurrent/lstm.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
@@ -36,7 +35,7 @@ Module gru_module()
             std::optional<T> initial;
             if (run.inputs.has("initial_hidden"))
                 initial = run.inputs.get<T>("initial_hidden");
-            gru(x, initial, run.inputs.lengths("lengths", x), gru_weights(run.weights, features(x)), *options,
+            gru(x, initial, run.inputs.lengths("lengths", x), run.list(gru_weights(run.arrays, features(x))), *options,
                 run.trace);
         })};
 }
@@ -55,7 +54,8 @@ Module lstm_module()
                 std::optional<LstmStateOf<T>> initial;
                 if (has_state)
                     initial = {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")};
-                lstm(x, initial, run.inputs.lengths("lengths", x), lstm_weights(run.weights, features(x)), run.trace);
+                lstm(x, initial, run.inputs.lengths("lengths", x), run.list(lstm_weights(run.arrays, features(x))),
+                     run.trace);
             })};
 }
 

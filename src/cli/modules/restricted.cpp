@@ -4,7 +4,6 @@
 #include "shared.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <memory>
 
@@ -60,8 +59,8 @@ Module talking_heads_attention_module()
             .flags = {scale_flag(flags->scale), mask_flag(flags->causal)},
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
                 const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
-                talking_heads_attention(x, mask, talking_heads_weights(run.weights, features(x)),
-                                        {.scale = flags->scale}, run.trace);
+                talking_heads_attention(x, mask, run.load<TalkingHeadsWeights>(d_model(x)), {.scale = flags->scale},
+                                        run.trace);
             })};
 }
 
