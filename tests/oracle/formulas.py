@@ -103,7 +103,11 @@ def evaluate(formula, arrays, scope):
 def check(path):
     trace = np.load(path)
     arrays, recomputed = {}, 0
-    for step in json.loads(bytes(trace["steps.json"])):
+    document = json.loads(bytes(trace["steps.json"]))
+    other_names = {}
+    for alias in document["aliases"]:
+        other_names.setdefault(alias["target"], []).append(alias["path"])
+    for step in document["steps"]:
         recorded = trace[step["path"]]
         if recorded.dtype.kind == "f":  # float32 is only how a file stores what fits
             recorded = recorded.astype(np.float64)
@@ -115,7 +119,7 @@ def check(path):
                 print(f"{path}: {step['path']} is not {step['formula']}:\n{recorded}\n{again}")
                 return 1
             recomputed += 1
-        arrays[step["path"]] = recorded
+        arrays |= dict.fromkeys([step["path"], *other_names.get(step["path"], [])], recorded)
     print(f"{path}: {recomputed} steps recomputed by NumPy")
     return 0 if recomputed else 1
 
