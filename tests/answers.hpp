@@ -7,6 +7,7 @@
 #include "attn/what_if/answers.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,24 +15,26 @@
 /// Whether a run goes on with what a listener answers: then nothing but the answered step fails to verify.
 namespace attn::test {
 
-/// Answers one step with a multiple of its numbers.
-class Multiply final : public Listener {
+/// Answers one step, number by number.
+class AnswerStep final : public Listener {
 public:
-    Multiply(std::string path, double factor) : path_(std::move(path)), factor_(factor) {}
+    AnswerStep(std::string path, std::function<double(double)> change)
+        : path_(std::move(path)), change_(std::move(change))
+    {
+    }
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
         if (step.path != path_)
             return std::nullopt;
-        Array multiple = step.value;
-        for (double& value : multiple.values)
-            value = value == 0 || factor_ == 0 ? 0 : value * factor_; // 0 of infinity too
-        return multiple;
+        Array changed = step.value;
+        std::ranges::transform(changed.values, changed.values.begin(), change_);
+        return changed;
     }
 
     std::string path_;
-    double factor_;
+    std::function<double(double)> change_;
 };
 
 /// The messages of all steps that fail to verify, but for those that were answered.
@@ -59,7 +62,7 @@ std::size_t expect_answers_used(const Run& run)
             if (step.value.type != ElementType::real && (factor != 0 || step.formula.empty()))
                 continue; // half of a whole number may be none, and zero may be no length
             CAPTURE(step.path, factor);
-            Multiply answer(step.path, factor);
+            AnswerStep answer(step.path, [factor](double value) { return factor == 0 ? 0 : factor * value; });
             Recorder recorder;
             Listeners listeners({&answer, &recorder});
             run(Trace(listeners));

@@ -142,6 +142,7 @@ double change_by(const Exhibit& exhibit, const Given& given, const Pitfall& pitf
 struct Wrong {
     Step right;
     Array mistaken;
+    std::string formula; ///< that gives it
 };
 
 /// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
@@ -152,12 +153,13 @@ std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall, con
         const Step& step = shown.steps[i];
         if (!step.path.starts_with(std::string(exhibit.scope) + "."))
             continue;
-        const std::optional<Array> mistaken = mistaken_value(pitfall, step, [&](std::string_view name) {
+        const StepOf step_of = [&](std::string_view name) {
             const std::optional<std::size_t> found = names.resolve(i, name);
-            return found ? &shown.steps[*found].value : nullptr;
-        });
+            return found ? &shown.steps[*found] : nullptr;
+        };
+        const std::optional<Array> mistaken = mistaken_value(pitfall, step, step_of);
         if (mistaken && !identical(*mistaken, step.value))
-            return Wrong{step, *mistaken};
+            return Wrong{step, *mistaken, *mistaken_formula(pitfall, step, step_of)};
     }
     return std::nullopt;
 }
@@ -205,7 +207,7 @@ void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double cha
     const std::string scope = path.substr(0, dot) + ".mistakes." + std::string(pitfall.id);
     inside(lesson.trace(), scope, [&](const Trace& trace) {
         trace.alias("right", path.substr(dot + 1));
-        record(trace, "mistaken", wrong, *mistaken_formula(pitfall, wrong.right));
+        record(trace, "mistaken", wrong, wrong.formula);
     });
     std::ignore = lesson.trace().scope("changes")(pitfall.id, "", change);
     lesson.say(std::string(pitfall.shows));

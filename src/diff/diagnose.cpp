@@ -6,6 +6,7 @@
 #include "compare.hpp"
 #include "world.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -71,37 +72,47 @@ private:
     std::map<std::size_t, bool> altered_;
 };
 
+/// True for a step that is another one under a further name: "x = norm1.output".
+bool is_copy(const Step& step) { return is_plain_name(step.formula); }
+
 /// A mistake, wherever it can be made.
-Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const std::vector<Step>& reference)
+Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const Diff::World& world)
 {
     Edits edits;
-    for (const std::size_t step : steps)
-        if (auto formula = mistaken_formula(pitfall, reference[step]))
+    for (const std::size_t step : steps) {
+        const StepOf step_of = [&](std::string_view name) {
+            auto number = world.names.resolve(step, name);
+            while (number && is_copy(world.reference[*number]))
+                number = world.names.resolve(*number, world.reference[*number].formula);
+            return number ? &world.reference[*number] : nullptr;
+        };
+        if (auto formula = mistaken_formula(pitfall, world.reference[step], step_of))
             edits.emplace(step, std::move(*formula));
+    }
     return edits;
 }
 
-/// What a step is wrong by: an array that MINE has, or what a step gives that MINE's wrong operand goes into.
+/// What is wrong: a step's numbers.
 struct Wrong {
     std::size_t step;
-    Array value;
+    Array found, right;
+    std::set<std::size_t> before; ///< steps before it that nobody has numbers of
 };
 
-/// @return the mistakes that give what is wrong, made in the step or in those before it that nobody has numbers of
+/// @return the mistakes that give what is wrong, made in the step or in those before it
 std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world)
 {
-    const std::set<std::size_t> before = world.unknown_before(wrong.step);
-    std::set<std::size_t> open = before;
+    std::set<std::size_t> open = wrong.before;
     open.insert(wrong.step);
     std::vector<Diagnosis> diagnoses;
     for (const Pitfall& pitfall : pitfalls()) {
-        const Edits edits = edits_of(pitfall, open, world.reference);
+        const Edits edits = edits_of(pitfall, open, world);
         if (edits.empty())
             continue;
         try {
-            const Diff::World::Recomputed mistaken = Altered(world, before, edits).recompute(wrong.step);
-            if (!agrees(wrong.value, mistaken.value, mistaken.tolerance) ||
-                agrees(world.recompute(wrong.step).value, mistaken.value, mistaken.tolerance))
+            const Diff::World::Recomputed mistaken = Altered(world, wrong.before, edits).recompute(wrong.step);
+            if (!agrees(wrong.found, mistaken.value, mistaken.tolerance) ||
+                agrees(wrong.right, mistaken.value, mistaken.tolerance))
                 continue;
         } catch (const FormulaError&) {
             continue; // an operand is missing, or of another shape: then it was not this mistake
@@ -111,6 +122,22 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
             diagnosis.steps.push_back(&world.reference[number]);
     }
     return diagnoses;
+}
+
+/// The mistakes that give a wrong copy: those in a step that uses it which give what the wrong copy does there.
+std::vector<Diagnosis> mistakes_in_use(std::size_t copy, Diff::World& world)
+{
+    const std::set<std::size_t> none;
+    const Edits right{{copy, world.reference[copy].formula}};
+    for (std::size_t step = copy + 1; step < world.reference.size(); ++step) {
+        if (std::ranges::find(world.operands(step), copy) == world.operands(step).end())
+            continue;
+        auto found = mistakes_that_give(
+            {step, world.recompute(step).value, Altered(world, none, right).recompute(step).value, {}}, world);
+        if (!found.empty())
+            return found;
+    }
+    return {};
 }
 
 } // namespace
@@ -125,7 +152,12 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     const Array* found = world.claims.claims[static_cast<std::size_t>(wrong - diff.steps.data())].array;
     if (found == nullptr || found->shape != wrong->step->value.shape)
         return {};
-    return mistakes_that_give({step, *found}, world);
+    try {
+        auto diagnoses = mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
+        return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, world) : diagnoses;
+    } catch (const FormulaError&) {
+        return {}; // the right numbers aren't known: an operand is missing, or of another shape
+    }
 }
 
 } // namespace attn

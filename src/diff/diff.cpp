@@ -37,6 +37,7 @@ std::vector<bool> see_type(Diff& diff, const DiffOptions& options)
             evidence.add(*claim.array, world.reference[claim.step].value);
     diff.type = evidence.type();
     diff.hint = evidence.hint();
+    diff.world->coarser = evidence.coarser_types();
     return is_same;
 }
 
@@ -138,15 +139,17 @@ std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& refer
     return std::nullopt;
 }
 
-/// A line where everything would be noise in a coarser type: what is stored in float32 can be multiplied in fewer digits.
-std::string hint_at_coarser_type(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
+/// A line where everything would be noise in a coarser type.
+std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
+                                 const DiffOptions& options)
 {
-    for (const NumberType type : {NumberType::float16, NumberType::bfloat16}) {
+    for (const NumberType type : diff.world->coarser) {
         DiffOptions coarser = options;
         coarser.type = type;
         if (judged(reference, mine, coarser).count(DiffVerdict::bug) == 0)
-            return fmt::format("in {0} this would be noise: if the program multiplies in {1}, say so with --type {0}",
-                               name_of(type), type == NumberType::float16 ? "TF32 or float16" : "bfloat16");
+            return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
+                               name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
+                               type == NumberType::float16 ? " or TF32" : "");
     }
     return "";
 }
@@ -161,8 +164,8 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
         return result;
     if (auto again = with_rounded_inputs(result, reference, mine, options))
         return std::move(*again);
-    if (result.type == NumberType::float32 && result.hint.empty())
-        result.hint = hint_at_coarser_type(reference, mine, options);
+    if (result.hint.empty())
+        result.hint = hint_at_coarser_type(result, reference, mine, options);
     return result;
 }
 

@@ -276,9 +276,10 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
         result.message += fmt::format(": from MINE's own operands, {} gives {} at {}", right.formula,
                                       number_text(number_at(expected, distance.worst), diff_.type),
                                       cell_of("", distance.worst));
-    if (const auto factor = common_factor(found, expected, tolerance))
-        result.message += fmt::format("; all of them are {:.{}g} times as large", *factor,
-                                      diff_.type == NumberType::bfloat16 ? 3 : 5);
+    const auto factor = common_factor(found, expected, tolerance);
+    const std::string times = fmt::format("{:.{}g}", factor.value_or(1), diff_.type == NumberType::bfloat16 ? 3 : 5);
+    if (times != "1")
+        result.message += fmt::format("; all of them are {} times as large", times);
 }
 
 } // namespace attn

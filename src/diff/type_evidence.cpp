@@ -64,6 +64,17 @@ NumberType TypeEvidence::type() const
     return NumberType::float64;
 }
 
+std::vector<NumberType> TypeEvidence::coarser_types() const
+{
+    if (type() == NumberType::float32)
+        return {NumberType::float16, NumberType::bfloat16};
+    std::vector<NumberType> types;
+    for (const NumberType one : {NumberType::float32, NumberType::float16, NumberType::bfloat16})
+        if (type() == NumberType::float64 && seen(one).all)
+            types.push_back(one);
+    return types;
+}
+
 std::string TypeEvidence::hint() const
 {
     const std::size_t rounded = seen(NumberType::float32).arrays;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace attn {
 
@@ -20,6 +21,10 @@ public:
 
     /// The coarsest type that all numbers are of and that enough of them tell of; float64 where there is none.
     NumberType type() const;
+
+    /// Coarser types that MINE can have computed in as well: what is stored in float32 can be multiplied in 16 bits, and
+    /// numbers that are all of a type can be of it though they don't tell.
+    std::vector<NumberType> coarser_types() const;
 
     /// A line, where some arrays are exactly float32 and others are not.
     std::string hint() const;

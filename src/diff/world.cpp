@@ -24,20 +24,6 @@ constexpr double unmeasured_roundings = 2;
 // No formula makes more of a rounding than this, nor more than half of the largest number out of it: what does is no noise.
 constexpr double most_growth = 0x1p16, most_relative = 0.5;
 
-void collect_names(const Expression& expression, std::set<std::string>& names)
-{
-    if (expression.kind == Expression::Kind::name)
-        names.insert(expression.text);
-    for (const Expression& operand : expression.operands)
-        collect_names(operand, names);
-    for (const Keyword& keyword : expression.keywords)
-        collect_names(keyword.value, names);
-    for (const Subscript& subscript : expression.subscripts)
-        for (const std::optional<Expression>& part : {subscript.index, subscript.start, subscript.stop, subscript.step})
-            if (part)
-                collect_names(*part, names);
-}
-
 /// Plus or minus one, the same for the same number in each run.
 double sign_of(std::size_t step, std::size_t i)
 {
@@ -86,16 +72,14 @@ const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
     one.operands.emplace();
     if (reference[step].formula.empty())
         return *one.operands;
-    std::set<std::string> named;
-    try {
-        collect_names(parse_formula(reference[step].formula), named);
-    } catch (const FormulaError&) {
-        return *one.operands; // what can't be read has no operands that anyone knows
-    }
     std::set<std::size_t> found;
-    for (const std::string& name : named)
-        if (const std::optional<std::size_t> operand = names.resolve(step, name))
-            found.insert(*operand);
+    try {
+        for (const UsedName& used : names_in(reference[step].formula))
+            if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
+                found.insert(*operand);
+    } catch (const FormulaError&) {
+        return *one.operands; // a formula that can't be read has no operands that anyone knows
+    }
     one.operands->assign(found.begin(), found.end());
     return *one.operands;
 }
@@ -225,8 +209,8 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
 
 Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
 {
-    if (reference[step].value.type != ElementType::real)
-        return both.plain.value; // what is true or false, or counted, is not moved
+    if (is_exact(step))
+        return both.plain.value;
     Array rounded = moved_by_roundings(both.moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
         rounded.values[i] += sign_of(step, i + 1) * both.moved.error[i];

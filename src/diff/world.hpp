@@ -89,6 +89,7 @@ struct Diff::World {
     const std::vector<Step>& reference; ///< its steps
     StepNames names;
     NumberType type = NumberType::float64;
+    std::vector<NumberType> coarser; ///< types that MINE can have computed in as well, as far as its numbers tell
     bool has_rounded_inputs = false; ///< MINE computed from inputs of a shorter type
 
     /// What is known of one step.

@@ -54,7 +54,7 @@ void reorder(Shaped& call, const std::vector<std::size_t>& order)
         from.strides.push_back(strides[axis]);
     }
     call.type = call.operands[0].type;
-    call.loops = {{call.shape, all_of(call.shape), {from}}};
+    call.loops.push_back({call.shape, all_of(call.shape), {from}});
 }
 
 /// The last two axes swapped; a vector or a number as it is.
@@ -89,7 +89,7 @@ void shape_reshape(Shaped& call, const Shaper& shaper)
     if (element_count(call.shape) != count)
         throw Error("reshape: " + to_string(shape) + " doesn't have as many numbers as " + to_string(call.shape));
     call.type = call.operands[0].type;
-    call.loops = {{{count}, {0, {1}}, {{0, {1}}}}};
+    call.loops.push_back({{count}, {0, {1}}, {{0, {1}}}});
 }
 
 // ------------------------------------------------------------------------------------------------ several into one
@@ -149,7 +149,7 @@ void shape_repeat(Shaped& call, const Shaper& shaper)
     loop.shape.insert(loop.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, count);
     loop.from[0].strides.insert(loop.from[0].strides.begin() + static_cast<std::ptrdiff_t>(axis) + 1, 0);
     loop.to = all_of(loop.shape);
-    call.loops = {loop};
+    call.loops.push_back(std::move(loop));
 }
 
 void shape_diagonal(Shaped& call, const Shaper&)
@@ -159,7 +159,7 @@ void shape_diagonal(Shaped& call, const Shaper&)
         throw Error("diag wants a vector, not a tensor " + to_string(shape));
     call.shape = {shape[0], shape[0]};
     call.type = call.operands[0].type;
-    call.loops = {{shape, {0, {shape[0] + 1}}, {{0, {1}}}}};
+    call.loops.push_back({shape, {0, {shape[0] + 1}}, {{0, {1}}}});
 }
 
 // --------------------------------------------------------------------------------------------------------- subscripts
@@ -280,7 +280,7 @@ void shape_subscripted(Shaped& call, const Shaper& shaper)
     Subscripts walk(shape, shaper);
     walk.take(subscripts);
     call.shape = walk.shape;
-    call.loops = {{call.shape, all_of(call.shape), {walk.view}}};
+    call.loops.push_back({call.shape, all_of(call.shape), {walk.view}});
 }
 
 void shape_gathered(Shaped& call, const Shaper&)

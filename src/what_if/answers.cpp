@@ -27,15 +27,31 @@ std::optional<Array> RoundSteps::on_step(const Step& step)
 
 std::optional<Array> Ablate::on_step(const Step& step)
 {
-    if (step.formula.empty() || !ends_with_path(step.path, path_))
+    if (!ends_with_path(step.path, path_))
         return std::nullopt;
+    if (step.formula.empty()) {
+        other_ = step.path + " is an input: only what is computed can be ablated";
+        return std::nullopt;
+    }
     ablated_.push_back(step.path);
     Array nothing = step.value;
     std::ranges::fill(nothing.values, 0.0);
     return nothing;
 }
 
-Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall), paths_(flags.ablate)
+void Ablate::on_alias(const Alias& alias)
+{
+    if (ends_with_path(alias.path, path_))
+        other_ = alias.path + " is another name of " + alias.target + ": ablate " + alias.target;
+}
+
+void Ablate::expect_heard() const
+{
+    if (ablated_.empty())
+        throw Error(other_.empty() ? "no step is called " + path_ + ", so there was nothing to ablate" : other_);
+}
+
+Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall)
 {
     for (const std::string& path : flags.ablate)
         ablations_.push_back(std::make_unique<Ablate>(path));
@@ -60,9 +76,8 @@ std::vector<Listener*> Answers::before(std::vector<Listener*> others) const
 
 void Answers::expect_heard() const
 {
-    for (std::size_t i = 0; i < ablations_.size(); ++i)
-        if (ablations_[i]->ablated().empty())
-            throw Error("no computed step is called " + paths_[i] + ", so there was nothing to ablate");
+    for (const auto& ablation : ablations_)
+        ablation->expect_heard();
     if (mistaken_ && mistaken_->broken().empty())
         throw Error("the mistake " + pitfall_ + " can't be made here: no step is computed as " +
                     std::string(find_pitfall(pitfall_).right) + ", with % for any text");

@@ -17,7 +17,7 @@ using Precision = NumberType;
 
 /// What if the computation were done in fewer digits: every computed step is rounded.
 ///
-/// Inputs stay: round what is given before it is given.
+/// Inputs stay: round them before they are given. Whole numbers and booleans stay too.
 class RoundSteps final : public Listener {
 public:
     explicit RoundSteps(Precision precision) : precision_(precision) {}
@@ -28,7 +28,7 @@ private:
     Precision precision_;
 };
 
-/// What if a step were zero: which head, which block matters.
+/// What if a computed step were zero: it shows which head, which block matters.
 class Ablate final : public Listener {
 public:
     /// @param path  of a step, or the end of several: "head.3.context" in every layer
@@ -37,11 +37,16 @@ public:
     /// The steps that were answered, by path.
     const std::vector<std::string>& ablated() const { return ablated_; }
 
+    /// @throws Error where no step was answered; it says what the path is instead: an input, or another name of a step
+    void expect_heard() const;
+
 private:
     std::optional<Array> on_step(const Step& step) override;
+    void on_alias(const Alias& alias) override;
 
     std::string path_;
     std::vector<std::string> ablated_;
+    std::string other_; ///< what has that path and can't be ablated, and why
 };
 
 /// What a command line wants answered.
@@ -70,7 +75,6 @@ private:
     std::unique_ptr<Mistaken> mistaken_;
     std::unique_ptr<RoundSteps> rounding_;
     std::string pitfall_;
-    std::vector<std::string> paths_;
 };
 
 } // namespace attn
