@@ -164,8 +164,9 @@ int serve(const Request& request)
 
 std::function<int()> add_view_command(CLI::App& app)
 {
-    CLI::App* command = app.add_subcommand("view", "shows every step of a trace as a heatmap, and the arithmetic of each "
-                                                   "number, in a browser");
+    CLI::App* command =
+        app.add_subcommand("view", "shows every step of a trace as a heatmap, and the arithmetic of each "
+                                   "number, in a browser");
     const auto request = std::make_shared<Request>();
     command->add_option("TRACE.npz", request->trace, "as a lesson's --trace wrote it")->required();
     CLI::Option* page = command
@@ -174,7 +175,8 @@ std::function<int()> add_view_command(CLI::App& app)
                             ->type_name("PAGE.html");
     command->add_option("--diff", request->other, "another run's trace, shown beside the first with the difference")
         ->type_name("OTHER.npz");
-    command->add_option("--tokens", request->tokens, "labels of the axis n, the queries: a text file, one token per line")
+    command
+        ->add_option("--tokens", request->tokens, "labels of the axis n, the queries: a text file, one token per line")
         ->type_name("FILE");
     command->add_option("--tokens-m", request->tokens_m, "labels of the axis m, the keys; --tokens unless given")
         ->type_name("FILE");
