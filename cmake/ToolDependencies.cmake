@@ -3,7 +3,12 @@ include(CMakeFindDependencyMacro)
 find_dependency(fmt)
 find_dependency(spdlog)
 find_dependency(nlohmann_json)
+find_dependency(ZLIB)
+find_dependency(Threads)
 
 # Debian's CMake configuration of libzip names programs that its -dev package does not bring.
 find_dependency(PkgConfig)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+
+# Debian compiles cpp-httplib into a library; where it is a header alone, the same name finds it.
+pkg_check_modules(cpp-httplib REQUIRED IMPORTED_TARGET cpp-httplib)

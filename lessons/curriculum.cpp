@@ -4,8 +4,8 @@ namespace attn {
 
 std::string_view title_of(Part part)
 {
-    constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer", "III. Learning", "IV. Attention today",
-                                           "V. Beside the road"};
+    constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer", "III. Learning",
+                                           "IV. Attention today", "V. Beside the road"};
     return titles[static_cast<std::size_t>(part)];
 }
 
@@ -45,7 +45,8 @@ std::span<const CurriculumEntry> curriculum()
         {"07_self_and_cross",
          Part::attention,
          "One function, three uses",
-         "Self-attention, cross-attention and the general form differ only in where queries, keys and values come from.",
+         "Self-attention, cross-attention and the general form differ only in where queries, keys and values come "
+         "from.",
          {6}},
         {"08_positions",
          Part::attention,
@@ -70,7 +71,8 @@ std::span<const CurriculumEntry> curriculum()
         {"12_decoder",
          Part::transformer,
          "One decoder layer",
-         "Masked self-attention over the target, then cross-attention: queries from the target, keys and values from the "
+         "Masked self-attention over the target, then cross-attention: queries from the target, keys and values from "
+         "the "
          "encoder.",
          {5, 7, 10}},
         {"13_transformer",
@@ -78,11 +80,17 @@ std::span<const CurriculumEntry> curriculum()
          "The whole Transformer",
          "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy decoding token by token.",
          {8, 11, 12}},
+        {"16_rotary_and_alibi",
+         Part::today,
+         "Rotary positions and ALiBi",
+         "Queries and keys are rotated by their positions, or scores lowered by the distance: only the distance "
+         "counts.",
+         {8}},
         {"17_story",
          Part::today,
          "A story, with the parts of today",
          "What has changed since 2017, in a real model that writes token by token with a key/value cache.",
-         {5, 8, 10}},
+         {5, 10, 16}},
         {"20_restricted",
          Part::beside,
          "Only the neighbours",

@@ -1,22 +1,21 @@
 #include "lesson.hpp"
 
+#include "flags.hpp"
+
 #include "attn/shape.hpp"
-#include "attn/what_if/answers.hpp"
-#include "attn/trace_io/console.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace attn {
 
@@ -26,63 +25,6 @@ public:
 };
 
 namespace {
-
-/// What the command line asks for.
-struct Flags {
-    std::filesystem::path trace;
-    std::filesystem::path input;
-    ConsoleFlags console;
-    AnswerFlags answers;
-    std::vector<LessonFlag> own;
-};
-
-void describe_own_flag(CLI::App& app, LessonFlag& flag)
-{
-    const auto describe = [&](auto& value) {
-        using Value = std::decay_t<decltype(value)>;
-        if constexpr (std::same_as<Value, bool>) {
-            app.add_flag(flag.name, value, flag.help);
-        } else {
-            CLI::Option* option = app.add_option(flag.name, value, flag.help)->type_name(flag.type);
-            if constexpr (std::same_as<Value, double>)
-                option->check(CLI::Range(0.0, 1e6))->capture_default_str()->type_name(flag.type);
-            if constexpr (std::same_as<Value, std::optional<std::size_t>>)
-                option->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20))->type_name(flag.type);
-        }
-    };
-    std::visit(describe, flag.value);
-}
-
-void describe_flags(CLI::App& app, Flags& flags)
-{
-    app.add_option("--trace", flags.trace, "write every step to this .npz")->type_name("FILE.npz");
-    app.add_option("--input", flags.input, "your own numbers in place of the example's")->type_name("FILE.npz");
-    app.add_option("--precision", flags.console.precision, "digits after the point (0 to 17)")
-        ->type_name("DIGITS")
-        ->capture_default_str()
-        ->check(CLI::Range(0, 17));
-    app.add_option("--color", flags.console.color, "names bold, formulas dim")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"auto", "always", "never"}));
-    app.add_option_function<std::string>(
-           "--round",
-           [&flags](const std::string& name) {
-               for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16})
-                   if (name == name_of(precision))
-                       flags.answers.round = precision;
-           },
-           "what if: round every step")
-        ->type_name("float32|bfloat16|float16")
-        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-    app.add_option("--ablate", flags.answers.ablate, "what if: make a step zero; again for more")
-        ->type_name("STEP")
-        ->take_all();
-    app.add_option("--pitfall", flags.answers.pitfall, "what if: make a well-known mistake (attn pitfalls lists them)")
-        ->type_name("ID");
-    app.add_flag("--quiet", flags.console.quiet, "print nothing but errors");
-    for (LessonFlag& flag : flags.own)
-        describe_own_flag(app, flag);
-}
 
 std::string names_in(const NamedArrays& arrays)
 {
@@ -109,69 +51,90 @@ void expect_usable(const StepLabel& label, const Array& found)
                                     fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
 }
 
-/// What is given, in fewer digits where they are asked for.
+/// What is given, in fewer digits where they are asked for; whole numbers stay.
 template <Traceable T>
 T rounded(T tensor, const std::optional<Precision>& precision)
 {
-    if (precision)
+    if constexpr (std::same_as<T, Integers>)
+        return tensor;
+    else if (precision)
         for (double& value : tensor)
             value = rounded_to(*precision, value);
     return tensor;
 }
 
-/// The largest size of any finite number in the steps.
-double largest_of(const std::vector<Step>& steps)
-{
-    double largest = 0;
-    for (const Step& step : steps)
-        for (const double value : step.value.values)
-            if (std::isfinite(value))
-                largest = std::max(largest, std::abs(value));
-    return largest;
-}
-
-/// The console, which may look away for a while.
-class Screen final : public Listener {
+/// Knows the largest size of any finite number in the steps so far.
+class Largest final : public Listener {
 public:
-    explicit Screen(ConsoleListener& console) : console_(console) {}
-
-    bool is_on = true;
+    double number = 0;
 
 private:
-    std::optional<Array> on_step(const Step& step) override { return is_on ? console_.hear(step) : std::nullopt; }
-
-    ConsoleListener& console_;
+    std::optional<Array> on_step(const Step& step) override
+    {
+        for (const double value : step.value.values)
+            if (std::isfinite(value))
+                number = std::max(number, std::abs(value));
+        return std::nullopt;
+    }
 };
+
+std::string counted(std::size_t count, const std::string& what)
+{
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// Where two arrays differ, in one line; nothing where they don't.
+std::string difference_of(const Array& found, const Array& expected, double tolerance)
+{
+    if (found.shape != expected.shape)
+        return fmt::format("expected the shape {}, found {}", to_string(expected.shape), to_string(found.shape));
+    const auto close = [&](double a, double b) { return a == b || std::abs(a - b) <= tolerance; };
+    const auto [at, _] = std::ranges::mismatch(found.values, expected.values, close);
+    if (at == found.values.end())
+        return "";
+    if (constexpr std::size_t few = 8; found.rank() == 1 && found.size() <= few)
+        return fmt::format("expected [{:.4g}], found [{:.4g}]", fmt::join(expected.values, ", "),
+                           fmt::join(found.values, ", "));
+    const auto offset = static_cast<std::size_t>(at - found.values.begin());
+    return fmt::format("expected {:.6g}, found {:.6g} at [{}]", expected.values[offset], found.values[offset],
+                       fmt::join(index_at(offset, found.shape), ", "));
+}
 
 } // namespace
 
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
-    Setup(std::string_view lesson_topic, const Flags& given)
+    Setup(std::string_view lesson_topic, const LessonFlags& given)
         : topic(lesson_topic),
           flags(given),
           style(style_of(flags.console)),
-          logger(standard_output(flags.console)),
-          console(logger, style),
+          console(standard_output(flags.console), style),
           answers(flags.answers),
-          screen(console),
-          listeners(answers.before({&recorder, &screen})),
+          listeners(answers.before({&largest, &console, &recorder})),
           unheard(answers.before({}))
     {
         if (!flags.input.empty())
             input = read_npz(flags.input);
     }
 
+    /// "123 steps, 7 checks, all held"
+    std::string summary() const
+    {
+        return counted(recorder.steps().size(), "step") + ", " + counted(checks, "check") + ", " +
+               (not_held == 0 ? "all held" : std::to_string(not_held) + " no longer so");
+    }
+
     std::string topic;
-    Flags flags;
+    LessonFlags flags;
     ConsoleStyle style;
-    std::shared_ptr<spdlog::logger> logger;
+    Largest largest;
     Recorder recorder;
     ConsoleListener console;
     Answers answers;
-    Screen screen;
     Listeners listeners, unheard;
     std::optional<NamedArrays> input;
+    std::size_t checks = 0, not_held = 0;
+    bool has_begun = false; ///< something was printed
 
     /// Where the letter of an axis was first seen; every other axis of that letter has its size.
     struct FirstSeen {
@@ -195,18 +158,12 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         return code;
     };
 
-    Flags flags;
+    LessonFlags flags;
     flags.own = std::move(own);
-    CLI::App app("Computes attention step by step and shows every tensor on the way.", program);
-    describe_flags(app, flags);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-        fmt::print("{}", app.help());
-        return 0;
-    } catch (const CLI::ParseError& error) {
-        return fail(2, std::string(error.what()) + " (see --help)");
-    }
+    if (const std::optional<int> code = read_flags(flags, program, argc, argv))
+        return *code;
+    if (flags.summary)
+        flags.console.quiet = true;
 
     try {
         Setup setup(topic, flags);
@@ -219,6 +176,9 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         setup.answers.expect_heard();
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.recording());
+        setup.console.flush();
+        if (flags.summary)
+            fmt::print("{}\n", setup.summary());
         if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
             throw Error("standard output can't be written");
     } catch (const Refuted& error) {
@@ -263,7 +223,15 @@ template <Traceable T>
 T Lesson::input(std::string_view step, const T& example)
 {
     const StepLabel label = parse_step_label(step);
-    T value = setup_.input ? from_array<T>(from_user(label)) : example;
+    T value = example;
+    if (setup_.input) {
+        const Array given = from_user(label);
+        try {
+            value = from_array<T>(given);
+        } catch (const Error& error) {
+            throw Error(label.name + " " + error.what());
+        }
+    }
     expect_fit(label, shape_of(value));
     return trace_(step, "", rounded(std::move(value), setup_.flags.answers.round));
 }
@@ -289,15 +257,16 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.flags.answers.any(); }
 
-void Lesson::print_steps(bool are_printed) { setup_.screen.is_on = are_printed; }
+const Recording& Lesson::recording() const { return setup_.recorder.recording(); }
 
 void Lesson::heading(std::string_view text)
 {
-    setup_.logger->info("{}{}{}{}", setup_.recorder.steps().empty() ? "" : "\n", setup_.style.color ? "\x1b[1;4m" : "",
-                        text, setup_.style.color ? "\x1b[0m" : "");
+    const bool color = setup_.style.color;
+    setup_.console.print(fmt::format("{}{}{}{}", std::exchange(setup_.has_begun, true) ? "\n" : "",
+                                     color ? "\x1b[1;4m" : "", text, color ? "\x1b[0m" : ""));
 }
 
-void Lesson::say(std::string_view text) { setup_.logger->info("  {}", text); }
+void Lesson::say(std::string_view text) { setup_.console.print(fmt::format("  {}", text)); }
 
 void Lesson::table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows)
 {
@@ -322,37 +291,36 @@ void Lesson::table(const std::vector<std::string>& columns, const std::vector<st
         std::string line = " ";
         for (std::size_t column = 0; column < row.size(); ++column)
             line += fmt::format("{:>{}}", row[column], widths[column]);
-        setup_.logger->info("{}", line);
+        setup_.console.print(line);
     }
 }
 
 void Lesson::expect(std::string_view claim, bool is_so)
 {
-    if (!is_so && is_altered()) {
-        setup_.logger->info("  [no longer so] {}", claim);
-        return;
-    }
-    if (!is_so)
-        throw Refuted("this is claimed but is not so: " + std::string(claim));
-    setup_.logger->info("  [checked] {}", claim);
+    ++setup_.checks;
+    if (!is_so && !is_altered())
+        throw Refuted("not so: " + std::string(claim));
+    setup_.not_held += is_so ? 0 : 1;
+    setup_.console.print(fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", claim));
 }
 
 template <Traceable T>
 void Lesson::expect_equal(std::string_view claim, const T& found, const T& expected)
 {
-    const Array left = to_array(found);
-    const Array right = to_array(expected);
     // Rounding is as large as the numbers that a result came from, which may be large where the result is small.
-    const double tolerance = 1e-12 * std::max(1.0, largest_of(setup_.recorder.steps()));
-    const auto close = [&](double a, double b) { return a == b || std::abs(a - b) <= tolerance; };
-    expect(claim, left.shape == right.shape && std::ranges::equal(left.values, right.values, close));
+    const double tolerance = 1e-12 * std::max(1.0, setup_.largest.number);
+    const std::string difference = difference_of(to_array(found), to_array(expected), tolerance);
+    expect(difference.empty() || is_altered() ? std::string(claim) : fmt::format("{}: {}", claim, difference),
+           difference.empty());
 }
 
 template Vector Lesson::input(std::string_view, const Vector&);
+template Integers Lesson::input(std::string_view, const Integers&);
 template Matrix Lesson::input(std::string_view, const Matrix&);
 template Tensor3 Lesson::input(std::string_view, const Tensor3&);
 template Matrix Lesson::stored(std::string_view, const std::filesystem::path&);
 template void Lesson::expect_equal(std::string_view, const Vector&, const Vector&);
+template void Lesson::expect_equal(std::string_view, const Integers&, const Integers&);
 template void Lesson::expect_equal(std::string_view, const Matrix&, const Matrix&);
 template void Lesson::expect_equal(std::string_view, const Tensor3&, const Tensor3&);
 

@@ -58,13 +58,13 @@ public:
     /// @throws Error where the file has no array of that name, or one of another rank, empty, or not finite
     /// @throws ShapeError where an axis has another size than an earlier input's axis of the same letter
     template <Traceable T>
-    T input(std::string_view step, const T& example);
+    [[nodiscard]] T input(std::string_view step, const T& example);
 
     /// A given tensor that is too large to be written in the program.
     /// @param step  name and axes
     /// @param name  of an .npz beside the lesson, which has it
     template <Traceable T>
-    T stored(std::string_view step, const std::filesystem::path& name);
+    [[nodiscard]] T stored(std::string_view step, const std::filesystem::path& name);
 
     /// A file beside the lesson.
     std::filesystem::path file(const std::filesystem::path& name) const;
@@ -75,8 +75,8 @@ public:
     /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
     bool is_altered() const;
 
-    /// Whether steps are printed, as they are unless there are too many; the file after --trace has them all.
-    void print_steps(bool are_printed);
+    /// The lesson's steps so far, answered where the user asked what if.
+    const Recording& recording() const;
 
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);

@@ -29,7 +29,8 @@ class Browser:
     def is_installed():
         return all(Browser.programs())
 
-    def __init__(self):
+    def __init__(self, classic_scrollbars=False):
+        """With classic scrollbars they take room beside what they scroll; otherwise they are hidden."""
         driver, chromium = self.programs()
         self.profile = tempfile.mkdtemp(prefix="attn-browser-")
         self.session = ""
@@ -43,12 +44,14 @@ class Browser:
             raise RuntimeError("chromedriver did not start")
         arguments = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={self.profile}",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            "--disable-features=OverlayScrollbar,FluentOverlayScrollbar" if classic_scrollbars else "--hide-scrollbars",
+            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={self.profile}",
         ]  # fmt: skip
         capabilities = {
             "goog:loggingPrefs": {"browser": "ALL"},
-            "goog:chromeOptions": {"binary": chromium, "args": arguments},
+            # chromedriver adds --hide-scrollbars itself where it runs headless.
+            "goog:chromeOptions": {"binary": chromium, "args": arguments, **({"excludeSwitches": ["hide-scrollbars"]} if classic_scrollbars else {})},
             "unhandledPromptBehavior": "ignore",
         }
         answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
@@ -82,14 +85,18 @@ class Browser:
     def run(self, script, *arguments):
         return self.call("POST", "/execute/sync", {"script": script, "args": arguments})
 
+    def wait_for(self, script, *arguments):
+        """Runs a script that calls its last argument with what it found."""
+        return self.call("POST", "/execute/async", {"script": script, "args": arguments})
+
     def show(self, width, height, scheme):
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
         self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def open(self, path, ready):
-        """Opens a file and waits until a script says that it is there. Returns what the console complains about."""
+    def open(self, place, ready):
+        """Opens a file or an address and waits until a script says that it is there. Returns what the console complains about."""
         self.console()
-        self.call("POST", "/url", {"url": path.as_uri()})
+        self.call("POST", "/url", {"url": place if isinstance(place, str) else place.as_uri()})
         until = time.monotonic() + 30
         while not self.run(ready):
             if time.monotonic() > until:

@@ -65,7 +65,7 @@ inline std::vector<std::vector<std::string>> step_table(const std::string& heade
             table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
         if (!is_comment && line.find(" " + function + "(") != std::string::npos)
             break;
-        if (!is_comment)
+        if (!is_comment && line.rfind("template", 0) != 0)
             table.clear();
     }
     if (table.size() < 2)

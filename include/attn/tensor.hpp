@@ -53,6 +53,8 @@ concept Traceable = std::same_as<T, double> || std::same_as<T, std::int64_t> || 
 /// The axis of tokens; their features follow.
 template <Sequence T>
 inline constexpr std::size_t token_axis = std::same_as<T, Matrix> ? 0 : 1;
+template <Sequence T>
+inline constexpr std::size_t feature_axis = token_axis<T> + 1;
 
 /// The shape of a container; empty for a number.
 template <Traceable T>

@@ -7,6 +7,7 @@
 
 #include "attn/attention/dot_product.hpp"
 #include "attn/ops/matmul.hpp"
+#include "attn/ops/reduce.hpp"
 #include "attn/ops/softmax.hpp"
 
 using namespace attn;
@@ -15,6 +16,30 @@ namespace {
 
 /// Softmax down each column: the convention of texts whose tokens are columns.
 Matrix softmax_columns(const Matrix& scores) { return transpose(softmax(transpose(scores))); }
+
+//! [axis]
+/// Softmax along the keys, and along the queries, of scores that are not symmetric: those of lesson 1's tokens are, by
+/// accident, and hide the mistake.
+void take_the_wrong_axis(Lesson& lesson)
+{
+    const Trace other = lesson.trace().scope("other");
+    const Matrix queries = other("queries[n, d_k]", "", Matrix{{1, 0}, {0, 2}, {1, 1}});
+    const Matrix keys = other("keys[m, d_k]", "", Matrix{{2, 0}, {1, 1}, {0, 1}});
+    const Matrix values = other("values[m, d_v]", "", Matrix{{1, 0}, {0, 1}, {2, 2}});
+    const Matrix scores = other("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    const Matrix weights = other("weights[n, m]", "softmax(scores)", softmax(scores));
+    const Vector sums = other("sums[n]", "sum(weights, axis=1)", sum_along(weights, 1));
+    const Matrix output = other("output[n, d_v]", "weights @ values", matmul(weights, values));
+    lesson.expect_equal("along the keys, the weights of each query sum to one", sums, Vector{1, 1, 1});
+
+    const Trace wrong = lesson.trace().scope("wrong");
+    const Matrix by_columns = wrong("weights[n, m]", "softmax(other.scores, axis=0)", softmax_columns(scores));
+    const Vector wrong_sums = wrong("sums[n]", "sum(weights, axis=1)", sum_along(by_columns, 1));
+    const Matrix wrong_output = wrong("output[n, d_v]", "weights @ other.values", matmul(by_columns, values));
+    lesson.expect("along the queries they don't, and the output is another",
+                  wrong_sums(2) < 0.9 && wrong_output != output);
+}
+//! [axis]
 
 void teach(Lesson& lesson)
 {
@@ -40,16 +65,21 @@ void teach(Lesson& lesson)
     // Row i holds query i's dot products with all keys. Softmax runs along the keys, so that each row sums to one.
     lesson.heading("3. All scores in one product, all outputs in another");
     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
-    const Matrix weights = trace("weights[n, m]", "softmax(scores, axis=1)", softmax(scores));
+    const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
     const Matrix output = trace("output[n, d_v]", "weights @ values", matmul(weights, values));
     lesson.expect_equal("dot_product_attention gives the same output", output,
                         dot_product_attention(queries, keys, values).context);
     //! [rows]
 
+    if (lesson.is_example()) {
+        lesson.heading("4. Which axis? Other numbers, whose scores are not symmetric");
+        take_the_wrong_axis(lesson);
+    }
+
     //! [alone]
     // Each output depends on the inputs only, not on another output: computed alone, in any order, it is the same. Here
     // the last token goes first.
-    lesson.heading("4. No output waits for another: each one alone, last token first");
+    lesson.heading("5. No output waits for another: each one alone, last token first");
     for (std::size_t i = inputs.shape(0); i-- > 0;) {
         const std::string token = std::to_string(i);
         const Trace alone = trace.scope("alone", i);
@@ -65,7 +95,7 @@ void teach(Lesson& lesson)
     //! [columns]
     // Many texts make a token a column: I = [a^1 a^2 a^3]. Then weights stand on the left, Q = W^q I, and the order of
     // every product turns round. The numbers are the same, transposed.
-    lesson.heading("5. Where a token is a column: the same numbers, transposed");
+    lesson.heading("6. Where a token is a column: the same numbers, transposed");
     const Trace columns = trace.scope("columns");
     const Matrix I = columns("I[d_model, n]", "inputs.T", transpose(inputs));
     const Matrix W_q = columns("W_q[d_k, d_model]", "query_weights.T", transpose(query_weights));
@@ -85,7 +115,7 @@ void teach(Lesson& lesson)
     //! [rounded]
     // The source of the example rounds all weights to one decimal, more or less, before it mixes the values.
     if (lesson.is_example()) {
-        lesson.heading("6. What rounding the weights does");
+        lesson.heading("7. What rounding the weights does");
         const Trace rounded = trace.scope("rounded");
         const Matrix rounded_weights =
             rounded("weights[n, m]", "", Matrix{{0.0, 0.5, 0.5}, {0.0, 1.0, 0.0}, {0.0, 0.9, 0.1}});

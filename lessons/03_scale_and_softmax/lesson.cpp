@@ -77,13 +77,20 @@ Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& al
 
 //! [jacobian]
 /// One row of scores made larger and larger: softmax goes to one-hot, its Jacobian to zero.
-void sharpen(Lesson& lesson, double factor)
+void sharpen(Lesson& lesson)
 {
-    const Trace row = lesson.trace().scope("times", static_cast<std::size_t>(factor));
-    const Vector scores =
-        row("scores[m]", "row * " + std::to_string(static_cast<int>(factor)), Vector(factor * Vector{1, 2, 3}));
-    const Vector weights = row("weights[m]", "softmax(scores)", softmax(scores));
-    row("jacobian[m, m]", "diag(weights) - outer(weights, weights)", softmax_jacobian(weights));
+    const Vector row = lesson.trace()("row[m]", "", Vector{1, 2, 3});
+    std::vector<std::vector<double>> table;
+    for (const std::size_t factor : {1, 4, 16}) {
+        const Trace trace = lesson.trace().scope("times", factor);
+        const Vector scores =
+            trace("scores[m]", "row * " + std::to_string(factor), Vector(static_cast<double>(factor) * row));
+        const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
+        const Matrix jacobian =
+            trace("jacobian[m, m]", "diag(weights) - outer(weights, weights)", softmax_jacobian(weights));
+        table.push_back({static_cast<double>(factor), weights(2), jacobian(2, 2)});
+    }
+    lesson.table({"times", "largest weight", "its slope"}, table);
 }
 //! [jacobian]
 
@@ -118,8 +125,9 @@ void teach(Lesson& lesson)
     lesson.heading("1. Stored queries and keys, independent, with mean 0 and variance 1");
     const Matrix queries = lesson.stored<Matrix>("queries[n, d]", "inputs.npz");
     const Matrix keys = lesson.stored<Matrix>("keys[m, d]", "inputs.npz");
-    trace("query_variance", "mean((queries - mean(queries)) ** 2)", variance_all(queries));
-    trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance_all(keys));
+    lesson.table({"variance: of queries", "of keys"},
+                 {{trace("query_variance", "mean((queries - mean(queries)) ** 2)", variance_all(queries)),
+                   trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance_all(keys))}});
 
     //! [table]
     lesson.heading("2. Their dot products, by the first 4, 16, 64, ... features");
@@ -138,9 +146,7 @@ void teach(Lesson& lesson)
     //! [table]
 
     lesson.heading("5. Why it matters: larger scores, softmax nearer to one-hot, its Jacobian nearer to zero");
-    trace("row[m]", "", Vector{1, 2, 3});
-    for (const double factor : {1.0, 4.0, 16.0})
-        sharpen(lesson, factor);
+    sharpen(lesson);
 
     lesson.heading("6. A softmax that overflows, and one that doesn't");
     overflow(lesson);

@@ -17,20 +17,15 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
-/// Says in a scope that its queries, keys and values are the lesson's own.
-void pass_on(const Trace& scope, std::string_view name, const Matrix& queries, const Matrix& keys, const Matrix& values)
-{
-    scope("queries[n, d_q]", name, queries);
-    scope("keys[m, d_k]", "keys", keys);
-    scope("values[m, d_v]", "values", values);
-}
-
 Matrix constant(std::size_t rows, std::size_t columns) { return 0.125 * xt::ones<double>({rows, columns}); }
+
+std::string rounded_text(double ratio) { return std::isfinite(ratio) ? std::to_string(std::lround(ratio)) : "?"; }
 
 /// Seconds of the fastest of several runs.
 template <class Work>
@@ -58,7 +53,7 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys, c
     const Vector key_part = pair("key_part[d_hidden]", "key @ key_weights", matmul(key, weights.key));
     const Vector hidden =
         pair("hidden[d_hidden]", "tanh(query_part + key_part)", Vector(xt::tanh(query_part + key_part)));
-    pair("score", "hidden @ score_weights", dot(hidden, weights.score));
+    std::ignore = pair("score", "hidden @ score_weights", dot(hidden, weights.score));
 
     // One vector of both, one matrix of both: their product is the sum of the two products above.
     const Vector both = pair("both[d_pair]", "concat(query, key, axis=0)", concat(query, key));
@@ -77,29 +72,29 @@ void count(Lesson& lesson)
     const ScoringSizes sizes{.n = 128, .m = 128, .d_q = 64, .d_k = 64, .d_hidden = 64};
     const Trace cost = lesson.trace().scope("cost");
     const auto number = [&](std::string_view name, std::string_view formula, std::size_t value) {
-        return cost(name, formula, static_cast<double>(value));
+        return static_cast<double>(cost(name, formula, static_cast<std::int64_t>(value)));
     };
     number("n", "", sizes.n);
     number("m", "", sizes.m);
     number("d", "", sizes.d_k);
     number("d_hidden", "", sizes.d_hidden);
-    number("dot", "n * m * d", dot_product_cost(sizes).multiplications);
+    const double dot = number("dot", "n * m * d", dot_product_cost(sizes).multiplications);
     number("scaled", "n * m * d + n * m", scaled_dot_product_cost(sizes).multiplications);
     number("bilinear", "n * d * d + n * m * d", bilinear_cost(sizes).multiplications);
-    number("additive", "(n + m) * d * d_hidden + n * m * d_hidden", additive_cost(sizes).multiplications);
+    const double additive =
+        number("additive", "(n + m) * d * d_hidden + n * m * d_hidden", additive_cost(sizes).multiplications);
     number("additive_tanhs", "n * m * d_hidden", additive_cost(sizes).tanhs);
     number("concatenated", "n * m * (d + d) * d_hidden + n * m * d_hidden", concatenated_cost(sizes).multiplications);
-    cost("ratio", "additive / dot",
-         static_cast<double>(additive_cost(sizes).multiplications) /
-             static_cast<double>(dot_product_cost(sizes).multiplications));
+    const double ratio = cost("ratio", "additive / dot", additive / dot);
 
     const Matrix tokens = constant(sizes.n, sizes.d_k);
     const AdditiveWeights weights{constant(sizes.d_q, sizes.d_hidden), constant(sizes.d_k, sizes.d_hidden),
                                   Vector({sizes.d_hidden}, 0.125)};
     const double dot_time = shortest_time([&] { scaled_dot_product_attention(tokens, tokens, tokens); });
-    const double additive_time = shortest_time([&] { additive_attention(tokens, tokens, tokens, weights); });
-    lesson.say("measured just now: additive attention took " + std::to_string(std::lround(additive_time / dot_time)) +
-               " times as long as scaled dot-product attention");
+    const double additive_time = shortest_time([&] { additive_attention(tokens, tokens, tokens, {}, weights); });
+    lesson.say(rounded_text(ratio) +
+               " times the multiplications of a dot product; measured just now, additive attention took " +
+               rounded_text(additive_time / dot_time) + " times as long as scaled dot-product attention");
 }
 //! [cost]
 
@@ -114,13 +109,11 @@ void teach(Lesson& lesson)
 
     //! [dot]
     lesson.heading("2. Dot product, and dot product over the root of d_k");
-    const Trace dot = trace.scope("dot");
-    pass_on(dot, "queries", queries, keys, values);
-    dot_product_attention(queries, keys, values, {}, dot);
-
-    const Trace scaled = trace.scope("scaled_dot");
-    pass_on(scaled, "queries", queries, keys, values);
-    scaled_dot_product_attention(queries, keys, values, {}, scaled);
+    const Trace::Aliases own{{"queries", "queries"}, {"keys", "keys"}, {"values", "values"}};
+    const Trace dot = trace.scope("dot", own);
+    dot_product_attention(queries, keys, values, {}, {}, dot);
+    const Trace scaled = trace.scope("scaled_dot", own);
+    scaled_dot_product_attention(queries, keys, values, {}, {}, {}, scaled);
     //! [dot]
 
     //! [additive]
@@ -134,17 +127,15 @@ void teach(Lesson& lesson)
     score_one_pair(lesson, queries, keys, weights);
 
     lesson.heading("4. Additive for all pairs, and in its concatenated form");
-    const Trace additive = trace.scope("additive");
-    pass_on(additive, "queries", queries, keys, values);
-    const Attention by_sum = additive_attention(queries, keys, values, weights, {}, additive);
+    const Trace additive = trace.scope("additive", own);
+    const Attention by_sum = additive_attention(queries, keys, values, {}, weights, {}, additive);
 
-    const Trace concatenated = trace.scope("concatenated");
-    pass_on(concatenated, "queries", queries, keys, values);
+    const Trace concatenated = trace.scope("concatenated", own);
     const ConcatenatedWeights joined{concatenated("hidden_weights[d_pair, d_hidden]",
                                                   "concat(query_weights, key_weights, axis=0)",
                                                   concatenate(weights).hidden),
                                      weights.score};
-    const Attention by_pairs = concatenated_attention(queries, keys, values, joined, {}, concatenated);
+    const Attention by_pairs = concatenated_attention(queries, keys, values, {}, joined, {}, concatenated);
     lesson.expect_equal("the concatenated form gives the same weights", by_pairs.weights, by_sum.weights);
     lesson.expect_equal("and the same context", by_pairs.context, by_sum.context);
     //! [additive]
@@ -154,25 +145,23 @@ void teach(Lesson& lesson)
     const Matrix short_queries = lesson.input("short_queries[n, d_short]", Matrix{{1, 2}, {2, 2}, {0, 1}});
     const Matrix bilinear_weights =
         lesson.input("bilinear_weights[d_short, d_k]", Matrix{{0.5, 0, -0.5}, {0, 0.25, 0.5}});
-    const Trace bilinear = trace.scope("bilinear");
-    pass_on(bilinear, "short_queries", short_queries, keys, values);
-    bilinear_attention(short_queries, keys, values, bilinear_weights, {}, bilinear);
+    const Trace::Aliases of_another_size{{"queries", "short_queries"}, {"keys", "keys"}, {"values", "values"}};
+    const Trace bilinear = trace.scope("bilinear", of_another_size);
+    bilinear_attention(short_queries, keys, values, {}, bilinear_weights, {}, bilinear);
 
     const Matrix short_query_weights =
         lesson.input("short_query_weights[d_short, d_hidden]", Matrix{{0.5, 0, -0.5, 0.25}, {-0.25, 0.5, 0.25, 0}});
-    const Trace short_additive = trace.scope("short_additive");
-    pass_on(short_additive, "short_queries", short_queries, keys, values);
-    short_additive("query_weights[d_q, d_hidden]", "short_query_weights", short_query_weights);
-    additive_attention(short_queries, keys, values, {short_query_weights, weights.key, weights.score}, {},
+    const Trace short_additive = trace.scope("short_additive", of_another_size);
+    short_additive.alias("query_weights", "short_query_weights");
+    additive_attention(short_queries, keys, values, {}, {short_query_weights, weights.key, weights.score}, {},
                        short_additive);
     //! [bilinear]
 
     //! [unnormalized]
     lesson.heading("6. Without softmax: the scores themselves weigh the values");
-    const Trace unnormalized = trace.scope("unnormalized");
-    pass_on(unnormalized, "queries", queries, keys, values);
+    const Trace unnormalized = trace.scope("unnormalized", own);
     const Attention linear =
-        dot_product_attention(queries, keys, values, {.normalization = Normalization::none}, unnormalized);
+        dot_product_attention(queries, keys, values, {}, {.normalization = Normalization::none}, unnormalized);
     const Matrix keys_with_values =
         unnormalized("keys_with_values[d_k, d_v]", "keys.T @ values", matmul(transpose(keys), values));
     const Matrix regrouped =

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 using namespace attn;
 
@@ -30,6 +31,15 @@ Matrix row_sums(const Tensor3& weights)
     return sums;
 }
 
+/// The same padding for every one of n queries: (b, m) becomes (b, n, m).
+BatchMask for_all_queries(const Mask& padding, std::size_t n)
+{
+    BatchMask mask(BatchMask::shape_type{padding.shape(0), n, padding.shape(1)});
+    for (std::size_t i = 0; i < n; ++i)
+        xt::view(mask, xt::all(), i, xt::all()) = padding;
+    return mask;
+}
+
 //! [wrong]
 /// Two ways to hide padding that don't: each looks like a mask.
 void hide_too_late(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask)
@@ -37,13 +47,13 @@ void hide_too_late(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask)
     // A zero is a score like any other: exp(0) is 1.
     const Trace zeroed = lesson.trace().scope("zeroed");
     const Tensor3 zeros = zeroed("scores[b, n, m]", "where(mask, scaled, 0)", apply_mask(mask, scaled, 0));
-    zeroed("weights[b, n, m]", "softmax(scores)", softmax(zeros));
+    std::ignore = zeroed("weights[b, n, m]", "softmax(scores)", softmax(zeros));
 
     // After softmax the padding has had its share already, and what is taken from it goes to nobody.
     const Trace after = lesson.trace().scope("after");
     const Tensor3 all = after("unmasked[b, n, m]", "softmax(scaled)", softmax(scaled));
     const Tensor3 weights = after("weights[b, n, m]", "where(mask, unmasked, 0)", apply_mask(mask, all, 0));
-    after("row_sums[b, n]", "sum(weights, axis=-1)", row_sums(weights));
+    std::ignore = after("row_sums[b, n]", "sum(weights, axis=-1)", row_sums(weights));
 }
 //! [wrong]
 
@@ -89,7 +99,7 @@ void look_back_only(Lesson& lesson, const Matrix& tokens)
     const Matrix scaled = causal("scaled[n, m]", "tokens @ tokens.T / sqrt(tokens.shape[1])",
                                  Matrix(matmul(rows, transpose(rows)) / std::sqrt(static_cast<double>(rows.shape(1)))));
     const Matrix masked = causal("masked[n, m]", "where(causal, scaled, -inf)", apply_mask(mask, scaled, -infinity));
-    causal("weights[n, m]", "softmax(masked)", softmax(masked));
+    std::ignore = causal("weights[n, m]", "softmax(masked)", softmax(masked));
 
     const std::size_t newest = std::min<std::size_t>(n, 2);
     for (const Causal alignment : {Causal::bottom_right, Causal::top_left})
@@ -121,7 +131,7 @@ void teach(Lesson& lesson)
     lesson.heading("1. Two sentences in one batch; the second is shorter, and filled up with something");
     const Tensor3 tokens = lesson.input("tokens[b, n, d]", Tensor3{{{1, 0, 2}, {0, 2, 1}, {2, 1, 0}, {1, 1, 1}},
                                                                    {{2, 0, 1}, {1, 2, 0}, {3, 3, 3}, {3, 3, 3}}});
-    const std::vector<std::size_t> lengths = as_lengths(lesson.input("lengths[b]", Vector{4, 2}));
+    const Integers lengths = lesson.input("lengths[b]", Integers{4, 2});
     const Tensor3 scores = trace("scores[b, n, m]", "tokens @ tokens.T", matmul(tokens, transpose(tokens)));
     const Tensor3 scaled = trace("scaled[b, n, m]", "scores / sqrt(tokens.shape[2])",
                                  Tensor3(scores / std::sqrt(static_cast<double>(tokens.shape(2)))));
@@ -129,12 +139,15 @@ void teach(Lesson& lesson)
 
     //! [padding]
     lesson.heading("2. The mask: true where a query may attend. Forbidden scores become minus infinity, then softmax");
-    const AnyMask mask = *join_masks(tokens.shape(1), tokens.shape(1), {.key_lengths = lengths}, trace);
+    const std::size_t n = tokens.shape(1);
+    const Mask padding = padding_mask(lengths, n, trace);
+    const AnyMask mask = trace("mask[b, n, m]", "repeat(padding[:, None, :], " + std::to_string(n) + ", axis=1)",
+                               for_all_queries(padding, n));
     const Tensor3 masked = trace("masked[b, n, m]", "where(mask, scaled, -inf)", apply_mask(mask, scaled, -infinity));
     const Tensor3 weights = trace("weights[b, n, m]", "softmax(masked)", softmax(masked));
     const Tensor3 context = trace("context[b, n, d]", "weights @ tokens", matmul(weights, tokens));
     lesson.expect_equal("scaled_dot_product_attention with this mask gives the same", context,
-                        scaled_dot_product_attention(tokens, tokens, tokens, {.mask = mask}).context);
+                        scaled_dot_product_attention(tokens, tokens, tokens, mask).context);
     //! [padding]
 
     lesson.heading("3. Too late, or not at all: masking after softmax, and zeros before it");
@@ -147,9 +160,8 @@ void teach(Lesson& lesson)
     lesson.heading("5. The other mask: what padding itself has asked is multiplied by zero");
     const Trace queries = trace.scope("queries");
     const Tensor3 real =
-        xt::view(xt::cast<double>(padding_mask(lengths, tokens.shape(1))), xt::all(), xt::all(), xt::newaxis()) *
-        xt::ones_like(context);
-    queries("context[b, n, d]", "context * padding[:, :, None]", Tensor3(context * real));
+        xt::view(xt::cast<double>(padding), xt::all(), xt::all(), xt::newaxis()) * xt::ones_like(context);
+    std::ignore = queries("context[b, n, d]", "context * padding[:, :, None]", Tensor3(context * real));
     //! [queries]
 
     lesson.heading("6. Causal: no query sees a later key");
@@ -157,10 +169,10 @@ void teach(Lesson& lesson)
 
     //! [both]
     lesson.heading("7. Causal and padding: a key must be allowed by both");
-    const Trace both = trace.scope("both");
-    const AnyMask joined =
-        *join_masks(tokens.shape(1), tokens.shape(1), {.causal = Causal::bottom_right, .key_lengths = lengths}, both);
-    both("weights[b, n, m]", "softmax(where(mask, scaled, -inf))", softmax(apply_mask(joined, scaled, -infinity)));
+    const Trace both = trace.scope("both", {{"lengths", "lengths"}});
+    const AnyMask joined = *join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, both);
+    std::ignore =
+        both("weights[b, n, m]", "softmax(where(mask, scaled, -inf))", softmax(apply_mask(joined, scaled, -infinity)));
     //! [both]
 
     lesson.heading("8. A query that may see nothing");

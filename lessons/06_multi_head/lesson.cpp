@@ -45,7 +45,7 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs, con
     const Matrix queries = trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
     const Matrix keys = trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
     const Matrix values = trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
-    return scaled_dot_product_attention(queries, keys, values, {}, trace).context;
+    return scaled_dot_product_attention(queries, keys, values, {}, {}, {}, trace).context;
 }
 //! [one_head]
 
@@ -122,7 +122,7 @@ void count(Lesson& lesson, std::size_t n, std::size_t d_model)
 {
     const Trace cost = lesson.trace().scope("cost");
     const auto number = [&](std::string_view step, std::string_view formula, std::size_t value) {
-        return cost(step, formula, static_cast<double>(value));
+        return static_cast<double>(cost(step, formula, static_cast<std::int64_t>(value)));
     };
     const double h = number("h", "", heads);
     const double loop = number("loop_products", "h * (3 + 2) + 1", heads * (3 + 2) + 1);
@@ -191,10 +191,10 @@ void teach(Lesson& lesson)
     lesson.heading("7. The library's multi_head_attention, with and without W^o");
     const MultiHeadWeights learned{{weights.query}, {weights.key}, {weights.value}, LinearWeights{weights.output}};
     lesson.expect_equal("multi_head_attention gives the same output",
-                        multi_head_attention(inputs, learned, {heads}).output, output);
+                        multi_head_attention(inputs, {}, {}, learned, {heads}).output, output);
     const MultiHeadWeights without{{weights.query}, {weights.key}, {weights.value}};
     lesson.expect_equal("without an output map it gives the heads side by side",
-                        multi_head_attention(inputs, without, {heads}).output, merged);
+                        multi_head_attention(inputs, {}, {}, without, {heads}).output, merged);
     //! [library]
 }
 

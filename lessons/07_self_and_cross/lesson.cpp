@@ -14,11 +14,11 @@ using namespace attn;
 namespace {
 
 /// The last row first.
-Vector backwards(std::size_t count)
+Integers backwards(std::size_t count)
 {
-    Vector order(Vector::shape_type{count});
+    Integers order(Integers::shape_type{count});
     for (std::size_t i = 0; i < count; ++i)
-        order(i) = static_cast<double>(count - 1 - i);
+        order(i) = static_cast<std::int64_t>(count - 1 - i);
     return order;
 }
 
@@ -33,20 +33,14 @@ void teach(Lesson& lesson)
 
     //! [self]
     lesson.heading("2. Self-attention: the passage asks itself; n by n");
-    const Trace self = trace.scope("self");
-    const Matrix asking = self("queries[n, d_k]", "passage", passage);
-    const Matrix answering = self("keys[m, d_k]", "passage", passage);
-    const Matrix telling = self("values[m, d_v]", "passage", passage);
-    scaled_dot_product_attention(asking, answering, telling, {}, self);
+    const Trace self = trace.scope("self", {{"queries", "passage"}, {"keys", "passage"}, {"values", "passage"}});
+    scaled_dot_product_attention(passage, passage, passage, {}, {}, {}, self);
     //! [self]
 
     //! [cross]
     lesson.heading("3. Cross-attention: the passage asks the question; n by m. The aligned question embedding");
-    const Trace cross = trace.scope("cross");
-    const Matrix queries = cross("queries[n, d_k]", "passage", passage);
-    const Matrix keys = cross("keys[m, d_k]", "question", question);
-    const Matrix values = cross("values[m, d_v]", "question", question);
-    const Attention aligned = scaled_dot_product_attention(queries, keys, values, {}, cross);
+    const Trace cross = trace.scope("cross", {{"queries", "passage"}, {"keys", "question"}, {"values", "question"}});
+    const Attention aligned = scaled_dot_product_attention(passage, question, question, {}, {}, {}, cross);
     lesson.expect("every token of the passage gets a mean of the question's tokens",
                   aligned.context.shape(0) == passage.shape(0) && aligned.context.shape(1) == question.shape(1));
     //! [cross]
@@ -54,34 +48,28 @@ void teach(Lesson& lesson)
     //! [sizes]
     lesson.heading("4. Values of another size than keys: only n, m and d_k have to agree");
     const Matrix answers = lesson.input("answers[m, d_answer]", Matrix{{1, 0}, {0, 1}, {1, 1}});
-    const Trace sizes = trace.scope("sizes");
-    sizes("queries[n, d_k]", "passage", passage);
-    sizes("keys[m, d_k]", "question", question);
-    sizes("values[m, d_v]", "answers", answers);
-    const Attention told = scaled_dot_product_attention(passage, question, answers, {}, sizes);
-    lesson.expect_equal("the values have no say in the weights", told.weights, aligned.weights);
+    const Trace sizes = trace.scope("sizes", {{"queries", "passage"}, {"keys", "question"}, {"values", "answers"}});
+    const Attention told = scaled_dot_product_attention(passage, question, answers, {}, {}, {}, sizes);
+    lesson.expect_equal("the weights are the same: they depend on queries and keys only", told.weights,
+                        aligned.weights);
     //! [sizes]
 
     //! [set]
     lesson.heading("5. Keys and values backwards, together: the same output. They are a set, not a sequence");
-    const Trace shuffled = trace.scope("shuffled");
-    const Vector order = shuffled("order[m]", std::to_string(question.shape(0) - 1) + " - arange(question.shape[0])",
-                                  backwards(question.shape(0)));
-    const Matrix shuffled_question = take_rows(question, order);
-    shuffled("queries[n, d_k]", "passage", passage);
-    shuffled("keys[m, d_k]", "question[order]", shuffled_question);
-    shuffled("values[m, d_v]", "question[order]", shuffled_question);
-    const Attention same = scaled_dot_product_attention(passage, shuffled_question, shuffled_question, {}, shuffled);
+    const Trace shuffled = trace.scope("shuffled", {{"queries", "passage"}});
+    const std::size_t m = question.shape(0);
+    const Integers order = shuffled("order[m]", std::to_string(m - 1) + " - arange(question.shape[0])", backwards(m));
+    const Matrix keys = shuffled("keys[m, d_k]", "question[order]", take_rows(question, order));
+    const Matrix values = shuffled("values[m, d_v]", "question[order]", take_rows(question, order));
+    const Attention same = scaled_dot_product_attention(passage, keys, values, {}, {}, {}, shuffled);
     lesson.expect_equal("the context does not change", same.context, aligned.context);
     //! [set]
 
     //! [apart]
     lesson.heading("6. Keys alone backwards: now each key answers with another's value");
-    const Trace apart = trace.scope("apart");
-    apart("queries[n, d_k]", "passage", passage);
-    apart("keys[m, d_k]", "shuffled.keys", shuffled_question);
-    apart("values[m, d_v]", "question", question);
-    const Attention other = scaled_dot_product_attention(passage, shuffled_question, question, {}, apart);
+    const Trace apart =
+        trace.scope("apart", {{"queries", "passage"}, {"keys", "shuffled.keys"}, {"values", "question"}});
+    const Attention other = scaled_dot_product_attention(passage, keys, question, {}, {}, {}, apart);
     if (lesson.is_example())
         lesson.expect("the context changes", other.context != aligned.context);
     //! [apart]
@@ -91,7 +79,7 @@ void teach(Lesson& lesson)
     const Matrix identity = xt::eye<double>(passage.shape(1));
     const MultiHeadWeights one_head{{identity}, {identity}, {identity}};
     lesson.expect_equal("one head that changes nothing gives the aligned question again",
-                        multi_head_attention(passage, question, one_head).output, aligned.context);
+                        multi_head_attention(passage, question, {}, {}, one_head).output, aligned.context);
     //! [heads]
 }
 

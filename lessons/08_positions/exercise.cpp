@@ -1,21 +1,11 @@
-// Exercise 8: a position embedding and a rotation, number by number.
+// Exercise 8: a position embedding, number by number.
 //
-// Run exercise_08_positions until it is content.
+// Run exercise_08_positions until it succeeds.
 
 #include "exercise.hpp"
-
-#include <cmath>
-
-using namespace attn;
 
 double my_sinusoid(std::size_t /*position*/, std::size_t /*feature*/, std::size_t /*d*/)
 {
     // Yours: which pair does the feature belong to, how fast does that pair turn, and is it the sine or the cosine?
     return 0;
-}
-
-Vector my_turned_pair(const Vector& pair, double /*angle*/)
-{
-    // Yours: the plane rotated by the angle.
-    return pair;
 }

@@ -17,9 +17,15 @@ using namespace attn;
 
 namespace {
 
+/// What the network computes on the way, and in the end.
+struct FedForward {
+    Matrix hidden, output;
+};
+
 //! [feed_forward]
-/// Up to d_ff hidden units, bend, and down again.
-Matrix feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
+/// Each token's d_model features become d_ff hidden units, of which the negative ones are set to zero, and then d_model
+/// features again.
+FedForward feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
     const Matrix hidden = ff("hidden[n, d_ff]", "x @ hidden_weights + hidden_bias",
@@ -28,22 +34,23 @@ Matrix feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
     const Matrix output = ff("output[n, d_model]", "activated @ output_weights + output_bias",
                              Matrix(matmul(activated, weights.output.weight) + *weights.output.bias));
     lesson.expect_equal("feed_forward gives the same", feed_forward(x, weights), output);
-    return output;
+    return {hidden, output};
 }
 //! [feed_forward]
 
 //! [gelu]
-/// Later models bend by GELU, exactly or by tanh: nearly ReLU, but round at the corner.
-void bend_otherwise(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
+/// Later models have GELU, exact or by tanh: nearly ReLU, but smooth at zero.
+void take_gelu(Lesson& lesson, const Matrix& hidden)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
     const Trace exact = ff.scope("gelu"), approximate = ff.scope("gelu_tanh");
-    const Matrix hidden = linear(x, weights.hidden);
     const Matrix bent = exact("activated[n, d_ff]", "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
     const Matrix nearly =
         approximate("activated[n, d_ff]", "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))",
                     gelu_tanh(hidden));
-    approximate("largest_difference", "max(abs(activated - gelu.activated))", max_all(Matrix(xt::abs(nearly - bent))));
+    const double difference = approximate("largest_difference", "max(abs(activated - gelu.activated))",
+                                          max_all(Matrix(xt::abs(nearly - bent))));
+    lesson.expect("GELU by tanh is GELU to three digits", difference < 1e-3);
 }
 //! [gelu]
 
@@ -77,15 +84,13 @@ void compare_with_convolution(Lesson& lesson, const Matrix& x, const LinearWeigh
 
 //! [norm]
 /// Mean 0 and variance 1 for each token, then a gain and a bias for each feature.
-Matrix normalize(Lesson& lesson, const Matrix& x, const LayerNormWeights& weights)
+void normalize(Lesson& lesson, const Matrix& x, const LayerNormWeights& weights)
 {
-    const Trace norm = lesson.trace().scope("norm");
-    norm("x[n, d_model]", "residual", x);
-    const Matrix output = layer_norm(x, weights, {}, norm);
+    const Trace norm = lesson.trace().scope("norm", {{"x", "residual"}, {"gain", "gain"}, {"bias", "bias"}});
+    layer_norm(x, weights, {}, norm);
     const Matrix plain = layer_norm(x, {xt::ones<double>({x.shape(1)})});
     lesson.expect_equal("before gain and bias, each token's mean is 0", mean_along(plain, 1),
                         Vector(xt::zeros<double>({x.shape(0)})));
-    return output;
 }
 //! [norm]
 
@@ -103,7 +108,13 @@ void compare_variances(Lesson& lesson, const Matrix& x)
                                    "sum((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1) / "
                                    "(residual.shape[1] - 1)",
                                    Vector(sum_along(squares, 1) / static_cast<double>(x.shape(1) - 1)));
-    bessel("ratio[n]", "sqrt(variance / norm.variance)", Vector(xt::sqrt(unbiased / mean_along(squares, 1))));
+    const Vector biased = mean_along(squares, 1);
+    const Vector ratio =
+        bessel("ratio[n]", "sqrt(variance / mean((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1))",
+               Vector(xt::sqrt(unbiased / biased)));
+    const double d = static_cast<double>(x.shape(1));
+    lesson.expect_equal("the ratio of the deviations is sqrt(d / (d - 1)) for every token", ratio,
+                        Vector(xt::ones<double>({x.shape(0)}) * std::sqrt(d / (d - 1))));
 }
 
 /// A token whose features are all but equal: where epsilon stands decides what comes out.
@@ -113,17 +124,20 @@ void place_epsilon(Lesson& lesson)
     const Vector token = epsilon("token[d]", "", Vector{1.001, 0.999, 1.001, 0.999});
     const double mean = epsilon("mean", "mean(token)", mean_all(token));
     const Vector distances = token - mean;
-    const double variance =
-        epsilon("variance", "mean((token - mean(token)) ** 2)", mean_all(Vector(distances * distances)));
-    epsilon("inside[d]", "(token - mean) / sqrt(variance + 1e-5)", Vector(distances / std::sqrt(variance + 1e-5)));
-    epsilon("outside[d]", "(token - mean) / (sqrt(variance) + 1e-5)", Vector(distances / (std::sqrt(variance) + 1e-5)));
+    const double variance = epsilon("variance", "mean((token - mean) ** 2)", mean_all(Vector(distances * distances)));
+    const Vector inside =
+        epsilon("inside[d]", "(token - mean) / sqrt(variance + 1e-5)", Vector(distances / std::sqrt(variance + 1e-5)));
+    const Vector outside = epsilon("outside[d]", "(token - mean) / (sqrt(variance) + 1e-5)",
+                                   Vector(distances / (std::sqrt(variance) + 1e-5)));
+    lesson.expect("inside the root epsilon makes a difference here, outside hardly any",
+                  inside(0) < 0.5 && outside(0) > 0.9);
 }
 //! [variance]
 
 //! [placement]
 double size_of(const Matrix& x) { return std::sqrt(mean_all(Matrix(x * x))); }
 
-/// One block with its norm behind the sum.
+/// One block with its norm after the sum.
 Matrix post_norm_block(const Trace& trace, const Matrix& x, const FeedForwardWeights& block)
 {
     const Matrix sum =
@@ -135,7 +149,7 @@ Matrix post_norm_block(const Trace& trace, const Matrix& x, const FeedForwardWei
                  layer_norm(sum, {xt::ones<double>({x.shape(1)})}));
 }
 
-/// The same block with its norm in front: what goes through is never normalised.
+/// The same block with its norm before it: the residual path is never normalised.
 Matrix pre_norm_block(const Trace& trace, const Matrix& x, const FeedForwardWeights& block)
 {
     const Matrix normalized = trace("normalized[n, d_model]",
@@ -155,10 +169,11 @@ void stack_blocks(Lesson& lesson, const Matrix& x, const FeedForwardWeights& blo
     std::vector<std::vector<double>> rows;
     std::string before = "x";
     for (std::size_t depth = 1; depth <= 6; ++depth) {
-        const Trace behind = posts.scope("block", depth), in_front = pres.scope("block", depth);
-        post = post_norm_block(behind, behind("x[n, d_model]", before, post), block);
-        pre = pre_norm_block(in_front, in_front("x[n, d_model]", before, pre), block);
-        rows.push_back({static_cast<double>(depth), behind("size", "sqrt(mean(output ** 2))", size_of(post)),
+        const Trace after = posts.scope("block", depth, {{"x", before}});
+        const Trace in_front = pres.scope("block", depth, {{"x", before}});
+        post = post_norm_block(after, post, block);
+        pre = pre_norm_block(in_front, pre, block);
+        rows.push_back({static_cast<double>(depth), after("size", "sqrt(mean(output ** 2))", size_of(post)),
                         in_front("size", "sqrt(mean(output ** 2))", size_of(pre))});
         before = "block." + std::to_string(depth) + ".output";
     }
@@ -171,15 +186,20 @@ void stack_blocks(Lesson& lesson, const Matrix& x, const FeedForwardWeights& blo
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const double d_model = cost("d_model", "", 512.0), d_ff = cost("d_ff", "", 2048.0);
+    const auto number = [&](std::string_view name, std::string_view formula, std::int64_t value) {
+        return static_cast<double>(cost(name, formula, value));
+    };
+    constexpr std::int64_t d_model = 512, d_ff = 2048;
+    number("d_model", "", d_model);
+    number("d_ff", "", d_ff);
     const double feed_forward =
-        cost("feed_forward", "2 * d_model * d_ff + d_ff + d_model", 2 * d_model * d_ff + d_ff + d_model);
-    const double attention = cost("attention", "4 * d_model ** 2 + 4 * d_model", 4 * d_model * d_model + 4 * d_model);
-    const double norms = cost("norms", "2 * 2 * d_model", 4 * d_model);
-    cost("share", "feed_forward / (feed_forward + attention + norms)",
-         feed_forward / (feed_forward + attention + norms));
-    lesson.table({"parameters of one layer: attention", "feed-forward", "both norms"},
-                 {{attention, feed_forward, norms}});
+        number("feed_forward", "2 * d_model * d_ff + d_ff + d_model", 2 * d_model * d_ff + d_ff + d_model);
+    const double attention = number("attention", "4 * d_model ** 2 + 4 * d_model", 4 * d_model * d_model + 4 * d_model);
+    const double norms = number("norms", "2 * 2 * d_model", 4 * d_model);
+    const double share = cost("share", "feed_forward / (feed_forward + attention + norms)",
+                              feed_forward / (feed_forward + attention + norms));
+    lesson.table({"parameters of one layer: attention", "feed-forward", "both norms", "share of feed-forward"},
+                 {{attention, feed_forward, norms, share}});
 }
 //! [count]
 
@@ -201,15 +221,14 @@ void teach(Lesson& lesson)
                                                                                        {0, 0.25, 0.5, 0}});
     const Vector output_bias = lesson.input("output_bias[d_model]", Vector{0, 0.1, 0, -0.1});
     const FeedForwardWeights weights{{hidden_weights, hidden_bias}, {output_weights, output_bias}};
-    const Matrix fed = feed(lesson, x, weights);
-
-    bend_otherwise(lesson, x, weights);
+    const FedForward fed = feed(lesson, x, weights);
+    take_gelu(lesson, fed.hidden);
 
     lesson.heading("2. The same as a convolution of width 1");
     compare_with_convolution(lesson, x, weights.hidden);
 
     lesson.heading("3. Residual: what the network found is added to what was there");
-    const Matrix residual = trace("residual[n, d_model]", "x + feed_forward.output", Matrix(x + fed));
+    const Matrix residual = trace("residual[n, d_model]", "x + feed_forward.output", Matrix(x + fed.output));
 
     lesson.heading("4. Layer norm, step by step");
     const LayerNormWeights norm{lesson.input("gain[d_model]", Vector{1, 2, 1, 0.5}),
@@ -220,7 +239,7 @@ void teach(Lesson& lesson)
     compare_variances(lesson, residual);
     place_epsilon(lesson);
 
-    lesson.heading("6. Norm behind the sum, or in front of the block: six blocks deep");
+    lesson.heading("6. The norm after the sum, or before the block: six blocks deep");
     stack_blocks(lesson, x, weights);
 
     lesson.heading("7. Where a layer's parameters are, at the paper's size");

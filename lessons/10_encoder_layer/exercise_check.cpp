@@ -1,4 +1,4 @@
-// Holds exercise.cpp against the library.
+// Compares exercise.cpp with the library.
 
 #include "exercise.hpp"
 
@@ -20,7 +20,7 @@ void check(Lesson& lesson)
         lesson.expect_equal(
             "my_pre_norm_layer is the library's, with " + std::to_string(heads) + " heads",
             my_pre_norm_layer(x, weights, heads),
-            encoder_layer(x, weights, {.attention = {.heads = heads}, .placement = NormPlacement::pre}));
+            encoder_layer(x, {}, weights, {.attention = {.heads = heads}, .placement = NormPlacement::pre}));
 }
 
 } // namespace

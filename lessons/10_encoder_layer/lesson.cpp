@@ -46,44 +46,38 @@ EncoderLayerWeights small_weights(Lesson& lesson)
 //! [weights]
 
 //! [attend]
-/// The first block: self-attention, residual, norm.
+/// The first block: self-attention, residual, norm. In a scope, x and the names of weights mean steps outside of it.
 Matrix attention_block(const Trace& trace, const Matrix& x, const EncoderLayerWeights& weights)
 {
-    const Trace self_attn = trace.scope("self_attn");
-    self_attn("x[n, d_model]", "x", x);
-    self_attn("query_weights[d_model, h_d_k]", "query_weights", weights.self_attention.query.weight);
-    self_attn("key_weights[d_model, h_d_k]", "key_weights", weights.self_attention.key.weight);
-    self_attn("value_weights[d_model, h_d_v]", "value_weights", weights.self_attention.value.weight);
-    self_attn("output_weights[h_d_v, d_model]", "output_weights", weights.self_attention.output->weight);
-    const Matrix attended = multi_head_attention(x, weights.self_attention, {.heads = 2}, self_attn).output;
+    const Trace self_attn = trace.scope("self_attn", {{"x", "x"},
+                                                      {"query_weights", "query_weights"},
+                                                      {"key_weights", "key_weights"},
+                                                      {"value_weights", "value_weights"},
+                                                      {"output_weights", "output_weights"}});
+    const Matrix attended = multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}, self_attn).output;
 
     const Matrix residual = trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
-    const Trace norm1 = trace.scope("norm1");
-    norm1("x[n, d_model]", "residual1", residual);
-    norm1("gain[d_model]", "gain1", weights.norm1.gain);
-    norm1("bias[d_model]", "bias1", *weights.norm1.bias);
+    const Trace norm1 = trace.scope("norm1", {{"x", "residual1"}, {"gain", "gain1"}, {"bias", "bias1"}});
     return layer_norm(residual, weights.norm1, {}, norm1);
 }
 //! [attend]
 
 //! [think]
-/// The second block: feed-forward network, residual, norm.
+/// The second block: feed-forward network, residual, norm; its output is the layer's.
 Matrix feed_forward_block(const Trace& trace, const Matrix& x, const EncoderLayerWeights& weights)
 {
-    const Trace feed = trace.scope("feed_forward");
-    feed("x[n, d_model]", "norm1.output", x);
-    feed("hidden_weights[d_model, d_ff]", "up_weights", weights.feed_forward.hidden.weight);
-    feed("hidden_bias[d_ff]", "up_bias", *weights.feed_forward.hidden.bias);
-    feed("output_weights[d_ff, d_model]", "down_weights", weights.feed_forward.output.weight);
-    feed("output_bias[d_model]", "down_bias", *weights.feed_forward.output.bias);
+    const Trace feed = trace.scope("feed_forward", {{"x", "norm1.output"},
+                                                    {"hidden_weights", "up_weights"},
+                                                    {"hidden_bias", "up_bias"},
+                                                    {"output_weights", "down_weights"},
+                                                    {"output_bias", "down_bias"}});
     const Matrix fed = feed_forward(x, weights.feed_forward, {}, feed);
 
     const Matrix residual = trace("residual2[n, d_model]", "norm1.output + feed_forward.output", Matrix(x + fed));
-    const Trace norm2 = trace.scope("norm2");
-    norm2("x[n, d_model]", "residual2", residual);
-    norm2("gain[d_model]", "gain2", weights.norm2.gain);
-    norm2("bias[d_model]", "bias2", *weights.norm2.bias);
-    return trace("output[n, d_model]", "norm2.output", layer_norm(residual, weights.norm2, {}, norm2));
+    const Trace norm2 = trace.scope("norm2", {{"x", "residual2"}, {"gain", "gain2"}, {"bias", "bias2"}});
+    const Matrix output = layer_norm(residual, weights.norm2, {}, norm2);
+    trace.alias("output", "norm2.output");
+    return output;
 }
 //! [think]
 
@@ -98,7 +92,7 @@ void run_pytorch_weights(Lesson& lesson)
 
     const Trace pytorch = lesson.trace().scope("pytorch");
     const EncoderLayerWeights weights = load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
-    const Matrix output = encoder_layer(x, weights, {.attention = {.heads = 2}}, pytorch);
+    const Matrix output = encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output, expected);
 }
 //! [pytorch]
@@ -119,17 +113,16 @@ void teach(Lesson& lesson)
     const Matrix output = feed_forward_block(trace, between, weights);
 
     const EncoderOptions two_heads{.attention = {.heads = 2}};
-    lesson.expect_equal("encoder_layer gives the same", encoder_layer(x, weights, two_heads), output);
+    lesson.expect_equal("encoder_layer gives the same", encoder_layer(x, {}, weights, two_heads), output);
     lesson.expect("what comes out has the shape of what went in", output.shape() == x.shape());
     //! [layer]
 
     //! [pre]
     lesson.heading("4. The same weights with the norms in front");
-    const Trace pre = trace.scope("pre");
-    pre("x[n, d_model]", "x", x);
+    const Trace pre = trace.scope("pre", {{"x", "x"}});
     EncoderOptions in_front = two_heads;
     in_front.placement = NormPlacement::pre;
-    encoder_layer(x, weights, in_front, pre);
+    encoder_layer(x, {}, weights, in_front, pre);
     //! [pre]
 
     lesson.heading("5. A layer of PyTorch's: 8 features, 2 heads, 16 hidden units");

@@ -54,7 +54,7 @@ void teach(Lesson& lesson)
     RandomNumbers numbers(11);
     const Tensor3 tokens =
         lesson.input("tokens[b, n, d_model]", numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
-    const std::vector<std::size_t> lengths = as_lengths(lesson.input("lengths[b]", Vector{20, 13}));
+    const Integers lengths = lesson.input("lengths[b]", Integers{20, 13});
     const std::size_t n = tokens.shape(1), d_model = tokens.shape(2);
     const Matrix positions = sinusoidal_positions(n, d_model, {}, trace);
     const Tensor3 x = trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
@@ -66,8 +66,8 @@ void teach(Lesson& lesson)
     EncoderWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i)
         weights.layers.push_back(random_layer(numbers, sizes));
-    const EncoderOptions options{.attention = {.heads = sizes.heads, .mask = mask}};
-    const Tensor3 output = encoder(x, weights, options, trace);
+    const EncoderOptions options{.attention = {.heads = sizes.heads}};
+    const Tensor3 output = encoder(x, mask, weights, options, trace);
     //! [stack]
 
     //! [padding]
@@ -75,7 +75,7 @@ void teach(Lesson& lesson)
     Tensor3 other = x;
     for (std::size_t b = 0; b < lengths.size(); ++b)
         xt::view(other, b, xt::range(lengths[b], n), xt::all()) = 100.0;
-    const Tensor3 same = encoder(other, weights, options);
+    const Tensor3 same = encoder(other, mask, weights, options);
     for (std::size_t b = 0; b < lengths.size(); ++b) {
         const Matrix real = xt::view(output, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
         const Matrix again = xt::view(same, b, xt::range(std::size_t{0}, lengths[b]), xt::all());

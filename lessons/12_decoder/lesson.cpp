@@ -47,23 +47,14 @@ DecoderLayerWeights random_layer(RandomNumbers& numbers, std::size_t d)
 }
 //! [weights]
 
-Matrix norm(const Trace& layer, std::string_view scope, std::string_view from, const Matrix& x,
-            const LayerNormWeights& weights)
-{
-    const Trace trace = layer.scope(scope);
-    return layer_norm(trace("x[n, d_model]", from, x), weights, {}, trace);
-}
-
 //! [look]
 /// The first block: target tokens look at each other, none at a later one.
 Matrix look_back(const Trace& trace, const Matrix& x, const Mask& mask, const DecoderLayerWeights& weights)
 {
-    const Trace self_attn = trace.scope("self_attn");
-    const Matrix tokens = self_attn("x[n, d_model]", "x", x);
-    const Matrix found =
-        multi_head_attention(tokens, weights.self_attention, {.heads = heads, .mask = mask}, self_attn).output;
+    const Trace self_attn = trace.scope("self_attn", {{"x", "x"}});
+    const Matrix found = multi_head_attention(x, mask, {}, weights.self_attention, {.heads = heads}, self_attn).output;
     const Matrix residual = trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + found));
-    return norm(trace, "norm1", "residual1", residual, weights.norm1);
+    return layer_norm(residual, weights.norm1, {}, trace.scope("norm1", {{"x", "residual1"}}));
 }
 //! [look]
 
@@ -71,24 +62,24 @@ Matrix look_back(const Trace& trace, const Matrix& x, const Mask& mask, const De
 /// The second block: each target token asks what the encoder read. Nothing of the source is hidden from it.
 Matrix ask(const Trace& trace, const Matrix& x, const Matrix& memory, const DecoderLayerWeights& weights)
 {
-    const Trace cross_attn = trace.scope("cross_attn");
-    const Matrix asking = cross_attn("x[n, d_model]", "norm1.output", x);
-    const Matrix answering = cross_attn("memory[m, d_model]", "memory", memory);
+    const Trace cross_attn = trace.scope("cross_attn", {{"x", "norm1.output"}, {"memory", "memory"}});
     const Matrix found =
-        multi_head_attention(asking, answering, weights.cross_attention, {.heads = heads}, cross_attn).output;
+        multi_head_attention(x, memory, {}, {}, weights.cross_attention, {.heads = heads}, cross_attn).output;
     const Matrix residual = trace("residual2[n, d_model]", "norm1.output + cross_attn.output", Matrix(x + found));
-    return norm(trace, "norm2", "residual2", residual, weights.norm2);
+    return layer_norm(residual, weights.norm2, {}, trace.scope("norm2", {{"x", "residual2"}}));
 }
 //! [ask]
 
 //! [think]
-/// The third block: each token thinks by itself, as in an encoder layer.
+/// The third block: each token by itself, as in an encoder layer; its output is the layer's.
 Matrix think(const Trace& trace, const Matrix& x, const DecoderLayerWeights& weights)
 {
-    const Trace feed = trace.scope("feed_forward");
-    const Matrix found = feed_forward(feed("x[n, d_model]", "norm2.output", x), weights.feed_forward, {}, feed);
+    const Trace feed = trace.scope("feed_forward", {{"x", "norm2.output"}});
+    const Matrix found = feed_forward(x, weights.feed_forward, {}, feed);
     const Matrix residual = trace("residual3[n, d_model]", "norm2.output + feed_forward.output", Matrix(x + found));
-    return trace("output[n, d_model]", "norm3.output", norm(trace, "norm3", "residual3", residual, weights.norm3));
+    const Matrix output = layer_norm(residual, weights.norm3, {}, trace.scope("norm3", {{"x", "residual3"}}));
+    trace.alias("output", "norm3.output");
+    return output;
 }
 //! [think]
 
@@ -101,9 +92,10 @@ Vector change_of(const Matrix& after, const Matrix& before) { return max_along(M
 
 //! [changed]
 /// Another last token: what does it change, and where?
-void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, const DecoderLayerWeights& weights,
-                       const DecoderOptions& options, const Matrix& output)
+void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, const Mask& mask,
+                       const DecoderLayerWeights& weights, const Matrix& output)
 {
+    const DecoderOptions options{.attention = {.heads = heads}};
     const Trace changed = lesson.trace().scope("changed");
     const std::size_t last = x.shape(0) - 1;
     const Matrix another = changed(
@@ -112,13 +104,11 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, co
     const Matrix other_x = changed(
         "x[n, d_model]", [&] { return "concat(x[0:" + std::to_string(last) + "], another, axis=0)"; },
         concat_rows(first_rows(x, last), another));
-    const Matrix other = decoder_layer(other_x, memory, weights, options, changed);
+    const Matrix other = decoder_layer(other_x, memory, mask, {}, weights, options, changed);
     const Vector change =
         lesson.trace()("change[n]", "max(abs(changed.output - output), axis=1)", change_of(other, output));
-    DecoderOptions open = options;
-    open.attention.mask.reset();
-    const Vector leak =
-        change_of(decoder_layer(other_x, memory, weights, open), decoder_layer(x, memory, weights, open));
+    const Vector leak = change_of(decoder_layer(other_x, memory, {}, {}, weights, options),
+                                  decoder_layer(x, memory, {}, {}, weights, options));
 
     std::vector<std::vector<double>> rows;
     for (std::size_t i = 0; i <= last; ++i)
@@ -152,8 +142,8 @@ void teach(Lesson& lesson)
 
     //! [layer]
     lesson.heading("2. The first block: look back, add, normalise");
-    const Mask causal = causal_mask(n, n, Causal::bottom_right, trace);
-    const Mask mask = trace("mask[n, m]", "causal", causal);
+    const Mask mask = causal_mask(n, n, Causal::bottom_right, trace);
+    trace.alias("mask", "causal");
     const Matrix first = look_back(trace, x, mask, weights);
 
     lesson.heading("3. The second block: ask what the encoder read, add, normalise");
@@ -161,20 +151,18 @@ void teach(Lesson& lesson)
 
     lesson.heading("4. The third block: think, add, normalise");
     const Matrix output = think(trace, second, weights);
-    const DecoderOptions options{.attention = {.heads = heads, .mask = mask}};
-    lesson.expect_equal("decoder_layer gives the same", decoder_layer(x, memory, weights, options), output);
+    const DecoderOptions causal{.attention = {.heads = heads, .causal = Causal::bottom_right}};
+    lesson.expect_equal("decoder_layer gives the same", decoder_layer(x, memory, {}, {}, weights, causal), output);
     //! [layer]
 
     lesson.heading("5. Another last token");
-    change_last_token(lesson, x, memory, weights, options, output);
+    change_last_token(lesson, x, memory, mask, weights, output);
 
     //! [swapped]
     lesson.heading("6. The other way round: the encoder's output as queries");
-    const Trace swapped = trace.scope("swapped");
-    const Matrix asking = swapped("x[m, d_model]", "memory", memory);
-    const Matrix answering = swapped("memory[n, d_model]", "norm1.output", first);
+    const Trace swapped = trace.scope("swapped", {{"x", "memory"}, {"memory", "norm1.output"}});
     const Matrix found =
-        multi_head_attention(asking, answering, weights.cross_attention, {.heads = heads}, swapped).output;
+        multi_head_attention(memory, first, {}, {}, weights.cross_attention, {.heads = heads}, swapped).output;
     lesson.expect("that gives a row for each token of the source, none for those of the target",
                   found.shape(0) == memory.shape(0));
     //! [swapped]
@@ -182,9 +170,7 @@ void teach(Lesson& lesson)
     //! [prefixes]
     lesson.heading("7. When nobody knows what is wanted: what has been said so far");
     for (std::size_t said = 1; said <= n; ++said) {
-        DecoderOptions shorter = options;
-        shorter.attention.mask = causal_mask(said, said);
-        const Matrix so_far = decoder_layer(first_rows(x, said), memory, weights, shorter);
+        const Matrix so_far = decoder_layer(first_rows(x, said), memory, {}, {}, weights, causal);
         lesson.expect_equal("the first " + std::to_string(said) + " by themselves give the same", so_far,
                             first_rows(output, said));
     }

@@ -12,6 +12,7 @@
 #include "attn/ops/reduce.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace attn;
 
@@ -69,58 +70,64 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
 //! [weights]
 
 //! [teacher]
-/// All at once: the target shifted right goes in, and each row says what comes next.
-Matrix teach_forced(Lesson& lesson, const Vector& source, const Vector& said, const TranslatorWeights& weights,
-                    const TransformerOptions& options)
+/// All at once: the target shifted right goes in, and each row gives the next token.
+Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source, const Integers& said,
+                    const TranslatorWeights& weights, const TransformerOptions& options)
 {
-    const Trace& trace = lesson.trace();
-    const std::size_t n = said.size();
-    const Vector known = xt::view(said, xt::range(std::size_t{0}, n - 1));
-    const Vector target = trace(
-        "target_ids[n]", [&] { return "concat(start, said[0:" + std::to_string(n - 1) + "], axis=0)"; },
-        concat(Vector{0}, known));
-    return predict_next(source, target, weights, options, trace);
+    const std::size_t known = said.size() - 1;
+    const Integers earlier = xt::view(said, xt::range(std::size_t{0}, known));
+    const Integers target = lesson.trace()(
+        "target_ids[n]", "concat(start, said[0:" + std::to_string(known) + "], axis=0)", concat(start, earlier));
+    return predict_next(source, target, {}, {}, weights, options, lesson.trace());
 }
 //! [teacher]
 
 /// The likeliest word of each row.
-Vector likeliest(const Matrix& logits)
+Integers likeliest(const Matrix& logits)
 {
-    Vector ids(Vector::shape_type{logits.shape(0)});
+    Integers ids(Integers::shape_type{logits.shape(0)});
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const double* row = logits.data() + i * logits.shape(1);
-        ids(i) = static_cast<double>(std::max_element(row, row + logits.shape(1)) - row);
+        ids(i) = std::max_element(row, row + logits.shape(1)) - row;
     }
     return ids;
 }
 
 //! [count]
+std::int64_t sum_of(const Integers& numbers)
+{
+    return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+}
+
 /// Multiplications of the decoder's matrix products, for each token by itself and for all of them.
 void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const auto given = [&](std::string_view step, std::size_t number) { cost(step, "", static_cast<double>(number)); };
-    given("layers", sizes.layers);
-    given("d", sizes.d_model);
-    given("d_ff", sizes.d_ff);
-    given("m", sizes.m);
-    Vector all(Vector::shape_type{tokens}), step(Vector::shape_type{tokens}), k(Vector::shape_type{tokens});
+    const auto number = [&](std::string_view step, std::string_view formula, std::int64_t value) {
+        return cost(step, formula, value);
+    };
+    number("layers", "", static_cast<std::int64_t>(sizes.layers));
+    number("d", "", static_cast<std::int64_t>(sizes.d_model));
+    number("d_ff", "", static_cast<std::int64_t>(sizes.d_ff));
+    number("m", "", static_cast<std::int64_t>(sizes.m));
+    Integers k(Integers::shape_type{tokens});
+    std::iota(k.begin(), k.end(), 1);
+    k = cost("k[n]", "arange(" + std::to_string(tokens) + ") + 1", k);
+    Integers all = k, one = k;
     for (std::size_t i = 0; i < tokens; ++i) {
-        k(i) = static_cast<double>(i + 1);
-        all(i) = static_cast<double>(decoder_multiplications(i + 1, sizes));
-        step(i) = static_cast<double>(decoder_step_multiplications(i + 1, sizes));
+        const auto length = static_cast<std::size_t>(k(i));
+        all(i) = static_cast<std::int64_t>(decoder_multiplications(length, sizes));
+        one(i) = static_cast<std::int64_t>(decoder_step_multiplications(length, sizes));
     }
-    cost(
-        "k[n]", [&] { return "arange(" + std::to_string(tokens) + ") + 1"; }, k);
-    cost("all[n]", "layers * (6 * k * d ** 2 + 2 * m * d ** 2 + 2 * k ** 2 * d + 2 * k * m * d + 2 * k * d * d_ff)",
-         all);
-    cost("one[n]", "layers * (6 * d ** 2 + 2 * k * d + 2 * m * d + 2 * d * d_ff)", step);
-    const double memory =
-        cost("memory", "layers * 2 * m * d ** 2", static_cast<double>(decoder_cache_multiplications(sizes)));
-    const double without = cost("without_cache", "sum(all)", sum_all(all));
-    const double with = cost("with_cache", "memory + sum(one)", memory + sum_all(step));
-    cost("ratio", "without_cache / with_cache", without / with);
-    lesson.table({"multiplications of the decoder: without a cache", "with"}, {{without, with}});
+    all = cost("all[n]",
+               "layers * (6 * k * d ** 2 + 2 * m * d ** 2 + 2 * k ** 2 * d + 2 * k * m * d + 2 * k * d * d_ff)", all);
+    one = cost("one[n]", "layers * (6 * d ** 2 + 2 * k * d + 2 * m * d + 2 * d * d_ff)", one);
+    const std::int64_t memory =
+        number("memory", "layers * 2 * m * d ** 2", static_cast<std::int64_t>(decoder_cache_multiplications(sizes)));
+    const double without = static_cast<double>(number("without_cache", "sum(all)", sum_of(all)));
+    const double with = static_cast<double>(number("with_cache", "memory + sum(one)", memory + sum_of(one)));
+    const double ratio = cost("ratio", "without_cache / with_cache", without / with);
+    lesson.table({"multiplications of the decoder: without a cache", "with", "ratio"}, {{without, with, ratio}});
 }
 //! [count]
 
@@ -132,8 +139,8 @@ void teach(Lesson& lesson)
     //! [inputs]
     lesson.heading("1. Sixteen words, the first for the start and the second for the end, and a sentence of five");
     RandomNumbers numbers(14);
-    const Vector start = trace("start[one]", "", Vector{0});
-    const Vector source = lesson.input("source_ids[m]", Vector{9, 5, 8, 10, 9});
+    const Integers start = trace("start[one]", "", Integers{0});
+    const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
     const Matrix table =
         trace("table[vocabulary, d_model]", "", numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
     const TranslatorWeights weights{table, random_weights(numbers, sizes)};
@@ -141,19 +148,20 @@ void teach(Lesson& lesson)
 
     //! [greedy]
     lesson.heading("2. Token by token: what has been said goes in, the likeliest word comes out");
-    GreedyOptions options{.transformer = {.heads = sizes.heads}, .start = 0, .end = 1, .most = 12};
+    GreedyOptions options{
+        .transformer = {.attention = {.heads = sizes.heads}}, .start = start(0), .end = 1, .max_tokens = 12};
     options.caching = Caching::none;
-    const Translation plain = greedy_decode(source, weights, options);
-    const Vector said = trace("said[n]", "", plain.ids);
+    const Translation plain = greedy_decode(source, {}, weights, options);
+    const Integers said = trace("said[n]", "", plain.ids);
     //! [greedy]
 
     //! [forced]
     lesson.heading("3. All at once, as in training: every step of one pass");
-    const Matrix logits = teach_forced(lesson, source, said, weights, options.transformer);
-    const Vector next = trace("next_ids[n]",
-                              "min(where(logits == max(logits, axis=-1, keepdims=True), arange(logits.shape[1]), inf), "
-                              "axis=-1)",
-                              likeliest(logits));
+    const Matrix logits = teach_forced(lesson, start, source, said, weights, options.transformer);
+    const Integers next = trace("next_ids[n]",
+                                "min(where(logits == max(logits, axis=-1, keepdims=True), arange(logits.shape[1]), "
+                                "inf), axis=-1)",
+                                likeliest(logits));
     lesson.expect_equal("what was said is what each row finds likeliest", next, said);
     lesson.expect_equal("and by the same logits", logits, plain.logits);
     //! [forced]
@@ -161,11 +169,12 @@ void teach(Lesson& lesson)
     //! [cached]
     lesson.heading("4. With the keys and values of earlier tokens kept");
     options.caching = Caching::keys_and_values;
-    const Translation kept = greedy_decode(source, weights, options);
+    const Translation kept = greedy_decode(source, {}, weights, options);
     const Trace cached = trace.scope("cached");
-    cached("logits[n, vocabulary]", "", kept.logits);
-    cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
-           max_along(Matrix(xt::abs(kept.logits - logits)), 1));
+    const Matrix by_cache = cached("logits[n, vocabulary]", "", kept.logits);
+    const Vector difference = cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
+                                     max_along(Matrix(xt::abs(by_cache - logits)), 1));
+    lesson.expect("the largest difference is one of rounding", max_all(difference) < 1e-9);
     lesson.expect_equal("the same is said", kept.ids, said);
     lesson.expect_equal("each token by the same logits", kept.logits, plain.logits);
     //! [cached]

@@ -53,9 +53,9 @@ LlamaFolder tiny_model(const Lesson& lesson)
     return {std::move(weights), {.heads = 4}, std::move(tokenizer)};
 }
 
-Vector numbers_of(const std::vector<std::size_t>& ids)
+Integers numbers_of(const std::vector<std::size_t>& ids)
 {
-    Vector numbers = xt::zeros<double>({ids.size()});
+    Integers numbers = xt::zeros<std::int64_t>({ids.size()});
     std::ranges::copy(ids, numbers.begin());
     return numbers;
 }
@@ -70,10 +70,9 @@ std::string listed(const std::vector<std::size_t>& ids)
 
 //! [norm]
 /// Root mean square norm: layer norm without the mean and without the bias.
-Matrix spelled_out_norm(const Trace& parts, const Matrix& tokens, const Vector& layer_gain)
+Matrix spelled_out_norm(const Trace& parts, const Matrix& x, const Vector& layer_gain)
 {
-    const Trace trace = parts.scope("norm");
-    const Matrix x = trace("x[n, d_model]", "embedded", tokens);
+    const Trace trace = parts.scope("norm", {{"x", "embedded"}});
     const Vector mean_square = trace("mean_square[n]", "mean(x ** 2, axis=-1)", mean_along(Matrix(x * x), 1));
     Matrix normalized = x;
     for (std::size_t token = 0; token < x.shape(0); ++token)
@@ -86,10 +85,9 @@ Matrix spelled_out_norm(const Trace& parts, const Matrix& tokens, const Vector& 
 
 //! [network]
 /// A network with a gate, SwiGLU: one product says how far each hidden unit opens, another what comes through.
-Matrix spelled_out_network(const Trace& parts, const Matrix& tokens, const GatedFeedForwardWeights& weights)
+Matrix spelled_out_network(const Trace& parts, const Matrix& x, const GatedFeedForwardWeights& weights)
 {
-    const Trace trace = parts.scope("network");
-    const Matrix x = trace("x[n, d_model]", "norm.output", tokens);
+    const Trace trace = parts.scope("network", {{"x", "norm.output"}});
     const Matrix gate_weights = trace("gate_weights[d_model, d_ff]", "", weights.gate.weight);
     const Matrix gate = trace("gate[n, d_ff]", "x @ gate_weights", matmul(x, gate_weights));
     const Matrix activated = trace("activated[n, d_ff]", "gate * sigmoid(gate)", silu(gate));
@@ -107,7 +105,7 @@ void look_at_parts(Lesson& lesson, const LlamaFolder& model, const std::vector<s
     lesson.heading("2. The norm of today: no mean, no bias");
     const Matrix embedding = lesson.trace()("embedding[vocabulary, d_model]", "", model.weights.embedding);
     const Trace parts = lesson.trace().scope("parts");
-    const Vector ids = parts("ids[n]", "", numbers_of(prompt));
+    const Integers ids = parts("ids[n]", "", numbers_of(prompt));
     const Matrix embedded = parts("embedded[n, d_model]", "embedding[ids]", take_rows(embedding, ids));
     const Matrix normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
     lesson.expect_equal("rms_norm gives the same", normalized, rms_norm(embedded, layer.norm1));
@@ -199,10 +197,8 @@ void teach(Lesson& lesson)
 
     //! [pass]
     lesson.heading("6. All of it in one pass, without a cache");
-    const Vector ids = lesson.input("ids[n]", numbers_of(story.ids));
-    lesson.print_steps(is_tiny);
+    const Integers ids = lesson.input("ids[n]", numbers_of(story.ids));
     const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
-    lesson.print_steps(true);
     if (lesson.is_example()) {
         const Matrix seen = xt::view(logits, xt::range(std::size_t{0}, story.logits.shape(0)), xt::all());
         lesson.expect_equal("each token's scores are those that it had when it was the newest", seen, story.logits);

@@ -1,6 +1,6 @@
-// Exercise 15: a causal window, without a matrix (n, n).
+// Exercise 20: attention in a causal window, without a matrix (n, n).
 //
-// Run exercise_20_restricted until it is content.
+// Build and run exercise_20_restricted: it names the first result that is still wrong.
 
 #include "exercise.hpp"
 
@@ -11,6 +11,6 @@ using namespace attn;
 Matrix my_past_window(const Matrix& x, std::size_t /*radius*/)
 {
     Matrix context = xt::zeros<double>(x.shape());
-    // Yours: for each token, which is the first that it may see? Add up exp(score) times the token, and exp(score).
+    // To do: for each token, find the first one in its window; sum exp(score) times the token, and exp(score).
     return context;
 }

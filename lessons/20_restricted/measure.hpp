@@ -1,6 +1,6 @@
 #pragma once
 
-// How long lesson 20's two attentions take, on this machine and at this moment.
+// The time that full and restricted attention take on this machine.
 
 #include "../lesson.hpp"
 

@@ -1,6 +1,6 @@
-// Exercise 16: one step of an LSTM.
+// Exercise 21: one step of an LSTM.
 //
-// Run exercise_21_recurrence until it is content.
+// Build and run exercise_21_recurrence: it names the first result that is still wrong.
 
 #include "exercise.hpp"
 
@@ -12,6 +12,6 @@ using namespace attn;
 LstmStateOf<Vector> my_lstm_step(const Vector& /*x*/, const LstmStateOf<Vector>& previous,
                                  const RecurrentCellWeights& /*weights*/)
 {
-    // Yours: the sum of both maps, cut into four; what is forgotten, what comes in, what shows.
+    // To do: add both maps and split the sum into four gates; then compute the cell and the hidden state.
     return previous;
 }

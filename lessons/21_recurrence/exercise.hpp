@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/recurrent/cell.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 
 /// One step of an LSTM.
 /// @param x         (d_in)

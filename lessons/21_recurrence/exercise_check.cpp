@@ -1,4 +1,4 @@
-// Holds exercise.cpp against the library.
+// Compares exercise.cpp with the library.
 
 #include "exercise.hpp"
 
@@ -25,8 +25,8 @@ void check(Lesson& lesson)
         const LstmStateOf<Vector> expected = lstm_cell(x, previous, weights);
         const LstmStateOf<Vector> found = my_lstm_step(x, previous, weights);
         const std::string size = ", for d_hidden = " + std::to_string(d_hidden);
-        lesson.expect_equal("my_lstm_step remembers what the library's does" + size, found.cell, expected.cell);
-        lesson.expect_equal("my_lstm_step shows what the library's does" + size, found.hidden, expected.hidden);
+        lesson.expect_equal("my_lstm_step gives the library's cell" + size, found.cell, expected.cell);
+        lesson.expect_equal("my_lstm_step gives the library's hidden state" + size, found.hidden, expected.hidden);
     }
 }
 

@@ -1,4 +1,4 @@
-// Holds exercise.cpp against numbers by hand.
+// Compares exercise.cpp with numbers by hand.
 
 #include "exercise.hpp"
 

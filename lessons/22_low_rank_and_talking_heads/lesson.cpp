@@ -1,8 +1,8 @@
-// Lesson 22: low rank, and heads that talk.
+// Lesson 22: low rank, and talking heads.
 //
-// A head compares two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. The form has as many rows and columns as
-// a token has features, but it comes out of two narrow matrices, so its rank is at most d_k: there are only so many ways
-// in which the head can tell tokens apart. Several heads are several such forms. Talking heads add them up before softmax.
+// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M has a row and a column for each feature of
+// a token, but it is a product of two narrow matrices, so its rank is at most d_k: the head sees at most d_k directions of
+// a token. Several heads are several such forms. Talking heads add them up before softmax.
 
 #include "../lesson.hpp"
 
@@ -22,8 +22,97 @@ namespace {
 
 constexpr std::size_t heads = 2;
 
+// The helpers of teach(), which stand below it in this order.
+TalkingHeadsWeights given_weights(Lesson& lesson);
+Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed, const Matrix& of,
+                       std::size_t head);
+std::int64_t rank_of(const Trace& trace, const Matrix& form);
+void compare_two_softmaxes(Lesson& lesson);
+void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned,
+                     const std::vector<Matrix>& scores);
+void count(Lesson& lesson);
+void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned, const std::vector<Matrix>& forms);
+
+void teach(Lesson& lesson)
+{
+    lesson.heading("1. Three tokens, two heads, and how the heads are to be mixed");
+    const Matrix inputs = lesson.input("inputs[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const TalkingHeadsWeights weights = given_weights(lesson);
+
+    //! [form]
+    lesson.heading("2. One matrix for each head, of a rank that is at most d_k");
+    std::vector<Matrix> forms, scores;
+    for (std::size_t head = 0; head < heads; ++head) {
+        const Trace trace = lesson.trace().scope("head", head);
+        const Matrix query_weights =
+            columns_of_head(trace, "query_weights[d_model, d_k]", "query_weights", weights.maps.query.weight, head);
+        const Matrix key_weights =
+            columns_of_head(trace, "key_weights[d_model, d_k]", "key_weights", weights.maps.key.weight, head);
+        forms.push_back(trace("form[d_model, d_model]", "query_weights @ key_weights.T",
+                              matmul(query_weights, transpose(key_weights))));
+        scores.push_back(
+            trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, forms.back()), transpose(inputs))));
+        lesson.expect_equal("the form gives the scores of queries and keys", scores.back(),
+                            matmul(matmul(inputs, query_weights), transpose(matmul(inputs, key_weights))));
+        lesson.expect("its rank is at most d_k",
+                      std::cmp_less_equal(rank_of(trace, forms.back()), query_weights.shape(1)));
+    }
+    //! [form]
+
+    lesson.heading("3. The sum of both is a form as well, of a higher rank than each head's");
+    const Trace sum = lesson.trace().scope("sum");
+    const Matrix form = sum("form[d_model, d_model]", "head.0.form + head.1.form", Matrix(forms[0] + forms[1]));
+    lesson.expect_equal("it is that of one head with all columns", form,
+                        matmul(weights.maps.query.weight, transpose(weights.maps.key.weight)));
+    rank_of(sum, form);
+
+    lesson.heading("4. Two softmaxes give what one can't");
+    compare_two_softmaxes(lesson);
+
+    lesson.heading("5. Values are mapped by low rank too");
+    join_value_maps(lesson, inputs, weights.maps, scores);
+
+    lesson.heading("6. What low rank saves, at the paper's size");
+    count(lesson);
+
+    lesson.heading("7. Talking heads: mixed before softmax, and once more after it");
+    talk(lesson, inputs, weights, forms);
+}
+
+// --------------------------------------------------------------------------------------------------- 1. given weights
+
+TalkingHeadsWeights given_weights(Lesson& lesson)
+{
+    const Matrix query =
+        lesson.input("query_weights[d_model, h_d_k]", Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
+    const Matrix key =
+        lesson.input("key_weights[d_model, h_d_k]", Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 2, 0}, {1, 1, 0, -1}});
+    const Matrix value =
+        lesson.input("value_weights[d_model, h_d_v]", Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
+    const Matrix output = lesson.input("output_weights[h_d_v, d_out]",
+                                       Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}});
+    const Matrix scores = lesson.input("talking_scores[h_k, h]", Matrix{{0.75, 0.5}, {0.25, -0.5}});
+    const Matrix weights = lesson.input("talking_weights[h, h_v]", Matrix{{1, 0.25}, {-0.5, 0.75}});
+    if (query.shape(1) % heads != 0 || value.shape(1) % heads != 0 || scores.shape(0) != heads ||
+        scores.shape(1) != heads || weights.shape(1) != heads)
+        throw ShapeError("this lesson has 2 heads: the columns of query_weights and value_weights have to be even, "
+                         "talking_scores and talking_weights (2, 2)");
+    return {{{query}, {key}, {value}, LinearWeights{output}}, scores, weights};
+}
+
+// ------------------------------------------------------------------------------------------------------ 2. low rank
+
+/// A head's columns of a packed map.
+Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed, const Matrix& of,
+                       std::size_t head)
+{
+    const std::size_t width = of.shape(1) / heads, begin = head * width;
+    return trace(step, std::string(packed) + "[:, " + std::to_string(begin) + ":" + std::to_string(begin + width) + "]",
+                 columns(of, begin, begin + width));
+}
+
 //! [rank]
-/// A pivot: the first number that is about as large as the largest.
+/// The first number that is about as large as the largest.
 std::pair<std::size_t, std::size_t> pivot_of(const Matrix& matrix)
 {
     const double largest = max_all(Matrix(xt::abs(matrix)));
@@ -34,8 +123,8 @@ std::pair<std::size_t, std::size_t> pivot_of(const Matrix& matrix)
     return {0, 0};
 }
 
-/// The rank of a form: how many products of a column and a row have to be taken away until nothing is left.
-double rank_of(const Trace& trace, const Matrix& form)
+/// The rank of a form: how many products of a column and a row have to be subtracted until nothing is left.
+std::int64_t rank_of(const Trace& trace, const Matrix& form)
 {
     Matrix rest = form;
     std::string name = "form", sizes;
@@ -55,200 +144,126 @@ double rank_of(const Trace& trace, const Matrix& form)
                                          Matrix(rest - outer(in_column, in_row) / pivot));
         name = "step." + std::to_string(step) + ".rest";
     }
-    Vector pivots(Vector::shape_type{found.size()});
-    std::ranges::copy(found, pivots.begin());
-    trace("pivots[steps]", "concat(" + sizes + "axis=0)", pivots);
+    Vector sizes_found(Vector::shape_type{found.size()});
+    std::ranges::copy(found, sizes_found.begin());
+    const Vector pivots = trace("pivots[steps]", "concat(" + sizes + "axis=0)", sizes_found);
+    const double least = 1e-9 * pivots(0);
     return trace("rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
-                 sum_all(Vector(xt::where(pivots > 1e-9 * pivots(0), 1.0, 0.0))));
+                 std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
 }
 //! [rank]
 
-/// A head's columns of a packed map.
-Matrix share(const Trace& trace, std::string_view step, std::string_view packed, const Matrix& of, std::size_t head)
-{
-    const std::size_t width = of.shape(1) / heads, begin = head * width;
-    return trace(step, std::string(packed) + "[:, " + std::to_string(begin) + ":" + std::to_string(begin + width) + "]",
-                 columns(of, begin, begin + width));
-}
-
-//! [form]
-/// One head's form: it compares tokens as queries and keys do, without either.
-Matrix form_of(Lesson& lesson, std::size_t head, const Matrix& inputs, const MultiHeadWeights& weights)
-{
-    const Trace trace = lesson.trace().scope("head", head);
-    const Matrix query_weights =
-        share(trace, "query_weights[d_model, d_k]", "query_weights", weights.query.weight, head);
-    const Matrix key_weights = share(trace, "key_weights[d_model, d_k]", "key_weights", weights.key.weight, head);
-    const Matrix form =
-        trace("form[d_model, d_model]", "query_weights @ key_weights.T", matmul(query_weights, transpose(key_weights)));
-    const Matrix scores =
-        trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, form), transpose(inputs)));
-    lesson.expect_equal("the form gives the scores of queries and keys", scores,
-                        matmul(matmul(inputs, query_weights), transpose(matmul(inputs, key_weights))));
-    const double rank = rank_of(trace, form);
-    lesson.expect("its rank is not above d_k", rank <= static_cast<double>(query_weights.shape(1)));
-    return form;
-}
-//! [form]
-
-//! [maps]
-/// What a head says goes through W_v and its rows of W^o: one more matrix of low rank.
-void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned)
-{
-    const MultiHead attention = multi_head_attention(inputs, learned, {heads});
-    Matrix output = xt::zeros<double>({inputs.shape(0), learned.output->weight.shape(1)});
-    std::string sum;
-    for (std::size_t head = 0; head < heads; ++head) {
-        const Trace trace = lesson.trace().scope("head", head);
-        const Matrix value_weights =
-            share(trace, "value_weights[d_model, d_v]", "value_weights", learned.value.weight, head);
-        const std::size_t begin = head * value_weights.shape(1), end = begin + value_weights.shape(1);
-        const Matrix rows = xt::view(learned.output->weight, xt::range(begin, end), xt::all());
-        const Matrix map =
-            trace("map[d_model, d_out]",
-                  "value_weights @ output_weights[" + std::to_string(begin) + ":" + std::to_string(end) + "]",
-                  matmul(value_weights, rows));
-        const Matrix weights =
-            trace("weights[n, m]", "softmax(scores / sqrt(query_weights.shape[1]))", attention.weights[head]);
-        output += trace("says[n, d_out]", "weights @ inputs @ map", matmul(matmul(weights, inputs), map));
-        sum += (head == 0 ? "head." : " + head.") + std::to_string(head) + ".says";
-    }
-    lesson.trace()("output[n, d_out]", sum, output);
-    lesson.expect_equal("with a form and a map a head, multi-head attention needs no queries, keys or values", output,
-                        attention.output);
-}
-//! [maps]
+// --------------------------------------------------------------------------------------------------- 4. two softmaxes
 
 //! [two]
-/// Two heads that look at one token each, and what one set of weights can do instead.
-void look_twice(Lesson& lesson)
+/// Two heads that attend to one token each, and what one set of weights can do instead.
+void compare_two_softmaxes(Lesson& lesson)
 {
     const Trace two = lesson.trace().scope("two");
     const Matrix values = two("values[m, d_v]", "", Matrix{{0, 0}, {1, 0}, {0, 1}});
     const Matrix scores = two("scores[h, m]", "", Matrix{{0, 8, 0}, {0, 0, 8}});
     const Matrix weights = two("weights[h, m]", "softmax(scores)", softmax(scores));
     const Matrix all = matmul(weights, values);
-    two("apart[d_v]", "concat(weights[0] @ values[:, 0:1], weights[1] @ values[:, 1:2], axis=0)",
-        Vector{all(0, 0), all(1, 1)});
+    const Vector apart = two("apart[d_v]", "concat(weights[0] @ values[:, 0:1], weights[1] @ values[:, 1:2], axis=0)",
+                             Vector{all(0, 0), all(1, 1)});
     const Vector sum = two("sum[m]", "sum(scores, axis=0)", sum_along(scores, 0));
     const Vector joint = two("joint[m]", "softmax(sum)", softmax(sum));
     const Vector together = two("together[d_v]", "joint @ values", matmul(joint, values));
-    lesson.expect("one softmax shares out one between both tokens", sum_all(together) < 1);
-    lesson.expect("two give each of them nearly all", all(0, 0) > 0.99 && all(1, 1) > 0.99);
+    lesson.expect("one softmax divides 1 between both tokens", sum_all(together) < 1);
+    lesson.expect("two give each of them nearly 1", apart(0) > 0.99 && apart(1) > 0.99);
 }
 //! [two]
+
+// --------------------------------------------------------------------------------------------------------- 5. values
+
+//! [maps]
+/// A head's values go through W_v and the head's rows of W^o: one more matrix of low rank.
+void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned,
+                     const std::vector<Matrix>& scores)
+{
+    const double root = std::sqrt(static_cast<double>(learned.query.weight.shape(1) / heads));
+    Matrix sum = xt::zeros<double>({inputs.shape(0), learned.output->weight.shape(1)});
+    std::string formula;
+    for (std::size_t head = 0; head < heads; ++head) {
+        const Trace trace = lesson.trace().scope("head", head);
+        const Matrix value_weights =
+            columns_of_head(trace, "value_weights[d_model, d_v]", "value_weights", learned.value.weight, head);
+        const std::size_t begin = head * value_weights.shape(1), end = begin + value_weights.shape(1);
+        const Matrix rows = xt::view(learned.output->weight, xt::range(begin, end), xt::all());
+        const Matrix map =
+            trace("map[d_model, d_out]",
+                  "value_weights @ output_weights[" + std::to_string(begin) + ":" + std::to_string(end) + "]",
+                  matmul(value_weights, rows));
+        const Matrix weights = trace("weights[n, m]", "softmax(scores / sqrt(query_weights.shape[1]))",
+                                     softmax(Matrix(scores[head] / root)));
+        sum += trace("says[n, d_out]", "weights @ inputs @ map", matmul(matmul(weights, inputs), map));
+        formula += (head == 0 ? "head." : " + head.") + std::to_string(head) + ".says";
+    }
+    const Matrix output = lesson.trace()("output[n, d_out]", formula, sum);
+    lesson.expect_equal("with a form and a map per head, multi-head attention needs no queries, keys or values", output,
+                        multi_head_attention(inputs, learned, {heads}).output);
+}
+//! [maps]
+
+// ---------------------------------------------------------------------------------------------------------- 6. counts
 
 //! [count]
 /// Parameters at the paper's size: forms and maps in full, or each as a product of two narrow matrices.
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const double d_model = cost("d_model", "", 512.0), h = cost("h", "", 8.0);
-    const double d_k = cost("d_k", "d_model / h", d_model / h);
-    const double full = cost("full", "2 * h * d_model ** 2", 2 * h * d_model * d_model);
-    const double narrow = cost("narrow", "2 * h * 2 * d_model * d_k", 4 * h * d_model * d_k);
-    const double talking = cost("talking", "2 * h ** 2", 2 * h * h);
-    lesson.table({"parameters: in full", "as narrow products", "to let heads talk"}, {{full, narrow, talking}});
+    const std::int64_t d_model = cost("d_model", "", std::int64_t{512}), h = cost("h", "", std::int64_t{8});
+    const std::int64_t d_k = cost("d_k", "d_model / h", d_model / h);
+    const std::int64_t full = cost("full", "2 * h * d_model ** 2", 2 * h * d_model * d_model);
+    const std::int64_t narrow = cost("narrow", "2 * h * 2 * d_model * d_k", 4 * h * d_model * d_k);
+    const std::int64_t talking = cost("talking", "2 * h ** 2", 2 * h * h);
+    lesson.table({"parameters: in full", "as narrow products", "to let heads talk"},
+                 {{static_cast<double>(full), static_cast<double>(narrow), static_cast<double>(talking)}});
 }
 //! [count]
 
-//! [talk]
-/// Every softmax hears of every head's scores: its form is a sum of forms, whose ranks add up.
-Matrix form_for(Lesson& lesson, std::size_t into, const Matrix& inputs, const Matrix& mixture,
-                const std::vector<Matrix>& forms)
-{
-    const Trace trace = lesson.trace().scope("mixed", into);
-    const std::string column = ", " + std::to_string(into) + "]";
-    const Matrix form = trace("form[d_model, d_model]",
-                              "head.0.form * talking_scores[0" + column + " + head.1.form * talking_scores[1" + column,
-                              Matrix(forms[0] * mixture(0, into) + forms[1] * mixture(1, into)));
-    rank_of(trace, form);
-    return trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, form), transpose(inputs)));
-}
+// --------------------------------------------------------------------------------------------------- 7. talking heads
 
+//! [talk]
+/// Each softmax gets a mixture of all heads' scores. Its form is the mixture of their forms, whose ranks add up.
 void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned, const std::vector<Matrix>& forms)
 {
-    const double d_k = static_cast<double>(learned.maps.query.weight.shape(1) / heads);
+    const double root = std::sqrt(static_cast<double>(learned.maps.query.weight.shape(1) / heads));
+    const Matrix& mixture = learned.scores;
     std::vector<Matrix> weights;
     for (std::size_t into = 0; into < heads; ++into) {
-        const Matrix scores = form_for(lesson, into, inputs, learned.scores, forms);
-        weights.push_back(lesson.trace().scope("mixed", into)("weights[n, m]",
-                                                              "softmax(scores / sqrt(head.0.query_weights.shape[1]))",
-                                                              softmax(Matrix(scores / std::sqrt(d_k)))));
+        const Trace trace = lesson.trace().scope("mixed", into);
+        const std::string column = ", " + std::to_string(into) + "]";
+        const Matrix form =
+            trace("form[d_model, d_model]",
+                  "head.0.form * talking_scores[0" + column + " + head.1.form * talking_scores[1" + column,
+                  Matrix(forms[0] * mixture(0, into) + forms[1] * mixture(1, into)));
+        rank_of(trace, form);
+        const Matrix scores =
+            trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, form), transpose(inputs)));
+        weights.push_back(trace("weights[n, m]", "softmax(scores / sqrt(head.0.query_weights.shape[1]))",
+                                softmax(Matrix(scores / root))));
     }
 
-    const Trace talking = lesson.trace().scope("talking");
-    talking("x[n, d_model]", "inputs", inputs);
-    talking("query_weights[d_model, h_d_k]", "query_weights", learned.maps.query.weight);
-    talking("key_weights[d_model, h_d_k]", "key_weights", learned.maps.key.weight);
-    talking("value_weights[d_model, h_d_v]", "value_weights", learned.maps.value.weight);
-    talking("output_weights[h_d_v, d_out]", "output_weights", learned.maps.output->weight);
-    talking("talking_scores[h_k, h]", "talking_scores", learned.scores);
-    talking("talking_weights[h, h_v]", "talking_weights", learned.weights);
+    const Trace talking = lesson.trace().scope("talking", {{"x", "inputs"},
+                                                           {"query_weights", "query_weights"},
+                                                           {"key_weights", "key_weights"},
+                                                           {"value_weights", "value_weights"},
+                                                           {"output_weights", "output_weights"},
+                                                           {"talking_scores", "talking_scores"},
+                                                           {"talking_weights", "talking_weights"}});
     const MultiHead found = talking_heads_attention(inputs, learned, {}, talking);
     for (std::size_t into = 0; into < heads; ++into)
         lesson.expect_equal("talking head " + std::to_string(into) + " compares by a mixture of forms",
                             Matrix(weights[0] * learned.weights(0, into) + weights[1] * learned.weights(1, into)),
                             found.weights[into]);
 
-    const Matrix silent{{1, 0}, {0, 1}};
-    lesson.expect_equal("mixed by identities, heads don't talk",
-                        talking_heads_attention(inputs, {learned.maps, silent, silent}).output,
+    const Matrix identity{{1, 0}, {0, 1}};
+    lesson.expect_equal("mixed by identities, heads are those of multi-head attention",
+                        talking_heads_attention(inputs, {learned.maps, identity, identity}).output,
                         multi_head_attention(inputs, learned.maps, {heads}).output);
 }
 //! [talk]
-
-TalkingHeadsWeights given(Lesson& lesson)
-{
-    const Matrix query =
-        lesson.input("query_weights[d_model, h_d_k]", Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
-    const Matrix key =
-        lesson.input("key_weights[d_model, h_d_k]", Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 2, 0}, {1, 1, 0, -1}});
-    const Matrix value =
-        lesson.input("value_weights[d_model, h_d_v]", Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
-    const Matrix output = lesson.input("output_weights[h_d_v, d_out]",
-                                       Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}});
-    const Matrix scores = lesson.input("talking_scores[h_k, h]", Matrix{{0.75, 0.5}, {0.25, -0.5}});
-    const Matrix weights = lesson.input("talking_weights[h, h_v]", Matrix{{1, 0.25}, {-0.5, 0.75}});
-    if (query.shape(1) % heads != 0 || value.shape(1) % heads != 0 || scores.shape(0) != heads ||
-        scores.shape(1) != heads || weights.shape(1) != heads)
-        throw ShapeError("this lesson has 2 heads: the columns of query_weights and value_weights have to be even, "
-                         "talking_scores and talking_weights (2, 2)");
-    return {{{query}, {key}, {value}, LinearWeights{output}}, scores, weights};
-}
-
-void teach(Lesson& lesson)
-{
-    const Trace& trace = lesson.trace();
-
-    lesson.heading("1. Three tokens, two heads, and how the heads are to be mixed");
-    const Matrix inputs = lesson.input("inputs[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
-    const TalkingHeadsWeights weights = given(lesson);
-
-    lesson.heading("2. One matrix for each head, of a rank that is at most d_k");
-    std::vector<Matrix> forms;
-    for (std::size_t head = 0; head < heads; ++head)
-        forms.push_back(form_of(lesson, head, inputs, weights.maps));
-
-    lesson.heading("3. The sum of both is a form as well, of a rank that no head has");
-    const Trace sum = trace.scope("sum");
-    const Matrix form = sum("form[d_model, d_model]", "head.0.form + head.1.form", Matrix(forms[0] + forms[1]));
-    lesson.expect_equal("it is that of one head with all columns", form,
-                        matmul(weights.maps.query.weight, transpose(weights.maps.key.weight)));
-    rank_of(sum, form);
-
-    lesson.heading("4. Two softmaxes say what one can't");
-    look_twice(lesson);
-
-    lesson.heading("5. Values are mapped by low rank too");
-    join_value_maps(lesson, inputs, weights.maps);
-
-    lesson.heading("6. What low rank saves, at the paper's size");
-    count(lesson);
-
-    lesson.heading("7. Talking heads: mixed before softmax, and once more after it");
-    talk(lesson, inputs, weights, forms);
-}
 
 } // namespace
 

@@ -7,13 +7,15 @@
 #include "../lesson.hpp"
 
 #include "attn/attention/mask.hpp"
+#include "attn/formula/scope.hpp"
 #include "attn/layers/encoder.hpp"
 #include "attn/ops/random.hpp"
-#include "attn/what_if/pitfalls.hpp"
 #include "attn/trace_io/recorder.hpp"
+#include "attn/what_if/pitfalls.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace attn;
 
@@ -24,6 +26,8 @@ struct Given {
     Matrix x, memory;
     EncoderLayerWeights weights;
 };
+
+const MaskParts last_tokens{.causal = Causal::bottom_right};
 
 LinearWeights drawn_map(RandomNumbers& numbers, std::size_t from, std::size_t to)
 {
@@ -52,37 +56,40 @@ void show_sines(const Given&, const Trace& trace) { sinusoidal_positions(5, 6, {
 
 void show_rotary(const Given& given, const Trace& trace)
 {
-    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
-                         {.heads = 1, .positions = HeadPositions::rotary}, trace);
+    trace.alias("x", "x");
+    grouped_query_attention(given.x, {}, {}, given.weights.self_attention,
+                            {.heads = 1, .positions = HeadPositions::rotary}, trace);
 }
 
 void show_alibi(const Given& given, const Trace& trace)
 {
-    multi_head_attention(trace("x[n, d_model]", "x", given.x), given.weights.self_attention,
-                         {.heads = 2, .positions = HeadPositions::alibi}, trace);
+    trace.alias("x", "x");
+    grouped_query_attention(given.x, {}, {}, given.weights.self_attention,
+                            {.heads = 2, .positions = HeadPositions::alibi}, trace);
 }
 
 /// The two newest tokens look at five keys, as with a cache.
 void show_cached(const Given& given, const Trace& trace)
 {
     const Matrix newest = trace("x[n, d_model]", "x[0:2]", Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
-    const Matrix memory = trace("memory[m, d_memory]", "memory", given.memory);
-    const std::optional<AnyMask> mask =
-        join_masks(newest.shape(0), memory.shape(0), {.causal = Causal::bottom_right}, trace);
-    multi_head_attention(newest, memory, given.weights.self_attention, {.heads = 1, .mask = mask}, trace);
+    trace.alias("memory", "memory");
+    const std::optional<AnyMask> mask = join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
+    multi_head_attention(newest, given.memory, mask, {}, given.weights.self_attention, {.heads = 1}, trace);
 }
 
 void show_post_norm(const Given& given, const Trace& trace)
 {
-    const Matrix x = trace("x[n, d_model]", "x", given.x);
-    const std::optional<AnyMask> mask = join_masks(x.shape(0), x.shape(0), {.causal = Causal::bottom_right}, trace);
-    encoder_layer(x, given.weights, {.attention = {.heads = 2, .mask = mask}}, trace);
+    trace.alias("x", "x");
+    const std::size_t n = given.x.shape(0);
+    const std::optional<AnyMask> mask = join_masks(n, n, last_tokens, trace);
+    encoder_layer(given.x, mask, given.weights, {.attention = {.heads = 2}}, trace);
 }
 
 void show_pre_norm(const Given& given, const Trace& trace)
 {
+    trace.alias("x", "x");
     encoder_layer(
-        trace("x[n, d_model]", "x", given.x), given.weights,
+        given.x, {}, given.weights,
         {.attention = {.heads = 2}, .feed_forward = {.activation = Activation::gelu}, .placement = NormPlacement::pre},
         trace);
 }
@@ -102,25 +109,17 @@ constexpr Exhibit exhibits[] = {
 };
 //! [exhibits]
 
-/// The steps of an exhibit, right or with a mistake in it.
-std::vector<Step> steps_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
+/// The last step of an exhibit, right or with a mistake in it.
+Array result_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
 {
     Recorder recorder;
     Listeners listeners(mistaken == nullptr ? std::vector<Listener*>{&recorder}
                                             : std::vector<Listener*>{mistaken, &recorder});
     const Trace root(listeners);
-    root("x[n, d_model]", "", given.x);
-    root("memory[m, d_model]", "", given.memory);
-    exhibit.show(given, root.scope(exhibit.scope));
-    return recorder.steps();
+    exhibit.show({root("x[n, d_model]", "", given.x), root("memory[m, d_model]", "", given.memory), given.weights},
+                 root.scope(exhibit.scope));
+    return recorder.steps().back().value;
 }
-
-/// What a mistake makes of a step, and of the result of the exhibit.
-struct Wrong {
-    Step right, mistaken;
-    std::string formula;
-    double change; ///< the largest, of the last step's numbers
-};
 
 double largest_change(const Array& right, const Array& wrong)
 {
@@ -131,17 +130,37 @@ double largest_change(const Array& right, const Array& wrong)
     return largest;
 }
 
-//! [make]
-/// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
-std::optional<Wrong> made_in(const Exhibit& exhibit, const Given& given, const Pitfall& pitfall)
+/// The largest change of an exhibit's result by a mistake.
+double change_by(const Exhibit& exhibit, const Given& given, const Pitfall& pitfall)
 {
     Mistaken mistaken(pitfall);
-    const std::vector<Step> right = steps_of(exhibit, given, nullptr);
-    const std::vector<Step> wrong = steps_of(exhibit, given, &mistaken);
-    for (std::size_t i = 0; i < right.size(); ++i)
-        if (!identical(right[i].value, wrong[i].value))
-            return Wrong{right[i], wrong[i], *mistaken_formula(pitfall, right[i]),
-                         largest_change(right.back().value, wrong.back().value)};
+    return largest_change(result_of(exhibit, given, nullptr), result_of(exhibit, given, &mistaken));
+}
+
+//! [make]
+/// What a mistake makes of a step.
+struct Wrong {
+    Step right;
+    Array mistaken;
+    std::string formula; ///< that gives it
+};
+
+/// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
+std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall, const Recording& shown)
+{
+    const StepNames names(shown);
+    for (std::size_t i = 0; i < shown.steps.size(); ++i) {
+        const Step& step = shown.steps[i];
+        if (!step.path.starts_with(std::string(exhibit.scope) + "."))
+            continue;
+        const StepOf step_of = [&](std::string_view name) {
+            const std::optional<std::size_t> found = names.resolve(i, name);
+            return found ? &shown.steps[*found] : nullptr;
+        };
+        const std::optional<Array> mistaken = mistaken_value(pitfall, step, step_of);
+        if (mistaken && !identical(*mistaken, step.value))
+            return Wrong{step, *mistaken, *mistaken_formula(pitfall, step, step_of)};
+    }
     return std::nullopt;
 }
 //! [make]
@@ -164,33 +183,33 @@ void inside(const Trace& trace, std::string_view path, const std::function<void(
 }
 
 /// Records an array whose rank is known only now.
-void record(const Trace& trace, const std::string& name, const Step& like, const std::string& formula)
+void record(const Trace& trace, std::string_view name, const Wrong& wrong, const std::string& formula)
 {
-    std::string axes;
-    for (const std::string& axis : like.axes)
-        axes += (axes.empty() ? "" : ", ") + axis;
-    const std::string label = name + "[" + axes + "]";
-    if (like.value.type == ElementType::boolean)
-        trace(label, formula, from_array<Mask>(like.value));
-    else if (like.value.rank() == 1)
-        trace(label, formula, from_array<Vector>(like.value));
+    std::string label = std::string(name);
+    for (const std::string& axis : wrong.right.axes)
+        label += (label.size() == name.size() ? "[" : ", ") + axis;
+    label += "]";
+    if (wrong.right.value.type == ElementType::boolean)
+        std::ignore = trace(label, formula, from_array<Mask>(wrong.mistaken));
+    else if (wrong.right.value.rank() == 1)
+        std::ignore = trace(label, formula, from_array<Vector>(wrong.mistaken));
     else
-        trace(label, formula, from_array<Matrix>(like.value));
+        std::ignore = trace(label, formula, from_array<Matrix>(wrong.mistaken));
 }
 
 //! [show]
 /// Right beside wrong, under the step that is broken.
-void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong)
+void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double change)
 {
     lesson.heading(std::string(pitfall.id) + ": " + std::string(pitfall.sentence));
     const std::string& path = wrong.right.path;
     const std::size_t dot = path.rfind('.');
     const std::string scope = path.substr(0, dot) + ".mistakes." + std::string(pitfall.id);
     inside(lesson.trace(), scope, [&](const Trace& trace) {
-        record(trace, "right", wrong.right, path.substr(dot + 1));
-        record(trace, "mistaken", wrong.mistaken, wrong.formula);
+        trace.alias("right", path.substr(dot + 1));
+        record(trace, "mistaken", wrong, wrong.formula);
     });
-    lesson.trace().scope("changes")(pitfall.id, "", wrong.change);
+    std::ignore = lesson.trace().scope("changes")(pitfall.id, "", change);
     lesson.say(std::string(pitfall.shows));
     lesson.say("Seen: " + std::string(pitfall.seen));
 }
@@ -211,13 +230,17 @@ void teach(Lesson& lesson)
     }
 
     //! [museum]
+    const Recording shown = lesson.recording();
     for (const Pitfall& pitfall : pitfalls()) {
-        const auto shown = std::ranges::find_if(
-            exhibits, [&](const Exhibit& exhibit) { return made_in(exhibit, given, pitfall).has_value(); });
+        std::optional<Wrong> wrong;
+        const auto shows = [&](const Exhibit& exhibit) {
+            return (wrong = made_in(exhibit, pitfall, shown)).has_value();
+        };
+        const auto exhibit = std::ranges::find_if(exhibits, shows);
         if (lesson.is_example())
-            lesson.expect(std::string(pitfall.id) + " shows in an exhibit", shown != std::end(exhibits));
-        if (shown != std::end(exhibits))
-            show(lesson, pitfall, *made_in(*shown, given, pitfall));
+            lesson.expect(std::string(pitfall.id) + " shows in an exhibit", wrong.has_value());
+        if (wrong)
+            show(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
     }
     //! [museum]
 }

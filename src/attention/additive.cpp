@@ -25,48 +25,37 @@ Tensor3 concatenate_pairs(const Matrix& queries, const Matrix& keys)
     return pairs;
 }
 
-/// The same matrix for every slice: (n, m, k) @ (k, d).
-Tensor3 matmul_slices(const Tensor3& left, const Matrix& right)
-{
-    Tensor3 product = xt::zeros<double>({left.shape(0), left.shape(1), right.shape(1)});
-    for (std::size_t i = 0; i < left.shape(0); ++i) {
-        const Matrix slice = xt::view(left, i, xt::all(), xt::all());
-        xt::view(product, i, xt::all(), xt::all()) = matmul(slice, right);
-    }
-    return product;
-}
-
 } // namespace
 
-Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
+Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
                              const AdditiveWeights& weights, const WeighingOptions& options, const Trace& caller)
 {
-    expect_agreement("additive_attention", "d_q", {"queries", queries, 1}, {"query weights", weights.query, 0});
-    expect_agreement("additive_attention", "d_k", {"keys", keys, 1}, {"key weights", weights.key, 0});
+    expect_agreement("additive_attention", "d_q", {"queries", q, 1}, {"query weights", weights.query, 0});
+    expect_agreement("additive_attention", "d_k", {"keys", k, 1}, {"key weights", weights.key, 0});
     expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1},
                      {"key weights", weights.key, 1});
     expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1},
                      {"score weights", weights.score, 0});
-    expect_agreement("additive_attention", "m", {"keys", keys, 0}, {"values", values, 0});
-    const Trace trace = caller.module("additive_attention", [&] { return describe(options); });
-    trace.input("queries[n, d_q]", queries);
-    trace.input("keys[m, d_k]", keys);
-    trace.input("values[m, d_v]", values);
-    trace.input("query_weights[d_q, d_hidden]", weights.query);
-    trace.input("key_weights[d_k, d_hidden]", weights.key);
-    trace.input("score_weights[d_hidden]", weights.score);
+    expect_agreement("additive_attention", "m", {"keys", k, 0}, {"values", v, 0});
+    const Trace trace = caller.module("additive_attention", [&] { return describe(mask, options); });
+    const Matrix& queries = trace.input("queries[n, d_q]", q);
+    const Matrix& keys = trace.input("keys[m, d_k]", k);
+    const Matrix& values = trace.input("values[m, d_v]", v);
+    const Matrix& query_weights = trace.input("query_weights[d_q, d_hidden]", weights.query);
+    const Matrix& key_weights = trace.input("key_weights[d_k, d_hidden]", weights.key);
+    const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
 
-    // Bring queries and keys to one size: each is projected once, not once a pair.
+    // Bring queries and keys to one size: each is projected once, not once per pair.
     const Matrix query_part =
-        trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, weights.query));
-    const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, weights.key));
+        trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, query_weights));
+    const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, key_weights));
 
     // Every pair meets in the hidden layer, which is read out by one vector.
     const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(query_part[:, None, :] + key_part)",
                                  attn::tanh(sum_pairs(query_part, key_part)));
-    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, weights.score));
+    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(scores, "scores", values, options, trace);
+    return weigh_values(scores, "scores", values, mask, options, trace);
 }
 
 ConcatenatedWeights concatenate(const AdditiveWeights& weights)
@@ -74,33 +63,35 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights)
     return {concat_rows(weights.query, weights.key), weights.score};
 }
 
-Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
+Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
                                  const ConcatenatedWeights& weights, const WeighingOptions& options,
                                  const Trace& caller)
 {
-    const Tensor3 all_pairs = concatenate_pairs(queries, keys);
-    expect_agreement("concatenated_attention", "d_q + d_k", {"pairs", all_pairs, 2},
-                     {"hidden weights", weights.hidden, 0});
+    if (q.shape(1) + k.shape(1) != weights.hidden.shape(0))
+        throw ShapeError("concatenated_attention: queries " + to_string(shape_of(q)) + " and keys " +
+                         to_string(shape_of(k)) + " make pairs of d_q + d_k features, but hidden weights " +
+                         to_string(shape_of(weights.hidden)) + " have " + std::to_string(weights.hidden.shape(0)) +
+                         " rows");
     expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1},
                      {"score weights", weights.score, 0});
-    expect_agreement("concatenated_attention", "m", {"keys", keys, 0}, {"values", values, 0});
-    const Trace trace = caller.module("concatenated_attention", [&] { return describe(options); });
-    trace.input("queries[n, d_q]", queries);
-    trace.input("keys[m, d_k]", keys);
-    trace.input("values[m, d_v]", values);
-    trace.input("hidden_weights[d_pair, d_hidden]", weights.hidden);
-    trace.input("score_weights[d_hidden]", weights.score);
+    expect_agreement("concatenated_attention", "m", {"keys", k, 0}, {"values", v, 0});
+    const Trace trace = caller.module("concatenated_attention", [&] { return describe(mask, options); });
+    const Matrix& queries = trace.input("queries[n, d_q]", q);
+    const Matrix& keys = trace.input("keys[m, d_k]", k);
+    const Matrix& values = trace.input("values[m, d_v]", v);
+    const Matrix& hidden_weights = trace.input("hidden_weights[d_pair, d_hidden]", weights.hidden);
+    const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
 
     // Put every query beside every key, and send each pair through the hidden layer.
     const Tensor3 pairs = trace("pairs[n, m, d_pair]",
                                 "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
                                 "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
-                                all_pairs);
+                                concatenate_pairs(queries, keys));
     const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)",
-                                 attn::tanh(matmul_slices(pairs, weights.hidden)));
-    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, weights.score));
+                                 attn::tanh(matmul(pairs, hidden_weights)));
+    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(scores, "scores", values, options, trace);
+    return weigh_values(scores, "scores", values, mask, options, trace);
 }
 
 } // namespace attn

@@ -5,23 +5,23 @@
 
 namespace attn {
 
-Attention bilinear_attention(const Matrix& queries, const Matrix& keys, const Matrix& values, const Matrix& bilinear,
-                             const WeighingOptions& options, const Trace& caller)
+Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
+                             const Matrix& weights, const WeighingOptions& options, const Trace& caller)
 {
-    expect_agreement("bilinear_attention", "d_q", {"queries", queries, 1}, {"bilinear weights", bilinear, 0});
-    expect_agreement("bilinear_attention", "d_k", {"keys", keys, 1}, {"bilinear weights", bilinear, 1});
-    expect_agreement("bilinear_attention", "m", {"keys", keys, 0}, {"values", values, 0});
-    const Trace trace = caller.module("bilinear_attention", [&] { return describe(options); });
-    trace.input("queries[n, d_q]", queries);
-    trace.input("keys[m, d_k]", keys);
-    trace.input("values[m, d_v]", values);
-    trace.input("bilinear_weights[d_q, d_k]", bilinear);
+    expect_agreement("bilinear_attention", "d_q", {"queries", q, 1}, {"bilinear weights", weights, 0});
+    expect_agreement("bilinear_attention", "d_k", {"keys", k, 1}, {"bilinear weights", weights, 1});
+    expect_agreement("bilinear_attention", "m", {"keys", k, 0}, {"values", v, 0});
+    const Trace trace = caller.module("bilinear_attention", [&] { return describe(mask, options); });
+    const Matrix& queries = trace.input("queries[n, d_q]", q);
+    const Matrix& keys = trace.input("keys[m, d_k]", k);
+    const Matrix& values = trace.input("values[m, d_v]", v);
+    const Matrix& bilinear = trace.input("bilinear_weights[d_q, d_k]", weights);
 
-    // Turn each query into the key that it would like best, then compare as ever.
+    // Map each query to the key that it fits best, then compare as in dot-product attention.
     const Matrix projected = trace("projected[n, d_k]", "queries @ bilinear_weights", matmul(queries, bilinear));
     const Matrix scores = trace("scores[n, m]", "projected @ keys.T", matmul(projected, transpose(keys)));
 
-    return weigh_values(scores, "scores", values, options, trace);
+    return weigh_values(scores, "scores", values, mask, options, trace);
 }
 
 } // namespace attn

@@ -32,9 +32,9 @@ AttentionCost full_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_
 AttentionCost restricted_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v,
                                         const Neighbourhood& neighbourhood)
 {
-    const std::vector<std::ptrdiff_t> distances = distances_within(neighbourhood, n);
+    const Integers distances = distances_within(neighbourhood, n);
     std::size_t pairs = 0;
-    for (const std::ptrdiff_t distance : distances)
+    for (const std::int64_t distance : distances)
         pairs += n - std::min(n, static_cast<std::size_t>(std::abs(distance)));
     const std::size_t columns = n * distances.size();
     return {pairs * (d_k + d_v) + 2 * columns, columns};
@@ -42,17 +42,17 @@ AttentionCost restricted_attention_cost(std::size_t n, std::size_t d_k, std::siz
 
 namespace {
 
-/// Gates of d_out units each, and three products of one unit with another.
-EncodingCost recurrent_cost(const EncodingSizes& s, std::size_t gates, std::size_t bent)
+/// Two maps for each of the gates of d_out units, and three products element by element.
+EncodingCost recurrent_cost(const EncodingSizes& s, std::size_t gates, std::size_t exponentials)
 {
-    return {s.n * (gates * (s.d_in + s.d_out) * s.d_out + 3 * s.d_out), s.n * bent * s.d_out};
+    return {s.n * (gates * (s.d_in + s.d_out) * s.d_out + 3 * s.d_out), s.n * exponentials * s.d_out};
 }
 
 } // namespace
 
 EncodingCost gru_cost(const EncodingSizes& s) { return recurrent_cost(s, 3, 3); }
 
-EncodingCost lstm_cost(const EncodingSizes& s) { return recurrent_cost(s, 4, 5); } // the cell is bent once more
+EncodingCost lstm_cost(const EncodingSizes& s) { return recurrent_cost(s, 4, 5); } // tanh of the cell is the fifth
 
 EncodingCost convolution_cost(const EncodingSizes& s, std::size_t width) { return {s.n * width * s.d_in * s.d_out}; }
 

@@ -9,113 +9,78 @@ namespace attn {
 namespace {
 
 template <Sequence T>
-constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens; features follow
-
-template <Sequence T>
 void expect_fit(std::string_view function, const T& queries, const T& keys, const T& values)
 {
-    if constexpr (std::same_as<T, Tensor3>) {
-        expect_agreement(function, "b", {"queries", queries, 0}, {"keys", keys, 0});
-        expect_agreement(function, "b", {"keys", keys, 0}, {"values", values, 0});
-    }
-    expect_agreement(function, "d_k", {"queries", queries, rows<T> + 1}, {"keys", keys, rows<T> + 1});
-    expect_agreement(function, "m", {"keys", keys, rows<T>}, {"values", values, rows<T>});
+    expect_same_batch(function, "queries", queries, "keys", keys);
+    expect_same_batch(function, "keys", keys, "values", values);
+    expect_agreement(function, "d_k", {"queries", queries, feature_axis<T>}, {"keys", keys, feature_axis<T>});
+    expect_agreement(function, "m", {"keys", keys, token_axis<T>}, {"values", values, token_axis<T>});
 }
 
-template <Sequence T>
-void name_inputs(const T& queries, const T& keys, const T& values, const Trace& trace)
+std::string scale_text(const AttentionOptions& options, std::string_view otherwise)
 {
-    trace.input("queries[(b,) n, d_k]", queries);
-    trace.input("keys[(b,) m, d_k]", keys);
-    trace.input("values[(b,) m, d_v]", values);
+    return options.scale ? exact_text(*options.scale) : std::string(otherwise);
 }
 
+} // namespace
+
 template <Sequence T>
-AttentionOf<T> attend(const T& queries, const T& keys, const T& values, const WeighingOptions& options,
-                      const Trace& caller)
+AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const std::optional<AnyMask>& mask,
+                                     const WeighingOptions& options, const Trace& caller)
 {
-    expect_fit("dot_product_attention", queries, keys, values);
-    const Trace trace = caller.module("dot_product_attention", [&] { return describe(options); });
-    name_inputs(queries, keys, values, trace);
+    expect_fit("dot_product_attention", q, k, v);
+    const Trace trace = caller.module("dot_product_attention", [&] { return describe(mask, options); });
+    const T& queries = trace.input("queries[(b,) n, d_k]", q);
+    const T& keys = trace.input("keys[(b,) m, d_k]", k);
+    const T& values = trace.input("values[(b,) m, d_v]", v);
 
     // Compare every query with every key.
     const T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
-    return weigh_values(scores, "scores", values, options, trace);
-}
-
-double scale_of(const AttentionOptions& options, std::size_t d_k)
-{
-    return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(d_k)));
-}
-
-std::string scaling(const AttentionOptions& options)
-{
-    return options.scale ? "scores * " + exact_text(*options.scale) : "scores / sqrt(keys.shape[-1])";
-}
-
-StepOptions describe(const AttentionOptions& options)
-{
-    return {{"mask", options.mask ? "given" : "none"},
-            {"bias", options.bias ? "given" : "none"},
-            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
+    return weigh_values(scores, "scores", values, mask, options, trace);
 }
 
 template <Sequence T>
-T biased_by(const Matrix& bias, const T& scaled)
+AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, const std::optional<AnyMask>& mask,
+                                            const std::optional<AnyBias>& given_bias, const AttentionOptions& options,
+                                            const Trace& caller)
 {
-    expect_agreement("scaled_dot_product_attention", "n", {"scores", scaled, rows<T>}, {"bias", bias, 0});
-    expect_agreement("scaled_dot_product_attention", "m", {"scores", scaled, rows<T> + 1}, {"bias", bias, 1});
-    return scaled + bias; // one bias for every sequence
-}
-
-template <Sequence T>
-AttentionOf<T> attend_scaled(const T& queries, const T& keys, const T& values, const AttentionOptions& options,
-                             const Trace& caller)
-{
-    expect_fit("scaled_dot_product_attention", queries, keys, values);
-    const Trace trace = caller.module("scaled_dot_product_attention", [&] { return describe(options); });
-    name_inputs(queries, keys, values, trace);
+    expect_fit("scaled_dot_product_attention", q, k, v);
+    const Trace trace = caller.module("scaled_dot_product_attention", [&] {
+        return StepOptions{{"mask", describe(mask, options.causal)},
+                           {"bias", given_bias ? "given" : "none"},
+                           {"scale", scale_text(options, "1/sqrt(d_k)")}};
+    });
+    const T& queries = trace.input("queries[(b,) n, d_k]", q);
+    const T& keys = trace.input("keys[(b,) m, d_k]", k);
+    const T& values = trace.input("values[(b,) m, d_v]", v);
 
     // Compare every query with every key.
     const T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
     // Keep the comparison's size independent of d_k.
-    T scaled = trace(
-        "scaled[(b,) n, m]", [&] { return scaling(options); }, T(scores * scale_of(options, keys.shape(rows<T> + 1))));
-    if (!options.bias)
-        return weigh_values(scaled, "scaled", values, {.mask = options.mask}, trace);
+    const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(feature_axis<T>))));
+    const T scaled = trace(
+        "scaled[(b,) n, m]",
+        [&] { return options.scale ? "scores * " + scale_text(options, "") : "scores / sqrt(keys.shape[-1])"; },
+        T(scores * scale));
+    const std::optional<AnyBias> bias = share("bias[(b,) n, m]", given_bias, trace);
+    if (!bias)
+        return weigh_values(scaled, "scaled", values, mask, {.causal = options.causal}, trace);
 
-    // Prefer some places to others, whatever their keys say.
-    trace.shared_input("bias[n, m]", *options.bias);
-    const T biased = trace("biased[(b,) n, m]", "scaled + bias", biased_by(*options.bias, scaled));
-    return weigh_values(biased, "biased", values, {.mask = options.mask}, trace);
+    // Prefer some pairs of positions to others, whatever their keys are.
+    const T biased = trace("biased[(b,) n, m]", "scaled + bias", add_bias(*bias, scaled));
+    return weigh_values(biased, "biased", values, mask, {.causal = options.causal}, trace);
 }
 
-} // namespace
-
-Attention dot_product_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                                const WeighingOptions& options, const Trace& trace)
-{
-    return attend(queries, keys, values, options, trace);
-}
-
-BatchAttention dot_product_attention(const Tensor3& queries, const Tensor3& keys, const Tensor3& values,
-                                     const WeighingOptions& options, const Trace& trace)
-{
-    return attend(queries, keys, values, options, trace);
-}
-
-Attention scaled_dot_product_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                                       const AttentionOptions& options, const Trace& trace)
-{
-    return attend_scaled(queries, keys, values, options, trace);
-}
-
-BatchAttention scaled_dot_product_attention(const Tensor3& queries, const Tensor3& keys, const Tensor3& values,
-                                            const AttentionOptions& options, const Trace& trace)
-{
-    return attend_scaled(queries, keys, values, options, trace);
-}
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template AttentionOf<T> dot_product_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,         \
+                                                  const WeighingOptions&, const Trace&);                               \
+    template AttentionOf<T> scaled_dot_product_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,  \
+                                                         const std::optional<AnyBias>&, const AttentionOptions&,       \
+                                                         const Trace&);
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

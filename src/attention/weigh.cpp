@@ -7,77 +7,49 @@
 #include <limits>
 
 namespace attn {
-namespace {
 
-/// What a forbidden score becomes: it must leave nothing behind once it is a weight.
-double forbidden(Normalization normalization)
+StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& options)
 {
-    return normalization == Normalization::softmax ? -std::numeric_limits<double>::infinity() : 0.0;
-}
-
-std::string masking(std::string_view name, Normalization normalization)
-{
-    return "where(mask, " + std::string(name) + (normalization == Normalization::softmax ? ", -inf)" : ", 0)");
-}
-
-std::string normalizing(std::string_view name, Normalization normalization)
-{
-    return normalization == Normalization::softmax ? "softmax(" + std::string(name) + ")" : std::string(name);
+    return {{"mask", describe(mask, options.causal)},
+            {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
 }
 
 template <Sequence T>
-T normalize(const T& scores, Normalization normalization)
+AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values,
+                            const std::optional<AnyMask>& given, const WeighingOptions& options, const Trace& trace)
 {
-    return normalization == Normalization::softmax ? softmax(scores) : scores;
-}
+    expect_same_batch("attention", name, scores, "values", values);
+    expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
+    const bool is_softmax = options.normalization == Normalization::softmax;
 
-template <Sequence T>
-AttentionOf<T> weigh(const T& scores, std::string_view name, const T& values, const WeighingOptions& options,
-                     const Trace& trace)
-{
-    constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens
-    expect_agreement("attention", "m", {name, scores, rows + 1}, {"values", values, rows});
-    const Normalization normalization = options.normalization;
-
-    // Forbidden pairs leave before softmax, not after: what stays must share all of the weight.
+    // Remove forbidden pairs before softmax, not after: the weights of what is left sum to one.
     T allowed = scores;
     std::string_view allowed_name = name;
-    if (options.mask) {
-        std::visit([&](const auto& mask) { trace.shared_input("mask[(b,) n, m]", mask); }, *options.mask);
+    const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
+    if (const auto mask = join_masks(n, m, {.given = given, .causal = options.causal}, trace)) {
         allowed = trace(
-            "masked[(b,) n, m]", [&] { return masking(name, normalization); },
-            apply_mask(*options.mask, scores, forbidden(normalization)));
+            "masked[(b,) n, m]",
+            [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
+            apply_mask(*mask, scores, is_softmax ? -std::numeric_limits<double>::infinity() : 0.0));
         allowed_name = "masked";
     }
 
-    // The larger a score, the larger its share.
-    T weights = trace(
-        "weights[(b,) n, m]", [&] { return normalizing(allowed_name, normalization); },
-        normalize(allowed, normalization));
+    // Normalise each query's scores to weights.
+    if (!is_softmax)
+        trace.alias("weights", allowed_name);
+    T weights = !is_softmax ? allowed
+                            : trace(
+                                  "weights[(b,) n, m]", [&] { return "softmax(" + std::string(allowed_name) + ")"; },
+                                  softmax(allowed));
 
-    // Take each value in that proportion.
+    // Average the values by the weights.
     T context = trace("context[(b,) n, d_v]", "weights @ values", matmul(weights, values));
     return {std::move(context), std::move(weights)};
 }
 
-} // namespace
-
-StepOptions describe(const WeighingOptions& options)
-{
-    return {{"mask", options.mask ? "given" : "none"},
-            {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
-}
-
-Attention weigh_values(const Matrix& scores, std::string_view name, const Matrix& values,
-                       const WeighingOptions& options, const Trace& trace)
-{
-    return weigh(scores, name, values, options, trace);
-}
-
-BatchAttention weigh_values(const Tensor3& scores, std::string_view name, const Tensor3& values,
-                            const WeighingOptions& options, const Trace& trace)
-{
-    return weigh(scores, name, values, options, trace);
-}
+template Attention weigh_values(const Matrix&, std::string_view, const Matrix&, const std::optional<AnyMask>&,
+                                const WeighingOptions&, const Trace&);
+template BatchAttention weigh_values(const Tensor3&, std::string_view, const Tensor3&, const std::optional<AnyMask>&,
+                                     const WeighingOptions&, const Trace&);
 
 } // namespace attn

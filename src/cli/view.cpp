@@ -1,60 +1,162 @@
 #include "view.hpp"
 
 #include "attn/error.hpp"
-#include "attn/view/view.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
+#include "attn/view/server.hpp"
+#include "attn/view/view.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <thread>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <unistd.h>
 
 namespace attn {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// What one command line asks for.
 struct Request {
-    std::filesystem::path trace, page, other, tokens, tokens_m;
+    fs::path trace, page, other, tokens, tokens_m;
+    int port = 0;
+    bool has_browser = true;
 };
 
-/// A page that would take the place of what it shows.
-void expect_sensible(const Request& request)
+/// Runs what may complain about the traces together, and says which command that was.
+template <class F>
+auto about(const Request& request, F&& action)
 {
-    for (const std::filesystem::path& source : {request.trace, request.other, request.tokens, request.tokens_m}) {
-        std::error_code missing;
-        if (!source.empty() && std::filesystem::equivalent(request.page, source, missing))
-            throw Error("view: -o would replace " + source.string() + ", which is read");
-    }
-}
-
-int view(const Request& request)
-{
-    expect_sensible(request);
-    PageOptions options;
-    options.title = request.trace.filename().string();
-    if (!request.tokens.empty())
-        options.tokens = read_tokens(request.tokens);
-    if (!request.tokens_m.empty())
-        options.tokens_m = read_tokens(request.tokens_m);
-    if (!request.other.empty()) {
-        const std::filesystem::path& other = request.other;
-        const bool is_namesake = other.filename() == request.trace.filename();
-        options.others.push_back({(is_namesake ? other : other.filename()).string(), read_trace(other).steps});
-        options.title = (is_namesake ? request.trace : request.trace.filename()).string();
-    }
-    const std::vector<Step> steps = read_trace(request.trace).steps;
     try {
-        write_page(request.page, steps, options);
+        return action();
     } catch (const FileError&) {
         throw;
     } catch (const Error& error) {
         throw Error("view: " + request.trace.string() + ": " + error.what());
     }
-    fmt::print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps.size(),
-               static_cast<double>(std::filesystem::file_size(request.page)) / (1 << 20));
+}
+
+TokenLabels labels_of(const Request& request)
+{
+    TokenLabels labels;
+    if (!request.tokens.empty())
+        labels.n = read_tokens(request.tokens);
+    if (!request.tokens_m.empty())
+        labels.m = read_tokens(request.tokens_m);
+    return labels;
+}
+
+/// The files by their names, or by their paths where those are the same.
+std::vector<TitledTrace> traces_of(const Request& request)
+{
+    if (request.other.empty())
+        return {{request.trace.filename().string(), request.trace}};
+    const bool are_namesakes = request.other.filename() == request.trace.filename();
+    const auto title = [&](const fs::path& path) { return (are_namesakes ? path : path.filename()).string(); };
+    return {{title(request.trace), request.trace}, {title(request.other), request.other}};
+}
+
+// ------------------------------------------------------------------------------------------------ a page
+
+/// Refuses a page that would replace what it shows.
+void expect_no_source(const Request& request)
+{
+    for (const fs::path& source : {request.trace, request.other, request.tokens, request.tokens_m}) {
+        std::error_code missing;
+        if (!source.empty() && fs::equivalent(request.page, source, missing))
+            throw Error("view: -o would replace " + source.string() + ", which is read");
+    }
+}
+
+int write_page(const Request& request)
+{
+    expect_no_source(request);
+    std::vector<TitledRecording> runs;
+    for (const TitledTrace& trace : traces_of(request))
+        runs.push_back({trace.title, read_trace(trace.path)});
+    const std::size_t steps = runs[0].recording.steps.size();
+    const std::string page = about(request, [&] { return page_of(std::move(runs), labels_of(request)); });
+    write_file(request.page, page);
+    fmt::print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps,
+               static_cast<double>(page.size()) / (1 << 20));
+    return 0;
+}
+
+// ------------------------------------------------------------------------------------------------ a server
+
+/// Ctrl-C and SIGTERM, waited for.
+class Interruption {
+public:
+    Interruption()
+    {
+        if (::pipe(pipe_) != 0)
+            throw Error("view: no pipe can be opened");
+        struct sigaction action = {};
+        action.sa_handler = [](int) { notify(); };
+        for (const int signal : {SIGINT, SIGTERM})
+            ::sigaction(signal, &action, nullptr);
+    }
+
+    static void notify()
+    {
+        const char byte = 0;
+        [[maybe_unused]] const ssize_t written = ::write(pipe_[1], &byte, 1);
+    }
+
+    void wait() const
+    {
+        char byte = 0;
+        while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
+        }
+    }
+
+private:
+    static inline int pipe_[2] = {-1, -1}; // a signal handler reaches nothing else
+};
+
+/// Opens the address in the desktop's browser, where there are both.
+void open_browser(std::string address)
+{
+    if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr)
+        return;
+    posix_spawn_file_actions_t silent;
+    posix_spawn_file_actions_init(&silent);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+        posix_spawn_file_actions_addopen(&silent, stream, "/dev/null", O_WRONLY, 0);
+    std::string program = "xdg-open";
+    char* const words[] = {program.data(), address.data(), nullptr};
+    pid_t process = 0;
+    ::posix_spawnp(&process, program.c_str(), &silent, nullptr, words, environ);
+    posix_spawn_file_actions_destroy(&silent);
+}
+
+int serve(const Request& request)
+{
+    ViewServer server =
+        about(request, [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
+    const Interruption interruption;
+    std::thread answering([&] {
+        server.run();
+        Interruption::notify(); // should it end by itself
+    });
+    fmt::print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
+    std::fflush(stdout);
+    if (request.has_browser)
+        open_browser(server.address());
+    interruption.wait();
+    server.stop();
+    answering.join();
     return 0;
 }
 
@@ -62,18 +164,27 @@ int view(const Request& request)
 
 std::function<int()> add_view_command(CLI::App& app)
 {
-    CLI::App* command = app.add_subcommand("view", "one self-contained page: every step as a heatmap, every number's "
-                                                   "arithmetic");
+    CLI::App* command = app.add_subcommand("view", "shows every step of a trace as a heatmap, and the arithmetic of each "
+                                                   "number, in a browser");
     const auto request = std::make_shared<Request>();
     command->add_option("TRACE.npz", request->trace, "as a lesson's --trace wrote it")->required();
-    command->add_option("-o,--output", request->page, "the page to write")->type_name("PAGE.html")->required();
+    CLI::Option* page = command
+                            ->add_option("-o,--output", request->page,
+                                         "write one self-contained page instead of serving it on this machine")
+                            ->type_name("PAGE.html");
     command->add_option("--diff", request->other, "another run's trace, shown beside the first with the difference")
         ->type_name("OTHER.npz");
-    command->add_option("--tokens", request->tokens, "labels of the axis n, the queries: a text file, a token a line")
+    command->add_option("--tokens", request->tokens, "labels of the axis n, the queries: a text file, one token per line")
         ->type_name("FILE");
     command->add_option("--tokens-m", request->tokens_m, "labels of the axis m, the keys; --tokens unless given")
         ->type_name("FILE");
-    return [request] { return view(*request); };
+    command->add_option("--port", request->port, "the port of 127.0.0.1 to serve at; any free one unless given")
+        ->check(CLI::Range(1, 65535))
+        ->type_name("N")
+        ->excludes(page);
+    command->add_flag("!--no-browser", request->has_browser, "don't open the page in the desktop's browser")
+        ->excludes(page);
+    return [request] { return request->page.empty() ? serve(*request) : write_page(*request); };
 }
 
 } // namespace attn

@@ -1,4 +1,4 @@
-// How far numbers are apart, how that is said, and of which type they are.
+// How far numbers are apart, and how that is said.
 
 #include "compare.hpp"
 
@@ -6,67 +6,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <map>
 
 namespace attn {
 namespace {
 
-/// How many binary digits a type keeps, and the exponents of its smallest normal and its largest number.
-struct Format {
-    int digits, smallest, largest;
-};
-
-Format format_of(NumberType type)
-{
-    switch (type) {
-    case NumberType::float64:
-        return {53, -1022, 1023};
-    case NumberType::float32:
-        return {24, -126, 127};
-    case NumberType::float16:
-        return {11, -14, 15};
-    case NumberType::bfloat16:
-        return {8, -126, 127};
-    }
-    return {53, -1022, 1023};
-}
-
-/// True for a number that the type holds as it is.
-bool is_exactly(const Format& format, double number)
-{
-    const auto bits = std::bit_cast<std::uint64_t>(number);
-    const int exponent = static_cast<int>((bits >> 52) & 2047) - 1023;
-    if (exponent == 1024 || (bits << 1) == 0) // infinity and NaN, zero
-        return true;
-    if (exponent > format.largest)
-        return false;
-    const int dropped = 53 - format.digits + std::max(0, format.smallest - exponent);
-    if (dropped > 52)
-        return std::abs(number) == std::ldexp(1.0, format.smallest - format.digits + 1); // or none of it is left
-    return (bits & ((std::uint64_t{1} << dropped) - 1)) == 0;
-}
-
-bool is_exactly(NumberType type, const Array& array)
-{
-    const Format format = format_of(type);
-    return std::ranges::all_of(array.values, [&](double number) { return is_exactly(format, number); });
-}
-
-/// The distance to the next number of the type.
-double spacing_at(double number, NumberType type)
-{
-    const Format format = format_of(type);
-    const int exponent = number == 0 ? format.smallest : std::max(std::ilogb(number), format.smallest);
-    return std::ldexp(1.0, exponent - format.digits + 1);
-}
-
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-/// The numbers in front of a scope: {"head", "3"} of encoder.head.3.scores.
+/// "head 3" for encoder.head.3.scores; nothing outside of a head.
 std::string head_of(const std::string& path)
 {
     const std::string scope = "head.";
@@ -81,24 +30,16 @@ std::string head_of(const std::string& path)
     return end != std::string::npos && is_number ? "head " + number : "";
 }
 
+/// The word for the things along an axis: "query" for n.
+std::string word_for_axis(const std::string& letter)
+{
+    static const std::map<std::string, std::string> words{
+        {"b", "sequence"}, {"h", "head"}, {"n", "query"}, {"m", "key"}};
+    const auto word = words.find(letter);
+    return word == words.end() ? letter : word->second;
+}
+
 } // namespace
-
-std::string_view name_of(NumberType type)
-{
-    constexpr std::string_view names[] = {"float64", "float32", "float16", "bfloat16"};
-    return names[static_cast<std::size_t>(type)];
-}
-
-double roundoff_of(NumberType type) { return std::ldexp(1.0, -format_of(type).digits); }
-
-std::string number_text(double number, NumberType type)
-{
-    constexpr int digits[] = {17, 9, 5, 4};
-    if (std::isnan(number))
-        return "nan";
-    return type == NumberType::float64 ? exact_text(number)
-                                       : fmt::format("{:.{}g}", number, digits[static_cast<std::size_t>(type)]);
-}
 
 std::string_view name_of(DiffVerdict verdict)
 {
@@ -106,10 +47,15 @@ std::string_view name_of(DiffVerdict verdict)
     return names[static_cast<std::size_t>(verdict)];
 }
 
-double smallest_of(NumberType type)
+bool is_whole(double number) { return std::trunc(number) == number || std::isnan(number); }
+
+double largest_of(const Array& array)
 {
-    const Format format = format_of(type);
-    return std::ldexp(1.0, format.smallest - format.digits + 1);
+    double largest = 0;
+    for (const double value : array.values)
+        if (std::isfinite(value))
+            largest = std::max(largest, std::abs(value));
+    return largest;
 }
 
 bool same_numbers(const Array& left, const Array& right)
@@ -118,7 +64,7 @@ bool same_numbers(const Array& left, const Array& right)
         return false;
     if (&left == &right)
         return true;
-    // Without a way out of the loop it is as fast as memory; with one a chunk, a difference ends it early.
+    // A loop without an exit is as fast as memory; an exit per chunk ends it early where there is a difference.
     constexpr std::size_t chunk = 4096;
     for (std::size_t begin = 0; begin < left.size(); begin += chunk) {
         const std::size_t end = std::min(begin + chunk, left.size());
@@ -196,48 +142,6 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
                             ? std::abs(distance.expected - distance.found) / spacing_at(distance.expected, type)
                             : std::numeric_limits<double>::infinity();
     return distance;
-}
-
-void TypeEvidence::add(const Array& found, const Array& reference)
-{
-    if (reference.type != ElementType::real || found.size() == 0)
-        return;
-    bool counts = false;
-    for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16}) {
-        const bool is_proof = !is_exactly(type, reference);
-        const bool is_of_type = is_exactly(type, found);
-        counts = counts || is_proof;
-        seen(type).all = seen(type).all && is_of_type;
-        seen(type).is_proof = seen(type).is_proof || is_proof;
-        seen(type).arrays += is_of_type && is_proof ? 1 : 0;
-    }
-    arrays_ += counts ? 1 : 0;
-}
-
-NumberType TypeEvidence::type() const
-{
-    for (const NumberType type : {NumberType::bfloat16, NumberType::float16, NumberType::float32})
-        if (seen(type).all && seen(type).is_proof)
-            return type;
-    return NumberType::float64;
-}
-
-std::string TypeEvidence::hint() const
-{
-    const std::size_t rounded = seen(NumberType::float32).arrays;
-    if (type() != NumberType::float64 || rounded == 0)
-        return "";
-    return std::to_string(rounded) + " of " + std::to_string(arrays_) +
-           " arrays hold nothing but float32 numbers, the others do not: if the program computed in float32, say so "
-           "with --type float32";
-}
-
-std::string word_for_axis(const std::string& letter)
-{
-    static const std::map<std::string, std::string> words{
-        {"b", "sequence"}, {"h", "head"}, {"n", "query"}, {"m", "key"}};
-    const auto word = words.find(letter);
-    return word == words.end() ? letter : word->second;
 }
 
 std::string place_of(const Step& step, const Shape& index)

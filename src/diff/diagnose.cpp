@@ -6,6 +6,7 @@
 #include "compare.hpp"
 #include "world.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -27,7 +28,7 @@ public:
     }
 
     /// @throws FormulaError where it can't be computed
-    Diff::World::Recomputed recompute(std::size_t step) { return Diff::World::recomputed(both_of(step)); }
+    Diff::World::Recomputed recompute(std::size_t step) { return world_.recomputed(both_of(step)); }
 
 private:
     Diff::World::Both both_of(std::size_t step)
@@ -45,7 +46,7 @@ private:
         if (known != computed_.end())
             return known->second;
         Diff::World::Both both = both_of(step);
-        Array moved = world_.computed_otherwise(step, both.moved);
+        Array moved = world_.computed_otherwise(step, both);
         return computed_.emplace(step, std::pair(std::move(both.plain.value), std::move(moved))).first->second;
     }
 
@@ -71,14 +72,72 @@ private:
     std::map<std::size_t, bool> altered_;
 };
 
+/// True for a step that is another one under a further name: "x = norm1.output".
+bool is_copy(const Step& step) { return is_step_path(step.formula); }
+
 /// A mistake, wherever it can be made.
-Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const std::vector<Step>& reference)
+Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const Diff::World& world)
 {
     Edits edits;
-    for (const std::size_t step : steps)
-        if (auto formula = mistaken_formula(pitfall, reference[step]))
+    for (const std::size_t step : steps) {
+        const StepOf step_of = [&](std::string_view name) {
+            auto number = world.names.resolve(step, name);
+            while (number && is_copy(world.reference[*number]))
+                number = world.names.resolve(*number, world.reference[*number].formula);
+            return number ? &world.reference[*number] : nullptr;
+        };
+        if (auto formula = mistaken_formula(pitfall, world.reference[step], step_of))
             edits.emplace(step, std::move(*formula));
+    }
     return edits;
+}
+
+/// What is wrong: a step's numbers.
+struct Wrong {
+    std::size_t step;
+    Array found, right;
+    std::set<std::size_t> before; ///< steps before it that nobody has numbers of
+};
+
+/// @return the mistakes that give what is wrong, made in the step or in those before it
+std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world)
+{
+    std::set<std::size_t> open = wrong.before;
+    open.insert(wrong.step);
+    std::vector<Diagnosis> diagnoses;
+    for (const Pitfall& pitfall : pitfalls()) {
+        const Edits edits = edits_of(pitfall, open, world);
+        if (edits.empty())
+            continue;
+        try {
+            const Diff::World::Recomputed mistaken = Altered(world, wrong.before, edits).recompute(wrong.step);
+            if (!agrees(wrong.found, mistaken.value, mistaken.tolerance) ||
+                agrees(wrong.right, mistaken.value, mistaken.tolerance))
+                continue;
+        } catch (const FormulaError&) {
+            continue; // an operand is missing, or of another shape: then it was not this mistake
+        }
+        Diagnosis& diagnosis = diagnoses.emplace_back(Diagnosis{&pitfall, {}, edits.begin()->second});
+        for (const auto& [number, formula] : edits)
+            diagnosis.steps.push_back(&world.reference[number]);
+    }
+    return diagnoses;
+}
+
+/// The mistakes that give a wrong copy: those in a step that uses it which give what the wrong copy does there.
+std::vector<Diagnosis> mistakes_in_use(std::size_t copy, Diff::World& world)
+{
+    const std::set<std::size_t> none;
+    const Edits right{{copy, world.reference[copy].formula}};
+    for (std::size_t step = copy + 1; step < world.reference.size(); ++step) {
+        if (std::ranges::find(world.operands(step), copy) == world.operands(step).end())
+            continue;
+        auto found = mistakes_that_give(
+            {step, world.recompute(step).value, Altered(world, none, right).recompute(step).value, {}}, world);
+        if (!found.empty())
+            return found;
+    }
+    return {};
 }
 
 } // namespace
@@ -89,33 +148,16 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     if (wrong == nullptr || wrong->step->formula.empty())
         return {};
     Diff::World& world = *diff.world;
-    const std::size_t step = world.numbers.at(wrong->step->path);
+    const std::size_t step = world.names.find(wrong->step->path).value();
     const Array* found = world.claims.claims[static_cast<std::size_t>(wrong - diff.steps.data())].array;
     if (found == nullptr || found->shape != wrong->step->value.shape)
         return {};
-
-    const std::set<std::size_t> before = world.unknown_before(step);
-    std::set<std::size_t> open = before;
-    open.insert(step);
-    std::vector<Diagnosis> diagnoses;
-    for (const Pitfall& pitfall : pitfalls()) {
-        const Edits edits = edits_of(pitfall, open, world.reference);
-        if (edits.empty())
-            continue;
-        try {
-            const Diff::World::Recomputed mistaken = Altered(world, before, edits).recompute(step);
-            const Tolerance tolerance = world.tolerance_beside(mistaken.value, mistaken.error, mistaken.moved);
-            const Diff::World::Recomputed right = world.recompute(step);
-            if (!agrees(*found, mistaken.value, tolerance) || agrees(right.value, mistaken.value, tolerance))
-                continue;
-        } catch (const FormulaError&) {
-            continue; // an operand is missing, or of another shape: then it was not this mistake
-        }
-        Diagnosis& diagnosis = diagnoses.emplace_back(Diagnosis{&pitfall, {}, edits.begin()->second});
-        for (const auto& [number, formula] : edits)
-            diagnosis.steps.push_back(&world.reference[number]);
+    try {
+        auto diagnoses = mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
+        return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, world) : diagnoses;
+    } catch (const FormulaError&) {
+        return {}; // the right numbers aren't known: an operand is missing, or of another shape
     }
-    return diagnoses;
 }
 
 } // namespace attn

@@ -19,20 +19,10 @@ constexpr double noise_factor = 3;
 constexpr double sum_factor = 4;
 // Roundings of a result beside the largest number of its array.
 constexpr double stored_roundings = 2;
-
-void collect_names(const Expression& expression, std::set<std::string>& names)
-{
-    if (expression.kind == Expression::Kind::name)
-        names.insert(expression.text);
-    for (const Expression& operand : expression.operands)
-        collect_names(operand, names);
-    for (const Keyword& keyword : expression.keywords)
-        collect_names(keyword.value, names);
-    for (const Subscript& subscript : expression.subscripts)
-        for (const std::optional<Expression>& part : {subscript.index, subscript.start, subscript.stop, subscript.step})
-            if (part)
-                collect_names(*part, names);
-}
+// Roundings inside a formula that an operand shows which is moved, and an exact one doesn't.
+constexpr double unmeasured_roundings = 2;
+// No formula makes more of a rounding than this, nor more than half of the largest number out of it: what does is no noise.
+constexpr double most_growth = 0x1p16, most_relative = 0.5;
 
 /// Plus or minus one, the same for the same number in each run.
 double sign_of(std::size_t step, std::size_t i)
@@ -48,28 +38,30 @@ double roundoff_of_sums(NumberType type) { return std::min(roundoff_of(type), ro
 
 } // namespace
 
-Diff::World::World(const Recording& reference_run, NamedArrays arrays)
-    : recording(reference_run),
+MyArrays::MyArrays(const Recording& reference, NamedArrays arrays)
+    : reference_(reference), names_(reference), kept_(std::move(arrays))
+{
+    for (const auto& [name, array] : kept_)
+        views_.emplace(name, &array);
+}
+
+void MyArrays::add(const std::string& name, Array array)
+{
+    const std::optional<std::size_t> step = names_.find(name);
+    const Array* same = step ? &reference_.steps[*step].value : nullptr;
+    if (same == nullptr || !same_numbers(array, *same))
+        same = &kept_.emplace(name, std::move(array)).first->second;
+    views_.emplace(name, same);
+}
+
+Diff::World::World(const Recording& run, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options)
+    : mine(std::move(arrays)),
+      claims(claims_of(run, mine->views(), options)),
+      recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
-      mine(std::move(arrays)),
       names(recording),
       known(reference.size())
 {
-    for (std::size_t i = 0; i < reference.size(); ++i)
-        numbers.emplace(reference[i].path, i);
-    for (const Alias& alias : recording.aliases)
-        numbers.emplace(alias.path, numbers.at(alias.target));
-    for (const auto& [name, array] : mine)
-        views.emplace(name, &array);
-}
-
-void Diff::World::add(const std::string& name, Array array)
-{
-    const auto number = numbers.find(name);
-    if (number != numbers.end() && same_numbers(array, reference[number->second].value))
-        views.emplace(name, &reference[number->second].value);
-    else
-        views.emplace(name, &mine.emplace(name, std::move(array)).first->second);
 }
 
 const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
@@ -80,16 +72,14 @@ const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
     one.operands.emplace();
     if (reference[step].formula.empty())
         return *one.operands;
-    std::set<std::string> named;
-    try {
-        collect_names(parse_formula(reference[step].formula), named);
-    } catch (const FormulaError&) {
-        return *one.operands; // what can't be read has no operands that anyone knows
-    }
     std::set<std::size_t> found;
-    for (const std::string& name : named)
-        if (const std::optional<std::size_t> operand = names.resolve(step, name))
-            found.insert(*operand);
+    try {
+        for (const UsedName& used : names_in(reference[step].formula))
+            if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
+                found.insert(*operand);
+    } catch (const FormulaError&) {
+        return *one.operands; // a formula that can't be read has no operands that anyone knows
+    }
     one.operands->assign(found.begin(), found.end());
     return *one.operands;
 }
@@ -102,6 +92,22 @@ bool Diff::World::is_clean(std::size_t step)
     if (!one.is_clean)
         one.is_clean = std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_clean(operand); });
     return *one.is_clean;
+}
+
+bool Diff::World::is_exact(std::size_t step)
+{
+    std::optional<bool>& answer = known[step].is_exact;
+    if (answer)
+        return *answer;
+    const Array& value = reference[step].value;
+    const double most = std::ldexp(1.0, digits_of(type));
+    answer = value.type != ElementType::real ||
+             (std::ranges::all_of(value.values,
+                                  [&](double number) {
+                                      return is_whole(number) && (std::abs(number) <= most || std::isinf(number));
+                                  }) &&
+              std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_exact(operand); }));
+    return *answer;
 }
 
 bool Diff::World::has_wrong_operand(std::size_t step)
@@ -129,10 +135,10 @@ std::set<std::size_t> Diff::World::unknown_before(std::size_t step)
     return unknown;
 }
 
-Array Diff::World::moved_by_roundings(const Array& array, std::size_t step) const
+Array Diff::World::moved_by_roundings(const Array& array, std::size_t step)
 {
     Array result = array;
-    if (array.type != ElementType::real || reference[step].value.type != ElementType::real)
+    if (array.type != ElementType::real || is_exact(step))
         return result;
     const double roundoff = roundoff_of(type);
     for (std::size_t i = 0; i < result.size(); ++i)
@@ -170,50 +176,69 @@ const Array& Diff::World::moved(std::size_t step, bool as_dumped)
     return *one.computed_moved;
 }
 
-Tolerance Diff::World::tolerance_beside(const Array& expected, std::vector<double> error, double moved) const
+Tolerance Diff::World::tolerance_of(const Array& expected) const
 {
     if (expected.type != ElementType::real)
         return {};
-    double largest = 0;
-    for (const double value : expected.values)
-        if (std::isfinite(value))
-            largest = std::max(largest, std::abs(value));
-    for (double& one : error)
-        one *= sum_factor;
-    return {noise_factor * moved + stored_roundings * roundoff_of(type) * largest + smallest_of(type),
-            std::move(error)};
+    return {stored_roundings * roundoff_of(type) * largest_of(expected) + smallest_of(type)};
 }
 
 Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
-                                             const ArrayOf& moved_of) const
+                                             const ArrayOf& moved_of)
 {
+    std::set<std::size_t> named;
     const auto evaluated = [&](const ArrayOf& array_of) {
         const Lookup lookup = [&](std::string_view name) {
             const std::optional<std::size_t> operand = names.resolve(step, name);
+            if (operand)
+                named.insert(*operand);
             return operand ? &array_of(*operand) : nullptr;
         };
         return evaluate(formula, lookup, roundoff_of_sums(type));
     };
-    return {evaluated(plain_of), evaluated(moved_of)};
+    Both both{evaluated(plain_of), evaluated(moved_of)};
+    if (reference[step].value.type == ElementType::integer)
+        both.plain.value.type = ElementType::integer;
+    for (const std::size_t operand : named)
+        if (is_exact(operand))
+            both.has_exact = true;
+        else
+            both.scale = std::max(both.scale, largest_of(plain_of(operand)));
+    return both;
 }
 
-Array Diff::World::computed_otherwise(std::size_t step, const Evaluated& moved) const
+Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
 {
-    Array rounded = moved_by_roundings(moved.value, step);
+    if (is_exact(step))
+        return both.plain.value;
+    Array rounded = moved_by_roundings(both.moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
-        rounded.values[i] += sign_of(step, i + 1) * moved.error[i];
+        rounded.values[i] += sign_of(step, i + 1) * both.moved.error[i];
     return rounded;
 }
 
-Diff::World::Recomputed Diff::World::recomputed(Both both)
+Diff::World::Recomputed Diff::World::recomputed(Both both) const
 {
-    Recomputed result{std::move(both.plain.value), std::move(both.plain.error)};
-    const Array& moved = both.moved.value;
-    for (std::size_t i = 0; moved.shape == result.value.shape && i < moved.size(); ++i) {
-        const double change = std::abs(result.value.values[i] - moved.values[i]);
-        if (std::isfinite(change))
-            result.moved = std::max(result.moved, change);
+    Recomputed result{std::move(both.plain.value), {}};
+    const std::vector<double>&plain = result.value.values, &moved = both.moved.value.values;
+    if (result.value.type != ElementType::real)
+        return result;
+    double largest_move = 0;
+    for (std::size_t i = 0; moved.size() == plain.size() && i < plain.size(); ++i) {
+        const double move = std::abs(plain[i] - moved[i]);
+        // From one whole number to another: a formula that jumps, such as where(x > 0, 1, 0), which is no rounding.
+        if (std::isfinite(move) && !(is_whole(plain[i]) && is_whole(moved[i])))
+            largest_move = std::max(largest_move, move);
     }
+    const double roundoff = roundoff_of(type), largest = largest_of(result.value);
+    const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
+    result.tolerance = tolerance_of(result.value);
+    result.tolerance.common += std::min(noise_factor * largest_move, most);
+    if (both.has_exact)
+        result.tolerance.common += unmeasured_roundings * roundoff * largest;
+    result.tolerance.each = std::move(both.plain.error);
+    for (double& error : result.tolerance.each)
+        error *= sum_factor;
     return result;
 }
 
@@ -228,8 +253,8 @@ void Diff::World::compute(std::size_t step)
         Both both = evaluate_both(
             step, label.formula, [&](std::size_t i) -> const Array& { return plain(i); },
             [&](std::size_t i) -> const Array& { return moved(i); });
+        one.computed_moved = computed_otherwise(step, both);
         one.computed = is_clean(step) ? label.value : std::move(both.plain.value);
-        one.computed_moved = computed_otherwise(step, both.moved);
     } catch (const FormulaError&) {
         one.computed = label.value;
         one.computed_moved = moved_by_roundings(label.value, step);

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,20 +17,33 @@
 
 namespace attn {
 
-/// What MINE computed, as far as it is known: its own arrays, and what follows from them.
-///
-/// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed.
-struct Diff::World {
-    World(const Recording& reference_run, NamedArrays mine);
+/// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
+class MyArrays {
+public:
+    MyArrays(const Recording& reference, NamedArrays arrays);
 
-    /// Takes an array of MINE in; one that is bit by bit the step of its name need not be kept.
     void add(const std::string& name, Array array);
 
-    /// What a formula gives from MINE's operands, and how far right numbers may be off.
+    const ArrayViews& views() const { return views_; }
+
+private:
+    const Recording& reference_;
+    StepNames names_;
+    NamedArrays kept_;
+    ArrayViews views_;
+};
+
+/// What MINE computed, as far as it is known: its own arrays, and what follows from them.
+///
+/// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed. Whole numbers
+/// and booleans are exact in every type that can hold them: no rounding moves them.
+struct Diff::World {
+    World(const Recording& run, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options);
+
+    /// What a formula gives from MINE's operands, and how far right numbers can be off.
     struct Recomputed {
         Array value;
-        std::vector<double> error; ///< of adding in another order
-        double moved = 0;          ///< how far the largest change by other roundings of the operands was
+        Tolerance tolerance;
     };
 
     /// Computes a step by its formula.
@@ -40,19 +54,20 @@ struct Diff::World {
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
         Evaluated plain, moved;
+        double scale = 0;      ///< the largest number among the operands that roundings move
+        bool has_exact = false; ///< one of the operands is exact
     };
     using ArrayOf = std::function<const Array&(std::size_t step)>;
 
     /// Computes a step by a formula from operands of whatever source.
     /// @throws FormulaError where that can't be done
-    Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
-                       const ArrayOf& moved_of) const;
+    Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of, const ArrayOf& moved_of);
     /// A step as if somebody else had computed it: by sums in another order, from other roundings.
-    Array computed_otherwise(std::size_t step, const Evaluated& moved) const;
-    static Recomputed recomputed(Both both);
+    Array computed_otherwise(std::size_t step, const Both& both);
+    Recomputed recomputed(Both both) const;
 
-    /// How far off a number may be that should be what an array has.
-    Tolerance tolerance_beside(const Array& expected, std::vector<double> error, double moved) const;
+    /// How far off the numbers of an array can be that was rounded and nothing else.
+    Tolerance tolerance_of(const Array& expected) const;
 
     /// What MINE has for a step.
     const Array& plain(std::size_t step, bool as_dumped = false);
@@ -61,19 +76,21 @@ struct Diff::World {
 
     /// The earlier steps that a step's formula names.
     const std::vector<std::size_t>& operands(std::size_t step);
+    /// True where no rounding moves a step: whole numbers that were given, or that follow from such alone.
+    bool is_exact(std::size_t step);
     /// True where an operand is wrong, or follows from one that is.
     bool has_wrong_operand(std::size_t step);
     /// Steps that MINE doesn't have between a step and those that it has.
     std::set<std::size_t> unknown_before(std::size_t step);
 
-    const Recording& recording;
-    const std::vector<Step>& reference; ///< its steps
-    NamedArrays mine; ///< those that are kept
-    ArrayViews views; ///< all of them
+    std::shared_ptr<const MyArrays> mine;
     Claims claims;
-    StepNames names; ///< of the reference
-    StepNumbers numbers;
+    const Recording& recording;         ///< of the reference, with MINE's aliases as steps where they are others
+    const std::vector<Step>& reference; ///< its steps
+    StepNames names;
     NumberType type = NumberType::float64;
+    std::vector<NumberType> coarser; ///< types that MINE can have computed in as well, as far as its numbers tell
+    bool has_rounded_inputs = false; ///< MINE computed from inputs of a shorter type
 
     /// What is known of one step.
     struct Known {
@@ -84,7 +101,7 @@ struct Diff::World {
         bool is_claimed = false;
         std::optional<std::vector<std::size_t>> operands;
         std::optional<Array> computed, computed_moved, own_moved, dumped_moved;
-        std::optional<bool> is_clean, has_wrong_operand; ///< once they are known
+        std::optional<bool> is_clean, is_exact, has_wrong_operand; ///< once they are known
     };
 
     std::vector<Known> known;
@@ -92,7 +109,7 @@ struct Diff::World {
 
 private:
     bool is_clean(std::size_t step);
-    Array moved_by_roundings(const Array& array, std::size_t step) const;
+    Array moved_by_roundings(const Array& array, std::size_t step);
     void compute(std::size_t step);
 };
 

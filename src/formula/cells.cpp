@@ -2,17 +2,15 @@
 
 #include "attn/error.hpp"
 
-#include <algorithm>
-
 namespace attn {
 
-Cells make_cells(Shape shape)
+Cells make_cells(const Shape& shape)
 {
     constexpr std::size_t most = std::size_t{1} << 25; // half a GiB of them: the scores of 5792 tokens
     const std::size_t count = element_count(shape);
     if (count > most)
         throw Error("would make a tensor " + to_string(shape) + ", more than a formula may take");
-    return {std::move(shape), std::vector<Rounded>(count)};
+    return {shape, std::vector<Rounded>(count)};
 }
 
 Shape strides_of(const Shape& shape)
@@ -24,6 +22,14 @@ Shape strides_of(const Shape& shape)
         stride *= shape[axis];
     }
     return strides;
+}
+
+std::size_t offset_of(const Shape& index, const Shape& shape)
+{
+    std::size_t offset = 0;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+        offset = offset * shape[axis] + index[axis];
+    return offset;
 }
 
 Shape broadcast(const Shape& left, const Shape& right)
@@ -41,22 +47,30 @@ Shape broadcast(const Shape& left, const Shape& right)
     return both;
 }
 
-Shape broadcast_strides(const Shape& shape, const Shape& to)
+View broadcast_view(const Shape& shape, const Shape& to)
 {
-    Shape strides(to.size(), 0);
+    View view{0, Shape(to.size(), 0)};
     const Shape own = strides_of(shape);
     const std::size_t shift = to.size() - shape.size();
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
-        strides[shift + axis] = shape[axis] == 1 ? 0 : own[axis];
-    return strides;
+        view.strides[shift + axis] = shape[axis] == 1 ? 0 : own[axis];
+    return view;
 }
 
-AxisLoops::AxisLoops(const Shape& shape, std::size_t axis) : length(shape[axis])
+std::optional<std::size_t> source(const Loop& loop, std::size_t operand, std::size_t offset)
 {
-    for (std::size_t before = 0; before < axis; ++before)
-        outer *= shape[before];
-    for (std::size_t after = axis + 1; after < shape.size(); ++after)
-        inner *= shape[after];
+    const View& from = loop.from[operand];
+    if (offset < loop.to.first)
+        return std::nullopt;
+    std::size_t rest = offset - loop.to.first, found = from.first;
+    for (std::size_t axis = 0; axis < loop.shape.size(); ++axis) {
+        const std::size_t stride = loop.to.strides[axis], i = stride == 0 ? 0 : rest / stride;
+        if (i >= loop.shape[axis])
+            return std::nullopt;
+        rest -= i * stride;
+        found += i * from.strides[axis];
+    }
+    return rest == 0 ? std::optional(found) : std::nullopt;
 }
 
 } // namespace attn

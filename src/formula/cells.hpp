@@ -4,64 +4,85 @@
 
 #include "rounded.hpp"
 
+#include <array>
+#include <optional>
 #include <vector>
 
 namespace attn {
 
-/// A tensor while a formula is being computed.
+/// All numbers of a tensor while a formula is being computed.
 struct Cells {
     Shape shape;
     std::vector<Rounded> cells; ///< row-major
-    bool truth = false;         ///< true and false rather than numbers
-
-    std::size_t rank() const { return shape.size(); }
 };
 
 /// Zeros of a shape.
 /// @throws Error where that is more than a formula may take
-Cells make_cells(Shape shape);
+Cells make_cells(const Shape& shape);
 
 /// How far apart neighbours along each axis are in row-major order.
 Shape strides_of(const Shape& shape);
+
+/// The row-major offset of an index.
+std::size_t offset_of(const Shape& index, const Shape& shape);
 
 /// The shape that two shapes broadcast to, by NumPy's rule.
 /// @throws Error where they don't
 Shape broadcast(const Shape& left, const Shape& right);
 
-/// A tensor's strides seen as one of a broadcast shape: 0 along the axes that it is repeated along.
-Shape broadcast_strides(const Shape& shape, const Shape& to);
+/// Which cell of a tensor belongs to each index of a loop: the first one's offset plus the strides times the index. Strides
+/// can be negative, as unsigned numbers that wrap.
+struct View {
+    std::size_t first = 0;
+    Shape strides;
+};
 
-/// Calls visit(result offset, left offset, right offset) for every index of a shape.
-template <class Visit>
-void for_each_index(const Shape& shape, const Shape& left_strides, const Shape& right_strides, const Visit& visit)
+/// All cells of a tensor, seen as one of the shape that it is broadcast to: stride 0 along the axes where it is repeated.
+View broadcast_view(const Shape& shape, const Shape& to);
+
+/// The loop of an operation: which cells it makes from which, index by index. It serves all cells, and a single one.
+struct Loop {
+    Shape shape;
+    View to;                       ///< in the result, from coarse strides to fine ones
+    std::vector<View> from;        ///< in the operands
+    std::size_t first_operand = 0; ///< from[0] is in this one, from[1] in the next
+};
+
+/// The offset of the operand's cell from which a loop makes the result's cell at that offset; nothing where it doesn't make
+/// that cell.
+std::optional<std::size_t> source(const Loop& loop, std::size_t operand, std::size_t offset);
+
+/// Calls visit({result offset, offset in from[0], in from[1], …}) for every index of a loop.
+template <std::size_t operands, class Visit>
+void for_each(const Loop& loop, const Visit& visit)
 {
-    Shape index(shape.size());
-    std::size_t left = 0, right = 0;
-    const std::size_t count = element_count(shape);
-    for (std::size_t offset = 0; offset < count; ++offset) {
-        visit(offset, left, right);
-        for (std::size_t axis = shape.size(); axis-- > 0;) {
-            left += left_strides[axis];
-            right += right_strides[axis];
-            if (++index[axis] < shape[axis])
+    constexpr std::size_t views = operands + 1;
+    const auto view = [&](std::size_t i) -> const View& { return i == 0 ? loop.to : loop.from[i - 1]; };
+    std::array<std::size_t, views> at{}, step{};
+    const std::size_t rank = loop.shape.size(), count = element_count(loop.shape);
+    const std::size_t length = rank == 0 ? 1 : loop.shape.back();
+    for (std::size_t i = 0; i < views; ++i) {
+        at[i] = view(i).first;
+        step[i] = rank == 0 ? 0 : view(i).strides.back();
+    }
+    Shape index(rank);
+    for (std::size_t done = 0; done < count; done += length) {
+        std::array<std::size_t, views> inner = at;
+        for (std::size_t along = 0; along < length; ++along) {
+            visit(inner);
+            for (std::size_t i = 0; i < views; ++i)
+                inner[i] += step[i];
+        }
+        for (std::size_t axis = rank - (rank > 0); axis-- > 0;) {
+            for (std::size_t i = 0; i < views; ++i)
+                at[i] += view(i).strides[axis];
+            if (++index[axis] < loop.shape[axis])
                 break;
-            left -= left_strides[axis] * shape[axis];
-            right -= right_strides[axis] * shape[axis];
+            for (std::size_t i = 0; i < views; ++i)
+                at[i] -= view(i).strides[axis] * loop.shape[axis];
             index[axis] = 0;
         }
     }
 }
-
-/// An axis of a tensor as three loops: outer, along the axis, inner.
-struct AxisLoops {
-    AxisLoops(const Shape& shape, std::size_t axis);
-
-    std::size_t at(std::size_t before, std::size_t along, std::size_t after) const
-    {
-        return (before * length + along) * inner + after;
-    }
-
-    std::size_t outer = 1, length = 1, inner = 1;
-};
 
 } // namespace attn

@@ -31,15 +31,8 @@ private:
         if (expression.kind == Expression::Kind::size)
             return 0;
         std::size_t length = 0;
-        for (const Expression& operand : expression.operands)
-            length = std::max(length, behind(operand, step));
-        for (const Keyword& keyword : expression.keywords)
-            length = std::max(length, behind(keyword.value, step));
-        for (const Subscript& subscript : expression.subscripts)
-            for (const std::optional<Expression>* part :
-                 {&subscript.index, &subscript.start, &subscript.stop, &subscript.step})
-                if (*part)
-                    length = std::max(length, behind(**part, step));
+        for (const Expression* part : parts_of(expression))
+            length = std::max(length, behind(*part, step));
         const bool is_product = expression.kind == Expression::Kind::binary && expression.text == "@";
         return length + (is_product ? 1 : 0);
     }

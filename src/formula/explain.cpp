@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <memory>
+#include <unordered_set>
 
 namespace attn {
 namespace {
@@ -48,13 +50,15 @@ private:
             return explanation;
         }
         try {
-            FormulaCells& cells = cells_of(i);
-            if (cells.shape() != step.value.shape)
-                throw Error(step.formula + " has the shape " + to_string(cells.shape()) + ", and the step " +
+            Scalars& scalars = scalars_of(i);
+            const Shape& shape = scalars.formula().root().shape;
+            if (shape != step.value.shape)
+                throw Error(step.formula + " has the shape " + to_string(shape) + ", and the step " +
                             to_string(step.value.shape));
-            const Scalar& scalar = cells.at(index);
+            const Scalar& scalar = scalars.at(offset);
             explanation.error = scalar.value.error;
             write(explanation, scalar, i, depth);
+            explanation.cells = cells_in(scalar);
             compare(explanation, step, scalar);
         } catch (const Error& error) {
             throw Error(explanation.cell + " can't be explained: " + error.what());
@@ -98,6 +102,25 @@ private:
         }
     }
 
+    std::vector<Explanation::Cell> cells_in(const Scalar& scalar) const
+    {
+        std::vector<Explanation::Cell> cells;
+        std::unordered_set<const Scalar*> seen;
+        std::vector<const Scalar*> left{&scalar};
+        while (!left.empty()) {
+            const Scalar& next = *left.back();
+            left.pop_back();
+            if (!seen.insert(&next).second)
+                continue;
+            if (next.kind == Scalar::Kind::cell)
+                cells.push_back({&steps_[by_value_.at(next.array)], offset_of(next.index, next.array->shape)});
+            if (next.about != nullptr)
+                left.push_back(next.about);
+            left.insert(left.end(), next.operands.rbegin(), next.operands.rend()); // taken from the end
+        }
+        return cells;
+    }
+
     void compare(Explanation& explanation, const Step& step, const Scalar& scalar) const
     {
         const double recorded = explanation.value;
@@ -115,24 +138,24 @@ private:
         return number_text(value, options_);
     }
 
-    FormulaCells& cells_of(std::size_t i)
+    Scalars& scalars_of(std::size_t i)
     {
-        std::unique_ptr<FormulaCells>& cells = cells_[i];
-        if (cells == nullptr) {
+        std::unique_ptr<Scalars>& scalars = scalars_[i];
+        if (scalars == nullptr) {
             const Lookup lookup = [this, i](std::string_view name) {
                 const std::optional<std::size_t> found = names_.resolve(i, name);
                 return found ? &steps_[*found].value : nullptr;
             };
-            cells = std::make_unique<FormulaCells>(steps_[i].formula, lookup);
+            scalars = std::make_unique<Scalars>(steps_[i].formula, lookup);
         }
-        return *cells;
+        return *scalars;
     }
 
     const std::vector<Step>& steps_;
     StepNames names_;
     const ExplainOptions& options_;
     std::unordered_map<const Array*, std::size_t> by_value_;
-    std::map<std::size_t, std::unique_ptr<FormulaCells>> cells_;
+    std::map<std::size_t, std::unique_ptr<Scalars>> scalars_;
     std::set<std::string> explained_;
 };
 
@@ -219,15 +242,16 @@ ExplainedCells find_cells(const Recording& recording, std::string_view text)
         const std::string formula = "x" + subscripts_of(text);
         if (!is_subscripted_name(parse_formula(formula)))
             throw no_cell;
-        FormulaCells cells(formula, [&](std::string_view name) { return name == "x" ? &step.value : nullptr; });
+        Scalars cells(formula, [&](std::string_view name) { return name == "x" ? &step.value : nullptr; });
+        const Shape& shape = cells.formula().root().shape;
         constexpr std::size_t most = 1000;
-        const std::size_t count = element_count(cells.shape());
+        const std::size_t count = element_count(shape);
         if (count > most)
             throw Error(std::string(text) + " is " + std::to_string(count) + " numbers, more than " +
                         std::to_string(most) + ", of " + step.path + ", " + example(step));
-        asked.is_single = cells.shape().empty();
+        asked.is_single = shape.empty();
         for (std::size_t i = 0; i < count; ++i) {
-            const Scalar& cell = cells.at(index_at(i, cells.shape()));
+            const Scalar& cell = cells.at(i);
             if (cell.kind != Scalar::Kind::cell)
                 throw no_cell;
             asked.offsets.push_back(offset_of(cell.index, step.value.shape));

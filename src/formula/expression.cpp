@@ -1,5 +1,7 @@
 #include "attn/formula/expression.hpp"
 
+#include "attn/step_name.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,8 +15,14 @@ namespace {
 constexpr int deepest = 100;
 constexpr std::size_t longest = 10'000;
 
+struct Constant {
+    std::string_view name;
+    double number;
+};
+constexpr Constant constants[] = {
+    {"inf", std::numeric_limits<double>::infinity()}, {"pi", std::numbers::pi}, {"True", 1}, {"False", 0}};
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /// Recursive descent: a function a rule, in the order of precedence from loose to tight.
 class Parser {
@@ -37,53 +45,27 @@ private:
     {
         const Depth depth(*this);
         Expression left = conjunction();
-        for (const std::string_view op : {"<=", ">=", "==", "<", ">"})
-            if (accept(op))
-                return binary(op, std::move(left), conjunction());
-        return left;
+        const std::string_view op = accept_any({"<=", ">=", "==", "<", ">"});
+        return op.empty() ? left : binary(op, std::move(left), conjunction());
     }
 
     // conjunction := sum {'&' sum}, tighter than a comparison, as in Python: (a < b) & (c < d)
-    Expression conjunction()
+    Expression conjunction() { return chain({"&"}, &Parser::sum); }
+
+    // sum := product {('+' | '-') product}
+    Expression sum() { return chain({"+", "-"}, &Parser::product); }
+
+    // product := signed {('*' | '/' | '@') signed}
+    Expression product() { return chain({"*", "/", "@"}, &Parser::signed_power); }
+
+    Expression chain(std::initializer_list<std::string_view> operators, Expression (Parser::*operand)())
     {
-        Expression left = sum();
-        while (accept("&")) {
-            left = binary("&", std::move(left), sum());
+        Expression left = (this->*operand)();
+        for (std::string_view op = accept_any(operators); !op.empty(); op = accept_any(operators)) {
+            left = binary(op, std::move(left), (this->*operand)());
             count_link();
         }
         return left;
-    }
-
-    // sum := product {('+' | '-') product}
-    Expression sum()
-    {
-        Expression left = product();
-        while (true) {
-            if (accept("+"))
-                left = binary("+", std::move(left), product());
-            else if (accept("-"))
-                left = binary("-", std::move(left), product());
-            else
-                return left;
-            count_link();
-        }
-    }
-
-    // product := signed {('*' | '/' | '@') signed}
-    Expression product()
-    {
-        Expression left = signed_power();
-        while (true) {
-            if (!next_is("**") && accept("*"))
-                left = binary("*", std::move(left), signed_power());
-            else if (accept("/"))
-                left = binary("/", std::move(left), signed_power());
-            else if (accept("@"))
-                left = binary("@", std::move(left), signed_power());
-            else
-                return left;
-            count_link();
-        }
     }
 
     // signed := '-' signed | power
@@ -144,7 +126,7 @@ private:
         }
         if (is_digit(c))
             return number();
-        if (is_letter(c))
+        if (begins_name(c))
             return name_or_call();
         fail("expected a number, a name or a parenthesis");
     }
@@ -156,6 +138,7 @@ private:
         const auto [end, error] = std::from_chars(begin, formula_.data() + formula_.size(), expression.number);
         if (error != std::errc())
             fail("expected a number that a double can hold");
+        expression.text.assign(begin, end);
         at_ += static_cast<std::size_t>(end - begin);
         return expression;
     }
@@ -166,10 +149,11 @@ private:
         expression.text = dotted_name();
         if (accept("("))
             return call(std::move(expression));
-        if (expression.text == "inf")
-            return constant(expression.position, std::numeric_limits<double>::infinity());
-        if (expression.text == "pi")
-            return constant(expression.position, std::numbers::pi);
+        const auto constant = std::ranges::find(constants, expression.text, &Constant::name);
+        if (constant != std::end(constants)) {
+            expression.kind = Expression::Kind::number;
+            expression.number = constant->number;
+        }
         return expression;
     }
 
@@ -227,7 +211,7 @@ private:
         const std::size_t begin = at_;
         read_word();
         while (at_ + 1 < formula_.size() && formula_[at_] == '.' && !next_is_word(".T") && !next_is_word(".shape") &&
-               (is_letter(formula_[at_ + 1]) || is_digit(formula_[at_ + 1]))) {
+               continues_name(formula_[at_ + 1])) {
             ++at_;
             read_word();
         }
@@ -236,7 +220,7 @@ private:
 
     void read_word()
     {
-        while (at_ < formula_.size() && (is_letter(formula_[at_]) || is_digit(formula_[at_])))
+        while (at_ < formula_.size() && continues_name(formula_[at_]))
             ++at_;
     }
 
@@ -282,7 +266,7 @@ private:
     bool next_is_word(std::string_view word)
     {
         const std::size_t end = at_ + word.size();
-        return next_is(word) && (end == formula_.size() || (!is_letter(formula_[end]) && !is_digit(formula_[end])));
+        return next_is(word) && (end == formula_.size() || !continues_name(formula_[end]));
     }
 
     bool accept(std::string_view token)
@@ -291,6 +275,15 @@ private:
             return false;
         at_ += token.size();
         return true;
+    }
+
+    /// The first of some operators that is next, taken; empty where none is. "**" isn't "*".
+    std::string_view accept_any(std::initializer_list<std::string_view> operators)
+    {
+        for (const std::string_view op : operators)
+            if (!(op == "*" && next_is("**")) && accept(op))
+                return op;
+        return {};
     }
 
     bool accept_word(std::string_view word)
@@ -312,13 +305,6 @@ private:
         Expression expression;
         expression.kind = kind;
         expression.position = position;
-        return expression;
-    }
-
-    static Expression constant(std::size_t position, double number)
-    {
-        Expression expression = node(Expression::Kind::number, position);
-        expression.number = number;
         return expression;
     }
 
@@ -384,5 +370,46 @@ FormulaError::FormulaError(std::string_view formula, std::size_t position, std::
 }
 
 Expression parse_formula(std::string_view formula) { return Parser(formula).parse(); }
+
+std::vector<const Expression*> parts_of(const Expression& expression)
+{
+    std::vector<const Expression*> parts;
+    for (const Expression& operand : expression.operands)
+        parts.push_back(&operand);
+    for (const Keyword& keyword : expression.keywords)
+        parts.push_back(&keyword.value);
+    for (const Subscript& subscript : expression.subscripts)
+        for (const std::optional<Expression>* part :
+             {&subscript.index, &subscript.start, &subscript.stop, &subscript.step})
+            if (*part)
+                parts.push_back(&**part);
+    return parts;
+}
+
+namespace {
+
+void collect_names(const Expression& expression, bool is_size_alone, std::vector<UsedName>& names)
+{
+    if (expression.kind == Expression::Kind::name) {
+        const auto found = std::ranges::find(names, expression.text, &UsedName::name);
+        if (found == names.end())
+            names.push_back({expression.text, is_size_alone});
+        else
+            found->is_size_alone = found->is_size_alone && is_size_alone;
+    }
+    for (const Expression* part : parts_of(expression)) {
+        const bool is_sized = expression.kind == Expression::Kind::size && part == &expression.operands[0];
+        collect_names(*part, is_size_alone || is_sized, names);
+    }
+}
+
+} // namespace
+
+std::vector<UsedName> names_in(std::string_view formula)
+{
+    std::vector<UsedName> names;
+    collect_names(parse_formula(formula), false, names);
+    return names;
+}
 
 } // namespace attn

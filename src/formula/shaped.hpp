@@ -1,101 +1,102 @@
 #pragma once
 
+#include "attn/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 
-#include "operations.hpp"
+#include "cells.hpp"
 
-#include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace attn {
 
-/// An expression with the shape of its value, and with what its operation needs to know, worked out without its value.
-struct Shaped {
-    enum class Operation {
-        number,
-        name,
-        size,
-        negated,
-        elementwise,
-        matmul,
-        transposed,
-        indexed,
-        gathered,
-        softmax,
-        reduced,
-        where,
-        concat,
-        repeat,
-        interleave,
-        diag,
-        outer,
-        arange,
-        reshape,
-        permute,
-        function
-    };
+struct Function;
 
-    Operation operation = Operation::number;
-    std::size_t id = 0; ///< no two of one formula have the same
+/// An expression with all that is known about its value without computing it: its shape, and which cells it takes.
+struct Shaped {
+    const Function* function = nullptr;
     const Expression* expression = nullptr;
     Shape shape;
-    bool truth = false; ///< true and false rather than numbers
+    ElementType type = ElementType::real;
     std::vector<Shaped> operands;
 
-    const Array* array = nullptr;    ///< of a name
-    double number = 0;               ///< of a number or a size
-    std::vector<Range> ranges;       ///< of subscripts, one for each axis and each new axis
-    std::vector<std::size_t> order;  ///< of permute
-    std::optional<std::size_t> axis; ///< none: a reduction of everything
-    bool keeps_axes = false;         ///< keepdims=True
-    std::size_t count = 0;           ///< of repeat
+    std::vector<Loop> loops; ///< over its cells; of a softmax, over its lines
+    std::size_t length = 1;  ///< how many cells of an operand belong to each cell: of a sum, a product, a softmax
+    std::vector<std::size_t> steps; ///< how far apart they are, per operand
+    const Array* array = nullptr;   ///< of a name
+    double number = 0;              ///< of a number or a size
 
     std::size_t rank() const { return shape.size(); }
 };
 
-/// The value of a single number in a formula, such as the axis of a sum.
-using NumberOf = std::function<double(const Shaped&)>;
-
-/// Works out the shapes of a formula, by the same rules and with the same complaints as evaluate().
-class Shaper {
+/// A formula as one tree, parsed and shaped once. All numbers, and the arithmetic of one, are questions to this tree.
+class ShapedFormula {
 public:
-    /// @param number_of  computes the numbers that shapes depend on
-    Shaper(std::string_view formula, const Lookup& lookup, NumberOf number_of)
-        : formula_(formula), lookup_(lookup), number_of_(std::move(number_of))
-    {
-    }
+    /// @throws FormulaError where it can't be parsed, a name means nothing, or shapes don't fit
+    ShapedFormula(std::string_view text, const Lookup& lookup);
+    ShapedFormula(const ShapedFormula&) = delete;
+    ShapedFormula& operator=(const ShapedFormula&) = delete;
 
-    /// @throws FormulaError at the place of the innermost expression that can't be computed
-    Shaped shaped(const Expression& expression);
+    const std::string& text() const { return text_; }
+    const Shaped& root() const { return root_; }
 
 private:
-    Shaped shaped_kind(const Expression& e);
-    void name(Shaped& result) const;
-    void binary(Shaped& result);
-    void subscripted(Shaped& result);
-    void called(Shaped& result);
-    void reduce(Shaped& result);
-    void concat(Shaped& result);
-    void repeat(Shaped& result);
-    void pair(Shaped& result);
-    void rearrange(Shaped& result);
+    std::string text_;
+    Expression expression_;
+    Shaped root_;
+};
 
-    std::ptrdiff_t whole(const Expression& expression);
-    std::size_t count(const Expression& expression);
-    std::size_t axis_of(const Expression& expression, std::size_t rank);
-    std::size_t axis_or(const Expression& call, std::size_t rank, std::optional<std::ptrdiff_t> otherwise);
-    Range index(const Subscript& subscript, std::ptrdiff_t length);
-    Range slice(const Subscript& subscript, std::ptrdiff_t length);
-    const Shaped& operand(Shaped& result, std::size_t i);
-    void expect(const Expression& call, std::size_t arguments, std::initializer_list<std::string_view> keywords) const;
+/// All numbers of a part of a formula.
+/// @throws FormulaError at the place of the innermost expression that can't be computed
+Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding);
 
+/// Does something about an expression; says where it stands in the formula when that fails.
+template <class Work>
+decltype(auto) at_place(std::string_view formula, const Expression& expression, const Work& work)
+{
+    try {
+        return work();
+    } catch (const FormulaError&) {
+        throw;
+    } catch (const Error& error) {
+        throw FormulaError(formula, expression.position, error.what());
+    }
+}
+
+/// Shapes expressions. The rules of the functions ask it for the whole numbers that shapes depend on.
+class Shaper {
+public:
+    Shaper(std::string_view formula, const Lookup& lookup) : formula_(formula), lookup_(lookup) {}
+
+    /// @throws FormulaError at the place of the innermost expression that doesn't fit
+    Shaped shaped(const Expression& expression) const;
+
+    /// What a name means.
+    const Array& array(const std::string& name) const;
+
+    /// The value of an expression that has to be a whole number, one from 0, or an axis, where -1 is the last.
+    std::ptrdiff_t whole(const Expression& expression) const;
+    std::size_t count(const Expression& expression) const;
+    std::size_t axis(const Expression& expression, std::size_t rank) const;
+
+    /// The axis that the keyword of a call names; nothing where it names none.
+    std::optional<std::size_t> axis_keyword(const Expression& call, std::size_t rank) const;
+
+    /// The same where there has to be one.
+    std::size_t needed_axis(const Expression& call, std::size_t rank) const;
+
+    [[noreturn]] void fail(const Expression& where, std::string_view message) const;
+
+private:
     std::string_view formula_;
     const Lookup& lookup_;
-    NumberOf number_of_;
-    std::size_t ids_ = 0;
 };
+
+/// The value of a keyword of a call; nullptr where it isn't given.
+const Expression* keyword(const Expression& call, std::string_view name);
 
 } // namespace attn

@@ -1,90 +1,73 @@
 #include "attn/layers/decoder.hpp"
 
-#include "decoder_blocks.hpp"
+#include "decoder_parts.hpp"
 
 namespace attn {
 namespace {
 
-/// Cross-attention of a step of the layer: its queries, the memory's keys and values.
+/// What a decoder is given, as its trace has it.
 template <Sequence T>
-T consult(const Trace& layer, std::string_view from, const T& x, const T& memory, const MultiHeadWeights& weights,
-          const DecoderOptions& options)
-{
-    const Trace trace = layer.scope("cross_attn");
-    const T asking = trace("x[(b,) n, d_model]", from, x);
-    const T answering = trace("memory[(b,) m, d_memory]", "memory", memory);
-    MultiHeadOptions of_heads{.heads = options.attention.heads, .scale = options.attention.scale};
-    // Not the mask of self-attention, which a scope around has.
-    if (options.memory_mask)
-        of_heads.mask =
-            std::visit([&](const auto& mask) -> AnyMask { return trace("mask[(b,) n, m]", "memory_mask", mask); },
-                       *options.memory_mask);
-    return multi_head_attention(asking, answering, weights, of_heads, trace).output;
-}
+struct Inputs {
+    const T& x;
+    const T& memory;
+    std::optional<AnyMask> mask, memory_mask;
+};
 
 template <Sequence T>
-void name_inputs(const T& x, const T& memory, const DecoderOptions& options, const Trace& trace)
+Inputs<T> name_inputs(const T& given_x, const T& given_memory, const std::optional<AnyMask>& mask,
+                      const std::optional<AnyMask>& memory_mask, const DecoderOptions& options, const Trace& trace)
 {
-    trace.input("x[(b,) n, d_model]", x);
-    trace.shared_input("memory[(b,) m, d_memory]", memory);
-    name_mask("mask[(b,) n, m]", options.attention.mask, trace);
-    name_mask("memory_mask[(b,) n, m]", options.memory_mask, trace);
-}
-
-template <Sequence T>
-T layer(const T& x, const T& memory, const DecoderLayerWeights& weights, const DecoderOptions& options,
-        const Trace& caller)
-{
-    if constexpr (std::same_as<T, Tensor3>)
-        expect_agreement("decoder_layer", "b", {"x", x, 0}, {"memory", memory, 0});
-    expect_addable("decoder_layer", x, weights);
-    const Trace trace = caller.module("decoder_layer", [&] { return describe_layer(options); });
-    name_inputs(x, memory, options, trace);
-    return decoder_blocks(
-        x, weights, options, trace,
-        [&](std::string_view from, const T& tokens) {
-            return attend(trace, from, tokens, weights.self_attention, options.attention);
-        },
-        [&](std::string_view from, const T& tokens) {
-            return consult(trace, from, tokens, memory, weights.cross_attention, options);
-        });
-}
-
-template <Sequence T>
-T stack(const T& x, const T& memory, const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
-{
-    const Trace trace = caller.module("decoder", [&] { return describe_stack(options, weights.layers.size()); });
-    name_inputs(x, memory, options, trace);
-    return stack_layers(x, weights, options, trace,
-                        [&](const T& tokens, const DecoderLayerWeights& of_layer, const Trace& inside) {
-                            return layer(tokens, memory, of_layer, options, inside);
-                        });
+    expect_same_batch("decoder", "x", given_x, "memory", given_memory);
+    const std::size_t n = given_x.shape(token_axis<T>);
+    const T& x = trace.input("x[(b,) n, d_model]", given_x);
+    const T& memory = trace.shared_input("memory[(b,) m, d_memory]", given_memory);
+    auto joined = join_masks(n, n, {.given = mask, .causal = options.attention.causal}, trace);
+    return {x, memory, std::move(joined), share("memory_mask[(b,) n, m]", memory_mask, trace)};
 }
 
 } // namespace
 
-Matrix decoder_layer(const Matrix& x, const Matrix& memory, const DecoderLayerWeights& weights,
-                     const DecoderOptions& options, const Trace& trace)
+template <Sequence T>
+T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
+                const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
+                const DecoderOptions& options, const Trace& caller)
 {
-    return layer(x, memory, weights, options, trace);
+    const Trace trace = caller.module("decoder_layer", [&] { return describe(options); });
+    const Inputs<T> inputs = name_inputs(x, memory, mask, memory_mask, options, trace);
+    return decoder_blocks(
+        "decoder_layer", inputs.x, weights, options, trace,
+        attend(inputs.mask, weights.self_attention, options.attention),
+        [&](const T& tokens, const Trace& cross_attn) {
+            cross_attn.alias("memory", "memory");
+            if (inputs.memory_mask) // not the mask of self-attention, which a scope around has
+                cross_attn.alias("mask", "memory_mask");
+            return multi_head_attention(tokens, inputs.memory, inputs.memory_mask, {}, weights.cross_attention,
+                                        cross_options(options), cross_attn)
+                .output;
+        });
 }
 
-Tensor3 decoder_layer(const Tensor3& x, const Tensor3& memory, const DecoderLayerWeights& weights,
-                      const DecoderOptions& options, const Trace& trace)
+template <Sequence T>
+T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
+          const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
 {
-    return layer(x, memory, weights, options, trace);
+    const Trace trace = caller.module("decoder", [&] { return describe(options, weights.layers.size()); });
+    const Inputs<T> inputs = name_inputs(x, memory, mask, memory_mask, options, trace);
+    const DecoderOptions of_layers = without_causal(options);
+    return stack_layers(inputs.x, weights, options, trace,
+                        [&](const T& tokens, const DecoderLayerWeights& layer, const Trace& inside) {
+                            return decoder_layer(tokens, inputs.memory, inputs.mask, inputs.memory_mask, layer,
+                                                 of_layers, inside);
+                        });
 }
 
-Matrix decoder(const Matrix& x, const Matrix& memory, const DecoderWeights& weights, const DecoderOptions& options,
-               const Trace& trace)
-{
-    return stack(x, memory, weights, options, trace);
-}
-
-Tensor3 decoder(const Tensor3& x, const Tensor3& memory, const DecoderWeights& weights, const DecoderOptions& options,
-                const Trace& trace)
-{
-    return stack(x, memory, weights, options, trace);
-}
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T decoder_layer(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,         \
+                             const DecoderLayerWeights&, const DecoderOptions&, const Trace&);                         \
+    template T decoder(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,               \
+                       const DecoderWeights&, const DecoderOptions&, const Trace&);
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

@@ -1,116 +1,76 @@
 #include "attn/layers/decoder_cache.hpp"
 
-#include "decoder_blocks.hpp"
+#include "decoder_parts.hpp"
 
 namespace attn {
 namespace {
 
-/// Self-attention of new tokens, which look at the cached ones and at each other; the cache gets longer.
-Matrix look_back(const Trace& layer, std::string_view from, const Matrix& x, std::optional<KeyValueCache>& past,
-                 const MultiHeadWeights& weights, MultiHeadOptions options)
+/// A layer on new tokens, whose keys and values are added to its cache.
+Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const std::optional<AnyMask>& memory_mask,
+                  const DecoderLayerWeights& weights, const DecoderOptions& options, const Trace& caller)
 {
-    const Trace trace = layer.scope("self_attn");
-    const Matrix asking = trace("x[n, d_model]", from, x);
-    // A single new token may look at everything that is there; of several, each at those before it.
-    if (const std::size_t n = x.shape(0), before = past ? past->keys.shape(0) : 0; n > 1) {
-        const Mask causal = causal_mask(n, before + n, Causal::bottom_right, trace);
-        options.mask = trace("mask[n, m]", "causal", causal);
-    }
-    CachedMultiHead found = cached_self_attention(asking, past, weights, options, trace);
-    past = std::move(found.cache);
-    return found.output;
-}
-
-/// Cross-attention onto keys and values of the memory that are there already.
-Matrix consult(const Trace& layer, std::string_view from, const Matrix& x, const KeyValueCache& memory,
-               const MultiHeadWeights& weights, const DecoderOptions& options)
-{
-    const Trace trace = layer.scope("cross_attn");
-    const Matrix asking = trace("x[n, d_model]", from, x);
-    trace.input("key[m, h_d_k]", memory.keys);
-    trace.input("value[m, h_d_v]", memory.values);
-    MultiHeadOptions of_heads{.heads = options.attention.heads, .scale = options.attention.scale};
-    if (options.memory_mask)
-        of_heads.mask =
-            std::visit([&](const auto& mask) -> AnyMask { return trace("mask[(b,) n, m]", "memory_mask", mask); },
-                       *options.memory_mask);
-    const Matrix query = linear(asking, weights.query,
-                                {.input = "x",
-                                 .weight = "query_weights[d_model, h_d_k]",
-                                 .bias = "query_bias[h_d_k]",
-                                 .output = "query[n, h_d_k]"},
-                                trace);
-    return attend_by_heads(PackedHeads{query, memory.keys, memory.values}, weights.output, of_heads, trace).output;
-}
-
-/// A layer on new tokens; its cache gets longer.
-Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const DecoderLayerWeights& weights,
-                  const DecoderOptions& options, const Trace& caller)
-{
-    expect_addable("decoder_step", x, weights);
-    const Trace trace = caller.module("decoder_step", [&] { return describe_layer(options); });
+    const Trace trace = caller.module("decoder_step", [&] { return describe(options); });
     return decoder_blocks(
-        x, weights, options, trace,
-        [&](std::string_view from, const Matrix& tokens) {
-            return look_back(trace, from, tokens, cache.tokens, weights.self_attention, options.attention);
+        "decoder_step", x, weights, options, trace,
+        [&](const Matrix& tokens, const Trace& self_attn) {
+            // A single new token attends to everything that is there; of several, each to those before it.
+            GroupedQueryOptions causal = options.attention;
+            if (tokens.shape(0) > 1)
+                causal.causal = Causal::bottom_right;
+            CachedMultiHead attended =
+                cached_self_attention(tokens, cache.tokens, {}, {}, weights.self_attention, causal, self_attn);
+            cache.tokens = std::move(attended.cache);
+            return attended.output;
         },
-        [&](std::string_view from, const Matrix& tokens) {
-            return consult(trace, from, tokens, cache.memory, weights.cross_attention, options);
+        [&](const Matrix& tokens, const Trace& cross_attn) {
+            if (memory_mask)
+                cross_attn.alias("mask", "memory_mask");
+            return cached_cross_attention(tokens, cache.memory, memory_mask, weights.cross_attention,
+                                          cross_options(options), cross_attn)
+                .output;
         });
 }
 
-void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const DecoderOptions& options)
+void expect_fit(const DecoderCache& cache, const DecoderWeights& weights)
 {
     if (cache.layers.size() != weights.layers.size())
         throw ShapeError("decoder_step: the cache has " + std::to_string(cache.layers.size()) +
                          " layers, expected as many as the decoder, " + std::to_string(weights.layers.size()));
-    if (options.attention.mask)
-        throw Error("decoder_step: the mask of self-attention is causal, expected none to be given");
-    if (options.attention.bias)
-        throw Error("decoder_step: a bias is for a whole sequence, expected none to be given");
 }
 
 } // namespace
 
-DecoderCache start_decoder_cache(const Matrix& memory, const DecoderWeights& weights, const Trace& caller)
+DecoderCache start_decoder_cache(const Matrix& given_memory, const DecoderWeights& weights, const Trace& caller)
 {
     const Trace trace = caller.module("start_decoder_cache");
-    trace.shared_input("memory[m, d_memory]", memory);
+    const Matrix& memory = trace.shared_input("memory[m, d_memory]", given_memory);
     DecoderCache cache;
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const Trace layer = trace.scope("layers", i);
-        const Trace inside = layer.scope("cross_attn");
-        const MultiHeadWeights& cross = weights.layers[i].cross_attention;
-        Matrix key = linear(memory, cross.key,
-                            {.input = "memory",
-                             .weight = "key_weights[d_memory, h_d_k]",
-                             .bias = "key_bias[h_d_k]",
-                             .output = "key[m, h_d_k]"},
-                            inside);
-        Matrix value = linear(memory, cross.value,
-                              {.input = "memory",
-                               .weight = "value_weights[d_memory, h_d_v]",
-                               .bias = "value_bias[h_d_v]",
-                               .output = "value[m, h_d_v]"},
-                              inside);
+        const Trace cross_attn = layer.scope("cross_attn");
+        const MultiHeadWeights& maps = weights.layers[i].cross_attention;
+        Matrix key = linear(memory, maps.key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);
+        Matrix value = linear(memory, maps.value, {"memory", "value", "d_memory", "h_d_v", "m"}, cross_attn);
         cache.layers.push_back({{}, {std::move(key), std::move(value)}});
     }
     return cache;
 }
 
-DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const DecoderWeights& weights,
-                         const DecoderOptions& options, const Trace& caller)
+DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const std::optional<AnyMask>& given_mask,
+                         const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
 {
-    expect_fit(cache, weights, options);
-    const Trace trace = caller.module("decoder_step", [&] { return describe_stack(options, weights.layers.size()); });
-    trace.input("x[n, d_model]", x);
-    name_mask("memory_mask[(b,) n, m]", options.memory_mask, trace);
+    expect_fit(cache, weights);
+    const Trace trace = caller.module("decoder_step", [&] { return describe(options, weights.layers.size()); });
+    const Matrix& x = trace.input("x[n, d_model]", tokens);
+    const std::optional<AnyMask> memory_mask = share("memory_mask[(b,) n, m]", given_mask, trace);
+    const DecoderOptions of_layers = without_causal(options);
 
     DecoderCache longer = cache;
     std::size_t i = 0;
     Matrix output = stack_layers(x, weights, options, trace,
-                                 [&](const Matrix& tokens, const DecoderLayerWeights& of_layer, const Trace& inside) {
-                                     return layer_step(tokens, longer.layers[i++], of_layer, options, inside);
+                                 [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+                                     return layer_step(inputs, longer.layers[i++], memory_mask, layer, of_layers,
+                                                       inside);
                                  });
     return {std::move(output), std::move(longer)};
 }

@@ -8,7 +8,7 @@
 namespace attn {
 namespace {
 
-Matrix bend(const Matrix& hidden, Activation activation)
+Matrix activate(const Matrix& hidden, Activation activation)
 {
     switch (activation) {
     case Activation::relu:
@@ -21,7 +21,7 @@ Matrix bend(const Matrix& hidden, Activation activation)
     return hidden;
 }
 
-std::string_view bending(Activation activation)
+std::string_view activation_formula(Activation activation)
 {
     switch (activation) {
     case Activation::relu:
@@ -34,34 +34,6 @@ std::string_view bending(Activation activation)
     return {};
 }
 
-template <Sequence T>
-T feed(const T& x, const FeedForwardWeights& weights, const FeedForwardOptions& options, const Trace& caller)
-{
-    const Trace trace = caller.module("feed_forward", [&] {
-        return StepOptions{{"activation", std::string(name_of(options.activation))}};
-    });
-    trace.input("x[(b,) n, d_model]", x);
-
-    // Widen: each hidden unit looks for one pattern in the token.
-    const T hidden = linear(x, weights.hidden,
-                            {.input = "x",
-                             .weight = "hidden_weights[d_model, d_ff]",
-                             .bias = "hidden_bias[d_ff]",
-                             .output = "hidden[(b,) n, d_ff]"},
-                            trace);
-    const T activated =
-        trace("activated[(b,) n, d_ff]", bending(options.activation),
-              token_by_token(hidden, [&](const Matrix& tokens) { return bend(tokens, options.activation); }));
-
-    // Narrow: each pattern that was found adds its own row.
-    return linear(activated, weights.output,
-                  {.input = "activated",
-                   .weight = "output_weights[d_ff, d_model]",
-                   .bias = "output_bias[d_model]",
-                   .output = "output[(b,) n, d_model]"},
-                  trace);
-}
-
 } // namespace
 
 std::string_view name_of(Activation activation)
@@ -70,16 +42,26 @@ std::string_view name_of(Activation activation)
     return names[static_cast<std::size_t>(activation)];
 }
 
-Matrix feed_forward(const Matrix& x, const FeedForwardWeights& weights, const FeedForwardOptions& options,
-                    const Trace& trace)
+template <Sequence T>
+T feed_forward(const T& tokens, const FeedForwardWeights& weights, const FeedForwardOptions& options,
+               const Trace& caller)
 {
-    return feed(x, weights, options, trace);
+    const Trace trace = caller.module("feed_forward", [&] {
+        return StepOptions{{"activation", std::string(name_of(options.activation))}};
+    });
+    const T& x = trace.input("x[(b,) n, d_model]", tokens);
+
+    // Widen: each hidden unit looks for one pattern in the token.
+    const T hidden = linear(x, weights.hidden, {"x", "hidden", "d_model", "d_ff"}, trace);
+    const T activated =
+        trace("activated[(b,) n, d_ff]", activation_formula(options.activation),
+              token_by_token(hidden, [&](const Matrix& units) { return activate(units, options.activation); }));
+
+    // Narrow: each pattern that was found adds its own row.
+    return linear(activated, weights.output, {"activated", "output", "d_ff", "d_model"}, trace);
 }
 
-Tensor3 feed_forward(const Tensor3& x, const FeedForwardWeights& weights, const FeedForwardOptions& options,
-                     const Trace& trace)
-{
-    return feed(x, weights, options, trace);
-}
+template Matrix feed_forward(const Matrix&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
+template Tensor3 feed_forward(const Tensor3&, const FeedForwardWeights&, const FeedForwardOptions&, const Trace&);
 
 } // namespace attn

@@ -10,7 +10,7 @@
 namespace attn {
 namespace {
 
-/// One number a token, repeated for each of its features.
+/// One number per token, repeated for each of its features.
 Matrix spread(const Vector& numbers, std::size_t features)
 {
     Matrix all(Matrix::shape_type{numbers.size(), features});
@@ -35,16 +35,18 @@ Matrix mean_of_features(const Tensor3& x)
     return by_sequence;
 }
 
+} // namespace
+
 template <Sequence T>
-T normalize(const T& x, const LayerNormWeights& weights, const LayerNormOptions& options, const Trace& caller)
+T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOptions& options, const Trace& caller)
 {
-    constexpr std::size_t features = std::same_as<T, Matrix> ? 1 : 2;
-    expect_agreement("layer_norm", "d_model", {"x", x, features}, {"gain", weights.gain, 0});
+    constexpr std::size_t features = feature_axis<T>;
+    expect_agreement("layer_norm", "d_model", {"x", tokens, features}, {"gain", weights.gain, 0});
     if (weights.bias)
-        expect_agreement("layer_norm", "d_model", {"x", x, features}, {"bias", *weights.bias, 0});
+        expect_agreement("layer_norm", "d_model", {"x", tokens, features}, {"bias", *weights.bias, 0});
     const std::string epsilon = exact_text(options.epsilon);
     const Trace trace = caller.module("layer_norm", [&] { return StepOptions{{"epsilon", epsilon}}; });
-    trace.input("x[(b,) n, d_model]", x);
+    const T& x = trace.input("x[(b,) n, d_model]", tokens);
     const std::size_t d_model = weights.gain.size();
 
     // Move each token to mean 0.
@@ -61,24 +63,14 @@ T normalize(const T& x, const LayerNormWeights& weights, const LayerNormOptions&
         T(centered / spread(deviation, d_model)));
 
     // Let the network choose another mean and variance for each feature.
-    trace.input("gain[d_model]", weights.gain);
+    const Vector& gain = trace.input("gain[d_model]", weights.gain);
     if (!weights.bias)
-        return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * weights.gain));
-    trace.input("bias[d_model]", *weights.bias);
-    return trace("output[(b,) n, d_model]", "normalized * gain + bias", T(normalized * weights.gain + *weights.bias));
+        return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
+    const Vector& bias = trace.input("bias[d_model]", *weights.bias);
+    return trace("output[(b,) n, d_model]", "normalized * gain + bias", T(normalized * gain + bias));
 }
 
-} // namespace
-
-Matrix layer_norm(const Matrix& x, const LayerNormWeights& weights, const LayerNormOptions& options, const Trace& trace)
-{
-    return normalize(x, weights, options, trace);
-}
-
-Tensor3 layer_norm(const Tensor3& x, const LayerNormWeights& weights, const LayerNormOptions& options,
-                   const Trace& trace)
-{
-    return normalize(x, weights, options, trace);
-}
+template Matrix layer_norm(const Matrix&, const LayerNormWeights&, const LayerNormOptions&, const Trace&);
+template Tensor3 layer_norm(const Tensor3&, const LayerNormWeights&, const LayerNormOptions&, const Trace&);
 
 } // namespace attn

@@ -1,6 +1,5 @@
 #include "attn/layers/linear.hpp"
 
-#include "attn/ops/batch.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/shape.hpp"
 
@@ -9,47 +8,47 @@
 namespace attn {
 namespace {
 
-std::string name_of(std::string_view label) { return parse_step_label(label).name; }
+/// The names of one map's steps, and their axes.
+struct Names {
+    std::string weight, bias, output;
+    std::string weight_label, bias_label, output_label;
+};
 
-std::string mapping(const LinearWeights& weights, const LinearSteps& steps)
+Names names_of(const LinearSteps& steps)
 {
-    const std::string product = std::string(steps.input) + " @ " + name_of(steps.weight);
-    return weights.bias ? product + " + " + name_of(steps.bias) : product;
-}
-
-Matrix map_tokens(const Matrix& tokens, const LinearWeights& weights)
-{
-    const Matrix product = matmul(tokens, weights.weight);
-    if (!weights.bias)
-        return product;
-    return product + *weights.bias;
-}
-
-template <Sequence T>
-T map(const T& x, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
-{
-    constexpr std::size_t features = std::same_as<T, Matrix> ? 1 : 2;
-    expect_agreement("linear", "d_in", {steps.input, x, features}, {"weight", weights.weight, 0});
-    if (weights.bias)
-        expect_agreement("linear", "d_out", {"weight", weights.weight, 1}, {"bias", *weights.bias, 0});
-    trace.input(steps.weight, weights.weight);
-    if (weights.bias)
-        trace.input(steps.bias, *weights.bias);
-    return trace(
-        steps.output, [&] { return mapping(weights, steps); },
-        token_by_token(x, [&](const Matrix& tokens) { return map_tokens(tokens, weights); }));
+    const std::string name(steps.name), d_in(steps.d_in), d_out(steps.d_out);
+    Names names{"weight", "bias", "output", {}, {}, {}};
+    if (!name.empty())
+        names = {name + "_weights", name + "_bias", name, {}, {}, {}};
+    if (!steps.output.empty())
+        names.output = steps.output;
+    names.weight_label = names.weight + "[" + d_in + ", " + d_out + "]";
+    names.bias_label = names.bias + "[" + d_out + "]";
+    names.output_label = names.output + "[(b,) " + std::string(steps.tokens) + ", " + d_out + "]";
+    return names;
 }
 
 } // namespace
 
-Matrix linear(const Matrix& x, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
+template <Sequence T>
+T linear(const T& x, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
 {
-    return map(x, weights, steps, trace);
+    expect_agreement("linear", "d_in", {steps.input, x, feature_axis<T>}, {"weight", weights.weight, 0});
+    if (weights.bias)
+        expect_agreement("linear", "d_out", {"weight", weights.weight, 1}, {"bias", *weights.bias, 0});
+    const Names names = trace.has_listener() ? names_of(steps) : Names{};
+
+    const Matrix& weight = trace.input(names.weight_label, weights.weight);
+    const T product = matmul(x, weight);
+    const auto formula = [&] { return std::string(steps.input) + " @ " + names.weight; };
+    if (!weights.bias)
+        return trace(names.output_label, formula, product);
+    const Vector& bias = trace.input(names.bias_label, *weights.bias);
+    return trace(
+        names.output_label, [&] { return formula() + " + " + names.bias; }, T(product + bias));
 }
 
-Tensor3 linear(const Tensor3& x, const LinearWeights& weights, const LinearSteps& steps, const Trace& trace)
-{
-    return map(x, weights, steps, trace);
-}
+template Matrix linear(const Matrix&, const LinearWeights&, const LinearSteps&, const Trace&);
+template Tensor3 linear(const Tensor3&, const LinearWeights&, const LinearSteps&, const Trace&);
 
 } // namespace attn

@@ -22,7 +22,7 @@ Vector counted_from(std::size_t first, std::size_t count)
     return numbers;
 }
 
-/// The angles by which each pair of features is turned at each position: (n, pairs).
+/// The angles by which each pair of features is rotated at each position: (n, pairs).
 Matrix angles_of(std::size_t n, std::size_t d, double base, std::size_t first, const Trace& trace)
 {
     const std::size_t pairs = (d + 1) / 2;
@@ -100,15 +100,15 @@ Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, 
     if (first > table.shape(0) || n > table.shape(0) - first) // first + n may overflow
         throw ShapeError("learned_positions: table " + to_string(shape_of(table)) + " has no rows " + text(first) +
                          " to " + text(first + n) + ": it was learned for shorter sequences");
-    trace.input("table[n_max, d]", table);
+    const Matrix& rows = trace.input("table[n_max, d]", table);
     return trace(
         "positions[n, d]", [&] { return "table[" + text(first) + ":" + text(first + n) + "]"; },
-        Matrix(xt::view(table, xt::range(first, first + n), xt::all())));
+        Matrix(xt::view(rows, xt::range(first, first + n), xt::all())));
 }
 
 namespace {
 
-std::string turning(std::size_t d, RotaryLayout layout)
+std::string rotation_formula(std::size_t d, RotaryLayout layout)
 {
     const bool halves = layout == RotaryLayout::halves;
     const std::string a = halves ? "x[..., 0:" + text(d / 2) + "]" : "x[..., ::2]";
@@ -118,7 +118,7 @@ std::string turning(std::size_t d, RotaryLayout layout)
 }
 
 /// Tokens of one or several sequences, one below the other; the angles begin again with each sequence.
-Matrix turn(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
+Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
 {
     Matrix turned(tokens.shape());
     for (std::size_t token = 0; token < tokens.shape(0); ++token)
@@ -132,29 +132,28 @@ Matrix turn(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
     return turned;
 }
 
+} // namespace
+
 template <Sequence T>
-T rotate(const T& x, const RotaryOptions& options, const Trace& caller)
+T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
 {
-    constexpr std::size_t features = std::same_as<T, Matrix> ? 1 : 2;
-    const std::size_t n = x.shape(features - 1), d = x.shape(features);
+    const std::size_t n = tokens.shape(token_axis<T>), d = tokens.shape(feature_axis<T>);
     expect_pairs("rotary", d);
     const Trace trace = caller.module("rotary", [&] {
         return StepOptions{{"base", exact_text(options.base)},
                            {"layout", options.layout == RotaryLayout::halves ? "halves" : "pairs"},
                            {"first", text(options.first)}};
     });
-    trace.input("x[(b,) n, d]", x);
+    const T& x = trace.input("x[(b,) n, d]", tokens);
 
     const Matrix angles = angles_of(n, d, options.base, options.first, trace);
     return trace(
-        "output[(b,) n, d]", [&] { return turning(d, options.layout); },
-        token_by_token(x, [&](const Matrix& tokens) { return turn(tokens, angles, options.layout); }));
+        "output[(b,) n, d]", [&] { return rotation_formula(d, options.layout); },
+        token_by_token(x, [&](const Matrix& rows) { return rotate(rows, angles, options.layout); }));
 }
 
-} // namespace
-
-Matrix rotary(const Matrix& x, const RotaryOptions& options, const Trace& trace) { return rotate(x, options, trace); }
-Tensor3 rotary(const Tensor3& x, const RotaryOptions& options, const Trace& trace) { return rotate(x, options, trace); }
+template Matrix rotary(const Matrix&, const RotaryOptions&, const Trace&);
+template Tensor3 rotary(const Tensor3&, const RotaryOptions&, const Trace&);
 
 Vector alibi_slopes(std::size_t heads)
 {

@@ -31,14 +31,15 @@ T divided(const T& x, const PerToken<T>& by, std::size_t features)
     return quotients;
 }
 
+} // namespace
+
 template <Sequence T>
-T normalize(const T& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
+T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
 {
-    constexpr std::size_t features = std::same_as<T, Matrix> ? 1 : 2;
-    expect_agreement("rms_norm", "d_model", {"x", x, features}, {"gain", weights.gain, 0});
+    expect_agreement("rms_norm", "d_model", {"x", tokens, feature_axis<T>}, {"gain", weights.gain, 0});
     const std::string epsilon = exact_text(options.epsilon);
     const Trace trace = caller.module("rms_norm", [&] { return StepOptions{{"epsilon", epsilon}}; });
-    trace.input("x[(b,) n, d_model]", x);
+    const T& x = trace.input("x[(b,) n, d_model]", tokens);
 
     // Stretch each token to the length of sqrt(d_model). Epsilon keeps a token of zeros from dividing by zero.
     const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
@@ -48,20 +49,11 @@ T normalize(const T& x, const RmsNormWeights& weights, const RmsNormOptions& opt
         divided(x, length, weights.gain.size()));
 
     // Let the network choose how much each feature counts.
-    trace.input("gain[d_model]", weights.gain);
-    return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * weights.gain));
+    const Vector& gain = trace.input("gain[d_model]", weights.gain);
+    return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
 }
 
-} // namespace
-
-Matrix rms_norm(const Matrix& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& trace)
-{
-    return normalize(x, weights, options, trace);
-}
-
-Tensor3 rms_norm(const Tensor3& x, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& trace)
-{
-    return normalize(x, weights, options, trace);
-}
+template Matrix rms_norm(const Matrix&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
+template Tensor3 rms_norm(const Tensor3&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
 
 } // namespace attn

@@ -1,13 +1,12 @@
 #include "attn/layers/talking_heads.hpp"
 
-#include "attn/ops/concat.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/softmax.hpp"
-#include "attn/shape.hpp"
+
+#include "heads.hpp"
 
 #include <cmath>
 #include <limits>
-#include <string>
 
 namespace attn {
 namespace {
@@ -15,66 +14,43 @@ namespace {
 constexpr std::string_view function = "talking_heads_attention";
 
 template <Sequence T>
-constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens; features follow
-
-void expect_shared_out(std::string_view role, const Matrix& weight, std::size_t heads)
-{
-    if (heads == 0 || weight.shape(1) == 0 || weight.shape(1) % heads != 0)
-        throw ShapeError(std::string(function) + ": " + std::string(role) + " weights " + to_string(shape_of(weight)) +
-                         " can't be shared out evenly to " + std::to_string(heads) + " heads");
-}
-
-template <Sequence T>
-void expect_fit(const T& x, const TalkingHeadsWeights& weights)
+void expect_fit(const Sources<T>& from, const TalkingHeadsWeights& weights)
 {
     const MultiHeadWeights& maps = weights.maps;
-    for (const auto& [role, map] :
-         {std::pair{"query weights", &maps.query}, {"key weights", &maps.key}, {"value weights", &maps.value}})
-        expect_agreement(function, "d_model", {"x", x, rows<T> + 1}, {role, map->weight, 0});
+    expect_projectable(function, from, maps);
     expect_agreement(function, "h d_k", {"query weights", maps.query.weight, 1}, {"key weights", maps.key.weight, 1});
     expect_agreement(function, "h", {"talking_scores", weights.scores, 1}, {"talking_weights", weights.weights, 0});
     if (maps.output)
         expect_agreement(function, "h d_v", {"value weights", maps.value.weight, 1},
                          {"output weights", maps.output->weight, 0});
-    expect_shared_out("query", maps.query.weight, weights.scores.shape(0));
-    expect_shared_out("value", maps.value.weight, weights.weights.shape(1));
+    expect_even_split(function, "query weights", shape_of(maps.query.weight), weights.scores.shape(0));
+    expect_even_split(function, "value weights", shape_of(maps.value.weight), weights.weights.shape(1));
 }
 
-StepOptions describe(const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options)
+StepOptions describe(const TalkingHeadsWeights& weights, const std::optional<AnyMask>& mask,
+                     const TalkingHeadsOptions& options)
 {
     return {{"key_heads", std::to_string(weights.scores.shape(0))},
             {"heads", std::to_string(weights.scores.shape(1))},
             {"value_heads", std::to_string(weights.weights.shape(1))},
-            {"mask", options.mask ? "given" : "none"},
+            {"mask", describe(mask, options.causal)},
             {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
 }
 
-/// A head's share of a packed tensor.
+/// Scaled scores of each head.
 template <Sequence T>
-T share(const Trace& trace, std::string_view step, std::string_view packed_name, const T& packed, std::size_t head,
-        std::size_t heads)
-{
-    const std::size_t width = packed.shape(rows<T> + 1) / heads;
-    const std::size_t begin = head * width, end = begin + width;
-    return trace(
-        step,
-        [&] { return std::string(packed_name) + "[..., " + std::to_string(begin) + ":" + std::to_string(end) + "]"; },
-        columns(packed, begin, end));
-}
-
-/// How each head compares queries with keys.
-template <Sequence T>
-std::vector<T> compare(const T& query, const T& key, std::size_t heads, const TalkingHeadsOptions& options,
+std::vector<T> compare(const PackedHeads<T>& packed, std::size_t heads, const TalkingHeadsOptions& options,
                        const Trace& trace)
 {
-    const double d_k = static_cast<double>(query.shape(rows<T> + 1) / heads);
-    const std::string scaling =
-        options.scale ? "scores * " + exact_text(*options.scale) : "scores / sqrt(keys.shape[-1])";
+    const double d_k = static_cast<double>(packed.query.shape(feature_axis<T>) / heads);
+    const auto scaling = [&] {
+        return options.scale ? "scores * " + exact_text(*options.scale) : "scores / sqrt(keys.shape[-1])";
+    };
     std::vector<T> result;
     for (std::size_t i = 0; i < heads; ++i) {
         const Trace head = trace.scope("head", i);
-        const T queries = share(head, "queries[(b,) n, d_k]", "query", query, i, heads);
-        const T keys = share(head, "keys[(b,) m, d_k]", "key", key, i, heads);
+        const T queries = split_head("queries[(b,) n, d_k]", "query", packed.query, i, heads, head);
+        const T keys = split_head("keys[(b,) m, d_k]", "key", packed.key, i, heads, head);
         const T scores = head("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
         result.push_back(head("scaled[(b,) n, m]", scaling, T(scores * options.scale.value_or(1 / std::sqrt(d_k)))));
     }
@@ -101,7 +77,7 @@ T mix(const std::vector<T>& heads, const Matrix& mixture, std::size_t into)
     return sum;
 }
 
-/// One softmax of what all heads' comparisons say, mixed for it.
+/// The softmax of one mixture of all heads' scores.
 template <Sequence T>
 T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, const std::optional<AnyMask>& mask,
         const Trace& head)
@@ -116,78 +92,51 @@ T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, c
     return head("weights[(b,) n, m]", "softmax(masked)", softmax(masked));
 }
 
-std::string merging(std::size_t heads)
-{
-    std::string parts;
-    for (std::size_t head = 0; head < heads; ++head)
-        parts += "head." + std::to_string(head) + ".context, ";
-    return "concat(" + parts + "axis=-1)";
-}
+} // namespace
 
 template <Sequence T>
-MultiHeadOf<T> attend(const T& x, const TalkingHeadsWeights& learned, const TalkingHeadsOptions& options,
-                      const Trace& caller)
+MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& given,
+                                       const TalkingHeadsWeights& learned, const TalkingHeadsOptions& options,
+                                       const Trace& caller)
 {
-    expect_fit(x, learned);
-    const MultiHeadWeights& maps = learned.maps;
-    const std::size_t key_heads = learned.scores.shape(0), heads = learned.scores.shape(1);
-    const std::size_t value_heads = learned.weights.shape(1);
-    const Trace trace = caller.module(function, [&] { return describe(learned, options); });
-    trace.input("x[(b,) n, d_model]", x);
+    expect_fit(sources(x), learned);
+    const Trace trace = caller.module(function, [&] { return describe(learned, given, options); });
+    const Sources<T> from = name_sources(sources(x), trace);
+    const std::size_t n = x.shape(token_axis<T>), key_heads = learned.scores.shape(0);
+    const std::size_t heads = learned.scores.shape(1), value_heads = learned.weights.shape(1);
 
-    // All heads' queries, keys and values come out of three products.
-    const T query = linear(x, maps.query,
-                           {"x", "query_weights[d_model, h_d_k]", "query_bias[h_d_k]", "query[(b,) n, h_d_k]"}, trace);
-    const T key =
-        linear(x, maps.key, {"x", "key_weights[d_model, h_d_k]", "key_bias[h_d_k]", "key[(b,) m, h_d_k]"}, trace);
-    const T value = linear(x, maps.value,
-                           {"x", "value_weights[d_model, h_d_v]", "value_bias[h_d_v]", "value[(b,) m, h_d_v]"}, trace);
-    trace.input("talking_scores[h_k, h]", learned.scores);
-    trace.input("talking_weights[h, h_v]", learned.weights);
-    if (options.mask)
-        std::visit([&](const auto& mask) { trace.shared_input("mask[(b,) n, m]", mask); }, *options.mask);
+    // Make the queries, keys and values of all heads by three products.
+    const PackedHeads<T> packed = project(from, learned.maps, {}, trace);
+    const Matrix& score_mixture = trace.input("talking_scores[h_k, h]", learned.scores);
+    const Matrix& weight_mixture = trace.input("talking_weights[h, h_v]", learned.weights);
+    const auto mask = join_masks(n, n, {.given = given, .causal = options.causal}, trace);
 
-    // Every head compares, and every softmax hears of all of them.
-    const std::vector<T> scaled = compare(query, key, key_heads, options, trace);
+    // Mix the scores of all heads before each softmax.
+    const std::vector<T> scaled = compare(packed, key_heads, options, trace);
     std::vector<T> weights;
-    for (std::size_t head = 0; head < heads; ++head)
-        weights.push_back(weigh(scaled, learned.scores, head, options.mask, trace.scope("head", head)));
+    for (std::size_t i = 0; i < heads; ++i)
+        weights.push_back(weigh(scaled, score_mixture, i, mask, trace.scope("head", i)));
 
-    // Every head of values hears of every softmax.
+    // Mix the weights of all heads before each average of values.
     MultiHeadOf<T> result;
     std::vector<T> contexts;
-    for (std::size_t into = 0; into < value_heads; ++into) {
-        const Trace head = trace.scope("head", into);
+    for (std::size_t i = 0; i < value_heads; ++i) {
+        const Trace head = trace.scope("head", i);
         result.weights.push_back(head(
-            "mixed_weights[(b,) n, m]", [&] { return mixing("weights", "talking_weights", heads, into); },
-            mix(weights, learned.weights, into)));
-        const T values = share(head, "values[(b,) m, d_v]", "value", value, into, value_heads);
+            "mixed_weights[(b,) n, m]", [&] { return mixing("weights", "talking_weights", heads, i); },
+            mix(weights, weight_mixture, i)));
+        const T values = split_head("values[(b,) m, d_v]", "value", packed.value, i, value_heads, head);
         contexts.push_back(
             head("context[(b,) n, d_v]", "mixed_weights @ values", matmul(result.weights.back(), values)));
     }
-    const T merged = trace(
-        "merged[(b,) n, h_d_v]", [&] { return merging(value_heads); }, concat_columns(contexts));
-    result.output =
-        maps.output
-            ? linear(merged, *maps.output,
-                     {"merged", "output_weights[h_d_v, d_model]", "output_bias[d_model]", "output[(b,) n, d_model]"},
-                     trace)
-            : trace("output[(b,) n, h_d_v]", "merged", merged);
+    const T merged = merge_heads(contexts, trace);
+    result.output = map_output(merged, learned.maps.output, trace);
     return result;
 }
 
-} // namespace
-
-MultiHead talking_heads_attention(const Matrix& x, const TalkingHeadsWeights& weights,
-                                  const TalkingHeadsOptions& options, const Trace& trace)
-{
-    return attend(x, weights, options, trace);
-}
-
-BatchMultiHead talking_heads_attention(const Tensor3& x, const TalkingHeadsWeights& weights,
-                                       const TalkingHeadsOptions& options, const Trace& trace)
-{
-    return attend(x, weights, options, trace);
-}
+template MultiHead talking_heads_attention(const Matrix&, const std::optional<AnyMask>&, const TalkingHeadsWeights&,
+                                           const TalkingHeadsOptions&, const Trace&);
+template BatchMultiHead talking_heads_attention(const Tensor3&, const std::optional<AnyMask>&,
+                                                const TalkingHeadsWeights&, const TalkingHeadsOptions&, const Trace&);
 
 } // namespace attn

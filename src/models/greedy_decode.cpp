@@ -10,189 +10,167 @@
 namespace attn {
 namespace {
 
-void expect_no_mask(std::string_view function, std::string_view role, const std::optional<AnyMask>& mask)
-{
-    if (mask)
-        throw Error(std::string(function) + ": a " + std::string(role) + " mask is given, expected none: " +
-                    (role == "target" ? "it is causal" : "the target's length changes"));
-}
-
-/// Embeds ids in a scope of their own, where they are named by what they come from.
-Matrix embed_as(std::string_view scope, std::string_view from, const Vector& ids, const Matrix& table,
-                const EmbeddingOptions& options, const Trace& caller)
-{
-    const Trace trace = caller.scope(scope);
-    return embed(trace("ids[n]", from, ids), table, options, trace);
-}
-
-Matrix logits_of(std::string_view from, const Matrix& x, const Matrix& table, const Trace& caller)
-{
-    const Trace trace = caller.scope("generator");
-    return unembed(trace("x[n, d_model]", from, x), table, trace);
-}
-
-// ------------------------------------------------------------------------------------------------------ token by token
-
-std::string number(std::size_t i) { return std::to_string(i); }
-
 Matrix last_row(const Matrix& rows) { return xt::view(rows, xt::range(rows.shape(0) - 1, rows.shape(0)), xt::all()); }
 
 /// The likeliest id; the lowest of several.
-double likeliest(const Matrix& logits)
-{
-    const double* last = logits.data() + (logits.shape(0) - 1) * logits.shape(1);
-    return static_cast<double>(std::max_element(last, last + logits.shape(1)) - last);
-}
+std::int64_t argmax(const Matrix& row) { return std::max_element(row.begin(), row.end()) - row.begin(); }
 
-/// What writing one token after the other goes by.
-struct Writing {
-    const TranslatorWeights& weights;
-    const DecoderOptions& options;
+/// What one step after the other needs.
+struct Decoding {
+    const DecoderWeights& weights;
+    const Matrix& table;
+    const TransformerOptions& options;
     const Matrix& memory;
-    Vector ids;         ///< start token and what has been said
-    DecoderCache cache; ///< of all but the last of ids; empty without one
+    Integers ids;       ///< the start and the tokens so far
+    DecoderCache cache; ///< of all but the last of them; empty without one
 };
 
-/// Says where the cache of a token comes from.
-void name_cache(const Writing& writing, std::size_t i, const Trace& decoder)
+std::string step_name(std::size_t i) { return "steps." + std::to_string(i); }
+
+/// The embedded newest token, or all tokens so far, in the scope embedding of a step.
+/// @param formula  of the ids
+Matrix embed_ids(Integers& ids, const std::string& formula, const Matrix& table, std::size_t first, const Trace& token)
 {
-    const auto name = [&](const Trace& scope, std::string_view step, const std::string& from, const Matrix& kept) {
-        scope(step, from, kept);
-    };
-    for (std::size_t l = 0; l < writing.cache.layers.size(); ++l) {
-        const auto& [tokens, memory] = writing.cache.layers[l];
-        const std::string layer = "layers." + number(l);
-        const std::string before = i == 0 ? "" : "steps." + number(i - 1) + ".decoder." + layer + ".self_attn.";
+    const Trace trace = token.scope("embedding");
+    ids = trace("ids[n]", formula, ids);
+    return embed(ids, table, {.positions = {.first = first}}, trace);
+}
+
+/// Says where the cache of a step comes from.
+void name_cache(const DecoderCache& cache, std::size_t i, const Trace& decoder)
+{
+    for (std::size_t l = 0; l < cache.layers.size(); ++l) {
+        const std::string layer = ".layers." + std::to_string(l);
         const Trace inside = decoder.scope("layers", l);
         const Trace self_attn = inside.scope("self_attn"), cross_attn = inside.scope("cross_attn");
         if (i > 0) {
-            name(self_attn, "past_keys[past, h_d_k]", before + "cache_keys", tokens->keys);
-            name(self_attn, "past_values[past, h_d_v]", before + "cache_values", tokens->values);
+            const std::string before = step_name(i - 1) + ".decoder" + layer + ".self_attn.";
+            self_attn.alias("past_keys", before + "cache_keys");
+            self_attn.alias("past_values", before + "cache_values");
         }
-        name(cross_attn, "key[m, h_d_k]", "cache." + layer + ".cross_attn.key", memory.keys);
-        name(cross_attn, "value[m, h_d_v]", "cache." + layer + ".cross_attn.value", memory.values);
+        cross_attn.alias("key", "cache" + layer + ".cross_attn.key");
+        cross_attn.alias("value", "cache" + layer + ".cross_attn.value");
     }
 }
 
-/// The decoder on the newest token, which the cache gets longer by.
-Matrix decode_newest(Writing& writing, std::size_t i, const Trace& token)
+/// The decoder on the newest token, whose keys and values are added to the cache.
+Matrix decode_newest(Decoding& decoding, std::size_t i, const Trace& token)
 {
-    const Vector newest{writing.ids(i)};
-    const std::string from = i == 0 ? "" : "reshape(steps." + number(i - 1) + ".next_id, 1)";
-    const Matrix embedded =
-        embed_as("embedding", from, newest, writing.weights.table, {.positions = {.first = i}}, token);
-    const Trace trace = token.scope("decoder");
-    const Matrix x = trace("x[n, d_model]", "embedding.output", embedded);
+    Integers newest{decoding.ids(i)};
+    const std::string formula = i == 0 ? "" : "reshape(" + step_name(i - 1) + ".next_id, 1)";
+    const Matrix x = embed_ids(newest, formula, decoding.table, i, token);
+    const Trace trace = token.scope("decoder", {{"x", "embedding.output"}});
     if (trace.has_listener())
-        name_cache(writing, i, trace);
-    DecoderStep step = decoder_step(x, writing.cache, writing.weights.transformer.decoder, writing.options, trace);
-    writing.cache = std::move(step.cache);
+        name_cache(decoding.cache, i, trace);
+    DecoderStep step =
+        decoder_step(x, decoding.cache, {}, decoding.weights, decoding.options, trace);
+    decoding.cache = std::move(step.cache);
     return step.output;
 }
 
-/// The decoder on everything so far, once more.
-Matrix decode_all(const Writing& writing, std::size_t i, const Trace& token)
+/// The decoder on all tokens so far, once more.
+Matrix decode_all(Decoding& decoding, std::size_t i, const Trace& token)
 {
-    const std::string before = "steps." + number(i - 1);
-    const std::string from =
+    const std::string before = i == 0 ? "" : step_name(i - 1);
+    const std::string formula =
         i == 0 ? "" : "concat(" + before + ".embedding.ids, reshape(" + before + ".next_id, 1), axis=0)";
-    const Matrix embedded = embed_as("embedding", from, writing.ids, writing.weights.table, {}, token);
-    DecoderOptions options = writing.options;
-    const Mask causal = causal_mask(i + 1, i + 1, Causal::bottom_right, token);
-    const Trace trace = token.scope("decoder");
-    const Matrix x = trace("x[n, d_model]", "embedding.output", embedded);
-    const Matrix memory = trace("memory[m, d_memory]", "encoder.output", writing.memory);
-    options.attention.mask = trace("mask[n, m]", "causal", causal);
-    return decoder(x, memory, writing.weights.transformer.decoder, options, trace);
+    const Matrix x = embed_ids(decoding.ids, formula, decoding.table, 0, token);
+    const Trace trace = token.scope("decoder", {{"x", "embedding.output"}, {"memory", "encoder.output"}});
+    TransformerOptions causal = decoding.options;
+    causal.attention.causal = Causal::bottom_right;
+    return decoder(x, decoding.memory, {}, {}, decoding.weights, causal, trace);
 }
 
-/// Encodes the source.
-Matrix read_source(const Vector& source, const TranslatorWeights& weights, const TransformerOptions& options,
-                   const Trace& trace)
+/// The logits of a step or of a whole target, in the scope generator.
+Matrix logits_of(const Matrix& x, std::string_view name, const Matrix& table, const Trace& caller)
 {
-    trace.input("table[vocabulary, d_model]", weights.table);
-    trace.input("source_ids[m]", source);
-    const Matrix embedded = embed_as("source_embedding", "source_ids", source, weights.table, {}, trace);
-    const Trace inside = trace.scope("encoder");
-    return encoder(inside("x[n, d_model]", "source_embedding.output", embedded), weights.transformer.encoder,
-                   encoder_options(options), inside);
+    const Trace trace = caller.scope("generator", {{"x", name}});
+    return unembed(x, table, trace);
 }
 
 /// A cache before the first token, where one is asked for.
-DecoderCache start_cache(const Matrix& memory, const TranslatorWeights& weights, Caching caching, const Trace& caller)
+DecoderCache start_cache(const Matrix& memory, const DecoderWeights& weights, Caching caching, const Trace& caller)
 {
     if (caching == Caching::none)
         return {};
-    const Trace trace = caller.scope("cache");
-    return start_decoder_cache(trace("memory[m, d_memory]", "encoder.output", memory), weights.transformer.decoder,
-                               trace);
+    const Trace trace = caller.scope("cache", {{"memory", "encoder.output"}});
+    return start_decoder_cache(memory, weights, trace);
 }
 
 StepOptions describe(const GreedyOptions& options)
 {
-    return {{"start", number(options.start)},
-            {"end", number(options.end)},
-            {"most", number(options.most)},
+    return {{"start", std::to_string(options.start)},
+            {"end", std::to_string(options.end)},
+            {"max_tokens", std::to_string(options.max_tokens)},
             {"caching", options.caching == Caching::none ? "none" : "keys_and_values"}};
 }
 
 } // namespace
 
-Matrix predict_next(const Vector& source, const Vector& target, const TranslatorWeights& weights,
-                    const TransformerOptions& options, const Trace& caller)
+Matrix predict_next(const Integers& given_source, const Integers& given_target,
+                    const std::optional<AnyMask>& source_mask, const std::optional<AnyMask>& memory_mask,
+                    const TranslatorWeights& weights, const TransformerOptions& options, const Trace& caller)
 {
-    expect_no_mask("predict_next", "target", options.target_mask);
     const Trace trace = caller.module("predict_next");
-    trace.input("table[vocabulary, d_model]", weights.table);
-    trace.input("source_ids[m]", source);
-    trace.input("target_ids[n]", target);
+    const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
+    const Integers& source_ids = trace.input("source_ids[m]", given_source);
+    const Integers& target_ids = trace.input("target_ids[n]", given_target);
 
-    // Both languages share one table.
-    const Matrix x = embed_as("source_embedding", "source_ids", source, weights.table, {}, trace);
-    const Matrix y = embed_as("target_embedding", "target_ids", target, weights.table, {}, trace);
-    const Matrix embedded_source = trace("source[m, d_model]", "source_embedding.output", x);
-    const Matrix embedded_target = trace("target[n, d_model]", "target_embedding.output", y);
+    // Embed source and target with the same table.
+    const Trace of_source = trace.scope("source_embedding", {{"ids", "source_ids"}});
+    const Matrix source = embed(source_ids, table, {}, of_source);
+    const Trace of_target = trace.scope("target_embedding", {{"ids", "target_ids"}});
+    const Matrix target = embed(target_ids, table, {}, of_target);
+    trace.alias("source", "source_embedding.output");
+    trace.alias("target", "target_embedding.output");
 
-    // No token sees the one that it is to predict.
+    // No token sees the one that is to be predicted from it.
     TransformerOptions causal = options;
-    const Mask mask = causal_mask(target.size(), target.size(), Causal::bottom_right, trace);
-    causal.target_mask = trace("target_mask[n, m]", "causal", mask);
-    const Matrix output = transformer(embedded_source, embedded_target, weights.transformer, causal, trace);
+    causal.attention.causal = Causal::bottom_right;
+    const Matrix output =
+        transformer(source, target, source_mask, {}, memory_mask, weights.transformer, causal, trace);
 
-    // What comes out is compared with every word.
-    return trace("logits[n, vocabulary]", "generator.logits", logits_of("output", output, weights.table, trace));
+    // Compare the result with every word.
+    Matrix logits = logits_of(output, "output", table, trace);
+    trace.alias("logits", "generator.logits");
+    return logits;
 }
 
-Translation greedy_decode(const Vector& source, const TranslatorWeights& weights, const GreedyOptions& options,
-                               const Trace& caller)
+Translation greedy_decode(const Integers& given_source, const std::optional<AnyMask>& source_mask,
+                          const TranslatorWeights& weights, const GreedyOptions& options, const Trace& caller)
 {
-    expect_no_mask("greedy_decode", "target", options.transformer.target_mask);
-    expect_no_mask("greedy_decode", "memory", options.transformer.memory_mask);
     const Trace trace = caller.module("greedy_decode", [&] { return describe(options); });
+    const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
+    const Integers& source_ids = trace.input("source_ids[m]", given_source);
 
-    // Read the source once.
-    const Matrix memory = read_source(source, weights, options.transformer, trace);
-    const DecoderOptions of_decoder = decoder_options(options.transformer);
-    Writing writing{weights, of_decoder, memory, Vector{static_cast<double>(options.start)},
-                    start_cache(memory, weights, options.caching, trace)};
+    // Encode the source once.
+    const Trace of_source = trace.scope("source_embedding", {{"ids", "source_ids"}});
+    const Matrix source = embed(source_ids, table, {}, of_source);
+    const Trace of_encoder = trace.scope("encoder", {{"x", "source_embedding.output"}});
+    const Matrix memory =
+        encoder(source, source_mask, weights.transformer.encoder, options.transformer, of_encoder);
 
-    // What has been said goes in; the last row of what comes out says what is next.
-    Matrix all_logits(Matrix::shape_type{0, weights.table.shape(0)});
-    for (std::size_t i = 0; i < options.most; ++i) {
+    // Decode token by token: the last row of the logits gives the next one.
+    const DecoderWeights& decoder = weights.transformer.decoder;
+    Decoding decoding{decoder, table, options.transformer, memory, Integers{options.start},
+                      start_cache(memory, decoder, options.caching, trace)};
+    Translation result{Integers(Integers::shape_type{0}), Matrix(Matrix::shape_type{0, table.shape(0)})};
+    for (std::size_t i = 0; i < options.max_tokens; ++i) {
         const Trace token = trace.scope("steps", i);
         const Matrix output =
-            options.caching == Caching::none ? decode_all(writing, i, token) : decode_newest(writing, i, token);
-        const Matrix logits = logits_of("decoder.output", output, weights.table, token);
-        const double next = token(
+            options.caching == Caching::none ? decode_all(decoding, i, token) : decode_newest(decoding, i, token);
+        const Matrix logits = last_row(logits_of(output, "decoder.output", table, token));
+        const std::int64_t next = token(
             "next_id",
             "min(where(generator.logits[-1] == max(generator.logits[-1]), arange(generator.logits.shape[1]), inf))",
-            likeliest(logits));
-        all_logits = concat_rows(all_logits, last_row(logits));
-        writing.ids = concat(writing.ids, Vector{next});
-        if (next == static_cast<double>(options.end))
+            argmax(logits));
+        result.logits = concat_rows(result.logits, logits);
+        result.ids = concat(result.ids, Integers{next});
+        decoding.ids = concat(decoding.ids, Integers{next});
+        if (next == options.end)
             break;
     }
-    return {xt::view(writing.ids, xt::range(std::size_t{1}, writing.ids.size())), all_logits};
+    return result;
 }
 
 } // namespace attn

@@ -1,92 +1,50 @@
 #include "attn/models/transformer.hpp"
 
-#include "../layers/blocks.hpp"
+#include "../layers/stack.hpp"
 
 namespace attn {
-namespace {
-
-StepOptions describe(const TransformerOptions& options, const TransformerWeights& weights)
-{
-    StepOptions described = describe_layer(decoder_options(options));
-    described.emplace_back("encoder_layers", std::to_string(weights.encoder.layers.size()));
-    described.emplace_back("decoder_layers", std::to_string(weights.decoder.layers.size()));
-    return described;
-}
-
-/// A stack calls its own mask `mask`, whatever it is called outside.
-void rename_mask(std::optional<AnyMask>& mask, std::string_view from, const Trace& trace)
-{
-    if (mask)
-        mask = std::visit([&](const auto& any) -> AnyMask { return trace("mask[(b,) n, m]", from, any); }, *mask);
-}
 
 template <Sequence T>
-T encode(const T& source, const EncoderWeights& weights, EncoderOptions options, const Trace& caller)
+T transformer(const T& given_source, const T& given_target, const std::optional<AnyMask>& given_source_mask,
+              const std::optional<AnyMask>& given_target_mask, const std::optional<AnyMask>& given_memory_mask,
+              const TransformerWeights& weights, const TransformerOptions& options, const Trace& caller)
 {
-    const Trace trace = caller.scope("encoder");
-    const T x = trace("x[(b,) n, d_model]", "source", source);
-    rename_mask(options.attention.mask, "source_mask", trace);
-    return encoder(x, weights, options, trace);
+    const Trace trace = caller.module("transformer", [&] {
+        StepOptions described = describe(options);
+        described.emplace_back("encoder_layers", std::to_string(weights.encoder.layers.size()));
+        described.emplace_back("decoder_layers", std::to_string(weights.decoder.layers.size()));
+        return described;
+    });
+    const std::size_t n = given_target.shape(token_axis<T>);
+    const T& source = trace.input("source[(b,) m, d_model]", given_source);
+    const T& target = trace.input("target[(b,) n, d_model]", given_target);
+    const auto source_mask = share("source_mask[(b,) n, m]", given_source_mask, trace);
+    const auto target_mask = join_masks(n, n, {.given = given_target_mask, .causal = options.attention.causal}, trace,
+                                        "target_mask[(b,) n, m]");
+    const auto memory_mask = share("memory_mask[(b,) n, m]", given_memory_mask, trace);
+    const TransformerOptions masked = without_causal(options);
+
+    // Encode the source.
+    const Trace of_source = trace.scope("encoder", {{"x", "source"}});
+    if (source_mask)
+        of_source.alias("mask", "source_mask");
+    const T memory = encoder(source, source_mask, weights.encoder, masked, of_source);
+
+    // Decode the target, whose tokens attend to the encoded source.
+    const Trace of_target = trace.scope("decoder", {{"x", "target"}, {"memory", "encoder.output"}});
+    if (target_mask)
+        of_target.alias("mask", "target_mask");
+    T output = decoder(target, memory, target_mask, memory_mask, weights.decoder, masked, of_target);
+    trace.alias("output", "decoder.output");
+    return output;
 }
 
-template <Sequence T>
-T decode(const T& target, const T& memory, const DecoderWeights& weights, DecoderOptions options, const Trace& caller)
-{
-    const Trace trace = caller.scope("decoder");
-    const T x = trace("x[(b,) n, d_model]", "target", target);
-    const T known = trace("memory[(b,) m, d_memory]", "encoder.output", memory);
-    rename_mask(options.attention.mask, "target_mask", trace);
-    return decoder(x, known, weights, options, trace);
-}
-
-template <Sequence T>
-T whole(const T& source, const T& target, const TransformerWeights& weights, const TransformerOptions& options,
-        const Trace& caller)
-{
-    const Trace trace = caller.module("transformer", [&] { return describe(options, weights); });
-    trace.input("source[(b,) m, d_model]", source);
-    trace.input("target[(b,) n, d_model]", target);
-    name_mask("source_mask[(b,) n, m]", options.source_mask, trace);
-    name_mask("target_mask[(b,) n, m]", options.target_mask, trace);
-    name_mask("memory_mask[(b,) n, m]", options.memory_mask, trace);
-
-    // Read the source, then write the target with what was read at hand.
-    const T memory = encode(source, weights.encoder, encoder_options(options), trace);
-    const T output = decode(target, memory, weights.decoder, decoder_options(options), trace);
-    return trace("output[(b,) n, d_model]", "decoder.output", output);
-}
-
-} // namespace
-
-EncoderOptions encoder_options(const TransformerOptions& options)
-{
-    return {.attention = {.heads = options.heads, .mask = options.source_mask},
-            .feed_forward = options.feed_forward,
-            .norm = options.norm,
-            .placement = options.placement,
-            .final_norm = options.final_norm};
-}
-
-DecoderOptions decoder_options(const TransformerOptions& options)
-{
-    return {.attention = {.heads = options.heads, .mask = options.target_mask},
-            .memory_mask = options.memory_mask,
-            .feed_forward = options.feed_forward,
-            .norm = options.norm,
-            .placement = options.placement,
-            .final_norm = options.final_norm};
-}
-
-Matrix transformer(const Matrix& source, const Matrix& target, const TransformerWeights& weights,
-                   const TransformerOptions& options, const Trace& trace)
-{
-    return whole(source, target, weights, options, trace);
-}
-
-Tensor3 transformer(const Tensor3& source, const Tensor3& target, const TransformerWeights& weights,
-                    const TransformerOptions& options, const Trace& trace)
-{
-    return whole(source, target, weights, options, trace);
-}
+#define ATTN_INSTANTIATE(T)                                                                                            \
+    template T transformer(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,           \
+                           const std::optional<AnyMask>&, const TransformerWeights&, const TransformerOptions&,        \
+                           const Trace&);
+ATTN_INSTANTIATE(Matrix)
+ATTN_INSTANTIATE(Tensor3)
+#undef ATTN_INSTANTIATE
 
 } // namespace attn

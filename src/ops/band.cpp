@@ -7,63 +7,82 @@
 namespace attn {
 namespace {
 
-void expect_fit(std::string_view function, const AxisOf& tokens, const Band& band)
+template <Sequence T>
+void expect_fit(std::string_view function, std::string_view role, const T& tokens, const Band& band)
 {
-    expect_agreement(function, "n", tokens, {"the band's mask", band.mask, 0});
+    expect_agreement(function, "n", {role, tokens, token_axis<T>}, {"the band's mask", band.mask, 0});
     if (band.mask.shape(1) != band.distances.size())
         throw ShapeError(std::string(function) + ": a band of " + std::to_string(band.distances.size()) +
                          " distances has a mask " + to_string(shape_of(band.mask)) + ", expected as many columns");
+    if (band.neighbours && shape_of(*band.neighbours) != shape_of(band.mask))
+        throw ShapeError(std::string(function) + ": a band has neighbours " + to_string(shape_of(*band.neighbours)) +
+                         " and a mask " + to_string(shape_of(band.mask)) + ", expected the same shape");
 }
 
-/// Calls a function with each row, column, and the row that stands there.
+template <Sequence T>
+void expect_same_batch(std::string_view function, const AxisOf& left, const AxisOf& right)
+{
+    if constexpr (std::same_as<T, Tensor3>)
+        expect_agreement(function, "b", left, right);
+}
+
+/// Calls a function with each row of all sequences, one below the other, each column, and the row of the neighbour.
 template <class Work>
-void for_each_neighbour(std::string_view function, const Band& band, const Work& work)
+void for_each_neighbour(std::string_view function, const Band& band, std::size_t rows, const Work& work)
 {
     const std::size_t n = band.mask.shape(0), width = band.mask.shape(1);
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t row = 0; row < rows; ++row)
         for (std::size_t c = 0; c < width; ++c) {
+            const std::size_t i = row % n;
             if (!band.mask(i, c))
                 continue;
-            const std::size_t j = i + static_cast<std::size_t>(band.distances[c]); // wraps where it is negative
-            if (j >= n)
-                throw ShapeError(std::string(function) + ": the band has a neighbour of row " + std::to_string(i) +
-                                 " at the distance " + std::to_string(band.distances[c]) + ", there are only " +
-                                 std::to_string(n) + " rows");
-            work(i, c, j);
+            const std::int64_t j =
+                band.neighbours ? (*band.neighbours)(i, c) : static_cast<std::int64_t>(i) + band.distances(c);
+            if (j < 0 || std::cmp_greater_equal(j, n))
+                throw ShapeError(std::string(function) + ": a neighbour of row " + std::to_string(i) + " is row " +
+                                 std::to_string(j) + ", expected 0 to " + std::to_string(n - 1));
+            work(row, c, row - i + static_cast<std::size_t>(j));
         }
 }
 
 } // namespace
 
-Matrix banded_scores(const Matrix& left, const Matrix& right, const Band& band)
+template <Sequence T>
+T banded_scores(const T& left, const T& right, const Band& band)
 {
     constexpr std::string_view function = "banded_scores";
-    expect_agreement(function, "n", {"left", left, 0}, {"right", right, 0});
-    expect_agreement(function, "k", {"left", left, 1}, {"right", right, 1});
-    expect_fit(function, {"left", left, 0}, band);
-    const std::size_t k = left.shape(1);
-    Matrix dots = xt::zeros<double>({left.shape(0), band.distances.size()});
-    for_each_neighbour(function, band, [&](std::size_t i, std::size_t c, std::size_t j) {
-        const double* l = left.data() + i * k;
-        const double* r = right.data() + j * k;
+    constexpr std::size_t n = token_axis<T>, features = n + 1;
+    expect_same_batch<T>(function, {"left", left, 0}, {"right", right, 0});
+    expect_agreement(function, "n", {"left", left, n}, {"right", right, n});
+    expect_agreement(function, "k", {"left", left, features}, {"right", right, features});
+    expect_fit(function, "left", left, band);
+    const std::size_t k = left.shape(features), width = band.distances.size();
+    auto shape = left.shape();
+    shape[features] = width;
+    T scores = xt::zeros<double>(shape);
+    for_each_neighbour(function, band, scores.size() / width, [&](std::size_t i, std::size_t c, std::size_t j) {
+        const double *l = left.data() + i * k, *r = right.data() + j * k;
         double sum = 0;
         for (std::size_t feature = 0; feature < k; ++feature)
             sum += l[feature] * r[feature];
-        dots(i, c) = sum;
+        scores.data()[i * width + c] = sum;
     });
-    return dots;
+    return scores;
 }
 
-Matrix sum_of_neighbours(const Matrix& weights, const Matrix& values, const Band& band)
+template <Sequence T>
+T sum_of_neighbours(const T& weights, const T& values, const Band& band)
 {
     constexpr std::string_view function = "sum_of_neighbours";
-    expect_agreement(function, "n", {"weights", weights, 0}, {"values", values, 0});
-    expect_agreement(function, "width", {"weights", weights, 1}, {"the band's mask", band.mask, 1});
-    expect_fit(function, {"values", values, 0}, band);
-    const std::size_t d = values.shape(1);
-    Matrix sums = xt::zeros<double>({values.shape(0), d});
-    for_each_neighbour(function, band, [&](std::size_t i, std::size_t c, std::size_t j) {
-        const double weight = weights(i, c);
+    constexpr std::size_t n = token_axis<T>, features = n + 1;
+    expect_same_batch<T>(function, {"weights", weights, 0}, {"values", values, 0});
+    expect_agreement(function, "n", {"weights", weights, n}, {"values", values, n});
+    expect_agreement(function, "width", {"weights", weights, features}, {"the band's mask", band.mask, 1});
+    expect_fit(function, "values", values, band);
+    const std::size_t d = values.shape(features), width = band.distances.size();
+    T sums = xt::zeros<double>(values.shape());
+    for_each_neighbour(function, band, weights.size() / width, [&](std::size_t i, std::size_t c, std::size_t j) {
+        const double weight = weights.data()[i * width + c];
         const double* value = values.data() + j * d;
         double* sum = sums.data() + i * d;
         for (std::size_t feature = 0; feature < d; ++feature)
@@ -71,5 +90,10 @@ Matrix sum_of_neighbours(const Matrix& weights, const Matrix& values, const Band
     });
     return sums;
 }
+
+template Matrix banded_scores(const Matrix&, const Matrix&, const Band&);
+template Tensor3 banded_scores(const Tensor3&, const Tensor3&, const Band&);
+template Matrix sum_of_neighbours(const Matrix&, const Matrix&, const Band&);
+template Tensor3 sum_of_neighbours(const Tensor3&, const Tensor3&, const Band&);
 
 } // namespace attn

@@ -4,7 +4,6 @@
 #include "attn/shape.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -18,14 +17,18 @@ void expect_parts(const std::vector<T>& parts)
         throw std::logic_error("concat_columns wants at least one part");
 }
 
-} // namespace
-
-Vector concat(const Vector& first, const Vector& second)
+template <class Numbers>
+Numbers concatenate(const Numbers& first, const Numbers& second)
 {
-    Vector both = xt::zeros<double>({first.size() + second.size()});
+    Numbers both(typename Numbers::shape_type{first.size() + second.size()});
     std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), both.begin()));
     return both;
 }
+
+} // namespace
+
+Vector concat(const Vector& first, const Vector& second) { return concatenate(first, second); }
+Integers concat(const Integers& first, const Integers& second) { return concatenate(first, second); }
 
 Matrix concat_rows(const Matrix& first, const Matrix& second)
 {
@@ -76,13 +79,13 @@ Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end)
     return token_by_token(x, [&](const Matrix& tokens) { return columns(tokens, begin, end); });
 }
 
-Matrix take_rows(const Matrix& table, const Vector& ids)
+Matrix take_rows(const Matrix& table, const Integers& ids)
 {
     Matrix rows(Matrix::shape_type{ids.size(), table.shape(1)});
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (!(ids(i) >= 0 && ids(i) < static_cast<double>(table.shape(0)) && ids(i) == std::trunc(ids(i))))
-            throw ShapeError("take_rows: ids[" + std::to_string(i) + "] is " + exact_text(ids(i)) + ", but table " +
-                             to_string(shape_of(table)) + " has no such row");
+        if (ids(i) < 0 || static_cast<std::size_t>(ids(i)) >= table.shape(0))
+            throw ShapeError("take_rows: ids[" + std::to_string(i) + "] is " + std::to_string(ids(i)) +
+                             ", but table " + to_string(shape_of(table)) + " has no such row");
         const auto row = static_cast<std::size_t>(ids(i)) * table.shape(1);
         std::copy_n(table.data() + row, table.shape(1), rows.data() + i * table.shape(1));
     }

@@ -6,10 +6,12 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <utility>
 
 #include <unistd.h>
 
@@ -101,7 +103,9 @@ std::string summarize(const Array& array, const NumberFormat& format)
 ConsoleStyle style_of(const ConsoleFlags& flags)
 {
     const bool terminal = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-    return {.precision = flags.precision, .color = flags.color == "always" || (flags.color == "auto" && terminal)};
+    return {.precision = flags.precision,
+            .color = flags.color == "always" || (flags.color == "auto" && terminal),
+            .all = flags.all};
 }
 
 std::shared_ptr<spdlog::logger> standard_output(const ConsoleFlags& flags)
@@ -153,6 +157,17 @@ std::string format_axes(const Step& step)
     return text.empty() ? text : "[" + text + "]";
 }
 
+/// "head.2" and "scores" for "head.2.scores"; nothing and "scores" for "scores".
+std::pair<std::string_view, std::string_view> split_scope(std::string_view path)
+{
+    std::size_t end = path.find('.');
+    if (end == std::string_view::npos)
+        return {{}, path};
+    if (std::isdigit(static_cast<unsigned char>(path[end + 1])) != 0)
+        end = path.find('.', end + 1);
+    return {path.substr(0, end), path.substr(end + 1)};
+}
+
 } // namespace
 
 ConsoleListener::ConsoleListener(std::shared_ptr<spdlog::logger> logger, const ConsoleStyle& style)
@@ -162,6 +177,10 @@ ConsoleListener::ConsoleListener(std::shared_ptr<spdlog::logger> logger, const C
 
 std::optional<Array> ConsoleListener::on_step(const Step& step)
 {
+    if (!style_.all && is_folded(step)) {
+        fold(step);
+        return std::nullopt;
+    }
     const char* bold = style_.color ? "\x1b[1m" : "";
     const char* dim = style_.color ? "\x1b[2m" : "";
     const char* plain = style_.color ? "\x1b[0m" : "";
@@ -171,8 +190,49 @@ std::optional<Array> ConsoleListener::on_step(const Step& step)
     text += '\n';
     text += format_values(step.value, style_, "        ");
     text.pop_back();
-    logger_->info("{}", text);
+    print(text);
     return std::nullopt;
+}
+
+void ConsoleListener::on_alias(const Alias& alias)
+{
+    if (style_.all)
+        print(fmt::format("    {} is {}", alias.path, alias.target));
+}
+
+void ConsoleListener::print(std::string_view line)
+{
+    flush();
+    logger_->info("{}", line);
+}
+
+bool ConsoleListener::is_folded(const Step& step)
+{
+    const auto [scope, name] = split_scope(step.path);
+    if (scope.empty())
+        return false;
+    const std::string_view word = scope.substr(0, scope.find('.'));
+    const auto first = first_scopes_.try_emplace(std::string(word), scope).first;
+    return !step.module.empty() || name.find('.') != std::string_view::npos || first->second != scope;
+}
+
+void ConsoleListener::fold(const Step& step)
+{
+    const auto [scope, name] = split_scope(step.path);
+    const std::string_view scope_name = scope; // a structured binding, which clang before 16 doesn't capture
+    const auto is_same = [&](const Folded& folded) { return folded.scope == scope_name; };
+    auto found = std::ranges::find_if(folded_, is_same);
+    if (found == folded_.end())
+        found = folded_.insert(found, {std::string(scope), 0, {}});
+    ++found->steps;
+    found->last = std::string(name) + format_axes(step);
+}
+
+void ConsoleListener::flush()
+{
+    for (const auto& [scope, steps, last] : std::exchange(folded_, {}))
+        logger_->info("    {}{}{}  {} step{} → {}", style_.color ? "\x1b[1m" : "", scope, style_.color ? "\x1b[0m" : "",
+                      steps, steps == 1 ? "" : "s", last);
 }
 
 } // namespace attn

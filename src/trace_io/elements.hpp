@@ -67,8 +67,11 @@ Bits little_endian(const char* bytes)
 template <class Bits>
 void append_little_endian(std::string& bytes, Bits bits)
 {
-    for (std::size_t byte = 0; byte < sizeof(Bits); ++byte)
-        bytes += static_cast<char>(static_cast<unsigned char>(bits >> (8 * byte)));
+    if constexpr (std::endian::native == std::endian::little)
+        bytes.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+    else
+        for (std::size_t byte = 0; byte < sizeof(Bits); ++byte)
+            bytes += static_cast<char>(static_cast<unsigned char>(bits >> (8 * byte)));
 }
 
 } // namespace attn

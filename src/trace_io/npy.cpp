@@ -148,6 +148,13 @@ Array decode_npy(const ByteSource& source, std::size_t most_elements)
     return header.fortran_order ? in_row_major(std::move(array)) : array;
 }
 
+Array decode_npy_outline(const ByteSource& source)
+{
+    const NpyHeader header = read_header(source);
+    checked_count(header.shape);
+    return {header.shape, {}, format_of(header.descr).type};
+}
+
 Array decode_npy(std::string_view bytes)
 {
     return decode_npy([&](std::span<char> buffer) {

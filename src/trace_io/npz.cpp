@@ -19,10 +19,10 @@ constexpr std::string_view array_suffix = ".npy";
 
 /// Runs what may complain about a member, and says in which file and member that was.
 template <class F>
-void about_member(const fs::path& path, const std::string& member, F&& action)
+auto about_member(const fs::path& path, const std::string& member, F&& action)
 {
     try {
-        action();
+        return action();
     } catch (const std::bad_alloc&) {
         throw FileError(path, "member " + member + " does not fit into memory");
     } catch (const Error& error) {
@@ -74,25 +74,53 @@ std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
     return members;
 }
 
-/// Reads every array, and those texts that are asked for, in the file's order.
-template <class TakeText, class TakeArray>
-void read_members(const fs::path& path, const ZipReader& archive, const std::vector<std::string>& texts,
-                  const NpzLimits& limits, const TakeText& take_text, const TakeArray& take_array)
-{
-    const std::vector<std::string>& names = archive.names();
-    expect_distinct(path, names);
+} // namespace
 
+NpzReader::NpzReader(fs::path path) : path_(std::move(path)), archive_(std::make_shared<ZipReader>(path_))
+{
+    const std::vector<std::string>& members = archive_->names();
+    expect_distinct(path_, members);
+    for (std::size_t member = 0; member < members.size(); ++member)
+        if (members[member].ends_with(array_suffix)) {
+            names_.push_back(members[member].substr(0, members[member].size() - array_suffix.size()));
+            members_.push_back(member);
+        }
+}
+
+Array NpzReader::outline(std::size_t place) const
+{
+    return about_member(path_, archive_->names()[members_[place]],
+                        [&] { return decode_npy_outline(archive_->open(members_[place])); });
+}
+
+Array NpzReader::array(std::size_t place, std::size_t most_elements) const
+{
+    return about_member(path_, archive_->names()[members_[place]],
+                        [&] { return decode_npy(archive_->open(members_[place]), most_elements); });
+}
+
+std::optional<std::string> NpzReader::text(const std::string& name, std::size_t most_bytes) const
+{
+    const auto found = std::ranges::find(archive_->names(), name);
+    if (found == archive_->names().end())
+        return std::nullopt;
+    const auto member = static_cast<std::size_t>(found - archive_->names().begin());
+    return about_member(path_, name, [&] { return read_text(archive_->open(member), most_bytes); });
+}
+
+std::string NpzReader::comment() const { return archive_->comment(); }
+
+namespace {
+
+void take_each(const NpzReader& file, const NpzLimits& limits,
+               const std::function<void(const std::string&, Array)>& take)
+{
     std::size_t elements_left = limits.elements;
-    for (std::size_t index = 0; index < names.size(); ++index)
-        about_member(path, names[index], [&, name = names[index]] {
-            if (name.ends_with(array_suffix)) {
-                Array array = decode_npy(archive.open(index), elements_left);
-                elements_left -= array.size();
-                take_array(name.substr(0, name.size() - array_suffix.size()), std::move(array));
-            } else if (std::ranges::find(texts, name) != texts.end()) {
-                take_text(name, read_text(archive.open(index), limits.text_bytes));
-            }
-        });
+    for (std::size_t place = 0; place < file.names().size(); ++place) {
+        Array array = file.array(place, elements_left);
+        elements_left -= array.size();
+        take(file.names()[place], std::move(array));
+    }
 }
 
 } // namespace
@@ -100,19 +128,18 @@ void read_members(const fs::path& path, const ZipReader& archive, const std::vec
 void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
                    const NpzLimits& limits)
 {
-    const ZipReader archive(path);
-    read_members(
-        path, archive, {}, limits, [](const std::string&, const std::string&) {}, take);
+    take_each(NpzReader(path), limits, take);
 }
 
 Npz read_npz_members(const fs::path& path, const std::vector<std::string>& texts, const NpzLimits& limits)
 {
-    const ZipReader archive(path);
-    Npz content{{}, {}, archive.comment()};
-    read_members(
-        path, archive, texts, limits,
-        [&](const std::string& name, std::string text) { content.texts.emplace_back(name, std::move(text)); },
-        [&](const std::string& name, Array array) { content.arrays.emplace_back(name, std::move(array)); });
+    const NpzReader file(path);
+    Npz content{{}, {}, file.comment()};
+    for (const std::string& name : texts)
+        if (std::optional<std::string> text = file.text(name, limits.text_bytes))
+            content.texts.emplace_back(name, std::move(*text));
+    take_each(file, limits,
+              [&](const std::string& name, Array array) { content.arrays.emplace_back(name, std::move(array)); });
     return content;
 }
 

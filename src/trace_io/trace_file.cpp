@@ -1,9 +1,9 @@
 #include "attn/trace_io/trace_file.hpp"
 
 #include "attn/trace_io/file.hpp"
-#include "attn/trace_io/npz.hpp"
 
-#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -248,20 +248,12 @@ std::string path_at(const fs::path& file, const Json& steps, std::size_t index)
     return path->get<std::string>();
 }
 
-/// Takes the step's array out, so that those without a step are left in the end.
-Array take_array(NamedArrays& arrays, const std::string& path)
-{
-    auto array = arrays.extract(path);
-    if (array.empty())
-        throw Error("has no array; expected the member " + path + ".npy");
-    return std::move(array.mapped());
-}
-
-Step step_of(const Json& json, const std::string& path, NamedArrays& arrays)
+/// The step that an entry describes, its value's shape and type without the numbers.
+Step step_of(const Json& json, const std::string& path, Array outline)
 {
     Step step{path, text_at(json, "formula"), axes_at(json), text_at(json, "module"), options_at(json), {}};
-    step.value = take_array(arrays, path);
-    expect_shape(json, step.value.shape);
+    expect_shape(json, outline.shape);
+    step.value = std::move(outline);
     expect_sound(step);
     return step;
 }
@@ -279,23 +271,13 @@ Alias alias_at(const fs::path& file, const Json& aliases, std::size_t index)
     return {text("path"), text("target")};
 }
 
-Recording match(const fs::path& file, const Lists& lists, NamedArrays arrays)
+Lists lists_in(const NpzReader& file)
 {
-    Recording recording;
-    Paths paths(file);
-    for (std::size_t index = 0; index < lists.steps.size(); ++index) {
-        const std::string path = path_at(file, lists.steps, index);
-        paths.add_step(path);
-        recording.steps.push_back(about_step(file, path, [&] { return step_of(lists.steps[index], path, arrays); }));
-    }
-    for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
-        recording.aliases.push_back(alias_at(file, lists.aliases, index));
-        paths.add_alias(recording.aliases.back());
-    }
-    if (!arrays.empty())
-        throw FileError(file,
-                        "has the array " + in_quotes(arrays.begin()->first) + ", which no step in steps.json names");
-    return recording;
+    expect_known_version(file.path(), file.comment());
+    const std::optional<std::string> text = file.text(steps_member);
+    if (!text)
+        throw FileError(file.path(), "is no trace: it has no member steps.json, the list of its steps");
+    return lists_in(file.path(), parse_steps(file.path(), *text));
 }
 
 } // namespace
@@ -308,17 +290,45 @@ void write_trace(const fs::path& path, const Recording& recording)
     write_npz(path, content);
 }
 
+TraceReader::TraceReader(fs::path file) : file_(std::move(file))
+{
+    const Lists lists = lists_in(file_);
+    std::map<std::string_view, std::size_t> places; // of the arrays that no step has taken
+    for (std::size_t place = 0; place < file_.names().size(); ++place)
+        places.emplace(file_.names()[place], place);
+
+    Paths paths(file_.path());
+    for (std::size_t index = 0; index < lists.steps.size(); ++index) {
+        const std::string path = path_at(file_.path(), lists.steps, index);
+        paths.add_step(path);
+        const auto array = places.extract(path);
+        if (array.empty())
+            throw FileError(file_.path(),
+                            "step " + in_quotes(path) + " has no array; expected the member " + path + ".npy");
+        places_.push_back(array.mapped());
+        Array outline = file_.outline(array.mapped());
+        outline_.steps.push_back(about_step(file_.path(), path,
+                                            [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
+    }
+    for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
+        outline_.aliases.push_back(alias_at(file_.path(), lists.aliases, index));
+        paths.add_alias(outline_.aliases.back());
+    }
+    if (!places.empty())
+        throw FileError(file_.path(), "has the array " + in_quotes(places.begin()->first) +
+                                          ", which no step in steps.json names");
+}
+
 Recording read_trace(const fs::path& path)
 {
-    Npz content = read_npz_members(path, {steps_member});
-    expect_known_version(path, content.comment);
-    if (content.texts.empty())
-        throw FileError(path, "is no trace: it has no member steps.json, the list of its steps");
-
-    NamedArrays arrays;
-    for (auto& [name, array] : content.arrays)
-        arrays.emplace(std::move(name), std::move(array));
-    return match(path, lists_in(path, parse_steps(path, content.texts.front().second)), std::move(arrays));
+    const TraceReader reader(path);
+    Recording recording = reader.outline();
+    std::size_t elements_left = NpzLimits{}.elements;
+    for (std::size_t step = 0; step < recording.steps.size(); ++step) {
+        recording.steps[step].value = reader.value(step, elements_left);
+        elements_left -= recording.steps[step].value.size();
+    }
+    return recording;
 }
 
 } // namespace attn

@@ -156,6 +156,16 @@ function textWidth(text, font) {
     return measuring.measureText(text).width;
 }
 
+/** How much room a scrollbar takes; none where it lies above what it scrolls. */
+function scrollbarSize() {
+    const probe = document.createElement('div');
+    probe.className = 'heatmap probe';
+    document.body.append(probe);
+    const size = probe.offsetWidth - probe.clientWidth;
+    probe.remove();
+    return size;
+}
+
 let heatmapIds = 0;
 
 /** One matrix. */
@@ -187,13 +197,13 @@ class Heatmap {
         this.canvas.setAttribute('aria-hidden', 'true');
         const row = document.createElement('div');
         row.setAttribute('role', 'row');
-        row.className = 'unseen';
+        row.className = 'unseen'; // inside the room: below it, it would be what scrolls
         this.spoken = document.createElement('div');
         this.spoken.setAttribute('role', 'gridcell');
         this.spoken.id = `cell-${++heatmapIds}`;
         row.append(this.spoken);
-        this.room.append(this.canvas);
-        this.element.append(this.room, row);
+        this.room.append(this.canvas, row);
+        this.element.append(this.room);
         this.element.setAttribute('aria-activedescendant', this.spoken.id);
 
         this.element.addEventListener('scroll', () => this.draw(), {passive: true});
@@ -220,7 +230,7 @@ class Heatmap {
         this.width = width;
         const rowTexts = labels[0] || [String(Math.max(rows - 1, 0))];
         const longest = Math.max(0, ...rowTexts.slice(0, 4096).map(text => textWidth(text, LABEL_FONT)));
-        this.gutter = Math.min(Math.ceil(Math.max(longest, textWidth(this.rowsLetter(), LETTER_FONT))) + 14, Math.max(64, width * 0.3));
+        this.gutter = Math.min(Math.ceil(Math.max(longest, textWidth(this.rowsLetter(), LETTER_FONT))) + 14, Math.max(64, Math.floor(width * 0.3)));
         if (this.matrix.isFlat) this.gutter = 0;
         this.numberWidth = this.widthOfNumbers();
         if (!this.isZoomed) this.zoom = this.fittingZoom();
@@ -234,10 +244,13 @@ class Heatmap {
         if (this.matrix.isSingle) this.header = 0;
 
         const all = {width: this.gutter + columns * this.cellWidth + 2, height: this.header + rows * this.cellHeight + 2};
-        const highest = this.options.highest;
-        const view = {width: Math.min(all.width, width), height: Math.min(all.height, highest)};
-        this.element.style.width = `${view.width}px`;
-        this.element.style.height = `${view.height}px`;
+        // A scrollbar may take room, and so may make the other one necessary.
+        const {highest} = this.options, bar = scrollbarSize();
+        let isHigh = all.height > highest;
+        const isWide = all.width + (isHigh ? bar : 0) > width;
+        isHigh = isHigh || (isWide && all.height + bar > highest);
+        this.element.style.width = `${Math.min(all.width + (isHigh ? bar : 0), width)}px`;
+        this.element.style.height = `${Math.min(all.height + (isWide ? bar : 0), highest)}px`;
         this.room.style.width = `${all.width}px`;
         this.room.style.height = `${all.height}px`;
         this.element.dataset.gutter = this.gutter;

@@ -1,82 +1,6 @@
 'use strict';
 
-// The page: the list of steps, one step with its heatmaps, the arithmetic of one number.
-//
-// What a trace says reaches the page as text only (textContent), never as markup.
-
-const byId = id => document.getElementById(id);
-
-/** An element with properties, attributes (a name with a hyphen, or role) and children. */
-function make(tag, properties = {}, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties)) {
-        if (name.includes('-') || name === 'role') element.setAttribute(name, value);
-        else element[name] = value;
-    }
-    element.append(...children.filter(child => child !== null));
-    return element;
-}
-
-// ---------------------------------------------------------------------------------------------------- the trace
-
-/** The numbers of a .npy file in base64. */
-function decodeTensor(id) {
-    const element = byId(`tensor-${id}`), text = atob(element.textContent);
-    const bytes = new Uint8Array(text.length);
-    for (let i = 0; i < bytes.length; ++i) bytes[i] = text.charCodeAt(i);
-    const start = 10 + bytes[8] + 256 * bytes[9];
-    const type = /'descr': '([^']*)'/.exec(text.slice(10, start))[1], data = bytes.buffer.slice(start);
-    switch (type) {
-    case '<f4': return new Float32Array(data);
-    case '<f8': return new Float64Array(data);
-    case '<i8': return Float64Array.from(new BigInt64Array(data), Number);
-    default: return new Uint8Array(data);
-    }
-}
-
-const decoded = new Map(); // the last few, the latest last: all of a large trace might be too much
-const MOST_DECODED = 64 * 2 ** 20;
-
-function valuesOf(tensor) {
-    let values = decoded.get(tensor.data);
-    decoded.delete(tensor.data);
-    if (!values) values = decodeTensor(tensor.data);
-    decoded.set(tensor.data, values);
-    let total = 0;
-    for (const each of decoded.values()) total += each.length;
-    for (const [id, each] of decoded) {
-        if (total <= MOST_DECODED || id === tensor.data) break;
-        total -= each.length;
-        decoded.delete(id);
-    }
-    return values;
-}
-
-class Model {
-    constructor(json) {
-        Object.assign(this, json);
-        this.formulas = new Map(json.formulas);
-        this.entries = json.steps.map((entry, place) => ({...entry, place, path: (entry.step || entry.other).path}));
-        this.places = new Map(this.entries.map(entry => [entry.path, entry.place]));
-        const runs = {step: [], other: []};
-        for (const entry of this.entries) {
-            for (const side of ['step', 'other']) {
-                if (!entry[side]) continue;
-                const tensor = entry[side].tensor;
-                tensor.values = () => valuesOf(tensor);
-                tensor.path = entry.path;
-                runs[side][entry[side].place] = entry[side];
-            }
-        }
-        this.explainers = {};
-        for (const side of ['step', 'other']) this.explainers[side] = new Explainer(runs[side], this.formulas);
-    }
-}
-
-const axesText = ({axes, tensor}) => tensor.shape.length === 0 ? ''
-    : `[${tensor.shape.map((size, axis) => axes.length > 0 ? `${axes[axis]}=${size}` : size).join(', ')}]`;
-
-// ---------------------------------------------------------------------------------------------------- what is shown
+// The page: one step with its heatmaps, the arithmetic of one number, keys.
 
 let model, place = 0, cell = {row: 0, column: 0}, isExplained = false;
 const slices = new Map(); // by path: the places on the axes in front of the last two
@@ -84,7 +8,8 @@ let heatmaps = []; // all on the page
 let primary = []; // those of the step itself
 let palette;
 const main = byId('step'), list = byId('list');
-const MOST_MULTIPLES = 512;
+const MOST_MULTIPLES = 512, MOST_PICTURED = 2 ** 24; // small pictures, and the numbers that are loaded for them
+let turn = 0; // of showing: what was asked for in an earlier one comes too late
 
 const sizeOf = () => Math.max(main.clientWidth - (parseFloat(getComputedStyle(main).paddingLeft) || 0) * 2, 120);
 
@@ -94,9 +19,9 @@ function sliceOf(path, shape) {
     return shape.slice(0, -2).map((size, axis) => Math.min(known[axis] || 0, Math.max(size - 1, 0)));
 }
 
-/** A matrix of a tensor, for a heatmap. */
+/** A matrix of a loaded tensor, for a heatmap. */
 function matrixOf({path, axes, tensor}, slice) {
-    const {shape} = tensor, rank = shape.length;
+    const {shape, values} = tensor, rank = shape.length;
     const rows = rank > 1 ? shape.at(-2) : 1, columns = rank > 0 ? shape.at(-1) : 1;
     const first = rank > 2 ? offsetOf(slice, shape.slice(0, -2)) * rows * columns : 0;
     const letters = rank > 1 ? [axes.at(-2), axes.at(-1)] : [undefined, axes.at(-1)];
@@ -104,11 +29,7 @@ function matrixOf({path, axes, tensor}, slice) {
         const tokens = letter === 'n' ? model.tokens : letter === 'm' ? model.tokens_m : [];
         return tokens.length > 0 && tokens.length === (i === 0 ? rows : columns) ? tokens : null;
     });
-    let values;
-    const value = (row, column) => {
-        values = values || tensor.values();
-        return Number(values[first + row * columns + column]);
-    };
+    const value = (row, column) => values[first + row * columns + column];
     const index = (row, column) => rank === 0 ? [] : rank === 1 ? [column] : [...slice, row, column];
     const tokens = (row, column) => {
         const parts = [];
@@ -123,155 +44,18 @@ function matrixOf({path, axes, tensor}, slice) {
     return {rows, columns, first, value, index, name, tokens, letters, labels, isFlat: rank < 2, isSingle: rank === 0};
 }
 
-/** The steps that are the same of another head or layer: those whose paths differ in one number only. */
-function siblingsOf(entry) {
-    const words = entry.path.split('.');
-    for (let at = words.length - 1; at > 0; --at) {
-        if (!/^\d+$/.test(words[at])) continue;
-        const family = model.families.get([...words.slice(0, at), '#', ...words.slice(at + 1)].join('.'));
-        if (family && family.length > 1) return {word: words[at - 1] , family};
-    }
-    return null;
-}
-
-function findFamilies() {
-    model.families = new Map();
-    for (const entry of model.entries) {
-        const words = entry.path.split('.');
-        words.forEach((word, at) => {
-            if (!/^\d+$/.test(word)) return;
-            const key = [...words.slice(0, at), '#', ...words.slice(at + 1)].join('.');
-            if (!model.families.has(key)) model.families.set(key, []);
-            model.families.get(key).push({number: Number(word), entry});
-        });
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------- the list
-
-function badgeOf(entry) {
-    if (!entry.difference) return null;
-    const {kind, largest} = entry.difference;
-    const [text, meaning] = {
-        same: ['=', 'the same in both'], rounding: ['\u2248', `the same but for rounding, at most ${largest}`],
-        differs: [`\u0394 ${Number(largest === 'inf' ? Infinity : largest).toPrecision(2).replace('Infinity', '\u221e')}`, `differs by up to ${largest}`],
-        shape: ['shape', 'has another shape there'], missing: ['only here', `is not in ${model.other}`],
-        extra: ['only there', `is in ${model.other} only`],
-    }[kind];
-    const isCalm = kind === 'same' || kind === 'rounding';
-    return make('span', {className: isCalm ? 'badge calm' : 'badge', title: meaning}, text);
-}
-
-function listItem(entry) {
-    const step = entry.step || entry.other, name = entry.path.split('.').at(-1);
-    const button = make('button', {className: 'step', tabIndex: -1, type: 'button'}, badgeOf(entry),
-        make('span', {className: 'name'}, name), ' ', make('span', {className: 'shape'}, axesText(step)),
-        step.formula ? make('span', {className: 'formula'}, `= ${step.formula}`) : null);
-    button.addEventListener('click', event => {
-        show(entry.place);
-        closeMenu();
-        if (event.detail === 0) focusNumbers(); // by Enter
-    });
-    entry.item = make('li', {}, button);
-    entry.button = button;
-    return entry.item;
-}
-
-/** The steps in order, those of one scope under its name. */
-function buildList() {
-    const root = {element: make('ul'), name: '', groups: []};
-    const open = [root];
-    for (const entry of model.entries) {
-        const scopes = entry.path.split('.').slice(0, -1);
-        let depth = 1;
-        while (depth < open.length && depth <= scopes.length && open[depth].name === scopes[depth - 1]) ++depth;
-        open.length = depth;
-        while (open.length <= scopes.length) {
-            let name = scopes[open.length - 1];
-            const parent = open.at(-1), inner = make('ul');
-            const header = make('button', {className: 'group', type: 'button', tabIndex: -1, 'aria-expanded': 'true'}, name);
-            const group = {element: inner, name, header, parent, entries: []};
-            group.item = make('li', {}, header, inner);
-            header.addEventListener('click', () => toggle(group));
-            header.addEventListener('keydown', event => groupKey(event, group));
-            parent.element.append(group.item);
-            root.groups.push(group);
-            open.push(group);
-        }
-        entry.group = open.at(-1);
-        for (const group of open.slice(1)) group.entries.push(entry);
-        entry.group.element.append(listItem(entry));
-    }
-    model.groups = root.groups;
-    list.replaceChildren(root.element);
-}
-
-function toggle(group, isOpen = group.element.hidden) {
-    group.element.hidden = !isOpen;
-    group.header.setAttribute('aria-expanded', String(isOpen));
-}
-
-function groupKey(event, group) {
-    if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') toggle(group, event.key === 'ArrowRight');
-    else if (event.key === 'ArrowDown') show(group.entries.find(entry => !entry.item.hidden).place, {focus: true});
-    else if (event.key === 'ArrowUp') {
-        const before = model.entries.slice(0, group.entries[0].place).reverse().find(entry => !entry.item.hidden);
-        if (before) show(before.place, {focus: true});
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
-}
-
-function filterList() {
-    const words = byId('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const entry of model.entries) {
-        const {formula, module} = entry.step || entry.other;
-        const text = `${entry.path} ${formula} ${module}`.toLowerCase();
-        const fits = words.every(word => text.includes(word));
-        entry.item.hidden = !fits;
-        shown += Number(fits);
-    }
-    for (const group of model.groups) group.item.hidden = group.entries.every(entry => entry.item.hidden);
-    const all = model.entries.length;
-    byId('count').textContent = shown === all ? `${all} step${all === 1 ? '' : 's'}` : `${shown} of ${all} steps`;
-}
-
 // ---------------------------------------------------------------------------------------------------- one step
 
 /** A formula, the names of steps in it as buttons. */
-function equationOf(entry, side) {
-    const step = entry[side];
-    const line = make('p', {className: 'equation'});
-    if (step.formula === '') {
-        line.append(make('span', {className: 'equals'}, 'an input'));
-        return line;
-    }
-    line.append(make('span', {className: 'equals'}, '= '));
-    const {tree, error} = model.formulas.get(step.formula);
-    if (error) {
-        line.append(step.formula);
-        return line;
-    }
-    const names = [], visit = each => {
-        if (each.kind === 'name') names.push(each);
-        for (const operand of each.operands || []) visit(operand);
-        for (const [, value] of each.keywords || []) visit(value);
-        for (const subscript of each.subscripts || []) {
-            for (const part of ['index', 'start', 'stop', 'step']) if (subscript[part]) visit(subscript[part]);
-        }
-    };
-    visit(tree);
-    const bytes = new TextEncoder().encode(step.formula), text = new TextDecoder();
+function equationOf(step) {
+    const line = make('p', {className: 'equation'}, make('span', {className: 'equals'}, step.formula === '' ? 'an input' : '= '));
     let at = 0;
-    for (const name of names.sort((a, b) => a.at - b.at)) {
-        const operand = model.explainers[side].resolve(step.place, name.text);
-        if (!operand || name.at < at) continue;
-        line.append(text.decode(bytes.slice(at, name.at)));
-        line.append(stepLink(operand.path, name.text));
-        at = name.at + name.text.length;
+    for (const [from, length, target] of step.links) {
+        line.append(step.formula.slice(at, from));
+        at = from + length;
+        line.append(stepLink(model.runs[step.run][target].path, step.formula.slice(from, at)));
     }
-    line.append(text.decode(bytes.slice(at)));
+    line.append(step.formula.slice(at));
     return line;
 }
 
@@ -280,6 +64,10 @@ function stepLink(path, text = path) {
     link.addEventListener('click', () => show(model.places.get(path)));
     return link;
 }
+
+/** A step's other names. */
+const aliasesOf = entry => entry.aliases.length === 0 ? null
+    : make('p', {className: 'about'}, 'also called ', ...entry.aliases.flatMap((path, i) => [i > 0 ? ', ' : '', make('code', {}, path)]));
 
 function aboutOf(step) {
     if (!step.module && step.options.length === 0) return null;
@@ -292,41 +80,51 @@ function aboutOf(step) {
     return line;
 }
 
-/** Small pictures side by side, to compare and to choose from, all with one scale of colours. */
+/** Small pictures side by side, to compare and to choose from, all with one scale of colours; their numbers come later. */
 function multiplesRow(label, pictures) {
-    const scale = new Scale(pictures.map(({step}) => step.tensor));
     const row = make('div', {className: 'multiples', role: 'group', 'aria-label': label});
-    pictures.forEach(({step, slice, name, isShown, choose}, i) => {
+    const tensors = [...new Set(pictures.map(({step}) => step.tensor))];
+    const canvases = pictures.map(({name, isShown, choose}) => {
         const canvas = make('canvas', {'aria-hidden': 'true'});
         const button = make('button', {type: 'button', 'aria-pressed': String(isShown)}, canvas, name);
         button.addEventListener('click', choose);
-        canvas.redraw = () => drawThumbnail(canvas, matrixOf(step, slice), scale, palette);
-        if (i < 32) canvas.redraw();
-        else watcher.observe(canvas);
         row.append(button);
+        return canvas;
     });
+    const draw = () => {
+        const scale = new Scale(tensors);
+        pictures.forEach(({step, slice}, i) => {
+            const canvas = canvases[i], matrix = matrixOf(step, slice);
+            canvas.redraw = () => drawThumbnail(canvas, matrix, scale, palette);
+            if (i < 32) canvas.redraw();
+            else watcher.observe(canvas);
+        });
+    };
+    if (tensors.every(({values}) => values)) draw();
+    else if (tensors.reduce((sum, {shape}) => sum + countOf(shape), 0) > MOST_PICTURED) row.classList.add('unpictured');
+    else load(tensors).then(draw, () => row.classList.add('unpictured'));
     return row;
 }
 
 /** The same step of all heads or layers; or a tensor's matrices along its heads, or its last axis but two. */
 function multiplesOf(entry) {
-    const siblings = siblingsOf(entry);
+    const siblings = model.siblingsOf(entry);
     if (siblings) {
         return multiplesRow(`${entry.path} of each ${siblings.word}`, siblings.family.map(({number, entry: each}) => {
             const step = each.step || each.other;
-            return {step, slice: sliceOf(entry.path, step.tensor.shape), name: `${siblings.word} ${number}`, isShown: each === entry, choose() {
+            return {step, slice: sliceOf(entry.path, step.shape), name: `${siblings.word} ${number}`, isShown: each === entry, choose() {
                 slices.set(each.path, slices.get(entry.path) || []);
                 show(each.place, {keep: true});
             }};
         }));
     }
-    const step = entry.step || entry.other, {shape} = step.tensor, slice = sliceOf(entry.path, shape);
+    const step = entry.step || entry.other, {shape} = step, slice = sliceOf(entry.path, shape);
     if (slice.length === 0 || shape.includes(0)) return null;
     const heads = step.axes.slice(0, -2).indexOf('h'), axis = heads >= 0 ? heads : slice.length - 1;
     if (shape[axis] < 2 || shape[axis] > MOST_MULTIPLES) return null;
     const letter = step.axes[axis] || `axis ${axis}`;
     return multiplesRow(`${entry.path} along ${letter}`, Array.from({length: shape[axis]}, (_, at) => {
-        const own = replaced(slice, axis, at);
+        const own = slice.with(axis, at);
         return {step, slice: own, name: `${letter} = ${at}`, isShown: at === slice[axis], choose() {
             slices.set(entry.path, own);
             show(place, {keep: true});
@@ -344,7 +142,7 @@ const watcher = new IntersectionObserver(found => {
 
 /** For a tensor of more than two axes: which matrix of it is shown. */
 function slicersOf(entry, step) {
-    const {shape} = step.tensor;
+    const {shape} = step;
     if (shape.length < 3) return null;
     const controls = make('div', {className: 'controls'});
     const slice = sliceOf(entry.path, shape);
@@ -369,14 +167,12 @@ function slicersOf(entry, step) {
 }
 
 function moveSlice(by) {
-    const entry = model.entries[place], {shape} = (entry.step || entry.other).tensor;
+    const entry = model.entries[place], {shape} = entry.step || entry.other;
     if (shape.length < 3) return;
     const leading = shape.slice(0, -2), next = sliceOf(entry.path, shape);
     const at = Math.min(Math.max(offsetOf(next, leading) + by, 0), countOf(leading) - 1);
     slices.set(entry.path, indexAt(at, leading));
-    const hadFocus = primary.some(heatmap => heatmap.element === document.activeElement);
     show(place, {keep: true});
-    if (hadFocus) focusNumbers();
 }
 
 function legendOf(scale, format) {
@@ -426,14 +222,13 @@ function zoomOf(shown) {
 
 /** A tensor's heatmap under a heading. */
 function paneOf(heading, step, slice, scale, format, events, options) {
-    const matrix = matrixOf(step, slice);
     const title = make('h3', {}, ...heading);
     const pane = make('div', {className: 'pane'}, title);
-    if (matrix.rows === 0 || matrix.columns === 0 || step.tensor.shape.includes(0)) {
+    if (step.tensor.shape.includes(0)) {
         pane.append(make('p', {className: 'nothing'}, 'no numbers: an axis has size 0'));
         return {pane};
     }
-    const heatmap = new Heatmap(matrix, scale, format, events, options);
+    const heatmap = new Heatmap(matrixOf(step, slice), scale, format, events, options);
     pane.append(heatmap.element);
     heatmaps.push(heatmap);
     return {pane, heatmap};
@@ -441,33 +236,16 @@ function paneOf(heading, step, slice, scale, format, events, options) {
 
 const highest = () => Math.max(260, Math.min(Math.round(window.innerHeight * 0.55), 720));
 
-/** What the difference of two tensors is, as a tensor: computed when it is looked at. */
-function differenceTensor(step, other, entry) {
-    let values;
-    const {kind, largest} = entry.difference, size = kind === 'same' ? 0 : largest === 'inf' ? undefined : Number(largest);
-    const tensor = {shape: step.tensor.shape, type: 'real', special: ['0'], whole: Boolean(step.tensor.whole && other.tensor.whole)};
-    tensor.values = () => {
-        if (values) return values;
-        const a = step.tensor.values(), b = other.tensor.values();
-        values = Float64Array.from(a, (value, i) => {
-            const [x, y] = [Number(value), Number(b[i])];
-            return x === y || (Number.isNaN(x) && Number.isNaN(y)) ? 0 : y - x;
-        });
-        return values;
-    };
-    if (size !== undefined) return Object.assign(tensor, {low: -size, high: size});
-    // An infinity or NaN on one side: what else there is has to be looked for.
-    let most = 0;
-    const special = new Set();
-    for (const value of tensor.values()) {
-        if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
-        if (!Number.isFinite(value) || value === 0) special.add(exactText(Math.abs(value) === 0 ? 0 : value));
-    }
-    return Object.assign(tensor, {low: -most, high: most, special: [...special]});
+/** The difference of two loaded tensors as a tensor. */
+function differenceTensor(step, other) {
+    const a = step.tensor.values, b = other.tensor.values;
+    const values = Float64Array.from(a, (x, i) => x === b[i] || (Number.isNaN(x) && Number.isNaN(b[i])) ? 0 : b[i] - x);
+    return {shape: step.shape, type: 'real', values, ...summaryOf(values)};
 }
 
+/** The heatmaps of a step whose numbers are loaded: of either run, and of their difference. */
 function panesOf(entry) {
-    const sides = ['step', 'other'].filter(side => entry[side]);
+    const sides = SIDES.filter(side => entry[side]);
     const scale = new Scale(sides.map(side => entry[side].tensor));
     const ranges = sides.map(side => entry[side].tensor);
     const format = shortFormat({type: ranges[0].type, whole: scale.whole, low: -scale.largest, high: scale.largest});
@@ -480,22 +258,21 @@ function panesOf(entry) {
             if (isExplained) explainCell();
             remember();
         },
-        picked() {
+        async picked() {
             isExplained = true;
-            explainCell();
-            reveal(byId('arithmetic'));
             remember();
+            await explainCell();
+            reveal(byId('arithmetic'));
         },
         hovered(row, column) {
             readOut(row, column);
         },
     };
-    const titles = {step: model.title, other: model.other};
     for (const side of sides) {
         const step = entry[side];
-        const heading = model.other === undefined ? [] : [titles[side], make('span', {className: 'shape'}, axesText(step))];
-        const {pane, heatmap} = paneOf(heading, step, sliceOf(entry.path, step.tensor.shape), scale, format, events,
-            {label: `${entry.path} ${axesText(step)}${model.other === undefined ? '' : ` of ${titles[side]}`}`, highest: highest()});
+        const heading = model.other === undefined ? [] : [model.titles[side], make('span', {className: 'shape'}, axesText(step))];
+        const {pane, heatmap} = paneOf(heading, step, sliceOf(entry.path, step.shape), scale, format, events,
+            {label: `${entry.path} ${axesText(step)}${model.other === undefined ? '' : ` of ${model.titles[side]}`}`, highest: highest()});
         if (heading.length === 0) pane.firstChild.remove();
         panes.append(pane);
         if (heatmap) {
@@ -505,7 +282,7 @@ function panesOf(entry) {
     }
     const legends = [legendOf(scale, format)];
     if (sides.length === 2 && sameShape(ranges[0].shape, ranges[1].shape)) {
-        const tensor = differenceTensor(entry.step, entry.other, entry), differenceScale = new Scale([tensor]);
+        const tensor = differenceTensor(entry.step, entry.other), differenceScale = new Scale([tensor]);
         differenceScale.isSigned = true;
         const differenceFormat = shortFormat(tensor);
         const {pane, heatmap} = paneOf(['difference', make('span', {className: 'shape'}, 'second \u2212 first')],
@@ -526,14 +303,11 @@ function readOut(row = cell.row, column = cell.column) {
     if (!line || !heatmap) return;
     const {matrix} = heatmap, entry = model.entries[place];
     [row, column] = [Math.min(row, matrix.rows - 1), Math.min(column, matrix.columns - 1)];
-    const valueText = ({matrix: each}) => {
-        const value = each.value(Math.min(row, each.rows - 1), Math.min(column, each.columns - 1));
-        const isBoolean = (entry.step || entry.other).tensor.type === 'boolean';
-        return isBoolean ? truthText(value) : exactText(value);
-    };
-    line.replaceChildren(`${entry.path}${bracketed(matrix.index(row, column))} = ${valueText(heatmap)}`);
+    const {type} = entry.step || entry.other;
+    const text = ({matrix: each}) => valueText(each.value(Math.min(row, each.rows - 1), Math.min(column, each.columns - 1)), type);
+    line.replaceChildren(`${entry.path}${bracketed(matrix.index(row, column))} = ${text(heatmap)}`);
     const other = primary.find(each => each !== heatmap && each.side === 'other');
-    if (other) line.append(` \u00b7 ${model.other}: ${valueText(other)}`);
+    if (other) line.append(` \u00b7 ${model.other}: ${text(other)}`);
     const tokens = matrix.tokens(row, column);
     if (tokens) line.append(make('span', {className: 'tokens'}, `   ${tokens}`));
 }
@@ -550,34 +324,65 @@ function arithmeticText(text) {
     }));
 }
 
-/** Below the step, how the number under the cursor came about, and where from. */
-function explainCell() {
-    const section = byId('arithmetic'), entry = model.entries[place], heatmap = primary[0];
-    heatmaps = heatmaps.filter(each => primary.includes(each));
-    section.hidden = false;
-    section.replaceChildren(make('h2', {}, 'The arithmetic'));
-    if (!heatmap) return;
-    let cells = null, first = null;
-    for (const side of ['step', 'other']) {
-        const own = primary.find(each => each.side === side);
-        if (!entry[side] || !own) continue;
-        const {tensor, place: at} = entry[side];
-        const offset = own.matrix.first + own.row * own.matrix.columns + own.column;
-        const explained = model.explainers[side].explain(at, Math.min(offset, countOf(tensor.shape) - 1));
-        if (first !== null && explained.text === first) continue;
-        if (model.other !== undefined) section.append(make('h2', {}, side === 'step' ? model.title : model.other));
-        section.append(arithmeticText(explained.text));
-        first = explained.text;
-        if (!cells) cells = {side, map: explained.cells};
+/** The command that explains a cell which this page has no explanation of. */
+function commandFor(step, offset) {
+    const quoted = word => /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+    const command = `attn explain ${quoted(model.titles[SIDES[step.run]])} '${step.path}${bracketed(indexAt(offset, step.shape))}'`;
+    const code = make('code', {}, command), button = make('button', {className: 'plain', type: 'button'}, 'Copy');
+    button.addEventListener('click', async () => {
+        try {
+            await navigator.clipboard.writeText(command);
+            button.textContent = 'Copied';
+        } catch { // not allowed: it is selected, to be copied by hand
+            getSelection().selectAllChildren(code);
+        }
+    });
+    return make('div', {className: 'command'}, make('p', {}, 'This page carries the arithmetic of its smaller steps only. ' +
+        'For this number, run the command below, or open the trace with attn view and without -o.'), make('p', {}, code, ' ', button));
+}
+
+/** Offsets of [start, stride, count, start, stride, count, …]. */
+function offsetsIn(ranges) {
+    const offsets = new Set();
+    for (let at = 0; at < ranges.length; at += 3) {
+        for (let i = 0; i < ranges[at + 2]; ++i) offsets.add(ranges[at] + i * ranges[at + 1]);
     }
-    const panes = make('div', {className: 'panes'});
-    for (const [tensor, offsets] of cells.map) panes.append(operandPane(model.entries[model.places.get(tensor.path)], cells.side, tensor, offsets));
-    if (cells.map.size > 0) section.append(panes);
+    return offsets;
+}
+
+/** Below the step, how the number under the cursor came about, and where from. */
+async function explainCell() {
+    const section = byId('arithmetic'), entry = model.entries[place], now = ++turn;
+    const asked = SIDES.map(side => ({step: entry[side], heatmap: primary.find(each => each.side === side)})).filter(({heatmap}) => heatmap);
+    section.hidden = false;
+    const children = [make('h2', {}, 'The arithmetic')], operands = [];
+    try {
+        for (const each of asked) {
+            const {matrix, row, column} = each.heatmap;
+            each.offset = matrix.first + row * matrix.columns + column;
+        }
+        const found = await Promise.all(asked.map(({step, offset}) => model.explanationOf(step, offset)));
+        asked.forEach(({step, offset}, i) => {
+            if (i > 0 && found[i] && found[i].text === found[0]?.text) return;
+            if (model.other !== undefined) children.push(make('h2', {}, model.titles[SIDES[step.run]]));
+            children.push(found[i] ? arithmeticText(found[i].text) : commandFor(step, offset));
+        });
+        const first = found.findIndex(Boolean), run = first < 0 ? 0 : asked[first].step.run;
+        for (const [step, ranges] of first < 0 ? [] : found[first].cells) operands.push({entry: model.runs[run][step], side: SIDES[run], offsets: offsetsIn(ranges)});
+        await load(operands.map(({entry: each, side}) => each[side].tensor));
+    } catch (error) {
+        children.push(make('p', {className: 'problem'}, error.message));
+    }
+    if (now !== turn) return;
+    heatmaps = heatmaps.filter(each => primary.includes(each));
+    const panes = operands.filter(({entry: each, side}) => each[side].tensor.values).map(({entry: each, side, offsets}) => operandPane(each, side, offsets));
+    section.replaceChildren(...children, ...panes.length > 0 ? [make('div', {className: 'panes'}, ...panes)] : []);
     layoutOperands();
 }
 
 /** Scrolls until the beginning of what is below can be read, as long as the number that it is about stays in view. */
 function reveal(section) {
+    if (primary.length === 0) return;
     const room = main.getBoundingClientRect(), wanted = section.getBoundingClientRect().top + Math.min(section.offsetHeight, 230) - room.bottom;
     const {element, header, row, cellHeight} = primary[0];
     const above = element.getBoundingClientRect().top - room.top + header + row * cellHeight - element.scrollTop - 8;
@@ -585,8 +390,8 @@ function reveal(section) {
 }
 
 /** A heatmap of an operand, on which the cells stand out that the number came from. */
-function operandPane(entry, side, tensor, offsets) {
-    const step = entry[side], {shape} = tensor, rank = shape.length;
+function operandPane(entry, side, offsets) {
+    const step = entry[side], {shape, tensor} = step, rank = shape.length;
     const size = (rank > 1 ? shape.at(-2) : 1) * (rank > 0 ? shape.at(-1) : 1);
     let first = Infinity;
     for (const offset of offsets) first = Math.min(first, offset);
@@ -626,45 +431,49 @@ function layoutOperands() {
     }
 }
 
-/**
- * Shows a step.
- * @param how  {focus: its place in the list, keep: an explanation that is open, at: a cell to explain, focusSlice}
- */
-function show(to, how = {}) {
-    if (to === undefined || !model.entries[to]) return;
-    const wasInList = list.contains(document.activeElement), wasInNumbers = primary.some(each => each.element === document.activeElement);
+/** Marks a step in the list. */
+function select(entry) {
     const last = model.entries[place];
-    if (last.button) {
-        last.button.removeAttribute('aria-current');
-        last.button.tabIndex = -1;
-    }
-    if (to !== place) main.scrollTop = 0;
-    place = to;
-    const entry = model.entries[place], step = entry.step || entry.other;
+    last.button.removeAttribute('aria-current');
+    last.button.tabIndex = -1;
+    place = entry.place;
     entry.button.setAttribute('aria-current', 'true');
     entry.button.tabIndex = 0;
     for (let group = entry.group; group && group.header; group = group.parent) toggle(group, true);
     entry.button.scrollIntoView({block: 'nearest'});
+}
 
-    if (how.at) cell = how.at;
-    isExplained = Boolean(how.at) || (Boolean(how.keep) && isExplained);
-    heatmaps = [];
-    primary = [];
-    const scopes = entry.path.split('.'), name = scopes.pop();
-    const [panes, below] = panesOf(entry);
-    const side = entry.step ? 'step' : 'other', problem = step.formula !== '' && model.formulas.get(step.formula).error;
-    const children = [
-        make('p', {className: 'scope'}, [`step ${place + 1} of ${model.entries.length}`, ...scopes].join(' \u203a ')),
+/** What is known of a step without its numbers. */
+function headOf(entry) {
+    const step = entry.step || entry.other, scopes = entry.path.split('.'), name = scopes.pop();
+    return [
+        make('p', {className: 'scope'}, [`step ${entry.place + 1} of ${model.entries.length}`, ...scopes].join(' \u203a ')),
         make('h2', {className: 'headline'}, name, make('span', {className: 'shape'}, axesText(step) || 'a single number')),
-        equationOf(entry, side), aboutOf(step),
-        problem ? make('p', {className: 'problem'}, `The formula can't be read: ${problem}`) : null,
-        differenceNote(entry), multiplesOf(entry), slicersOf(entry, step), panes, below,
-        make('p', {className: 'readout'}),
-        primary.length > 0 ? make('p', {className: 'hint'}, 'Click a number for its arithmetic. ', make('span', {className: 'keyboard'}, 'By keyboard: ',
-            ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers, then for the arithmetic, ', ...keysText('Esc'), ' back, ', ...keysText('?'), ' all.')) : null,
-        make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}),
+        equationOf(step), aboutOf(step), aliasesOf(entry),
+        step.problem ? make('p', {className: 'problem'}, `The formula can't be read: ${step.problem}`) : null,
+        differenceNote(entry), multiplesOf(entry), slicersOf(entry, step),
     ];
-    main.replaceChildren(...children.filter(child => child !== null));
+}
+
+const hint = () => make('p', {className: 'hint'}, 'Click a number for its arithmetic. ', make('span', {className: 'keyboard'}, 'By keyboard: ',
+    ...keysText('\u2191', '\u2193'), ' steps, ', ...keysText('Enter'), ' into the numbers, then for the arithmetic, ', ...keysText('Esc'), ' back, ', ...keysText('?'), ' all.'));
+
+/** Shows the numbers of a step, once they are loaded. */
+async function showNumbers(entry, children, now) {
+    const tensors = SIDES.filter(side => entry[side]).map(side => entry[side].tensor);
+    const isThere = tensors.every(({values}) => values), loading = load(tensors);
+    if (!isThere) {
+        main.replaceChildren(...children, make('p', {className: 'nothing reading'}, 'Reading the numbers\u2026'));
+        try {
+            await loading;
+        } catch (error) {
+            main.lastChild.replaceWith(make('p', {className: 'problem'}, error.message));
+        }
+        if (now !== turn || !tensors.every(({values}) => values)) return;
+    }
+    const panes = panesOf(entry);
+    main.replaceChildren(...children, ...panes, make('p', {className: 'readout'}), ...primary.length > 0 ? [hint()] : [],
+        make('section', {id: 'arithmetic', className: 'arithmetic', hidden: true, 'aria-label': 'The arithmetic', 'aria-live': 'polite'}));
     for (const heatmap of primary) heatmap.setCursor(cell.row, cell.column);
     layoutAll();
     if (primary.length > 0) {
@@ -672,9 +481,29 @@ function show(to, how = {}) {
         readOut();
         if (isExplained) explainCell();
     }
+    remember();
+}
+
+/**
+ * Shows a step.
+ * @param how  {focus: its place in the list, inNumbers: or them, keep: an explanation that is open, at: a cell to explain, focusSlice}
+ */
+async function show(to, how = {}) {
+    if (to === undefined || !model.entries[to]) return;
+    const focused = document.activeElement, wasInList = list.contains(focused), wasInNumbers = primary.some(each => each.element === document.activeElement);
+    const entry = model.entries[to], now = ++turn;
+    if (to !== place) main.scrollTop = 0;
+    select(entry);
+    if (how.at) cell = how.at;
+    isExplained = Boolean(how.at) || (Boolean(how.keep) && isExplained);
+    heatmaps = [];
+    primary = [];
     document.title = `${entry.path} \u00b7 ${model.title} \u00b7 attn`;
     remember();
-    if (how.focusSlice !== undefined) main.querySelectorAll('.slice select')[how.focusSlice].focus();
+    await showNumbers(entry, headOf(entry).filter(Boolean), now);
+    if (place !== to || ![focused, document.body].includes(document.activeElement)) return; // somewhere else by now
+    if (how.inNumbers) focusNumbers();
+    else if (how.focusSlice !== undefined) main.querySelectorAll('.slice select')[how.focusSlice].focus();
     else if (how.focus || wasInList) entry.button.focus({preventScroll: true});
     else if (wasInNumbers) focusNumbers();
 }
@@ -714,7 +543,7 @@ function recall() {
     const found = /^#([\w.]+)(?:(?:\[|%5B)([\d,]*|[\d%2C]*)(?:\]|%5D))?$/i.exec(location.hash);
     const to = found ? model.places.get(found[1]) : undefined;
     if (to === undefined) return show(0);
-    const entry = model.entries[to], {shape} = (entry.step || entry.other).tensor;
+    const entry = model.entries[to], {shape} = entry.step || entry.other;
     const index = found[2] ? found[2].replace(/%2C/gi, ',').split(',').map(Number) : [];
     if (index.length !== shape.length || index.some((each, axis) => !(each < shape[axis]))) return show(to);
     return showCell(entry, index);
@@ -732,7 +561,7 @@ function walk(by) {
 }
 
 function walkSiblings(by) {
-    const entry = model.entries[place], siblings = siblingsOf(entry);
+    const entry = model.entries[place], siblings = model.siblingsOf(entry);
     if (!siblings) return;
     const at = siblings.family.findIndex(each => each.entry === entry), next = siblings.family[at + by];
     if (!next) return;
@@ -791,8 +620,9 @@ function onKey(event) {
             filter.value = '';
             filterList();
         } else if (event.key !== 'Enter' && event.key !== 'ArrowDown') return;
-        const first = model.entries.find(entry => !entry.item.hidden);
-        if (first) show(event.key === 'Escape' || !model.entries[place].item.hidden ? place : first.place, {focus: true});
+        const isShown = event.key === 'Escape' || !model.entries[place].item.hidden;
+        const first = model.entries.find(({item}) => !item.hidden) || model.aliases.find(({item}) => !item.hidden)?.entry;
+        if (first) show(isShown ? place : first.place, {focus: true});
         event.preventDefault();
         return;
     }
@@ -842,7 +672,6 @@ function verdict() {
 
 function start() {
     model = new Model(JSON.parse(byId('trace').textContent));
-    findFamilies();
     byId('title').textContent = model.other === undefined ? model.title : `${model.title} \u2194 ${model.other}`;
     byId('title').title = byId('title').textContent;
     buildList();

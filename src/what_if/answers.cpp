@@ -3,29 +3,9 @@
 #include "attn/error.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace attn {
 namespace {
-
-/// How many binary digits a type keeps, and the exponents of its smallest normal and its largest number.
-struct Format {
-    int digits, smallest, largest;
-};
-
-Format format_of(Precision precision)
-{
-    switch (precision) {
-    case Precision::float32:
-        return {24, -126, 127};
-    case Precision::bfloat16:
-        return {8, -126, 127};
-    case Precision::float16:
-        return {11, -14, 15};
-    }
-    return {53, -1022, 1023};
-}
 
 bool ends_with_path(std::string_view path, std::string_view end)
 {
@@ -34,27 +14,6 @@ bool ends_with_path(std::string_view path, std::string_view end)
 }
 
 } // namespace
-
-std::string_view name_of(Precision precision)
-{
-    constexpr std::string_view names[] = {"float32", "bfloat16", "float16"};
-    return names[static_cast<std::size_t>(precision)];
-}
-
-double rounded_to(Precision precision, double number)
-{
-    if (!std::isfinite(number) || number == 0)
-        return number;
-    const Format format = format_of(precision);
-    // Below the smallest normal number, the spacing of numbers stays what it is there.
-    const int exponent = std::max(std::ilogb(number), format.smallest);
-    const double spacing = std::ldexp(1.0, exponent - format.digits + 1);
-    const double rounded = std::nearbyint(number / spacing) * spacing;
-    const double largest = std::ldexp(2.0 - std::ldexp(1.0, 1 - format.digits), format.largest);
-    return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), number) : rounded;
-}
-
-double roundoff_of(Precision precision) { return std::ldexp(1.0, -format_of(precision).digits); }
 
 std::optional<Array> RoundSteps::on_step(const Step& step)
 {
@@ -68,15 +27,31 @@ std::optional<Array> RoundSteps::on_step(const Step& step)
 
 std::optional<Array> Ablate::on_step(const Step& step)
 {
-    if (step.formula.empty() || !ends_with_path(step.path, path_))
+    if (!ends_with_path(step.path, path_))
         return std::nullopt;
+    if (step.formula.empty()) {
+        other_ = step.path + " is an input: only what is computed can be ablated";
+        return std::nullopt;
+    }
     ablated_.push_back(step.path);
     Array nothing = step.value;
     std::ranges::fill(nothing.values, 0.0);
     return nothing;
 }
 
-Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall), paths_(flags.ablate)
+void Ablate::on_alias(const Alias& alias)
+{
+    if (ends_with_path(alias.path, path_))
+        other_ = alias.path + " is another name of " + alias.target + ": ablate " + alias.target;
+}
+
+void Ablate::expect_heard() const
+{
+    if (ablated_.empty())
+        throw Error(other_.empty() ? "no step is called " + path_ + ", so there was nothing to ablate" : other_);
+}
+
+Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall)
 {
     for (const std::string& path : flags.ablate)
         ablations_.push_back(std::make_unique<Ablate>(path));
@@ -101,9 +76,8 @@ std::vector<Listener*> Answers::before(std::vector<Listener*> others) const
 
 void Answers::expect_heard() const
 {
-    for (std::size_t i = 0; i < ablations_.size(); ++i)
-        if (ablations_[i]->ablated().empty())
-            throw Error("no computed step is called " + paths_[i] + ", so there was nothing to ablate");
+    for (const auto& ablation : ablations_)
+        ablation->expect_heard();
     if (mistaken_ && mistaken_->broken().empty())
         throw Error("the mistake " + pitfall_ + " can't be made here: no step is computed as " +
                     std::string(find_pitfall(pitfall_).right) + ", with % for any text");

@@ -1,9 +1,11 @@
 #include "attn/what_if/pitfalls.hpp"
 
+#include "head_scope.hpp"
 #include "pitfall_list.hpp"
 
 #include "attn/error.hpp"
 #include "attn/formula/scope.hpp"
+#include "attn/step_name.hpp"
 
 #include <algorithm>
 
@@ -30,19 +32,6 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-/// The number behind the innermost "head" of a path; nothing outside of any head.
-std::string head_of(const std::string& path)
-{
-    constexpr std::string_view scope = "head.";
-    std::size_t head = path.rfind(scope);
-    while (head != std::string::npos && head > 0 && path[head - 1] != '.')
-        head = path.rfind(scope, head - 1);
-    if (head == std::string::npos)
-        return "";
-    const std::size_t begin = head + scope.size();
-    return path.substr(begin, path.find('.', begin) - begin);
-}
-
 std::string joined(const Shape& shape)
 {
     std::string text;
@@ -55,6 +44,31 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
 {
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
         text.replace(at, what.size(), by);
+}
+
+/// A formula with the paths of steps where it has other names of theirs: "norm1.output @ weights" for "x @ weights".
+std::string with_paths(std::string_view formula, const StepOf& step_of)
+{
+    const auto is_word = [](char c) { return continues_name(c) || c == '.'; };
+    std::string text;
+    for (std::size_t begin = 0, end = 0; begin < formula.size(); begin = end) {
+        while (end < formula.size() && is_word(formula[end]) == is_word(formula[begin]))
+            ++end;
+        std::string_view word = formula.substr(begin, end - begin);
+        const bool is_call = end < formula.size() && formula[end] == '(';
+        std::string_view after;
+        for (const std::string_view suffix : {".T", ".shape"})
+            if (word.ends_with(suffix)) {
+                after = suffix;
+                word.remove_suffix(suffix.size());
+            }
+        const bool is_name = !is_call && begins_name(word.front());
+        const Step* meant = is_name ? step_of(word) : nullptr;
+        const bool is_other =
+            meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
+        text.append(is_other ? meant->path : word).append(after);
+    }
+    return text;
 }
 
 } // namespace
@@ -76,14 +90,16 @@ const Pitfall& find_pitfall(std::string_view id)
     throw Error("there is no pitfall " + std::string(id) + "; there are " + (near.empty() ? all : near));
 }
 
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step)
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
 {
     if (name_of(step.path) != pitfall.step)
         return std::nullopt;
-    const auto taken = match(pitfall.right, step.formula);
-    const std::string head = head_of(step.path);
+    auto taken = match(pitfall.right, step.formula);
+    if (!taken)
+        taken = match(pitfall.right, with_paths(step.formula, step_of));
+    const std::optional<HeadScope> head = head_scope(step.path);
     const bool wants_head = pitfall.mistaken.find("{head}") != std::string_view::npos;
-    if (!taken || (wants_head && head.empty()))
+    if (!taken || (wants_head && !head))
         return std::nullopt;
 
     std::string formula(pitfall.mistaken);
@@ -92,7 +108,7 @@ std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& 
     replace_all(formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
     replace_all(formula, "{each}", is_batch ? ":, " : "");
     replace_all(formula, "{shape}", joined(shape));
-    replace_all(formula, "{head}", head);
+    replace_all(formula, "{head}", head ? std::string(head->number) : "");
     if (!shape.empty()) {
         replace_all(formula, "{width}", std::to_string(shape.back()));
         replace_all(formula, "{half}", std::to_string(shape.back() / 2));
@@ -107,29 +123,38 @@ std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& 
     return formula;
 }
 
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
+{
+    const std::optional<std::string> formula = mistaken_formula(pitfall, step, step_of);
+    if (!formula)
+        return std::nullopt;
+    const Lookup lookup = [&](std::string_view name) {
+        const Step* operand = step_of(name);
+        return operand == nullptr ? nullptr : &operand->value;
+    };
+    try {
+        Array wrong = evaluate(*formula, lookup).value;
+        wrong.type = step.value.type;
+        return wrong.shape == step.value.shape ? std::optional(std::move(wrong)) : std::nullopt;
+    } catch (const FormulaError&) {
+        return std::nullopt;
+    }
+}
+
 std::optional<Array> Mistaken::on_step(const Step& step)
 {
-    std::optional<Array> answer;
-    if (const std::optional<std::string> formula = mistaken_formula(*pitfall_, step)) {
-        try {
-            const Lookup lookup = [&](std::string_view name) {
-                return resolve(step.path, name, [&](std::string_view path) -> const Array* {
-                    const std::optional<std::string_view> target = heard(path);
-                    const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
-                    return found == earlier_.end() ? nullptr : &found->second;
-                });
-            };
-            Array wrong = evaluate(*formula, lookup).value;
-            wrong.type = step.value.type;
-            if (wrong.shape == step.value.shape) {
-                broken_.push_back(step.path);
-                answer = std::move(wrong);
-            }
-        } catch (const FormulaError&) {
-            // This mistake can't be made here: an operand is missing, or its shape forbids it.
-        }
-    }
-    earlier_.emplace(step.path, answer ? *answer : step.value);
+    std::optional<Array> answer = mistaken_value(*pitfall_, step, [&](std::string_view name) {
+        return resolve(step.path, name, [&](std::string_view path) -> const Step* {
+            const std::optional<std::string_view> target = heard(path);
+            const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
+            return found == earlier_.end() ? nullptr : &found->second;
+        });
+    });
+    if (answer)
+        broken_.push_back(step.path);
+    Step& kept = earlier_.emplace(step.path, step).first->second;
+    if (answer)
+        kept.value = *answer;
     return answer;
 }
 

@@ -1,11 +1,9 @@
 #include "attn/attention/restricted.hpp"
 
 #include "attn/attention/dot_product.hpp"
-#include "attn/formula/verify.hpp"
 #include "attn/shape.hpp"
-#include "attn/what_if/answers.hpp"
-#include "attn/trace_io/recorder.hpp"
 
+#include "answers.hpp"
 #include "by_hand.hpp"
 #include "generators.hpp"
 #include "step_tables.hpp"
@@ -16,7 +14,14 @@ using namespace attn::test;
 
 namespace {
 
-using Distances = std::vector<std::ptrdiff_t>;
+using Distances = std::vector<std::int64_t>;
+
+Distances listed(const Integers& distances) { return {distances.begin(), distances.end()}; }
+
+Distances distances_of(const Neighbourhood& neighbourhood, std::size_t n)
+{
+    return listed(distances_within(neighbourhood, n));
+}
 
 /// Who is a neighbour, pair by pair.
 Mask pairs_by_hand(std::size_t n, const Neighbourhood& of)
@@ -40,7 +45,7 @@ Matrix spread(const RestrictedAttention& attention)
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t c = 0; c < attention.weights.shape(1); ++c)
             if (attention.band.mask(i, c))
-                weights(i, i + static_cast<std::size_t>(attention.band.distances[c])) += attention.weights(i, c);
+                weights(i, i + static_cast<std::size_t>(attention.band.distances(c))) += attention.weights(i, c);
     return weights;
 }
 
@@ -73,24 +78,24 @@ const Neighbourhood local_1{.radius = 1};
 
 TEST_CASE("distances of neighbourhoods, by hand", "[attention][restricted]")
 {
-    CHECK(distances_within({.radius = 2}, 9) == Distances{-2, -1, 0, 1, 2});
-    CHECK(distances_within({.radius = 2, .side = Side::causal}, 9) == Distances{-2, -1, 0});
-    CHECK(distances_within({.radius = 0}, 9) == Distances{0});
-    CHECK(distances_within({.stride = 4}, 9) == Distances{-8, -4, 0, 4, 8});
-    CHECK(distances_within({.stride = 4}, 8) == Distances{-4, 0, 4});
-    CHECK(distances_within({.stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, 0});
-    CHECK(distances_within({.radius = 1, .stride = 4}, 9) == Distances{-8, -4, -1, 0, 1, 4, 8});
-    CHECK(distances_within({.radius = 4, .stride = 4}, 9) == Distances{-8, -4, -3, -2, -1, 0, 1, 2, 3, 4, 8});
-    CHECK(distances_within({.radius = 1, .stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, -1, 0});
+    CHECK(distances_of({.radius = 2}, 9) == Distances{-2, -1, 0, 1, 2});
+    CHECK(distances_of({.radius = 2, .side = Side::causal}, 9) == Distances{-2, -1, 0});
+    CHECK(distances_of({.radius = 0}, 9) == Distances{0});
+    CHECK(distances_of({.stride = 4}, 9) == Distances{-8, -4, 0, 4, 8});
+    CHECK(distances_of({.stride = 4}, 8) == Distances{-4, 0, 4});
+    CHECK(distances_of({.stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, 0});
+    CHECK(distances_of({.radius = 1, .stride = 4}, 9) == Distances{-8, -4, -1, 0, 1, 4, 8});
+    CHECK(distances_of({.radius = 4, .stride = 4}, 9) == Distances{-8, -4, -3, -2, -1, 0, 1, 2, 3, 4, 8});
+    CHECK(distances_of({.radius = 1, .stride = 4, .side = Side::causal}, 9) == Distances{-8, -4, -1, 0});
 }
 
 TEST_CASE("no distance is further than the sequence is long", "[attention][restricted]")
 {
-    CHECK(distances_within({.radius = 5}, 3) == Distances{-2, -1, 0, 1, 2});
-    CHECK(distances_within({.radius = SIZE_MAX}, 2) == Distances{-1, 0, 1});
-    CHECK(distances_within({.stride = SIZE_MAX}, 3) == Distances{0});
-    CHECK(distances_within({.radius = 7, .stride = 2}, 4) == Distances{-3, -2, -1, 0, 1, 2, 3});
-    CHECK(distances_within({.radius = 3, .stride = 2}, 1) == Distances{0});
+    CHECK(distances_of({.radius = 5}, 3) == Distances{-2, -1, 0, 1, 2});
+    CHECK(distances_of({.radius = SIZE_MAX}, 2) == Distances{-1, 0, 1});
+    CHECK(distances_of({.stride = SIZE_MAX}, 3) == Distances{0});
+    CHECK(distances_of({.radius = 7, .stride = 2}, 4) == Distances{-3, -2, -1, 0, 1, 2, 3});
+    CHECK(distances_of({.radius = 3, .stride = 2}, 1) == Distances{0});
 }
 
 TEST_CASE("three tokens, each with its neighbours, by hand", "[attention][restricted]")
@@ -100,7 +105,7 @@ TEST_CASE("three tokens, each with its neighbours, by hand", "[attention][restri
     const RestrictedAttention found = restricted_attention(queries, keys, values, {.neighbourhood = local_1});
     CHECK(close(found.weights, Matrix{{0, 0.5, 0.5}, {1.0 / 3, 1.0 / 3, 1.0 / 3}, {0.5, 0.5, 0}}));
     CHECK(close(found.context, Matrix{{9}, {16}, {21}}));
-    CHECK(found.band.distances == Distances{-1, 0, 1});
+    CHECK(listed(found.band.distances) == Distances{-1, 0, 1});
     CHECK(same_bits(found.band.mask, Mask{{false, true, true}, {true, true, true}, {true, true, false}}));
 }
 
@@ -157,7 +162,7 @@ TEST_CASE("with radius 0 each token takes its own value", "[attention][restricte
     CHECK(same_bits(restricted_attention(numbers.matrix(5, 2), numbers.matrix(5, 2), values, options).context, values));
 }
 
-TEST_CASE("what a token is told reaches its neighbours and nobody else", "[attention][restricted][property]")
+TEST_CASE("a changed token changes the outputs of its neighbours and no others", "[attention][restricted][property]")
 {
     Numbers numbers(2);
     Matrix x = numbers.matrix(9, 3);
@@ -179,8 +184,9 @@ TEST_CASE("restricted attention refuses what doesn't fit, in words", "[attention
                       ContainsSubstring("restricted_attention: queries (3, 2) and keys (3, 1) must agree in d_k"));
     CHECK_THROWS_WITH(restricted_attention(three, two, two, options), ContainsSubstring("must agree in n"));
     CHECK_THROWS_WITH(restricted_attention(three, three, two, options), ContainsSubstring("must agree in n"));
-    CHECK_THROWS_WITH(restricted_attention(three, three, three, {}), ContainsSubstring("who is a neighbour?"));
-    CHECK_THROWS_WITH(distances_within({.stride = 0}, 3), ContainsSubstring("a stride is at least 1"));
+    CHECK_THROWS_WITH(restricted_attention(three, three, three, {}),
+                      ContainsSubstring("neither a radius nor a stride"));
+    CHECK_THROWS_WITH(distances_within({.stride = 0}, 3), ContainsSubstring("the stride is 0, expected at least 1"));
 }
 
 TEST_CASE("traced restricted attention is bit for bit that without, and follows from its formulas",
@@ -233,27 +239,68 @@ TEST_CASE("how far neighbours are is in the formula of their distances", "[steps
     CHECK(formula({.radius = 2}, 8) == "scores * 0.5");
 }
 
-TEST_CASE("distances and mask can be answered, what follows from them can't", "[attention][restricted][answers]")
+TEST_CASE("who is whose neighbour is whole numbers, in every precision", "[attention][restricted][answers]")
 {
-    Numbers numbers(5);
-    const Matrix x = numbers.matrix(5, 2);
+    RoundSteps rounding(Precision::bfloat16); // keeps whole numbers up to 256
+    Recorder recorder;
+    Listeners listeners({&rounding, &recorder});
+    const Matrix tokens = Numbers(5).matrix(300, 1);
+    const RestrictedAttention found =
+        restricted_attention(tokens, tokens, tokens, {.neighbourhood = local_1}, Trace(listeners));
+    for (const Step& step : recorder.steps())
+        if (step.path == "distances" || step.path == "places" || step.path == "neighbours")
+            CHECK(step.value.type == ElementType::integer);
+    CHECK((*found.band.neighbours)(298, 2) == 299);
+}
+
+TEST_CASE("after an answer to any step, everything else of restricted attention follows from it",
+          "[attention][restricted][answers]")
+{
+    Numbers numbers(6);
+    const Matrix x = numbers.matrix(5, 2), y = numbers.matrix(5, 2), z = numbers.matrix(5, 3);
+    const Tensor3 batch = numbers.tensor3(2, 5, 2), other = numbers.tensor3(2, 5, 2), third = numbers.tensor3(2, 5, 3);
+    for (const Neighbourhood& neighbourhood :
+         {local_1, Neighbourhood{.stride = 2}, Neighbourhood{.radius = 1, .stride = 3, .side = Side::causal}}) {
+        const RestrictedOptions options{.neighbourhood = neighbourhood};
+        const auto run = [&](const Trace& trace) { restricted_attention(x, y, z, options, trace); };
+        CHECK(expect_answers_used(run) == 20); // all but mask and whole numbers twice
+        expect_roundings_used(run);
+        expect_answers_used([&](const Trace& trace) { restricted_attention(batch, other, third, options, trace); });
+    }
+
     const auto without = [&](const std::string& step) {
         Ablate ablate(step);
-        Recorder recorder;
-        Listeners listeners({&ablate, &recorder});
-        return restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(listeners)).context;
+        return restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(ablate)).context;
     };
     CHECK(close(without("distances"), x)); // three times itself
     CHECK(same_bits(without("mask"), Matrix(xt::zeros<double>({5, 2}))));
-    CHECK_THROWS_WITH(without("places"), ContainsSubstring("places follow from distances and mask"));
-    CHECK_THROWS_WITH(without("neighbours"), ContainsSubstring("neighbours follow from distances and mask"));
+}
 
-    RoundSteps rounding(Precision::bfloat16); // knows whole numbers up to 256
+TEST_CASE("an answer that names no key is refused, in words", "[attention][restricted][answers]")
+{
+    const Matrix x = Numbers(7).matrix(5, 2);
+    AnswerStep further("neighbours", [](double neighbour) { return neighbour + 2; });
+    CHECK_THROWS_WITH(restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(further)),
+                      ContainsSubstring("a neighbour of row 2 is row 5, expected 0 to 4"));
+}
+
+TEST_CASE("a batch is each of its sequences by itself, traced or not", "[attention][restricted][batch]")
+{
+    Numbers numbers(8);
+    const Tensor3 queries = numbers.tensor3(3, 6, 2), keys = numbers.tensor3(3, 6, 2),
+                  values = numbers.tensor3(3, 6, 4);
+    const RestrictedOptions options{.neighbourhood = {.radius = 1, .stride = 4}};
     Recorder recorder;
-    Listeners listeners({&rounding, &recorder});
-    const auto run = [&](std::size_t n) {
-        const Matrix tokens = numbers.matrix(n, 1);
-        restricted_attention(tokens, tokens, tokens, {.neighbourhood = local_1}, Trace(listeners));
-    };
-    CHECK_THROWS_WITH(run(300), ContainsSubstring("nor be rounded"));
+    const RestrictedAttentionOf<Tensor3> all = restricted_attention(queries, keys, values, options, Trace(recorder));
+    CHECK(same_bits(all.context, restricted_attention(queries, keys, values, options).context));
+    CHECK(verify(recorder.recording()).passed());
+    for (std::size_t b = 0; b < 3; ++b) {
+        const auto sequence = [b](const Tensor3& of) { return Matrix(xt::view(of, b, xt::all(), xt::all())); };
+        const RestrictedAttention alone =
+            restricted_attention(sequence(queries), sequence(keys), sequence(values), options);
+        CHECK(close(sequence(all.context), alone.context));
+        CHECK(close(sequence(all.weights), alone.weights));
+    }
+    CHECK_THROWS_WITH(restricted_attention(queries, keys, Tensor3(Tensor3::shape_type{2, 6, 4}), options),
+                      ContainsSubstring("must agree in b"));
 }

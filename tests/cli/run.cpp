@@ -1110,9 +1110,9 @@ TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths whe
     of_gru.erase("initial_cell");
     const Desk by_gru(of_gru, state_dict(three));
     CHECK(equal(by_gru.output("gru", {"--reset", "before"}),
-                to_array(gru(batch(), hidden, three, {{ResetGate::before_product}, {3, 1}}).output)));
+                to_array(gru(batch(), hidden, Integers{3, 1}, three, {ResetGate::before_product}).output)));
     const Desk by_lstm(given, state_dict(four));
-    CHECK(equal(by_lstm.output("lstm"), to_array(lstm(batch(), {hidden, cell}, four, {{3, 1}}).output)));
+    CHECK(equal(by_lstm.output("lstm"), to_array(lstm(batch(), LstmStateOf<Tensor3>{hidden, cell}, Integers{3, 1}, four).output)));
 
     NamedArrays half = given;
     half.erase("initial_cell");

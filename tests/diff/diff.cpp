@@ -5,6 +5,8 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
 #include "attn/what_if/answers.hpp"
 #include "attn/trace_io/npy.hpp"
 #include "attn/trace_io/npz.hpp"
@@ -19,7 +21,6 @@ using namespace attn::test;
 
 namespace {
 
-using Steps = std::vector<Step>;
 using Run = std::function<void(const Trace&)>;
 
 // ------------------------------------------------------------------------------------------------ runs
@@ -40,8 +41,7 @@ void run_layer(const Trace& trace)
     const Matrix x = numbers.matrix(4, 6);
     EncoderOptions options;
     options.attention.heads = 2;
-    options.attention.mask = first_keys_only(4, 4);
-    encoder_layer(x, weights, options, trace);
+    encoder_layer(x, first_keys_only(4, 4), weights, options, trace);
 }
 
 /// Two pre-norm layers of three heads over a batch, with GELU and rotary positions.
@@ -56,7 +56,7 @@ void run_stack(const Trace& trace)
     options.attention.positions = HeadPositions::rotary;
     options.placement = NormPlacement::pre;
     options.feed_forward.activation = Activation::gelu;
-    encoder(x, weights, options, trace);
+    encoder(x, {}, weights, options, trace);
 }
 
 /// One attention of two heads with a memory of another length.
@@ -66,39 +66,37 @@ void run_heads(const Trace& trace)
     const MultiHeadWeights weights = random_heads(numbers);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const Tensor3 memory = numbers.tensor3(3, 5, 6);
-    multi_head_attention(x, memory, weights, {.heads = 2}, trace);
+    multi_head_attention(x, memory, {}, {}, weights, {.heads = 2}, trace);
 }
 
-Steps steps_of(const Run& run)
+Recording recording_of(const Run& run)
 {
     Recorder recorder;
     run(Trace(recorder));
-    return recorder.steps();
+    return recorder.recording();
 }
 
-/// The steps of a run behind a listener that answers.
-Steps steps_of(const Run& run, Listener& answering)
+/// What is recorded of a run after a listener that answers.
+Recording recording_of(const Run& run, Listener& answering)
 {
     Recorder recorder;
     Listeners listeners({&answering, &recorder});
     run(Trace(listeners));
-    return recorder.steps();
+    return recorder.recording();
 }
 
-NamedArrays arrays_of(const Steps& steps)
+NamedArrays arrays_of(const Recording& recording)
 {
     NamedArrays arrays;
-    for (const Step& step : steps)
+    for (const Step& step : recording.steps)
         arrays.emplace(step.path, step.value);
     return arrays;
 }
 
-const Step& named(const Steps& steps, const std::string& path)
+/// The step of that path, or that an alias of that path means.
+const Step& named(const Recording& recording, const std::string& path)
 {
-    for (const Step& step : steps)
-        if (step.path == path)
-            return step;
-    throw std::out_of_range(path);
+    return recording.steps.at(StepNames(recording).find(path).value());
 }
 
 const StepDiff& about(const Diff& diff, std::string_view path)
@@ -132,7 +130,7 @@ private:
     double change_;
 };
 
-NamedArrays rounded(const Steps& steps, Precision precision)
+NamedArrays rounded(const Recording& steps, Precision precision)
 {
     NamedArrays arrays = arrays_of(steps);
     for (auto& [name, array] : arrays)
@@ -143,15 +141,15 @@ NamedArrays rounded(const Steps& steps, Precision precision)
 }
 
 /// True where a change of one step changes a later one by more than that: what ReLU or a mask leaves out changes none.
-bool follows(const std::string& path, const Steps& mine, const Steps& reference, double least)
+bool follows(const std::string& path, const Recording& mine, const Recording& reference, double least)
 {
     bool is_later = false, differs = false;
-    for (std::size_t i = 0; i < reference.size(); ++i) {
-        for (std::size_t j = 0; is_later && j < reference[i].value.size(); ++j) {
-            const double expected = reference[i].value.values[j], number = mine[i].value.values[j];
+    for (std::size_t i = 0; i < reference.steps.size(); ++i) {
+        for (std::size_t j = 0; is_later && j < reference.steps[i].value.size(); ++j) {
+            const double expected = reference.steps[i].value.values[j], number = mine.steps[i].value.values[j];
             differs = differs || std::abs(number - expected) > least * (1 + std::abs(expected));
         }
-        is_later = is_later || reference[i].path == path;
+        is_later = is_later || reference.steps[i].path == path;
     }
     return differs;
 }
@@ -196,7 +194,7 @@ Array stacked(const std::vector<Array>& arrays)
 }
 
 /// The arrays of all heads as (b, h, …), with one sequence in the batch unless it is one.
-Array packed_heads(const Steps& steps, const std::string& scope, const std::string& name, std::size_t heads)
+Array packed_heads(const Recording& steps, const std::string& scope, const std::string& name, std::size_t heads)
 {
     std::vector<Array> arrays;
     for (std::size_t head = 0; head < heads; ++head)
@@ -209,7 +207,7 @@ Array packed_heads(const Steps& steps, const std::string& scope, const std::stri
 }
 
 /// What the layer's trace gives with one array replaced.
-Diff with_replaced(const Steps& reference, const std::string& path, Array array)
+Diff with_replaced(const Recording& reference, const std::string& path, Array array)
 {
     NamedArrays mine = arrays_of(reference);
     mine[path] = std::move(array);
@@ -223,10 +221,10 @@ Diff with_replaced(const Steps& reference, const std::string& path, Array array)
 TEST_CASE("a trace differs in nothing from itself", "[diff]")
 {
     for (const Run& run : runs) {
-        const Steps reference = steps_of(run);
+        const Recording reference = recording_of(run);
         const Diff same = diff(reference, arrays_of(reference));
         CHECK(same.passed());
-        CHECK(same.count(DiffVerdict::equal) == reference.size());
+        CHECK(same.count(DiffVerdict::equal) == reference.steps.size());
         CHECK(same.first_different() == nullptr);
         CHECK(same.first_wrong() == nullptr);
         CHECK(same.missing.empty());
@@ -237,16 +235,16 @@ TEST_CASE("a trace differs in nothing from itself", "[diff]")
 TEST_CASE("a double computation in another order is equal, not noise", "[diff]")
 {
     for (const Run& run : runs) {
-        const Steps reference = steps_of(run);
+        const Recording reference = recording_of(run);
         NamedArrays mine = arrays_of(reference);
-        for (const Step& step : reference)
+        for (const Step& step : reference.steps)
             if (!step.formula.empty() && step.value.type == ElementType::real)
                 for (double& value : mine[step.path].values)
                     value *= 1 + 0x1p-52;
         const Diff result = diff(reference, std::move(mine));
         CHECK(result.passed());
         CHECK(result.type == NumberType::float64);
-        CHECK(result.count(DiffVerdict::equal) == reference.size());
+        CHECK(result.count(DiffVerdict::equal) == reference.steps.size());
     }
 }
 
@@ -258,10 +256,10 @@ TEST_CASE("a right computation in few digits is noise of its type, and passes", 
     for (const auto& [precision, type] : types)
         for (const Run& run : runs) {
             CAPTURE(name_of(type));
-            const Steps reference = steps_of(run);
+            const Recording reference = recording_of(run);
             // Rounded as it goes, and rounded when it is kept.
             RoundSteps rounding(precision);
-            for (const Diff& result : {diff(reference, rounded(steps_of(run, rounding), precision)),
+            for (const Diff& result : {diff(reference, rounded(recording_of(run, rounding), precision)),
                                        diff(reference, rounded(reference, precision))}) {
                 for (const StepDiff& step : result.steps) {
                     CAPTURE(step.step->path, step.message, step.distance.absolute, step.distance.tolerance);
@@ -276,10 +274,10 @@ TEST_CASE("a right computation in few digits is noise of its type, and passes", 
 
 TEST_CASE("a right computation in few digits passes where most steps are not kept", "[diff]")
 {
-    const Steps reference = steps_of(run_stack);
+    const Recording reference = recording_of(run_stack);
     for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
         RoundSteps rounding(precision);
-        const NamedArrays all = rounded(steps_of(run_stack, rounding), precision);
+        const NamedArrays all = rounded(recording_of(run_stack, rounding), precision);
         NamedArrays few;
         for (const auto& [name, array] : all)
             if (name.ends_with("weights") || name == "output" || name == "layers.1.x" || name == "x")
@@ -295,7 +293,7 @@ TEST_CASE("a right computation in few digits passes where most steps are not kep
 
 TEST_CASE("a difference of one part in ten thousand is no noise of float32", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = rounded(reference, Precision::float32);
     double& value = mine["self_attn.head.1.scaled"].values[2];
     value = rounded_to(Precision::float32, value * 1.0001);
@@ -308,9 +306,10 @@ TEST_CASE("a difference of one part in ten thousand is no noise of float32", "[d
 
 TEST_CASE("whole numbers prove no type, so that a wrong one is no noise", "[diff]")
 {
-    Steps reference(1);
-    reference[0].path = "scores";
-    reference[0].value = {{3}, {250, 3, 4}, ElementType::real};
+    Recording reference;
+    reference.steps.resize(1);
+    reference.steps[0].path = "scores";
+    reference.steps[0].value = {{3}, {250, 3, 4}, ElementType::real};
     const Diff result = diff(reference, NamedArrays{{"scores", {{3}, {251, 3, 4}, ElementType::real}}});
     CHECK(result.type == NumberType::float64);
     CHECK(result.count(DiffVerdict::bug) == 1);
@@ -318,7 +317,7 @@ TEST_CASE("whole numbers prove no type, so that a wrong one is no noise", "[diff
 
 TEST_CASE("where only some arrays are float32, the hint says so and the type is float64 unless given", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = rounded(reference, Precision::float32);
     mine["norm1.mean"] = named(reference, "norm1.mean").value;
     const Diff seen = diff(reference, mine);
@@ -330,9 +329,9 @@ TEST_CASE("where only some arrays are float32, the hint says so and the type is 
 
 TEST_CASE("what is multiplied in fewer digits than it is stored in is told which type makes it noise", "[diff]")
 {
-    const Steps reference = steps_of(run_stack);
+    const Recording reference = recording_of(run_stack);
     RoundSteps coarse(Precision::float16);
-    NamedArrays mine = rounded(steps_of(run_stack, coarse), Precision::float32);
+    NamedArrays mine = rounded(recording_of(run_stack, coarse), Precision::float32);
     for (auto& [name, array] : mine) // as if it had been stored in float32: no number is exactly float16
         if (array.type == ElementType::real)
             for (double& value : array.values)
@@ -343,12 +342,12 @@ TEST_CASE("what is multiplied in fewer digits than it is stored in is told which
     CHECK_THAT(result.hint, ContainsSubstring("--type float16"));
     CHECK(diff(reference, mine, {.type = NumberType::float16}).passed());
     Planted planted("layers.0.self_attn.head.0.scaled", 0.5);
-    CHECK(diff(reference, rounded(steps_of(run_stack, planted), Precision::float32)).hint.empty());
+    CHECK(diff(reference, rounded(recording_of(run_stack, planted), Precision::float32)).hint.empty());
 }
 
 TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["output"].values[0] += 1e-3;
     CHECK_FALSE(diff(reference, mine).passed());
@@ -360,18 +359,209 @@ TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
     CHECK(diff(reference, mine, {.atol = 1e-6, .rtol = 1e-6}).passed());
 }
 
+// -------------------------------------------------------------------------------------------------------- no noise
+
+namespace {
+
+/// A recording of given arrays and of what formulas make of them, as a stranger's program writes it.
+class ByFormulas {
+public:
+    ByFormulas& given(const std::string& path, Array value)
+    {
+        recording.steps.push_back({path, "", {}, "", {}, std::move(value)});
+        return *this;
+    }
+
+    ByFormulas& computed(const std::string& path, const std::string& formula)
+    {
+        const StepNames names(recording);
+        const Lookup lookup = [&](std::string_view name) {
+            const auto step = names.find(name);
+            return step ? &recording.steps[*step].value : nullptr;
+        };
+        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+        return *this;
+    }
+
+    Recording recording;
+};
+
+Array real(Shape shape, std::vector<double> values) { return {std::move(shape), std::move(values), ElementType::real}; }
+
+/// Averages of the first keys of each sequence, with the lengths as a file of version 1 has them: as real numbers.
+Recording padded_averages(const std::vector<double>& lengths)
+{
+    ByFormulas program;
+    program.given("lengths", real({3}, lengths))
+        .given("scores", real({3, 4}, {0.3, -1.7, 0.9, 2.1, 1.3, 0.2, -0.6, 0.7, -0.1, 0.4, 1.9, -2.3}))
+        .computed("padding", "arange(4) < lengths[:, None]")
+        .computed("weights", "softmax(where(padding, scores, -inf))")
+        .computed("count", "sum(where(padding, 1, 0), axis=-1)")
+        .computed("places", "where(padding, arange(4), 0)")
+        .computed("kept", "scores[:, :] * count[:, None]");
+    return program.recording;
+}
+
+} // namespace
+
+TEST_CASE("lengths that are real numbers are not moved by roundings, so that what ignores them is wrong", "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1}), ignoring = padded_averages({4, 4, 4});
+    for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::bfloat16})
+        for (const char* path : {"padding", "weights", "count", "places", "kept"}) {
+            CAPTURE(path, name_of(type));
+            const Diff alone = diff(reference, NamedArrays{{path, named(ignoring, path).value}}, {.type = type});
+            CHECK_FALSE(alone.passed());
+            CHECK(diff(reference, NamedArrays{{path, named(reference, path).value}}, {.type = type}).passed());
+        }
+}
+
+TEST_CASE("no constant, and no other numbers, are noise of whole numbers", "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1});
+    for (const char* path : {"places", "count", "lengths"})
+        for (const double number : {0.0, 1.0, 5.3, 1 + 0x1p-20}) {
+            CAPTURE(path, number);
+            Array array = named(reference, path).value;
+            std::ranges::fill(array.values, number);
+            CHECK_FALSE(diff(reference, NamedArrays{{path, array}}).passed());
+        }
+    Array moved = named(reference, "lengths").value;
+    moved.values[0] += 0x1p-22;
+    CHECK_FALSE(diff(reference, NamedArrays{{"lengths", moved}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("what jumps from one whole number to another is not measured as noise", "[diff][exact]")
+{
+    ByFormulas program;
+    program.given("x", real({4}, {0.1, 0.2, 0.3, 0.4}))
+        .given("y", real({4}, {0.1, 0.2, 0.3, 0.5}))
+        .computed("changed", "sum(where(abs(x - y) > 0, 1, 0))");
+    const Recording& reference = program.recording;
+    REQUIRE(named(reference, "changed").value.values == std::vector<double>{1});
+    CHECK_FALSE(diff(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
+{
+    Recording reference = padded_averages({2, 3, 1});
+    for (Step& step : reference.steps)
+        if (step.path == "lengths" || step.path == "count" || step.path == "places")
+            step.value.type = ElementType::integer;
+    NamedArrays mine = arrays_of(reference);
+    CHECK(diff(reference, mine, {.type = NumberType::bfloat16}).passed());
+    mine["count"].values[1] += 0x1p-8;
+    const Diff result = diff(reference, mine, {.type = NumberType::bfloat16});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "count");
+}
+
+TEST_CASE("zeros, ones, powers of two and small whole numbers prove no short type", "[diff][type]")
+{
+    const Recording reference = recording_of(run_layer);
+    for (const double number : {0.0, 1.0, 0.25, 3.0}) {
+        Array output = named(reference, "output").value;
+        std::ranges::fill(output.values, number);
+        const Diff result = diff(reference, NamedArrays{{"output", output}});
+        CHECK(result.type == NumberType::float64);
+        CHECK_FALSE(result.passed());
+    }
+    Array output = named(reference, "output").value;
+    for (double& value : output.values)
+        value = rounded_to(NumberType::bfloat16, value);
+    CHECK(diff(reference, NamedArrays{{"output", output}}).type == NumberType::bfloat16);
+}
+
+TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, and the result from them is right",
+          "[diff][type]")
+{
+    ByFormulas program, rounded_program;
+    const Array x = real({2, 2}, {0.1, 0.7, -0.3, 1.9});
+    Array single = x;
+    for (double& value : single.values)
+        value = rounded_to(NumberType::float32, value);
+    program.given("x", x).computed("y", "softmax(x @ x)");
+    rounded_program.given("x", single).computed("y", "softmax(x @ x)");
+    NamedArrays mine = arrays_of(rounded_program.recording);
+    const Diff both = diff(program.recording, mine);
+    CHECK(both.type == NumberType::float64);
+    CHECK(both.passed());
+    CHECK_THAT(both.hint, ContainsSubstring("x is the reference's rounded to float32"));
+    mine.erase("x");
+    const Diff alone = diff(program.recording, mine);
+    CHECK(alone.passed());
+    CHECK_THAT(alone.hint, ContainsSubstring("rounded to float32"));
+    mine["y"].values[0] += 1e-7;
+    CHECK_FALSE(diff(program.recording, mine).passed());
+}
+
+// -------------------------------------------------------------------------------------------------------- aliases
+
+namespace {
+
+/// A norm of a sum, whose input is the sum under another name.
+Recording with_alias()
+{
+    ByFormulas program;
+    program.given("x", real({3}, {0.5, -1.25, 2.7}))
+        .computed("residual1", "x * 1.1")
+        .computed("norm1.mean", "mean(residual1)")
+        .computed("norm1.output", "residual1 - mean(residual1)");
+    program.recording.aliases.push_back({"norm1.x", "residual1"});
+    program.recording.steps[3].formula = "x - mean";
+    return program.recording;
+}
+
+} // namespace
+
+TEST_CASE("an array under an alias's path is the step that the alias means, once", "[diff][aliases]")
+{
+    const Recording reference = with_alias();
+    NamedArrays mine = arrays_of(reference);
+    mine.extract("residual1");
+    mine["norm1.x"] = named(reference, "residual1").value;
+    const Diff renamed = diff(reference, mine);
+    CHECK(renamed.passed());
+    CHECK(renamed.missing.empty());
+    CHECK(renamed.extra.empty());
+    CHECK(about(renamed, "residual1").mine == "norm1.x");
+    mine["residual1"] = mine["norm1.x"];
+    CHECK(diff(reference, mine).steps.size() == reference.steps.size());
+    const Diff mapped = diff(reference, {{"sum", mine["residual1"]}}, {.names = {{"sum", "norm1.x"}}});
+    CHECK(mapped.passed());
+    CHECK(mapped.missing.size() == reference.steps.size() - 1);
+}
+
+TEST_CASE("an alias that MINE has another array of is wrong by itself, and what uses it inherits that",
+          "[diff][aliases]")
+{
+    const Recording reference = with_alias();
+    NamedArrays mine = arrays_of(reference);
+    mine["norm1.x"] = named(reference, "x").value;
+    mine["norm1.output"] = mine["norm1.x"];
+    for (double& value : mine["norm1.output"].values)
+        value -= named(reference, "norm1.mean").value.values.front();
+    const Diff result = diff(reference, mine);
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "norm1.x");
+    CHECK(result.first_wrong()->step->formula == "residual1");
+    CHECK(result.count(DiffVerdict::bug) == 1);
+    CHECK(about(result, "norm1.output").verdict == DiffVerdict::inherited);
+    CHECK(about(result, "residual1").verdict == DiffVerdict::equal);
+}
+
 // -------------------------------------------------------------------------------------------------------- bugs
 
 TEST_CASE("a mistake in any step is the first wrong one, and what follows inherits it", "[diff]")
 {
     for (const Run& run : runs) {
-        const Steps reference = steps_of(run);
-        for (const Step& step : reference) {
+        const Recording reference = recording_of(run);
+        for (const Step& step : reference.steps) {
             if (step.formula.empty() || step.value.type != ElementType::real)
                 continue;
             CAPTURE(step.path);
             Planted planted(step.path, 1e-3);
-            const Steps mine = steps_of(run, planted);
+            const Recording mine = recording_of(run, planted);
             const Diff result = diff(reference, arrays_of(mine));
             CHECK_FALSE(result.passed());
             REQUIRE(result.first_wrong() != nullptr);
@@ -387,15 +577,15 @@ TEST_CASE("a mistake in any step is the first wrong one, and what follows inheri
 
 TEST_CASE("a mistake in any step is found in a float32 run too", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
-    for (const Step& step : reference) {
+    const Recording reference = recording_of(run_layer);
+    for (const Step& step : reference.steps) {
         if (step.formula.empty() || step.value.type != ElementType::real)
             continue;
         CAPTURE(step.path);
         Planted planted(step.path, 0x1p-8);
         RoundSteps rounding(Precision::float32);
         Listeners both({&planted, &rounding});
-        const Diff result = diff(reference, rounded(steps_of(run_layer, both), Precision::float32));
+        const Diff result = diff(reference, rounded(recording_of(run_layer, both), Precision::float32));
         CHECK(result.type == NumberType::float32);
         REQUIRE(result.first_wrong() != nullptr);
         CHECK(result.first_wrong()->step->path == step.path);
@@ -405,10 +595,10 @@ TEST_CASE("a mistake in any step is found in a float32 run too", "[diff]")
 
 TEST_CASE("two mistakes are two bugs, though the second one's operands are wrong already", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Planted first("self_attn.head.0.scores", 0.5), second("feed_forward.hidden", 0.25);
     Listeners both({&first, &second});
-    const Diff result = diff(reference, arrays_of(steps_of(run_layer, both)));
+    const Diff result = diff(reference, arrays_of(recording_of(run_layer, both)));
     CHECK(result.count(DiffVerdict::bug) == 2);
     CHECK(about(result, "self_attn.head.0.scores").verdict == DiffVerdict::bug);
     CHECK(about(result, "self_attn.head.0.weights").verdict == DiffVerdict::inherited);
@@ -419,9 +609,9 @@ TEST_CASE("two mistakes are two bugs, though the second one's operands are wrong
 
 TEST_CASE("an operand that MINE does not have is computed from what it has", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Planted planted("self_attn.query", 0.5);
-    NamedArrays mine = arrays_of(steps_of(run_layer, planted));
+    NamedArrays mine = arrays_of(recording_of(run_layer, planted));
     for (const char* gone :
          {"self_attn.head.0.queries", "self_attn.head.0.scores", "self_attn.head.0.scaled", "self_attn.head.0.masked"})
         mine.erase(gone);
@@ -433,9 +623,9 @@ TEST_CASE("an operand that MINE does not have is computed from what it has", "[d
 
 TEST_CASE("a bug names the steps before it that MINE does not have", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Planted planted("self_attn.head.1.scaled", 0.5);
-    NamedArrays mine = arrays_of(steps_of(run_layer, planted));
+    NamedArrays mine = arrays_of(recording_of(run_layer, planted));
     for (const char* gone : {"self_attn.head.1.scores", "self_attn.head.1.scaled", "self_attn.head.1.masked"})
         mine.erase(gone);
     const Diff result = diff(reference, std::move(mine));
@@ -447,17 +637,17 @@ TEST_CASE("a bug names the steps before it that MINE does not have", "[diff]")
 
 TEST_CASE("other inputs are told apart from a wrong computation", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["x"].values[3] += 1;
     const Diff result = diff(reference, std::move(mine));
     CHECK(about(result, "x").verdict == DiffVerdict::bug);
-    CHECK_THAT(about(result, "x").message, ContainsSubstring("an input, so other numbers went in"));
+    CHECK_THAT(about(result, "x").message, ContainsSubstring("it is an input, so MINE was given other numbers"));
 }
 
 TEST_CASE("the worst number is named by words for its axes, with both numbers and how far they are apart", "[diff]")
 {
-    const Steps reference = steps_of(run_heads);
+    const Recording reference = recording_of(run_heads);
     NamedArrays mine = arrays_of(reference);
     Array& scaled = mine["head.1.scaled"];
     const std::size_t offset = (2 * 4 + 1) * 5 + 3; // sequence 2, query 1, key 3
@@ -482,7 +672,7 @@ TEST_CASE("the worst number is named by words for its axes, with both numbers an
 
 TEST_CASE("numbers that are all off by one factor are said to be", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
         NamedArrays mine = rounded(reference, precision);
         for (double& value : mine["self_attn.head.1.scaled"].values)
@@ -499,7 +689,7 @@ TEST_CASE("numbers that are all off by one factor are said to be", "[diff]")
 
 TEST_CASE("NaN and infinity fail, each by its own message", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     for (const auto& [number, words] :
          {std::pair(NAN, "is NaN in 1 of its 24 numbers"), std::pair(INFINITY, "is infinite in 1 of its 24 numbers")}) {
         Array changed = named(reference, "norm1.normalized").value;
@@ -518,9 +708,9 @@ TEST_CASE("NaN and infinity fail, each by its own message", "[diff]")
 
 TEST_CASE("a NaN that follows from a NaN is inherited", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Planted planted("self_attn.head.0.scaled", NAN);
-    const Diff result = diff(reference, arrays_of(steps_of(run_layer, planted)));
+    const Diff result = diff(reference, arrays_of(recording_of(run_layer, planted)));
     CHECK(result.first_wrong()->step->path == "self_attn.head.0.scaled");
     CHECK(result.count(DiffVerdict::bug) == 1);
     CHECK(about(result, "output").verdict == DiffVerdict::inherited);
@@ -528,7 +718,7 @@ TEST_CASE("a NaN that follows from a NaN is inherited", "[diff]")
 
 TEST_CASE("zeros where minus infinity is expected are found", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Array masked = named(reference, "self_attn.head.0.masked").value;
     for (double& value : masked.values)
         value = std::isinf(value) ? 0 : value;
@@ -538,7 +728,7 @@ TEST_CASE("zeros where minus infinity is expected are found", "[diff]")
 
 TEST_CASE("short and long arrays fail, and say of what they have too little or too much", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const Array& scores = named(reference, "self_attn.head.0.scores").value;
     const Array first{{3, 4}, std::vector<double>(scores.values.begin(), scores.values.end() - 4), scores.type};
     const Array last{{3, 4}, std::vector<double>(scores.values.begin() + 4, scores.values.end()), scores.type};
@@ -567,7 +757,7 @@ TEST_CASE("short and long arrays fail, and say of what they have too little or t
 
 TEST_CASE("transposed arrays are recognised, square or not", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     for (const char* path : {"self_attn.query_weights", "feed_forward.hidden_weights", "self_attn.head.1.queries",
                              "self_attn.head.1.scaled"}) {
         CAPTURE(path);
@@ -582,9 +772,9 @@ TEST_CASE("transposed arrays are recognised, square or not", "[diff][layout]")
 
 TEST_CASE("layouts are recognised in float32, too", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     RoundSteps rounding(Precision::float32);
-    NamedArrays mine = rounded(steps_of(run_layer, rounding), Precision::float32);
+    NamedArrays mine = rounded(recording_of(run_layer, rounding), Precision::float32);
     mine["self_attn.head.1.scaled"] = transposed(mine["self_attn.head.1.scaled"]);
     const Diff result = diff(reference, std::move(mine));
     CHECK(about(result, "self_attn.head.1.scaled").layout == "is the reference's transpose");
@@ -600,8 +790,8 @@ TEST_CASE("a step that goes on with a transposed operand inherits the layout", "
         }
     };
     TransposeScores transposing;
-    const Steps reference = steps_of(run_layer);
-    const Diff result = diff(reference, arrays_of(steps_of(run_layer, transposing)));
+    const Recording reference = recording_of(run_layer);
+    const Diff result = diff(reference, arrays_of(recording_of(run_layer, transposing)));
     CHECK(about(result, "self_attn.head.0.scores").verdict == DiffVerdict::layout);
     CHECK(about(result, "self_attn.head.0.scaled").verdict == DiffVerdict::layout);
     CHECK(about(result, "self_attn.head.0.weights").verdict == DiffVerdict::inherited);
@@ -610,7 +800,7 @@ TEST_CASE("a step that goes on with a transposed operand inherits the layout", "
 
 TEST_CASE("sequence-first against batch-first is named", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_heads);
+    const Recording reference = recording_of(run_heads);
     const Diff result = with_replaced(reference, "output", first_axes_swapped(named(reference, "output").value));
     CHECK(about(result, "output").layout ==
           "is sequence-first (n, b, d_model), the reference (b, n, d_model) is batch-first");
@@ -618,7 +808,7 @@ TEST_CASE("sequence-first against batch-first is named", "[diff][layout]")
 
 TEST_CASE("another shape of the same numbers is named, with or without moved axes", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const Array& query = named(reference, "self_attn.query").value;
     Array flat = query, apart = query;
     flat.shape = {24};
@@ -632,7 +822,7 @@ TEST_CASE("another shape of the same numbers is named, with or without moved axe
 
 TEST_CASE("heads in another order are named by their numbers", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     for (const char* name : {"weights", "context"})
         std::swap(mine[std::string("self_attn.head.0.") + name], mine[std::string("self_attn.head.1.") + name]);
@@ -653,7 +843,7 @@ TEST_CASE("heads in another order are named by their numbers", "[diff][layout]")
 
 TEST_CASE("heads merged without the permute, and features interleaved, are named", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const Array& merged = named(reference, "self_attn.merged").value;
     Array apart = merged;
     apart.shape = {4, 2, 3};
@@ -670,7 +860,7 @@ TEST_CASE("heads merged without the permute, and features interleaved, are named
 
 TEST_CASE("rows in another order, numbers in other places and an inverted mask are named", "[diff][layout]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const Array& values = named(reference, "self_attn.head.0.values").value;
     Array rows = values, shuffled = values;
     std::rotate(rows.values.begin(), rows.values.begin() + 3, rows.values.end());
@@ -690,7 +880,7 @@ TEST_CASE("rows in another order, numbers in other places and an inverted mask a
 
 TEST_CASE("missing steps are listed and pass, unless all are asked for or nothing is in common", "[diff][names]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine.erase("norm1.mean");
     const Diff lenient = diff(reference, mine), strict = diff(reference, mine, {.all = true});
@@ -703,7 +893,7 @@ TEST_CASE("missing steps are listed and pass, unless all are asked for or nothin
 
 TEST_CASE("an array that is no step fails, for a name may be misspelt", "[diff][names]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["ouptut"] = mine["output"];
     const Diff result = diff(reference, std::move(mine));
@@ -714,7 +904,7 @@ TEST_CASE("an array that is no step fails, for a name may be misspelt", "[diff][
 
 TEST_CASE("names can be mapped, one by one, by number, by the rest, and with an axis of heads", "[diff][names]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const Array& output = named(reference, "output").value;
     const auto compared = [&](const std::string& name, const Array& array, const NameRule& rule) {
         const Diff result = diff(reference, NamedArrays{{name, array}}, {.names = {rule}});
@@ -737,7 +927,7 @@ TEST_CASE("names can be mapped, one by one, by number, by the rest, and with an 
 
 TEST_CASE("a wrong number in a packed array is named by its head", "[diff][names]")
 {
-    const Steps reference = steps_of(run_heads);
+    const Recording reference = recording_of(run_heads);
     Array probs = packed_heads(reference, "", "weights", 2);
     REQUIRE(probs.shape == Shape{3, 2, 4, 5});
     probs.values[((1 * 2 + 1) * 4 + 2) * 5 + 4] += 0.5;
@@ -750,7 +940,7 @@ TEST_CASE("a wrong number in a packed array is named by its head", "[diff][names
 
 TEST_CASE("a packed array of another number of heads fails and says so", "[diff][names]")
 {
-    const Steps reference = steps_of(run_heads);
+    const Recording reference = recording_of(run_heads);
     const Array probs{{3, 4, 4, 5}, std::vector<double>(240), ElementType::real};
     const Diff result =
         diff(reference, NamedArrays{{"probs", probs}}, {.names = {{"probs[:, {h}]", "head.{h}.weights"}}});
@@ -760,7 +950,7 @@ TEST_CASE("a packed array of another number of heads fails and says so", "[diff]
 
 TEST_CASE("a malformed map is refused", "[diff][names]")
 {
-    const Steps reference = steps_of(run_heads);
+    const Recording reference = recording_of(run_heads);
     for (const NameRule& rule : {NameRule{"a[2]", "x"}, NameRule{"a[3/3]", "x"}, NameRule{"a[..., ...]", "x"},
                                  NameRule{"a", "head.{h}.x"}, NameRule{"a[{h}]", "x"}, NameRule{"", "x"}})
         CHECK_THROWS_AS(diff(reference, NamedArrays{}, {.names = {rule}}), Error);
@@ -777,7 +967,7 @@ const NameTable& table_called(std::string_view name)
 }
 
 /// Compares arrays under a program's names with a run; returns how many steps were compared.
-std::size_t compared_under(std::string_view table, const Steps& reference, NamedArrays mine)
+std::size_t compared_under(std::string_view table, const Recording& reference, NamedArrays mine)
 {
     const Diff result = diff(reference, std::move(mine), {.table = &table_called(table)});
     for (const StepDiff& step : result.steps) {
@@ -792,7 +982,7 @@ std::size_t compared_under(std::string_view table, const Steps& reference, Named
 
 TEST_CASE("the names of TransformerLens mean the steps that they say", "[diff][names]")
 {
-    const Steps steps = steps_of(run_stack);
+    const Recording steps = recording_of(run_stack);
     const std::string scope = "layers.1.self_attn.";
     const auto tokens_first = [&](const std::string& name) { // (b, n, h, d)
         Array heads = packed_heads(steps, scope, name, 3);
@@ -816,7 +1006,7 @@ TEST_CASE("the names of TransformerLens mean the steps that they say", "[diff][n
 
 TEST_CASE("the names of BERT are known with and without the model's in front, and for one layer alone", "[diff][names]")
 {
-    const Steps stack = steps_of(run_stack), layer = steps_of(run_layer);
+    const Recording stack = recording_of(run_stack), layer = recording_of(run_layer);
     for (const std::string model : {"", "bert.", "model.bert."})
         CHECK(compared_under(
                   "bert", stack,
@@ -837,7 +1027,7 @@ TEST_CASE("the names of BERT are known with and without the model's in front, an
 
 TEST_CASE("the names of PyTorch's layer and of its attention alone mean the steps that they say", "[diff][names]")
 {
-    const Steps layer = steps_of(run_layer), heads = steps_of(run_heads);
+    const Recording layer = recording_of(run_layer), heads = recording_of(run_heads);
     std::vector<Array> maps, biases;
     for (const char* map : {"query", "key", "value"}) {
         maps.push_back(transposed(named(layer, std::string("self_attn.") + map + "_weights").value));
@@ -861,16 +1051,16 @@ TEST_CASE("the names of PyTorch's layer and of its attention alone mean the step
 
 TEST_CASE("the names of ONNX's Attention are those of heads or of one attention", "[diff][names]")
 {
-    const Steps heads = steps_of(run_heads);
+    const Recording heads = recording_of(run_heads);
     CHECK(compared_under("onnx", heads,
                          {{"Q", packed_heads(heads, "", "queries", 2)},
                           {"K", named(heads, "key").value},
                           {"qk_matmul_output", packed_heads(heads, "", "scaled", 2)},
                           {"Y", packed_heads(heads, "", "context", 2)}}) == 7);
-    const Steps alone = steps_of([](const Trace& trace) {
+    const Recording alone = recording_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);
-        scaled_dot_product_attention(q, k, v, {}, trace);
+        scaled_dot_product_attention(q, k, v, {}, {}, {}, trace);
     });
     Array q = named(alone, "queries").value;
     q.shape = {1, 1, 2, 3};
@@ -879,7 +1069,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
 
 TEST_CASE("the names of Llama mean the steps of a pre-norm layer", "[diff][names]")
 {
-    const Steps stack = steps_of(run_stack);
+    const Recording stack = recording_of(run_stack);
     CHECK(compared_under("llama", stack,
                          {{"model.layers.1.self_attn.q_proj", named(stack, "layers.1.self_attn.query").value},
                           {"model.layers.0.self_attn.o_proj.weight",
@@ -899,14 +1089,14 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
           Run([](const Trace& trace) {
               Numbers numbers(15);
               const Matrix x = numbers.matrix(2, 3);
-              scaled_dot_product_attention(x, x, x, {.mask = Mask(Mask::shape_type{2, 2}, true)}, trace);
+              scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
           }),
           Run([](const Trace& trace) {
               Numbers numbers(16);
               const Matrix x = numbers.matrix(2, 6);
-              multi_head_attention(x, random_heads(numbers), {.heads = 2, .bias = numbers.matrix(2, 2)}, trace);
+              multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2}, trace);
           })})
-        for (const Step& step : steps_of(run)) {
+        for (const Step& step : recording_of(run).steps) {
             paths.insert(step.path);
             paths.insert("layers.0.self_attn." + step.path);
         }
@@ -953,13 +1143,13 @@ namespace {
 NamedArrays mistaken(const Run& run, std::string_view pitfall)
 {
     Mistaken mistake(find_pitfall(pitfall));
-    return arrays_of(steps_of(run, mistake));
+    return arrays_of(recording_of(run, mistake));
 }
 
 /// Diagnosed from those arrays alone whose names are given; ids with the first step that they were made in.
 std::vector<std::string> diagnosed(const Run& run, const NamedArrays& all, const std::vector<std::string>& kept)
 {
-    const Steps reference = steps_of(run);
+    const Recording reference = recording_of(run);
     NamedArrays mine;
     for (const std::string& name : kept)
         mine.emplace(name, all.at(name));
@@ -982,10 +1172,10 @@ TEST_CASE("a mistake is recognised in the first wrong step, and in steps that MI
 
 TEST_CASE("a mistake between two steps that MINE has is looked for there only", "[diff][diagnose]")
 {
-    NamedArrays all = arrays_of(steps_of(run_stack));
+    NamedArrays all = arrays_of(recording_of(run_stack));
     const NamedArrays wrong = mistaken(run_stack, "gelu_tanh");
     all["layers.0.feed_forward.output"] = wrong.at("layers.0.feed_forward.output");
-    const Steps reference = steps_of(run_stack);
+    const Recording reference = recording_of(run_stack);
     const std::vector<Diagnosis> found =
         diagnose(diff(reference, {{"layers.0.feed_forward.x", all["layers.0.feed_forward.x"]},
                                   {"layers.0.feed_forward.output", all["layers.0.feed_forward.output"]}}));
@@ -997,18 +1187,27 @@ TEST_CASE("a mistake between two steps that MINE has is looked for there only", 
 
 TEST_CASE("what is right, and what no known mistake gives, is not diagnosed", "[diff][diagnose]")
 {
-    CHECK(diagnosed(run_layer, arrays_of(steps_of(run_layer)), {"output"}).empty());
+    CHECK(diagnosed(run_layer, arrays_of(recording_of(run_layer)), {"output"}).empty());
     Planted planted("self_attn.head.0.scaled", 0.5);
-    const NamedArrays wrong = arrays_of(steps_of(run_layer, planted));
+    const NamedArrays wrong = arrays_of(recording_of(run_layer, planted));
     CHECK(diagnosed(run_layer, wrong, {"self_attn.head.0.scaled"}).empty());
     CHECK(diagnosed(run_layer, wrong, {"self_attn.output"}).empty());
+}
+
+TEST_CASE("a mistake in what a step is given is recognised where it is saved, and where it is not", "[diff][aliases]")
+{
+    NamedArrays all = mistaken(run_layer, "norm_skipped");
+    const std::vector<std::string> expected{"norm_skipped in feed_forward.hidden"};
+    CHECK(diagnosed(run_layer, all, {"norm1.output", "feed_forward.hidden"}) == expected);
+    all["feed_forward.x"] = all["residual1"];
+    CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) == expected);
 }
 
 // -------------------------------------------------------------------------------------------------------- files
 
 TEST_CASE("a folder of .npy files is compared by the files' places in it", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     const TemporaryFolder folder;
     std::filesystem::create_directories(folder / "self_attn");
     put_bytes(folder / "output.npy", encode_npy(named(reference, "output").value));
@@ -1026,12 +1225,12 @@ TEST_CASE("a folder of .npy files is compared by the files' places in it", "[dif
 
 TEST_CASE("a file gives what its arrays give, whether they are the reference's or not", "[diff]")
 {
-    const Steps reference = steps_of(run_layer);
+    const Recording reference = recording_of(run_layer);
     Planted planted("self_attn.head.0.scaled", 0.5);
-    const Steps mine = steps_of(run_layer, planted);
+    const Recording mine = recording_of(run_layer, planted);
     const TemporaryFolder folder;
     Npz content;
-    for (const Step& step : mine)
+    for (const Step& step : mine.steps)
         content.arrays.emplace_back(step.path, step.value);
     write_npz(folder / "m.npz", content);
     const Diff of_file = diff(reference, folder / "m.npz"), of_arrays = diff(reference, arrays_of(mine));

@@ -48,7 +48,7 @@ std::string lines(const std::string& formula, const std::string& index, const Ex
         return found == steps.end() ? nullptr : &found->value;
     };
     steps.push_back(step("x", formula, evaluate(formula, lookup).value));
-    return explain_text(steps, "x" + index, options);
+    return explain_text({steps, {}}, "x" + index, options);
 }
 
 std::string explained(const std::string& formula, const std::string& index, const std::vector<std::string>& expected,
@@ -64,7 +64,7 @@ std::string explained(const std::string& formula, const std::string& index, cons
 std::string complaint(const std::vector<Step>& steps, const std::string& cell)
 {
     try {
-        return "no complaint, but " + explain_text(steps, cell);
+        return "no complaint, but " + explain_text({steps, {}}, cell);
     } catch (const Error& error) {
         return error.what();
     }
@@ -72,7 +72,7 @@ std::string complaint(const std::vector<Step>& steps, const std::string& cell)
 
 // -------------------------------------------------------------------------------------------------------- read again
 
-/// Two numbers that are the same but for rounding, which may be twice what verify allows.
+/// Two numbers that are the same but for rounding, which can be twice what verify allows.
 bool agree(double left, double right, double error)
 {
     if (std::isnan(left) || std::isnan(right) || std::isinf(left) || std::isinf(right))
@@ -278,14 +278,15 @@ TEST_CASE("with a depth, operands that are steps follow", "[explain]")
     const std::string flat = "a.u[0] = t - s\n  = t[0] - s[0]\n  = 12 - 4\n  = 8\n";
     const std::string t = "  where a.t[0] = s + s[2]\n    = s[0] + s[2]\n    = 4 + 8\n    = 12\n";
     const std::string s0 = "where a.s[0] = v * 2\n", s2 = "where a.s[2] = v * 2\n";
-    CHECK(explain_text(steps, "a.u[0]") == flat);
-    CHECK(explain_text(steps, "a.u[0]", {.depth = 1}) == flat + t + "  " + s0 + "    = v[0]*2\n    = 2*2\n    = 4\n");
-    CHECK(explain_text(steps, "a.u[0]", {.depth = 9}) == flat + t + "    " + s0 +
-                                                             "      = v[0]*2\n      = 2*2\n      = 4\n    " + s2 +
-                                                             "      = v[2]*2\n      = 4*2\n      = 8\n");
+    CHECK(explain_text({steps, {}}, "a.u[0]") == flat);
+    CHECK(explain_text({steps, {}}, "a.u[0]", {.depth = 1}) ==
+          flat + t + "  " + s0 + "    = v[0]*2\n    = 2*2\n    = 4\n");
+    CHECK(explain_text({steps, {}}, "a.u[0]", {.depth = 9}) == flat + t + "    " + s0 +
+                                                                   "      = v[0]*2\n      = 2*2\n      = 4\n    " + s2 +
+                                                                   "      = v[2]*2\n      = 4*2\n      = 8\n");
 }
 
-TEST_CASE("a row is a line a number", "[explain]")
+TEST_CASE("a row is one line per number", "[explain]")
 {
     CHECK(lines("q @ k.T", "[0]") == "x[0] = q @ k.T\n"
                                      "  x[0,0] = 1*2 + 0*3 + 2*1 = 4\n"
@@ -294,14 +295,14 @@ TEST_CASE("a row is a line a number", "[explain]")
     CHECK(lines("where(mask, q, -inf)", "[:,2]") == "x[:,2] = where(mask, q, -inf)\n"
                                                     "  x[0,2] = -inf (since mask[0,2] is false)\n"
                                                     "  x[1,2] = q[1,2] = 3 (since mask[1,2] is true)\n");
-    CHECK(explain_text(given(), "v[1:]") == "v[1:], an input: it has no formula\n  v[1] = 4\n  v[2] = 4\n");
+    CHECK(explain_text({given(), {}}, "v[1:]") == "v[1:], an input: it has no formula\n  v[1] = 4\n  v[2] = 4\n");
 }
 
 TEST_CASE("an input has its number", "[explain]")
 {
-    CHECK(explain_text(given(), "q[1,1]") == "q[1,1] = 0.5\n  an input: it has no formula\n");
-    CHECK(explain_text(given(), "n") == "n = 7\n  an input: it has no formula\n");
-    CHECK(explain_text(given(), "mask[0,0]") == "mask[0,0] = true\n  an input: it has no formula\n");
+    CHECK(explain_text({given(), {}}, "q[1,1]") == "q[1,1] = 0.5\n  an input: it has no formula\n");
+    CHECK(explain_text({given(), {}}, "n") == "n = 7\n  an input: it has no formula\n");
+    CHECK(explain_text({given(), {}}, "mask[0,0]") == "mask[0,0] = true\n  an input: it has no formula\n");
 }
 
 TEST_CASE("numbers are shortened where that is asked", "[explain]")
@@ -313,15 +314,28 @@ TEST_CASE("numbers are shortened where that is asked", "[explain]")
 TEST_CASE("a number that does not follow from its formula is given away", "[explain]")
 {
     const std::vector<Step> steps{step("v", "", {{2}, {1, 2}}), step("s", "sum(v)", {{}, {5}})};
-    CHECK(explain_text(steps, "s") == "s = sum(v)\n  = v[0] + v[1]\n  = 1 + 2\n  = 3\n  but the trace has 5\n");
+    CHECK(explain_text({steps, {}}, "s") == "s = sum(v)\n  = v[0] + v[1]\n  = 1 + 2\n  = 3\n  but the trace has 5\n");
 }
 
 TEST_CASE("a name means the earlier step of the innermost scope", "[explain]")
 {
     const std::vector<Step> steps{step("x", "", {{}, {1}}), step("a.x", "", {{}, {2}}), step("a.b.y", "x", {{}, {2}}),
                                   step("b.x", "x", {{}, {1}})};
-    CHECK(explain_text(steps, "a.b.y") == "a.b.y = x\n  = 2\n");
-    CHECK(explain_text(steps, "b.x") == "b.x = x\n  = 1\n");
+    CHECK(explain_text({steps, {}}, "a.b.y") == "a.b.y = x\n  = 2\n");
+    CHECK(explain_text({steps, {}}, "b.x") == "b.x = x\n  = 1\n");
+}
+
+TEST_CASE("the other name of a step explains that step", "[explain]")
+{
+    std::vector<Step> steps = given();
+    steps.push_back(step("residual1", "v * 2", {{3}, {4, 8, 8}}));
+    steps.push_back(step("norm1.y", "x + 1", {{3}, {5, 9, 9}}));
+    const Recording recording{steps, {{"norm1.x", "residual1"}}};
+    CHECK(explain_text(recording, "norm1.x[1]") == explain_text(recording, "residual1[1]"));
+    CHECK(explain_text(recording, "norm1.x[0:2]") == explain_text(recording, "residual1[0:2]"));
+    CHECK(explain_text(recording, "norm1.y[0]", {.depth = 1}) ==
+          "norm1.y[0] = x + 1\n  = x[0] + 1\n  = 4 + 1\n  = 5\n"
+          "  where residual1[0] = v * 2\n    = v[0]*2\n    = 2*2\n    = 4\n");
 }
 
 TEST_CASE("what is asked wrongly is said, with what would be right", "[explain]")
@@ -409,14 +423,14 @@ TEST_CASE("a formula that can't be computed is an error in one line", "[explain]
         product += " @ k";
     std::vector<Step> steps = given();
     steps.push_back(step("x", product, {{3, 3}, std::vector<double>(9)}));
-    CHECK(explain_text(steps, "x[0,0]").size() < 100'000);
+    CHECK(explain_text({steps, {}}, "x[0,0]").size() < 100'000);
 }
 
 TEST_CASE("a number costs what it follows from, not its tensor", "[explain]")
 {
     const std::vector<Step> steps{step("x", "(arange(1e6)[:, None] * arange(1e6))[3, 4]", {{}, {12}})};
     CHECK_THROWS_AS(evaluate(steps[0].formula, constant), FormulaError);
-    CHECK(explain_text(steps, "x") == "x = (arange(1e6)[:, None] * arange(1e6))[3, 4]\n  = 3*4\n  = 12\n");
+    CHECK(explain_text({steps, {}}, "x") == "x = (arange(1e6)[:, None] * arange(1e6))[3, 4]\n  = 3*4\n  = 12\n");
 }
 
 TEST_CASE("a value that does not have its shape is an error", "[explain]")
@@ -433,7 +447,8 @@ TEST_CASE("the arithmetic of every step of every lesson, read again, gives the r
         CAPTURE(topic);
         const TemporaryFolder folder;
         REQUIRE(run({"lesson_" + topic, "--quiet", "--trace", folder / "t.npz"}).code == 0);
-        const std::vector<Step> steps = read_trace(folder / "t.npz").steps;
+        const Recording recording = read_trace(folder / "t.npz");
+        const std::vector<Step>& steps = recording.steps;
         const bool is_large = steps.size() > 400;
         std::size_t explained = 0;
         for (const Step& step : steps) {
@@ -441,7 +456,7 @@ TEST_CASE("the arithmetic of every step of every lesson, read again, gives the r
                 continue;
             std::size_t names = 0;
             for (const std::size_t offset : chosen_offsets(step.value.size(), is_large ? 10 : 200)) {
-                const Explanation explanation = explain(steps, step, offset);
+                const Explanation explanation = explain(recording, step, offset);
                 ++explained;
                 REQUIRE(wrong_numbers(explanation) == "");
                 REQUIRE(explanation.result == (step.value.type == ElementType::boolean

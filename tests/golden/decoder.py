@@ -203,7 +203,7 @@ def layer_state(attentions, feed, d):
     return {name: torch.from_numpy(np.array(array, float)) for name, array in state.items()}
 
 
-def lesson_13():
+def lesson_12():
     d, d_ff, heads = 4, 6, 2
     draw = planted.SplitMix(13)
     linear = lambda m, n: drawn_map(draw, m, n, bias_scale=0.5)
@@ -267,7 +267,7 @@ def embedding(ids, table):
     return {name: torch.as_tensor(array) for name, array in steps.items()}
 
 
-def lesson_14():
+def lesson_13():
     count, d, heads, d_ff, words, start, end, most = 6, 512, 8, 2048, 16, 0, 1, 12
     draw = planted.SplitMix(14)
     source_ids = [9, 5, 8, 10, 9]

@@ -80,6 +80,14 @@ def all_queries():
         "inputs": INPUTS, "query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS,
         "queries": queries, "keys": keys, "values": values, "scores": scores, "weights": weights, "output": output,
     }  # fmt: skip
+    # Scores that are not symmetric, so that softmax along the wrong axis is not the right one transposed.
+    other = {"queries": np.array([[1.0, 0], [0, 2], [1, 1]]), "keys": np.array([[2.0, 0], [1, 1], [0, 1]]), "values": np.array([[1.0, 0], [0, 1], [2, 2]])}
+    other["scores"] = np.einsum("nk,mk->nm", other["queries"], other["keys"])
+    for scope, axis in (("other", 1), ("wrong", 0)):
+        shares = softmax(other["scores"], axis=axis)
+        steps = {"weights": shares, "sums": shares.sum(axis=1), "output": shares @ other["values"]}
+        golden |= {f"{scope}.{name}": array for name, array in (other if scope == "other" else {}).items()}
+        golden |= {f"{scope}.{name}": array for name, array in steps.items()}
     for i in (2, 1, 0):
         alone = softmax(np.array([np.dot(key, queries[i]) for key in keys]))
         golden |= {f"alone.{i}.query": queries[i], f"alone.{i}.weights": alone, f"alone.{i}.output": sum(a * v for a, v in zip(alone, values))}
@@ -296,11 +304,12 @@ GOLDENS = {
     "10_encoder_layer": lessons.encoder_layer,
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),
     "23_pitfalls": lessons.pitfalls,
-    "12_decoder": decoder.lesson_13,
-    "13_transformer": lambda: sampled(decoder.lesson_14()),
-    "20_restricted": restricted.lesson_15,
+    "12_decoder": decoder.lesson_12,
+    "13_transformer": lambda: sampled(decoder.lesson_13()),
+    "20_restricted": restricted.lesson_20,
     "21_recurrence": recurrent.lesson,
-    "22_low_rank_and_talking_heads": restricted.lesson_17,
+    "16_rotary_and_alibi": lessons.rotary_and_alibi,
+    "22_low_rank_and_talking_heads": restricted.lesson_22,
     "17_story": llama.story,
     "attention": attention,
     "layers": layers.layers,

@@ -192,20 +192,26 @@ def positions():
     exact = np.kron(np.diag([1.0, 0]), rotation(2.0)) + np.kron(np.diag([0, 1.0]), rotation(0.02))
     np.testing.assert_allclose(matrix, exact, atol=1e-9)
     back = np.argsort(places)
-    golden |= scoped("shift", {"by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
-
-    same = np.repeat(tokens[:1], 4, axis=0)
-    turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
-    golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
-    golden["slopes"] = 0.5 ** np.arange(1, 9)
-    golden |= scoped("with_alibi", by_place(tokens, "alibi"))
+    golden |= scoped("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
 
 
 def rotation(angle):
     """Of a row (sine, cosine): both a step further."""
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+# ----------------------------------------------------------------------------------------------------------- lesson 16
+
+
+def rotary_and_alibi():
+    tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
+    same = np.repeat(tokens[:1], 4, axis=0)
+    turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
+    golden = {"tokens": tokens} | scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
+    golden["slopes"] = 0.5 ** np.arange(1, 9)
+    return golden | scoped("with_alibi", by_place(tokens, "alibi"))
 
 
 def by_place(tokens, positions):

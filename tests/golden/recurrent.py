@@ -280,13 +280,13 @@ def conventions(x, initial, gates):
     columns = np.hstack([gates["reset_weights"], -gates["update_weights"], gates["candidate_weights"]])
     d_in = x.shape[1]
     state_dict = as_state_dict(weight_ih_l0=columns[:d_in], weight_hh_l0=columns[d_in:])
-    first = {f"layers.0.forward.{name}": array for name, array in learned(cell_weights(state_dict, 0, "forward")).items()}
+    packed = learned(cell_weights(state_dict, 0, "forward"))
     x, initial = torch.from_numpy(x), torch.from_numpy(initial)[None]
     before = recurrent("gru_before", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
     after = recurrent("gru", x, state_dict, 1, ["forward"], {"hidden": initial}, None)
     expect_gru(x, state_dict, initial, after)
     after["difference"] = (after["output"] - before["output"]).abs().max()
-    return within("reset_before", first | before) | within("reset_after", first | after)
+    return {"packed": columns} | packed | within("reset_before", before) | within("reset_after", after)
 
 
 def moved(output):
@@ -336,15 +336,14 @@ def first_token_changes(x, draw):
 
 def counts():
     """What waits for what, and what is multiplied, by what the definitions say."""
-    golden = {}
-    for n in (4, 8, 16):
-        golden |= within(f"waiting.tokens.{n}", {"n": n, "gru": n, "reset_before": n + n, "lstm": n, "convolution": 1, "attention": len(["maps", "scores", "context"])})
-    golden["cost.d"] = d = 64
-    for n in (16, 64, 256, 1024):
-        of_map = n * d**2  # one map of every token
-        between = n**2 * (d + 1)  # of all pairs: d products and a quotient
-        golden |= within(f"cost.tokens.{n}", {"n": n, "gru": 6 * of_map + 3 * n * d, "lstm": 8 * of_map + 3 * n * d, "convolution": 3 * of_map, "attention": 3 * of_map + 2 * between})
-    return golden
+    n = np.array([4, 8, 16])
+    attention = len(["maps", "scores", "context"])
+    waiting = {"n": n, "gru": n, "reset_before": n + n, "lstm": n, "convolution": np.ones(3), "attention": np.full(3, attention)}
+    n, d = np.array([16, 64, 256, 1024]), 64
+    of_map = n * d**2  # one map of every token
+    between = n**2 * (d + 1)  # of all pairs: d products and a quotient
+    cost = {"d": d, "n": n, "gru": 6 * of_map + 3 * n * d, "lstm": 8 * of_map + 3 * n * d, "convolution": 3 * of_map, "attention": 3 * of_map + 2 * between}
+    return within("waiting", waiting) | within("cost", cost)
 
 
 def additive(queries, states, query_weights, key_weights, score_weights):

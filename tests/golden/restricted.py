@@ -236,7 +236,7 @@ def pairs_and_columns(n, radius=None, stride=None):
     return sum(n - abs(d) for d in distances), n * len(distances)
 
 
-def lesson_15():
+def lesson_20():
     steps = restricted(TOKENS, TOKENS, TOKENS, radius=1)
     golden = {"tokens": TOKENS} | {name: array for name, array in steps.items() if name not in ("queries", "keys", "values")}
     apart = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
@@ -293,7 +293,7 @@ def eliminated(form):
     return steps | {"pivots": np.array(pivots), "rank": rank}
 
 
-def lesson_17():
+def lesson_22():
     given = {"query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS, "output_weights": OUTPUT_WEIGHTS}
     mixtures = {"talking_scores": TALKING_SCORES, "talking_weights": TALKING_WEIGHTS}
     golden = {"inputs": INPUTS} | given | mixtures

@@ -1,5 +1,6 @@
 #include "attn/layers/convolution.hpp"
 
+#include "answers.hpp"
 #include "examples.hpp"
 #include "test.hpp"
 
@@ -62,6 +63,21 @@ TEST_CASE("a convolution of a batch is that of each sequence, traced or not", "[
         CHECK(wrong_steps(recorded([&](const Trace& trace) {
                   CHECK(same_bits(convolution(x, weights, trace), found));
               })).empty());
+    }
+}
+
+TEST_CASE("after an answer to any step, everything else of a convolution follows from it",
+          "[layers][convolution][answers]")
+{
+    Numbers numbers(6);
+    const Tensor3 x = numbers.tensor3(2, 4, 2);
+    const Matrix sequence = numbers.matrix(4, 2);
+    for (const std::size_t width : {1, 3}) {
+        const ConvolutionWeights biased{numbers.matrix(2 * width, 3), numbers.vector(3)}, plain{biased.kernel};
+        const auto run = [&](const Trace& trace) { convolution(x, biased, trace); };
+        CHECK(expect_answers_used(run) >= 10);
+        expect_roundings_used(run);
+        expect_answers_used([&](const Trace& trace) { convolution(sequence, plain, trace); });
     }
 }
 

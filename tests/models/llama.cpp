@@ -108,14 +108,11 @@ RotaryOptions rotary_of(const Case& of)
     return {.layout = of.has_word("halves") ? RotaryLayout::halves : RotaryLayout::pairs};
 }
 
-MultiHeadOptions head_options(const Case& of)
+std::optional<AnyMask> mask_of(const Case& of) { return of.maybe<Mask>("mask"); }
+
+GroupedQueryOptions head_options(const Case& of)
 {
-    std::optional<AnyMask> mask;
-    if (of.find("mask") != nullptr)
-        mask = of.get<Mask>("mask");
     return {.heads = of.number('h'),
-            .key_value_heads = of.number('g'),
-            .mask = mask,
             .positions = of.has_word("none") ? HeadPositions::none : HeadPositions::rotary,
             .rotary = rotary_of(of)};
 }
@@ -132,13 +129,13 @@ void decode(const Case& of, const Trace& trace)
     const LlamaWeights weights = decoder_of(of);
     const LlamaOptions options{.heads = of.number('h'), .rotary = rotary_of(of)};
     if (!of.has_word("cached")) {
-        llama(of.get<Vector>("ids"), weights, options, trace);
+        llama(of.get<Integers>("ids"), weights, options, trace);
         return;
     }
     LlamaCache past;
     for (std::size_t i = 0; i < weights.layers.size(); ++i)
         past.layers.push_back(*past_of(of, "layers." + std::to_string(i) + ".self_attn."));
-    llama(of.get<Vector>("ids"), past, weights, options, trace);
+    llama(of.get<Integers>("ids"), past, weights, options, trace);
 }
 
 template <Sequence T>
@@ -151,18 +148,18 @@ void compute(const Case& of, const Trace& trace)
     else if (function == "gated_feed_forward")
         gated_feed_forward(of.get<T>(tokens), network_of(of), trace);
     else if (function == "attention")
-        multi_head_attention(of.get<T>(tokens), heads_of(of), head_options(of), trace);
+        grouped_query_attention(of.get<T>(tokens), mask_of(of), {}, heads_of(of), head_options(of), trace);
     else if (function == "keras")
         keras_attention(
             of.get<T>("x"), of.get<T>("memory"), of.get<T>("value_memory"),
-            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Matrix>("value_weights")},
             KerasMasksOf<T>{of.maybe<PerToken<T>>("value_mask"), of.maybe<PerToken<T>>("query_mask")},
+            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Matrix>("value_weights")},
             {.heads = of.number('h'),
              .mask_right = of.has_word("right"),
              .penalty = of.has_word("cross") && of.has_word("right") ? 1e12 : 1e10},
             trace);
     else if (function == "cached")
-        cached_self_attention(of.get<Matrix>("x"), past_of(of), heads_of(of), head_options(of), trace);
+        cached_self_attention(of.get<Matrix>("x"), past_of(of), mask_of(of), {}, heads_of(of), head_options(of), trace);
     else
         decode(of, trace);
 }

@@ -33,6 +33,9 @@ HIDDEN = {
     "output": {"mask_finite"},  # exp(-10000) is zero too
 }
 
+# Wrong already in what the step is given, which planted.py saves under a name of its own.
+GIVEN = {"norm_skipped": "x"}
+
 failures = []
 
 
@@ -93,6 +96,7 @@ def check_mistake(attn, folder, reference, mistake, step, kind):
         expect(found.code == 0, f"{what}: it is said to be hidden by rounding")
         return False
     expect(found.code == 1 and found.wrong is not None, what)
+    step = GIVEN.get(mistake, step)
     expect((found.wrong or "").rsplit(".", 1)[-1] == step, f"{what}; the step is {step}")
     return mistake in found.ids
 

@@ -1,7 +1,7 @@
 // Explains many numbers of one trace in one go: explain_cells TRACE, and on standard input lines "PATH OFFSET".
 //
-// What attn explain would print for each, or why it can't, with a zero byte behind it: a process a number would take
-// too long.
+// What attn explain would print for each, or why it can't, each followed by a zero byte: a process per
+// number would take too long.
 
 #include "attn/error.hpp"
 #include "attn/formula/explain.hpp"
@@ -12,10 +12,10 @@
 
 namespace {
 
-std::string explained(const std::vector<attn::Step>& steps, const attn::Step& step, std::size_t offset)
+std::string explained(const attn::Recording& recording, const attn::Step& step, std::size_t offset)
 {
     try {
-        return attn::to_text(attn::explain(steps, step, offset));
+        return attn::to_text(attn::explain(recording, step, offset));
     } catch (const attn::Error& error) {
         return std::string(error.what()) + '\n';
     }
@@ -28,14 +28,15 @@ int main(int argc, char** argv)
     if (argc != 2)
         return 2;
     try {
-        const std::vector<attn::Step> steps = attn::read_trace(argv[1]).steps;
+        const attn::Recording recording = attn::read_trace(argv[1]);
+        const std::vector<attn::Step>& steps = recording.steps;
         std::string path;
         std::size_t offset = 0;
         while (std::cin >> path >> offset) {
             const auto step = std::ranges::find(steps, path, &attn::Step::path);
             if (step == steps.end() || offset >= step->value.size())
                 throw attn::Error(path + " has no number " + std::to_string(offset));
-            std::cout << explained(steps, *step, offset) << '\0';
+            std::cout << explained(recording, *step, offset) << '\0';
         }
     } catch (const attn::Error& error) {
         std::cerr << error.what() << '\n';

@@ -109,6 +109,31 @@ TEST_CASE("an ablation that names no computed step is refused, and so is an unkn
     CHECK(run({"lesson_06_multi_head", "--quiet", "--round", "float8"}).code == 2);
 }
 
+TEST_CASE("an ablation says what its path is where that is no computed step", "[answers]")
+{
+    const auto ablated = [](const std::string& path) {
+        Answers answers({.ablate = {path}});
+        Listeners listeners(answers.before({}));
+        const Trace trace(listeners);
+        const Vector x = trace("x", "", Vector{1, 2}), twice = trace("twice", "2 * x", Vector{2, 4});
+        trace.scope("norm1", {{"x", "twice"}}).alias("again", "x");
+        answers.expect_heard();
+        return std::pair(x(0), twice(0));
+    };
+    CHECK(ablated("twice") == std::pair(1.0, 0.0));
+    CHECK_THROWS_WITH(ablated("norm1.x"), "norm1.x is another name of twice: ablate twice");
+    CHECK_THROWS_WITH(ablated("x"), ContainsSubstring("another name of twice") || ContainsSubstring("is an input"));
+    CHECK_THROWS_WITH(ablated("norm2.x"), "no step is called norm2.x, so there was nothing to ablate");
+}
+
+TEST_CASE("no rounding touches whole numbers or booleans", "[answers]")
+{
+    RoundSteps rounding(Precision::bfloat16);
+    const Trace trace(rounding);
+    CHECK(trace("counts", "1", Integers{70'001})(0) == 70'001);
+    CHECK(trace("third", "1", Vector{1.0 / 3})(0) != 1.0 / 3);
+}
+
 TEST_CASE("an altered run says which claims are no longer so, and ends well", "[answers][lessons]")
 {
     const Ended ended = run({"lesson_06_multi_head", "--pitfall", "softmax_axis"});

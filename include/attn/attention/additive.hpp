@@ -16,8 +16,9 @@ struct AdditiveWeights {
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
 /// @param values   (m, d_v)
+/// @param mask     (n, m), true where a query can attend; optional
 /// @param weights  one hidden layer of d_hidden units, without bias
-/// @param options  mask and normalisation
+/// @param options  causal or not; normalisation
 /// @param trace    | step          | shape            | formula                                       |
 ///                 |---------------|------------------|-----------------------------------------------|
 ///                 | queries       | (n, d_q)         |                                               |
@@ -33,11 +34,11 @@ struct AdditiveWeights {
 ///                 | weights       | (n, m)           | softmax(scores)                               |
 ///                 | context       | (n, d_v)         | weights @ values                              |
 ///
-///                 and with a mask the two steps of weigh_values before `weights`
+///                 and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q, d_k, d_hidden or m, or with the mask
 /// @see Bahdanau et al. 2015, appendix A.1.2; seed document 002
 Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                             const AdditiveWeights& weights, const WeighingOptions& options = {},
+                             const std::optional<AnyMask>& mask, const AdditiveWeights& weights, const WeighingOptions& options = {},
                              const Trace& trace = {});
 
 /// The learned parameters of additive attention in its concatenated form.
@@ -58,8 +59,9 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
 /// @param values   (m, d_v)
+/// @param mask     (n, m), true where a query can attend; optional
 /// @param weights  one hidden layer of d_hidden units, without bias
-/// @param options  mask and normalisation
+/// @param options  causal or not; normalisation
 /// @param trace    | step           | shape               | formula                    |
 ///                 |----------------|---------------------|----------------------------|
 ///                 | queries        | (n, d_q)            |                            |
@@ -73,11 +75,11 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 ///                 | weights        | (n, m)              | softmax(scores)            |
 ///                 | context        | (n, d_v)            | weights @ values           |
 ///
-///                 and with a mask the two steps of weigh_values before `weights`
+///                 and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q + d_k, d_hidden or m, or with the mask
 /// @see Luong et al. 2015, section 3.1 ("concat"); seed documents 001 and 002
 Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                                 const ConcatenatedWeights& weights, const WeighingOptions& options = {},
+                                 const std::optional<AnyMask>& mask, const ConcatenatedWeights& weights, const WeighingOptions& options = {},
                                  const Trace& trace = {});
 
 } // namespace attn

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "attn/what_if/pitfalls.hpp"
+#include "attn/number_type.hpp"
 #include "attn/recording.hpp"
 #include "attn/trace_io/npz.hpp"
+#include "attn/what_if/pitfalls.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -14,18 +15,6 @@
 #include <vector>
 
 namespace attn {
-
-/// The type of numbers that a program computed with.
-enum class NumberType { float64, float32, float16, bfloat16 };
-
-/// The name of a type as flags have it: "float32".
-std::string_view name_of(NumberType type);
-
-/// The largest relative error of one rounding to that type.
-double roundoff_of(NumberType type);
-
-/// A number with as many digits as its type can tell apart.
-std::string number_text(double number, NumberType type);
 
 /// What somebody's program has for one step.
 enum class DiffVerdict {
@@ -65,7 +54,8 @@ struct StepDiff {
     std::string place;                ///< of the worst number: "head 3, query 1, key 0"
     std::string layout;               ///< of another layout: "is the reference's transpose"
     std::string message;              ///< one line for people; empty where it is equal or noise
-    std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that may be to blame as well
+    std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that can be to blame as well
+    NumberType rounded_to = NumberType::float64; ///< of an input that is the reference's, rounded to a shorter type
 
     bool passed() const { return verdict == DiffVerdict::equal || verdict == DiffVerdict::noise; }
 };

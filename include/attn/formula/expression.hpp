@@ -16,7 +16,7 @@ struct Subscript;
 /// A parsed formula, as a tree.
 struct Expression {
     enum class Kind {
-        number,     ///< 0.5, inf, pi: see number
+        number,     ///< 0.5, inf, True: see number; text is how it is written
         name,       ///< a step: text is its name or dotted path
         negated,    ///< -a
         binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= == &
@@ -60,5 +60,18 @@ public:
 /// @throws FormulaError where it is not one, or nested deeper than anyone would write
 /// @see docs/formulas.md for the language
 Expression parse_formula(std::string_view formula);
+
+/// The expressions directly inside one: its operands, the values of its keywords, and what is between its brackets.
+std::vector<const Expression*> parts_of(const Expression& expression);
+
+/// A name in a formula: a step that it uses.
+struct UsedName {
+    std::string name;
+    bool is_size_alone = false; ///< only the sizes of its axes are used, as in keys.shape[0]: they are known beforehand
+};
+
+/// The names that a formula uses, each once, in the order in which they first stand.
+/// @throws FormulaError where it can't be parsed
+std::vector<UsedName> names_in(std::string_view formula);
 
 } // namespace attn

@@ -9,16 +9,16 @@ namespace attn {
 
 /// The learned parameters of a convolution along the tokens.
 struct ConvolutionWeights {
-    Matrix kernel; ///< (d_window, d_out), d_window = width d_in: the window's tokens one after the other
+    Matrix kernel; ///< (d_window, d_out), d_window = width d_in: the rows of the window's tokens, one after the other
     std::optional<Vector> bias = {}; ///< (d_out)
 };
 
-/// A convolution along the tokens: every output is the same linear map of a window of inputs around it.
+/// A convolution along the tokens: each output is the same linear map of a window of inputs around its token.
 ///
-/// With a width of three, y_t = f(x_{t-1}, x_t, x_{t+1}), zeros beyond the ends. With a width of one it is linear().
+/// With a width of three, y_t = f(x_{t-1}, x_t, x_{t+1}), with zeros beyond the ends. With a width of one it is linear().
 ///
-/// @param x        ((b,) n, d_in)
-/// @param weights  the kernel, whose rows say how wide the window is: an odd number of tokens
+/// @param x        ((b,) n, d_in), at least one token
+/// @param weights  the kernel, whose rows give the width of the window: an odd number of tokens
 /// @param trace    | step    | shape                 | formula                                                      |
 ///                 |---------|-----------------------|--------------------------------------------------------------|
 ///                 | x       | ((b,) n, d_in)        |                                                              |
@@ -28,12 +28,11 @@ struct ConvolutionWeights {
 ///                 | windows | ((b,) n, d_window)    | concat(padded[..., 0:4, :], padded[..., 1:5, :], padded[..., 2:6, :], axis=-1) |
 ///                 | output  | ((b,) n, d_out)       | windows @ kernel + bias                                      |
 ///
-///                 for four tokens and a width of three
+///                 for four tokens and a width of three; with a width of one, `padded` is x
 /// @return ((b,) n, d_out)
 /// @throws ShapeError where the kernel's rows are no odd number of tokens, there is no token, or the bias does not fit
 /// @see seed document 001; Gehring et al. 2017
-Matrix convolution(const Matrix& x, const ConvolutionWeights& weights, const Trace& trace = {});
-/// The same for a batch.
-Tensor3 convolution(const Tensor3& x, const ConvolutionWeights& weights, const Trace& trace = {});
+template <Sequence T>
+T convolution(const T& x, const ConvolutionWeights& weights, const Trace& trace = {});
 
 } // namespace attn

@@ -14,63 +14,58 @@ struct DecoderLayerWeights {
     LayerNormWeights norm3; ///< of the feed-forward block
 };
 
-/// What decoder_layer() and decoder() may be told.
-struct DecoderOptions {
-    /// Of self-attention: heads, mask (n, n) or (b, n, n), positions. Nothing is hidden unless the mask says so: give
-    /// causal_mask() where tokens must not see later ones. Cross-attention has as many heads and the same scale, and
-    /// neither bias nor positions: places of two sequences are no distance apart.
-    MultiHeadOptions attention = {};
-    std::optional<AnyMask> memory_mask = {}; ///< (n, m) or (b, n, m), true where a token may look at the memory's
-    FeedForwardOptions feed_forward = {};
-    LayerNormOptions norm = {}; ///< of the layers
-    NormPlacement placement = NormPlacement::post;
-    std::optional<LayerNormOptions> final_norm = {}; ///< of the norm behind a stack; that of the layers unless given
-};
+/// Cross-attention has as many heads as self-attention and the same scale, and knows no positions: a position in one
+/// sequence has no distance from one in another.
+using DecoderOptions = EncoderOptions;
 
-/// One decoder layer: self-attention, cross-attention onto what the encoder gave, then a feed-forward network, each with
-/// a residual connection and a layer norm.
+/// One decoder layer: self-attention, cross-attention to the encoder's output, then a feed-forward network, each with a
+/// residual connection and a layer norm.
 ///
-/// Tokens look at each other, under a causal mask at earlier ones only; then they ask the memory: queries are theirs, keys
-/// and values are the memory's.
+/// Tokens attend to each other, with a causal mask to earlier ones only; then to the memory: queries are made of them,
+/// keys and values of the memory.
 ///
-/// @param x        ((b,) n, d_model): the target's tokens
-/// @param memory   ((b,) m, d_memory): what the encoder gave
-/// @param weights  of both attentions, feed-forward network and three norms
-/// @param options  heads, masks, activation, epsilon, where the norms stand
-/// @param trace    in the scopes self_attn, norm1, cross_attn, norm2, feed_forward and norm3, the steps of
-///                 multi_head_attention(), layer_norm() and feed_forward(), and in its own, norms behind:
+/// @param x            ((b,) n, d_model): the target's tokens
+/// @param memory       ((b,) m, d_memory): the encoder's output
+/// @param mask         (n, n) or (b, n, n), true where a token can attend to another; optional, see also options
+/// @param memory_mask  (n, m) or (b, n, m), true where a token can attend to one of the memory; optional
+/// @param weights      of both attentions, feed-forward network and three norms
+/// @param options      heads, causal or not, positions, activation, epsilon, where the norms stand
+/// @param trace        in the scopes self_attn, norm1, cross_attn, norm2, feed_forward and norm3, the steps of
+///                     self_attention(), multi_head_attention(), layer_norm() and feed_forward(), and in its own, with
+///                     the norms after the blocks:
 ///
-///                 | step              | shape              | formula                            |
-///                 |-------------------|--------------------|------------------------------------|
-///                 | x                 | ((b,) n, d_model)  |                                    |
-///                 | memory            | ((b,) m, d_memory) |                                    |
-///                 | self_attn.x       | ((b,) n, d_model)  | x                                  |
-///                 | residual1         | ((b,) n, d_model)  | x + self_attn.output               |
-///                 | norm1.x           | ((b,) n, d_model)  | residual1                          |
-///                 | cross_attn.x      | ((b,) n, d_model)  | norm1.output                       |
-///                 | cross_attn.memory | ((b,) m, d_memory) | memory                             |
-///                 | residual2         | ((b,) n, d_model)  | norm1.output + cross_attn.output   |
-///                 | norm2.x           | ((b,) n, d_model)  | residual2                          |
-///                 | feed_forward.x    | ((b,) n, d_model)  | norm2.output                       |
-///                 | residual3         | ((b,) n, d_model)  | norm2.output + feed_forward.output |
-///                 | norm3.x           | ((b,) n, d_model)  | residual3                          |
-///                 | output            | ((b,) n, d_model)  | norm3.output                       |
+///                     | step              | shape              | formula                            |
+///                     |-------------------|--------------------|------------------------------------|
+///                     | x                 | ((b,) n, d_model)  |                                    |
+///                     | memory            | ((b,) m, d_memory) |                                    |
+///                     | self_attn.x       | ((b,) n, d_model)  | = x                                |
+///                     | residual1         | ((b,) n, d_model)  | x + self_attn.output               |
+///                     | norm1.x           | ((b,) n, d_model)  | = residual1                        |
+///                     | cross_attn.x      | ((b,) n, d_model)  | = norm1.output                     |
+///                     | cross_attn.memory | ((b,) m, d_memory) | = memory                           |
+///                     | residual2         | ((b,) n, d_model)  | norm1.output + cross_attn.output   |
+///                     | norm2.x           | ((b,) n, d_model)  | = residual2                        |
+///                     | feed_forward.x    | ((b,) n, d_model)  | = norm2.output                     |
+///                     | residual3         | ((b,) n, d_model)  | norm2.output + feed_forward.output |
+///                     | norm3.x           | ((b,) n, d_model)  | = residual3                        |
+///                     | output            | ((b,) n, d_model)  | = norm3.output                     |
 ///
-///                 and with the norms in front: `norm1.x` is `x`, `self_attn.x` is `norm1.output`, `residual1` is
-///                 `x + self_attn.output`, `norm2.x` is `residual1`, `cross_attn.x` is `norm2.output`, `residual2` is
-///                 `residual1 + cross_attn.output`, `norm3.x` is `residual2`, `feed_forward.x` is `norm3.output`, and
-///                 `output` is `residual2 + feed_forward.output`.
+///                     where = names a step again, and with the norms before the blocks: `norm1.x` is `x`,
+///                     `self_attn.x` is `norm1.output`, `residual1` is `x + self_attn.output`, `norm2.x` is `residual1`,
+///                     `cross_attn.x` is `norm2.output`, `residual2` is `residual1 + cross_attn.output`, `norm3.x` is
+///                     `residual2`, `feed_forward.x` is `norm3.output`, and `output` is
+///                     `residual2 + feed_forward.output`.
 ///
-///                 The inputs `mask` and `memory_mask` follow the memory where they are given, and `cross_attn.mask` is
-///                 `memory_mask`. A memory or mask that a scope around has named is not named again.
+///                     `mask` (see join_masks()) and `memory_mask` follow the memory where there are any, and
+///                     `cross_attn.mask` is `memory_mask`. A memory or mask that a scope around has named is not named
+///                     again.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; seed document 003
-Matrix decoder_layer(const Matrix& x, const Matrix& memory, const DecoderLayerWeights& weights,
-                     const DecoderOptions& options = {}, const Trace& trace = {});
-/// The same for a batch.
-Tensor3 decoder_layer(const Tensor3& x, const Tensor3& memory, const DecoderLayerWeights& weights,
-                      const DecoderOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
+                const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
+                const DecoderOptions& options = {}, const Trace& trace = {});
 
 /// The learned parameters of a decoder.
 struct DecoderWeights {
@@ -78,30 +73,32 @@ struct DecoderWeights {
     std::optional<LayerNormWeights> norm = {}; ///< after the last layer; a stack of pre-norm layers needs one
 };
 
-/// A decoder: layers on top of each other, each of which looks at the same memory.
+/// A decoder: layers on top of each other, all of which attend to the same memory.
 ///
-/// @param x        ((b,) n, d_model): embedded tokens, positions added
-/// @param memory   ((b,) m, d_memory): what the encoder's last layer gave
-/// @param weights  of each layer, and of the norm at the end where there is one
-/// @param options  the same for each layer
-/// @param trace    in the scopes layers.0, layers.1, … the steps of decoder_layer(), in norm those of layer_norm(), and
+/// @param x            ((b,) n, d_model): embedded tokens, positions added
+/// @param memory       ((b,) m, d_memory): the output of the encoder's last layer
+/// @param mask         (n, n) or (b, n, n), true where a token can attend to another; optional, see also options
+/// @param memory_mask  (n, m) or (b, n, m), true where a token can attend to one of the memory; optional
+/// @param weights      of each layer, and of the norm at the end where there is one
+/// @param options      the same for each layer
+/// @param trace        in the scopes layers.0, layers.1, … the steps of decoder_layer(), in norm those of layer_norm(),
+///                     and
 ///
-///                 | step       | shape              | formula         |
-///                 |------------|--------------------|-----------------|
-///                 | x          | ((b,) n, d_model)  |                 |
-///                 | memory     | ((b,) m, d_memory) |                 |
-///                 | layers.0.x | ((b,) n, d_model)  | x               |
-///                 | layers.1.x | ((b,) n, d_model)  | layers.0.output |
-///                 | output     | ((b,) n, d_model)  | layers.1.output |
+///                     | step       | shape              | formula           |
+///                     |------------|--------------------|-------------------|
+///                     | x          | ((b,) n, d_model)  |                   |
+///                     | memory     | ((b,) m, d_memory) |                   |
+///                     | layers.0.x | ((b,) n, d_model)  | = x               |
+///                     | layers.1.x | ((b,) n, d_model)  | = layers.0.output |
+///                     | output     | ((b,) n, d_model)  | = layers.1.output |
 ///
-///                 and with a norm at the end `norm.x`, which is `layers.1.output`, and `output`, which is `norm.output`
+///                     and with a norm at the end `norm.x`, which is `layers.1.output`, and `output`, which is
+///                     `norm.output`
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; seed document 003
-Matrix decoder(const Matrix& x, const Matrix& memory, const DecoderWeights& weights, const DecoderOptions& options = {},
-               const Trace& trace = {});
-/// The same for a batch.
-Tensor3 decoder(const Tensor3& x, const Tensor3& memory, const DecoderWeights& weights,
-                const DecoderOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
+          const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

@@ -1,16 +1,17 @@
 #pragma once
 
+#include "attn/layers/cache.hpp"
 #include "attn/layers/decoder.hpp"
 
 namespace attn {
 
-/// What one decoder layer need not compute again for the next token.
+/// The keys and values of one decoder layer that later tokens use again.
 struct DecoderLayerCache {
-    std::optional<KeyValueCache> tokens = {}; ///< of self-attention: a row for each token so far; none before the first
+    std::optional<KeyValueCache> tokens = {}; ///< of self-attention: a row per token so far; none before the first
     KeyValueCache memory;                     ///< of cross-attention: those of the memory, the same for every token
 };
 
-/// The same for all layers. A value like any other: a step takes one and gives another.
+/// The same for all layers. A step takes one and returns another.
 struct DecoderCache {
     std::vector<DecoderLayerCache> layers;
 };
@@ -33,7 +34,7 @@ struct DecoderCache {
 /// @throws ShapeError where memory and weights disagree
 DecoderCache start_decoder_cache(const Matrix& memory, const DecoderWeights& weights, const Trace& trace = {});
 
-/// What a step of a decoder gives.
+/// What decoder_step() gives.
 struct DecoderStep {
     Matrix output;      ///< (n, d_model), of the new tokens
     DecoderCache cache; ///< with the new tokens in it
@@ -41,20 +42,19 @@ struct DecoderStep {
 
 /// A decoder on the newest tokens only; the earlier ones are in the cache.
 ///
-/// A token under a causal mask never changes once it is there, so neither do its key and value in any layer. The output is
-/// that of decoder() under a causal mask, at the rows of the new tokens.
+/// Under a causal mask later tokens don't change earlier ones, nor their keys and values in any layer. The output is that
+/// of decoder() under a causal mask, at the rows of the new tokens.
 ///
-/// @param x        (n, d_model): the new tokens, embedded for the places behind those in the cache; usually one
-/// @param cache    of start_decoder_cache(), or of the step before
-/// @param weights  of the decoder
-/// @param options  as for decoder(); the mask of self-attention is causal and can't be given, nor can a bias; memory_mask
-///                 is (n, m) for the new tokens
-/// @param trace    in the scopes layers.0, layers.1, … the steps of decoder_layer(), but in self_attn those of
-///                 cached_self_attention(), and in cross_attn `key` and `value` are inputs
+/// @param x            (n, d_model): the new tokens, embedded at the positions after those in the cache; usually one
+/// @param cache        of start_decoder_cache(), or of the step before
+/// @param memory_mask  (n, m), true where a new token can attend to one of the memory; optional
+/// @param weights      of the decoder
+/// @param options      as of decoder(); self-attention is causal in any case
+/// @param trace        in the scopes layers.0, layers.1, … the steps of decoder_layer(), but in self_attn those of
+///                     cached_self_attention(), and in cross_attn those of cached_cross_attention()
 /// @throws ShapeError where x, cache and weights disagree
-/// @throws Error      where a mask or a bias of self-attention is asked for
-DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const DecoderWeights& weights,
-                         const DecoderOptions& options = {}, const Trace& trace = {});
+DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const std::optional<AnyMask>& memory_mask,
+                         const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
 
 /// The sizes that decide how many multiplications a decoder takes.
 struct DecoderSizes {

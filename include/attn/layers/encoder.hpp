@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attn/layers/feed_forward.hpp"
+#include "attn/layers/grouped_query.hpp"
 #include "attn/layers/layer_norm.hpp"
-#include "attn/layers/multi_head.hpp"
 
 #include <vector>
 
@@ -18,52 +18,51 @@ struct EncoderLayerWeights {
 
 /// Where a block's layer norm stands.
 enum class NormPlacement {
-    post, ///< norm(x + block(x)): Vaswani et al. 2017, and PyTorch unless told `norm_first=True`
+    post, ///< norm(x + block(x)): Vaswani et al. 2017, and PyTorch's default, `norm_first=False`
     pre   ///< x + block(norm(x)): the residual path is never normalised, and deep stacks train more easily
 };
 
-/// What encoder_layer() and encoder() may be told.
+/// Options of encoder and decoder layers, of stacks of them, and of a whole Transformer.
 struct EncoderOptions {
-    MultiHeadOptions attention = {}; ///< heads, mask (n, n) or (b, n, n), positions
+    GroupedQueryOptions attention = {}; ///< of self-attention: heads, causal or not, scale, positions
     FeedForwardOptions feed_forward = {};
     LayerNormOptions norm = {}; ///< of the layers
     NormPlacement placement = NormPlacement::post;
-    std::optional<LayerNormOptions> final_norm = {}; ///< of the norm behind a stack; that of the layers unless given
+    std::optional<LayerNormOptions> final_norm = {}; ///< of the norm after a stack; that of the layers unless given
 };
 
 /// One encoder layer: self-attention, then a feed-forward network, each with a residual connection and a layer norm.
 ///
-/// Attention moves information between tokens, the feed-forward network works on each by itself. What a block finds is
-/// added to what was there.
+/// Attention moves information between tokens, the feed-forward network works on each by itself. What a block computes
+/// is added to its input.
 ///
 /// @param x        ((b,) n, d_model)
+/// @param mask     (n, n) or (b, n, n), true where a token can attend; optional
 /// @param weights  of attention, feed-forward network and both norms
-/// @param options  heads, mask, activation, epsilon, where the norms stand
-/// @param trace    in the scopes self_attn, norm1, feed_forward and norm2, the steps of multi_head_attention(),
-///                 layer_norm() and feed_forward(), and in its own, norms behind:
+/// @param options  heads, causal or not, positions, activation, epsilon, where the norms stand
+/// @param trace    in the scopes self_attn, norm1, feed_forward and norm2, the steps of self_attention(), layer_norm()
+///                 and feed_forward(), and in its own, with the norms after the blocks:
 ///
 ///                 | step           | shape             | formula                            |
 ///                 |----------------|-------------------|------------------------------------|
 ///                 | x              | ((b,) n, d_model) |                                    |
-///                 | self_attn.x    | ((b,) n, d_model) | x                                  |
+///                 | self_attn.x    | ((b,) n, d_model) | = x                                |
 ///                 | residual1      | ((b,) n, d_model) | x + self_attn.output               |
-///                 | norm1.x        | ((b,) n, d_model) | residual1                          |
-///                 | feed_forward.x | ((b,) n, d_model) | norm1.output                       |
+///                 | norm1.x        | ((b,) n, d_model) | = residual1                        |
+///                 | feed_forward.x | ((b,) n, d_model) | = norm1.output                     |
 ///                 | residual2      | ((b,) n, d_model) | norm1.output + feed_forward.output |
-///                 | norm2.x        | ((b,) n, d_model) | residual2                          |
-///                 | output         | ((b,) n, d_model) | norm2.output                       |
+///                 | norm2.x        | ((b,) n, d_model) | = residual2                        |
+///                 | output         | ((b,) n, d_model) | = norm2.output                     |
 ///
-///                 and with the norms in front: `norm1.x` is `x`, `self_attn.x` is `norm1.output`, `residual1` is
-///                 `x + self_attn.output`, `norm2.x` is `residual1`, `feed_forward.x` is `norm2.output`, and `output`
-///                 is `residual1 + feed_forward.output`
+///                 where = names a step again. The mask follows `x`. With the norms before the blocks `norm1.x` is `x`,
+///                 `self_attn.x` is `norm1.output`, `residual1` is `x + self_attn.output`, `norm2.x` is `residual1`,
+///                 `feed_forward.x` is `norm2.output`, and `output` is `residual1 + feed_forward.output`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; seed document 003
-Matrix encoder_layer(const Matrix& x, const EncoderLayerWeights& weights, const EncoderOptions& options = {},
-                     const Trace& trace = {});
-/// The same for a batch.
-Tensor3 encoder_layer(const Tensor3& x, const EncoderLayerWeights& weights, const EncoderOptions& options = {},
-                      const Trace& trace = {});
+template <Sequence T>
+T encoder_layer(const T& x, const std::optional<AnyMask>& mask, const EncoderLayerWeights& weights,
+                const EncoderOptions& options = {}, const Trace& trace = {});
 
 /// The learned parameters of an encoder.
 struct EncoderWeights {
@@ -74,25 +73,25 @@ struct EncoderWeights {
 /// An encoder: layers on top of each other.
 ///
 /// @param x        ((b,) n, d_model): embedded tokens, positions added
+/// @param mask     (n, n) or (b, n, n), true where a token can attend, the same in each layer; optional
 /// @param weights  of each layer, and of the norm at the end where there is one
 /// @param options  the same for each layer
 /// @param trace    in the scopes layers.0, layers.1, … the steps of encoder_layer(), in norm those of layer_norm(), and
 ///
-///                 | step       | shape             | formula         |
-///                 |------------|-------------------|-----------------|
-///                 | x          | ((b,) n, d_model) |                 |
-///                 | layers.0.x | ((b,) n, d_model) | x               |
-///                 | layers.1.x | ((b,) n, d_model) | layers.0.output |
-///                 | output     | ((b,) n, d_model) | layers.1.output |
+///                 | step       | shape             | formula           |
+///                 |------------|-------------------|-------------------|
+///                 | x          | ((b,) n, d_model) |                   |
+///                 | layers.0.x | ((b,) n, d_model) | = x               |
+///                 | layers.1.x | ((b,) n, d_model) | = layers.0.output |
+///                 | output     | ((b,) n, d_model) | = layers.1.output |
 ///
-///                 and with a norm at the end `norm.x`, which is `layers.1.output`, and `output`, which is `norm.output`
+///                 and with a norm at the end `norm.x`, which is `layers.1.output`, and `output`, which is `norm.output`.
+///                 The mask follows `x`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; seed document 003
-Matrix encoder(const Matrix& x, const EncoderWeights& weights, const EncoderOptions& options = {},
-               const Trace& trace = {});
-/// The same for a batch.
-Tensor3 encoder(const Tensor3& x, const EncoderWeights& weights, const EncoderOptions& options = {},
-                const Trace& trace = {});
+template <Sequence T>
+T encoder(const T& x, const std::optional<AnyMask>& mask, const EncoderWeights& weights,
+          const EncoderOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

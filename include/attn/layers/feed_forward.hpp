@@ -10,7 +10,7 @@ struct FeedForwardWeights {
     LinearWeights output; ///< (d_ff, d_model); PyTorch's `linear2`
 };
 
-/// What bends the hidden layer of a feed-forward network.
+/// The function between the two maps of a feed-forward network.
 enum class Activation {
     relu,     ///< max(x, 0), as in Vaswani et al. 2017
     gelu,     ///< x times the normal distribution function, exactly
@@ -20,14 +20,15 @@ enum class Activation {
 /// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh".
 std::string_view name_of(Activation activation);
 
-/// What feed_forward() may be told.
+/// Options of feed_forward().
 struct FeedForwardOptions {
     Activation activation = Activation::relu;
 };
 
-/// The position-wise feed-forward network: up to d_ff units, bend, and down again, for each token by itself.
+/// The position-wise feed-forward network: activation(x W1 + b1) W2 + b2 maps each token from d_model features to d_ff
+/// hidden units and back.
 ///
-/// The same weights at every place: a convolution of width 1.
+/// The same weights at every position: a convolution of width 1.
 ///
 /// @param x        ((b,) n, d_model)
 /// @param weights  two linear maps
@@ -48,10 +49,8 @@ struct FeedForwardOptions {
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x and the weights disagree in d_model or d_ff
 /// @see Vaswani et al. 2017, section 3.3; seed documents 001 and 003
-Matrix feed_forward(const Matrix& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
-                    const Trace& trace = {});
-/// The same for a batch.
-Tensor3 feed_forward(const Tensor3& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
-                     const Trace& trace = {});
+template <Sequence T>
+T feed_forward(const T& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
+               const Trace& trace = {});
 
 } // namespace attn

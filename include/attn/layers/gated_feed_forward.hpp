@@ -34,8 +34,7 @@ struct GatedFeedForwardWeights {
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x and the weights disagree in d_model or d_ff
 /// @see Shazeer 2020, "GLU Variants Improve Transformer"
-Matrix gated_feed_forward(const Matrix& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
-/// The same for a batch.
-Tensor3 gated_feed_forward(const Tensor3& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
+template <Sequence T>
+T gated_feed_forward(const T& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
 
 } // namespace attn

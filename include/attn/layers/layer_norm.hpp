@@ -13,7 +13,7 @@ struct LayerNormWeights {
     std::optional<Vector> bias = {}; ///< (d_model)
 };
 
-/// What layer_norm() may be told.
+/// Options of layer_norm().
 struct LayerNormOptions {
     double epsilon = 1e-5; ///< added to the variance, inside the root, as PyTorch does
 };
@@ -37,10 +37,8 @@ struct LayerNormOptions {
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, gain and bias disagree in d_model
 /// @see Ba, Kiros and Hinton 2016
-Matrix layer_norm(const Matrix& x, const LayerNormWeights& weights, const LayerNormOptions& options = {},
-                  const Trace& trace = {});
-/// The same for a batch.
-Tensor3 layer_norm(const Tensor3& x, const LayerNormWeights& weights, const LayerNormOptions& options = {},
-                   const Trace& trace = {});
+template <Sequence T>
+T layer_norm(const T& x, const LayerNormWeights& weights, const LayerNormOptions& options = {},
+             const Trace& trace = {});
 
 } // namespace attn

@@ -14,19 +14,21 @@ struct LinearWeights {
     std::optional<Vector> bias = {}; ///< (d_out)
 };
 
-/// What a linear map is called inside a larger function: its input and its labels, with axes.
+/// What the steps of a linear map are called inside a larger function.
 struct LinearSteps {
-    std::string_view input = "x";
-    std::string_view weight = "weight[d_in, d_out]";
-    std::string_view bias = "bias[d_out]";
-    std::string_view output = "output[(b,) n, d_out]";
+    std::string_view input = "x";  ///< the step that is mapped, which the caller has named
+    std::string_view name = {};    ///< "query": the steps are query_weights, query_bias and query
+    std::string_view d_in = "d_in";
+    std::string_view d_out = "d_out";
+    std::string_view tokens = "n"; ///< the letter of the output's axis of tokens
+    std::string_view output = {};  ///< the output where it is not called like the map
 };
 
 /// A linear map of every token: x W + b.
 ///
 /// @param x        ((b,) n, d_in)
 /// @param weights  weight and bias
-/// @param steps    what the steps are called; the input has to be named by the caller
+/// @param steps    what the steps are called; the caller has to name the input
 /// @param trace    | step   | shape           | formula           |
 ///                 |--------|-----------------|-------------------|
 ///                 | weight | (d_in, d_out)   |                   |
@@ -34,8 +36,7 @@ struct LinearSteps {
 ///                 | output | ((b,) n, d_out) | x @ weight + bias |
 /// @return ((b,) n, d_out)
 /// @throws ShapeError where x and weight disagree in d_in, or weight and bias in d_out
-Matrix linear(const Matrix& x, const LinearWeights& weights, const LinearSteps& steps = {}, const Trace& trace = {});
-/// The same for a batch.
-Tensor3 linear(const Tensor3& x, const LinearWeights& weights, const LinearSteps& steps = {}, const Trace& trace = {});
+template <Sequence T>
+T linear(const T& x, const LinearWeights& weights, const LinearSteps& steps = {}, const Trace& trace = {});
 
 } // namespace attn

@@ -7,13 +7,13 @@
 
 namespace attn {
 
-/// Where the sines and cosines of a position stand among its features.
+/// In which order the sines and cosines of a position stand.
 enum class SineLayout {
     interleaved, ///< sin cos sin cos …, as Vaswani et al. 2017 and seed document 001 write it
     halves       ///< all sines, then all cosines: the same numbers in another order
 };
 
-/// What sinusoidal_positions() may be told.
+/// Options of sinusoidal_positions().
 struct SinusoidalOptions {
     double base = 10000;
     SineLayout layout = SineLayout::interleaved;
@@ -22,8 +22,8 @@ struct SinusoidalOptions {
 
 /// Sinusoidal position embeddings: PE[p, 2i] = sin(p / base^(2i / d)), PE[p, 2i + 1] = cos(p / base^(2i / d)).
 ///
-/// Each pair of features turns like the hand of a clock, the first a radian a position, the last very slowly. An odd d
-/// has one more sine than cosines.
+/// Each pair of features is a point on a circle that goes round with the position: the first by one radian per position,
+/// the last very slowly. An odd d has one more sine than cosines.
 ///
 /// @param n        positions
 /// @param d        features
@@ -34,21 +34,21 @@ struct SinusoidalOptions {
 ///                 | angles      | (n, pairs) | outer(arange(N), frequencies)                  |
 ///                 | positions   | (n, d)  | interleave(sin(angles), cos(angles))              |
 ///
-///                 with the numbers in place of PAIRS, N and D; `[:, 0:D]` behind where d is odd; in halves
+///                 with the numbers in place of PAIRS, N and D; followed by `[:, 0:D]` where d is odd; in halves
 ///                 `concat(sin(angles), cos(angles), axis=1)`
 /// @return (n, d)
 /// @see Vaswani et al. 2017, section 3.5; seed documents 001 and 003
 Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options = {},
                             const Trace& trace = {});
 
-/// The map that moves every sinusoidal position k places on: positions(p + k) = positions(p) @ shift, whatever p is.
+/// The map from every sinusoidal position to the one k later: positions(p + k) = positions(p) @ shift, for every p.
 ///
 /// Each pair of features is rotated by k times its frequency: sin(a + b) and cos(a + b) are linear in sin(a), cos(a).
-/// @param k        places; may be negative
+/// @param k        positions; can be negative
 /// @param d        features, even
 /// @param options  base and layout of the positions
 /// @return (d, d): a rotation of the plane for each pair, zero elsewhere
-/// @throws ShapeError where d is odd: the last sine has no cosine to turn with
+/// @throws ShapeError where d is odd: the last sine has no cosine to rotate with
 /// @see Vaswani et al. 2017, section 3.5; seed document 001
 Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options = {});
 
@@ -65,23 +65,24 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options 
 /// @see Gehring et al. 2017, section 3.1
 Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first = 0, const Trace& trace = {});
 
-/// Which two features make a pair that rotary embeddings turn.
+/// Which two features make a pair that rotary embeddings rotate.
 enum class RotaryLayout {
     pairs, ///< features 2i and 2i + 1, as Su et al. 2021 and llama2.c have it
     halves ///< features i and i + d/2, as GPT-NeoX and Hugging Face's Llama have it
 };
 
-/// What rotary() may be told.
+/// Options of rotary().
 struct RotaryOptions {
     double base = 10000;
     RotaryLayout layout = RotaryLayout::pairs;
     std::size_t first = 0; ///< the position of the first token
 };
 
-/// Rotary position embeddings: each pair of a query's or key's features is turned by its position times a frequency.
+/// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
+/// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
 ///
-/// A dot product of two turned vectors depends on how far apart they are, not on where they are. Nothing is added to
-/// the tokens, and values are not turned.
+/// A dot product of two rotated vectors depends on the distance between their positions only. Nothing is added to the
+/// tokens, and values are not rotated.
 ///
 /// @param x        ((b,) n, d): queries or keys of one head
 /// @param options  base, layout, first position
@@ -97,9 +98,8 @@ struct RotaryOptions {
 /// @return ((b,) n, d)
 /// @throws ShapeError where d is odd
 /// @see Su et al. 2021, section 3.2.2
-Matrix rotary(const Matrix& x, const RotaryOptions& options = {}, const Trace& trace = {});
-/// The same for a batch.
-Tensor3 rotary(const Tensor3& x, const RotaryOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});
 
 /// How fast each head's attention falls with distance: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///

@@ -10,7 +10,7 @@ struct RmsNormWeights {
     Vector gain; ///< (d_model)
 };
 
-/// What rms_norm() may be told.
+/// Options of rms_norm().
 struct RmsNormOptions {
     double epsilon = 1e-5; ///< added to the mean square, inside the root
 };
@@ -32,10 +32,7 @@ struct RmsNormOptions {
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x and gain disagree in d_model
 /// @see Zhang and Sennrich 2019
-Matrix rms_norm(const Matrix& x, const RmsNormWeights& weights, const RmsNormOptions& options = {},
-                const Trace& trace = {});
-/// The same for a batch.
-Tensor3 rms_norm(const Tensor3& x, const RmsNormWeights& weights, const RmsNormOptions& options = {},
-                 const Trace& trace = {});
+template <Sequence T>
+T rms_norm(const T& x, const RmsNormWeights& weights, const RmsNormOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

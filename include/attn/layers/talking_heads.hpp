@@ -9,15 +9,15 @@ namespace attn {
 /// There are as many of each kind of head as the mixing matrices have rows and columns: h_k that compare queries with
 /// keys, h that have a softmax, and h_v that take values. In most models all three are one number.
 struct TalkingHeadsWeights {
-    MultiHeadWeights maps; ///< columns of query and key are shared out to h_k heads, those of value to h_v
-    Matrix scores;         ///< P_l, (h_k, h): before softmax, how much each softmax hears of each comparison
-    Matrix weights;        ///< P_w, (h, h_v): after softmax, how much each head of values hears of each softmax
+    MultiHeadWeights maps; ///< columns of query and key are divided among h_k heads, those of value among h_v
+    Matrix scores;         ///< P_l, (h_k, h): before softmax, the weight of each comparison in each softmax
+    Matrix weights;        ///< P_w, (h, h_v): after softmax, the weight of each softmax in each head of values
 };
 
-/// What talking_heads_attention() may be told.
+/// Options of talking_heads_attention().
 struct TalkingHeadsOptions {
-    std::optional<AnyMask> mask = {}; ///< (n, n) or (b, n, n), true where a query may attend; the same for all heads
-    std::optional<double> scale = {}; ///< what scores are multiplied by; 1/sqrt(d_k) unless given
+    std::optional<Causal> causal = {}; ///< no later keys; joined with the mask that is given
+    std::optional<double> scale = {};  ///< what scores are multiplied by; 1/sqrt(d_k) unless given
 };
 
 /// Talking-heads self-attention: heads are mixed before softmax and once more after it.
@@ -30,8 +30,9 @@ struct TalkingHeadsOptions {
 /// The rows of mixed weights need not sum to one, nor be positive.
 ///
 /// @param x        ((b,) n, d_model)
+/// @param mask     (n, n) or (b, n, n), true where a query can attend; the same for all heads; optional
 /// @param weights  the packed maps of all heads, and both mixtures
-/// @param options  mask and scale
+/// @param options  causal or not; scale
 /// @param trace    | step                 | shape             | formula                               |
 ///                 |----------------------|-------------------|---------------------------------------|
 ///                 | x                    | ((b,) n, d_model) |                                       |
@@ -60,17 +61,16 @@ struct TalkingHeadsOptions {
 ///                 | output_bias          | (d_model,)        |                                       |
 ///                 | output               | ((b,) n, d_model) | merged @ output_weights + output_bias |
 ///
-///                 with as many heads of each kind as there are, kind by kind, and a term a head in the mixtures; with
-///                 a scale of the caller's `scaled` is `scores * SCALE`; with a mask, the input `mask` stands before
-///                 the heads, and `masked`, which is `where(mask, mixed_scores, -inf)`, before each head's `weights`;
-///                 without an output map `output` is `merged`
+///                 with as many heads of each kind as there are, kind by kind, and a term per head in the mixtures; with
+///                 a given scale `scaled` is `scores * SCALE`; with a mask, it stands before the heads, and `masked`,
+///                 which is `where(mask, mixed_scores, -inf)`, before each head's `weights`; without an output map
+///                 `output` is another name of `merged`
 /// @return the output, and of each of the h_v heads of values the mixed weights
 /// @throws ShapeError where x, the maps and the mixtures disagree, or the mask does not fit
 /// @see Shazeer et al. 2020, "Talking-Heads Attention"; seed document 001, where a reader asks for it
-MultiHead talking_heads_attention(const Matrix& x, const TalkingHeadsWeights& weights,
-                                  const TalkingHeadsOptions& options = {}, const Trace& trace = {});
-/// The same for a batch.
-BatchMultiHead talking_heads_attention(const Tensor3& x, const TalkingHeadsWeights& weights,
-                                       const TalkingHeadsOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& mask,
+                                       const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options = {},
+                                       const Trace& trace = {});
 
 } // namespace attn

@@ -11,14 +11,16 @@ struct TranslatorWeights {
     TransformerWeights transformer;
 };
 
-/// For each target token, the logits of the one after it (teacher forcing): all of them at once, from what should have been
-/// said so far.
+/// For each target token, the logits of the one after it: all of them at once, given the right tokens before them (teacher
+/// forcing).
 ///
-/// @param source   (m): ids
-/// @param target   (n): ids of what is known, behind a start token: the wanted sequence shifted right
-/// @param weights  table and Transformer
-/// @param options  as for transformer(); the target's mask is causal and can't be given
-/// @param trace    in the scopes source_embedding and target_embedding the steps of embed(), in generator those of
+/// @param source       (m): ids
+/// @param target       (n): ids of the wanted sequence, shifted right after a start token
+/// @param source_mask  (m, m), true where a source token can attend to another; optional
+/// @param memory_mask  (n, m), true where a target token can attend to one of the source; optional
+/// @param weights      table and Transformer
+/// @param options      as of transformer(); the target is causal in any case
+/// @param trace        in the scopes source_embedding and target_embedding the steps of embed(), in generator those of
 ///                 unembed(), those of transformer() as they are, and
 ///
 ///                 | step                 | shape                 | formula                 |
@@ -26,21 +28,21 @@ struct TranslatorWeights {
 ///                 | table                | (vocabulary, d_model) |                         |
 ///                 | source_ids           | (m,)                  |                         |
 ///                 | target_ids           | (n,)                  |                         |
-///                 | source_embedding.ids | (n,)                  | source_ids              |
-///                 | target_embedding.ids | (n,)                  | target_ids              |
-///                 | source               | (m, d_model)          | source_embedding.output |
-///                 | target               | (n, d_model)          | target_embedding.output |
+///                 | source_embedding.ids | (n,)                  | = source_ids              |
+///                 | target_embedding.ids | (n,)                  | = target_ids              |
+///                 | source               | (m, d_model)          | = source_embedding.output |
+///                 | target               | (n, d_model)          | = target_embedding.output |
 ///                 | causal               | (n, m)                | arange(N) <= arange(N)[:, None] |
-///                 | target_mask          | (n, m)                | causal                  |
-///                 | generator.x          | (n, d_model)          | output                  |
-///                 | logits               | (n, vocabulary)       | generator.logits        |
+///                 | target_mask          | (n, m)                | = causal                  |
+///                 | generator.x          | (n, d_model)          | = output                  |
+///                 | logits               | (n, vocabulary)       | = generator.logits        |
 ///
 ///                 with the number in place of N
 /// @return (n, vocabulary)
 /// @throws ShapeError where an id is not in the table, or anything disagrees
-/// @throws Error      where a target mask is given
 /// @see Vaswani et al. 2017, section 3; seed document 003
-Matrix predict_next(const Vector& source, const Vector& target, const TranslatorWeights& weights,
+Matrix predict_next(const Integers& source, const Integers& target, const std::optional<AnyMask>& source_mask,
+                    const std::optional<AnyMask>& memory_mask, const TranslatorWeights& weights,
                     const TransformerOptions& options = {}, const Trace& trace = {});
 
 /// How what was computed for earlier tokens is used for the next.
@@ -49,29 +51,29 @@ enum class Caching {
     keys_and_values ///< their keys and values are kept, see decoder_step()
 };
 
-/// What greedy_decode() may be told.
+/// Options of greedy_decode().
 struct GreedyOptions {
     TransformerOptions transformer = {};
-    std::size_t start = 0; ///< the id that everything begins with
-    std::size_t end = 1;   ///< the id that ends it
-    std::size_t most = 16; ///< tokens, after which it ends in any case
+    std::int64_t start = 0;      ///< the id that everything begins with
+    std::int64_t end = 1;        ///< the id that ends it
+    std::size_t max_tokens = 16; ///< after which it ends in any case
     Caching caching = Caching::keys_and_values;
 };
 
-/// What was said, and why.
+/// What greedy_decode() gives.
 struct Translation {
-    Vector ids;    ///< (n), without the start, with the end where there is one
-    Matrix logits; ///< (n, vocabulary): what each was chosen by
+    Integers ids;  ///< (n), without the start, with the end where there is one
+    Matrix logits; ///< (n, vocabulary): those that each was chosen by
 };
 
-/// Writes a target token by token, each time the likeliest: what has been said so far goes in, and the last row of what
-/// comes out says what is next.
+/// Writes a target token by token, each time the likeliest: the tokens so far go in, and the last row of the logits gives
+/// the next.
 ///
-/// @param source   (m): ids
-/// @param weights  table and Transformer
-/// @param options  start, end, length, cache; the target's mask is causal, and no mask of the memory changes with its length:
-///                 neither can be given
-/// @param trace    in the scopes source_embedding and encoder the steps of embed() and encoder(), in cache those of
+/// @param source       (m): ids
+/// @param source_mask  (m, m), true where a source token can attend to another; optional
+/// @param weights      table and Transformer
+/// @param options      start, end, length, cache; the target is causal in any case
+/// @param trace        in the scopes source_embedding and encoder the steps of embed() and encoder(), in cache those of
 ///                 start_decoder_cache(), and for each token a scope steps.0, steps.1, …, with those of embed() in
 ///                 embedding, of decoder_step() in decoder, of unembed() in generator, and
 ///
@@ -79,25 +81,25 @@ struct Translation {
 ///                 |----------------------|---------------|------------------------------------------------|
 ///                 | table                | (vocabulary, d_model) |                                        |
 ///                 | source_ids           | (m,)          |                                                |
-///                 | source_embedding.ids | (n,)          | source_ids                                     |
-///                 | encoder.x            | (n, d_model)  | source_embedding.output                        |
-///                 | cache.memory         | (m, d_memory) | encoder.output                                 |
+///                 | source_embedding.ids | (n,)          | = source_ids                                   |
+///                 | encoder.x            | (n, d_model)  | = source_embedding.output                      |
+///                 | cache.memory         | (m, d_memory) | = encoder.output                               |
 ///                 | steps.0.embedding.ids | (n,)         |                                                |
-///                 | steps.0.decoder.x    | (n, d_model)  | embedding.output                               |
-///                 | steps.0.decoder.layers.0.cross_attn.key | (m, h_d_k) | cache.layers.0.cross_attn.key  |
-///                 | steps.0.decoder.layers.0.cross_attn.value | (m, h_d_v) | cache.layers.0.cross_attn.value |
-///                 | steps.0.generator.x  | (n, d_model)  | decoder.output                                 |
+///                 | steps.0.decoder.x    | (n, d_model)  | = embedding.output                             |
+///                 | steps.0.decoder.layers.0.cross_attn.key | (m, h_d_k) | = cache.layers.0.cross_attn.key |
+///                 | steps.0.decoder.layers.0.cross_attn.value | (m, h_d_v) | = cache.layers.0.cross_attn.value |
+///                 | steps.0.generator.x  | (n, d_model)  | = decoder.output                               |
 ///                 | steps.0.next_id      | ()            | min(where(generator.logits[-1] == max(generator.logits[-1]), arange(generator.logits.shape[1]), inf)) |
 ///
-///                 From the second token on `embedding.ids` is `reshape(steps.0.next_id, 1)`, and cached keys and values
-///                 are those of the token before: `steps.0.decoder.layers.0.self_attn.key`. Without a cache there is none,
-///                 `embedding.ids` is `concat(steps.0.embedding.ids, reshape(steps.0.next_id, 1), axis=0)`, and the steps
-///                 in decoder are those of decoder() on all tokens so far, under `causal`.
+///                 where = names a step again. From the second token on `embedding.ids` is `reshape(steps.0.next_id, 1)`,
+///                 and `past_keys` and `past_values` are `cache_keys` and `cache_values` of the token before. Without a
+///                 cache `embedding.ids` is `concat(steps.0.embedding.ids, reshape(steps.0.next_id, 1), axis=0)`, and the
+///                 steps in decoder are those of decoder() on all tokens so far.
 ///
 ///                 Each token's steps have the weights among them: meant for small models.
 /// @throws ShapeError where an id is not in the table, or anything disagrees
-/// @throws Error      where a mask of the target or the memory is given
-Translation greedy_decode(const Vector& source, const TranslatorWeights& weights,
-                               const GreedyOptions& options = {}, const Trace& trace = {});
+Translation greedy_decode(const Integers& source, const std::optional<AnyMask>& source_mask,
+                          const TranslatorWeights& weights, const GreedyOptions& options = {},
+                          const Trace& trace = {});
 
 } // namespace attn

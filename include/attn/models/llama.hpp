@@ -1,7 +1,7 @@
 #pragma once
 
+#include "attn/layers/cache.hpp"
 #include "attn/layers/gated_feed_forward.hpp"
-#include "attn/layers/multi_head.hpp"
 #include "attn/layers/rms_norm.hpp"
 
 #include <vector>
@@ -10,32 +10,28 @@ namespace attn {
 
 /// The learned parameters of one layer of a decoder as Llama has them; no map has a bias.
 struct LlamaLayerWeights {
-    RmsNormWeights norm1; ///< in front of attention; Hugging Face's `input_layernorm`
+    RmsNormWeights norm1; ///< before attention; Hugging Face's `input_layernorm`
     MultiHeadWeights self_attention;
-    RmsNormWeights norm2; ///< in front of the network; Hugging Face's `post_attention_layernorm`
+    RmsNormWeights norm2; ///< before the network; Hugging Face's `post_attention_layernorm`
     GatedFeedForwardWeights feed_forward;
 };
 
 /// The learned parameters of a decoder as Llama has them.
 struct LlamaWeights {
-    Matrix embedding; ///< (vocabulary, d_model): a row a token
+    Matrix embedding; ///< (vocabulary, d_model): a row per token
     std::vector<LlamaLayerWeights> layers = {};
     RmsNormWeights norm = {};          ///< after the last layer
     std::optional<Matrix> output = {}; ///< (d_model, vocabulary); tied unless given: the embedding, transposed
 };
 
-/// What llama() may be told. How many heads share keys and values is in the widths of the weights.
+/// Options of llama(). How many heads share keys and values follows from the weights.
 struct LlamaOptions {
     std::size_t heads = 1;
     RotaryOptions rotary = {};
     RmsNormOptions norm = {};
 };
 
-/// How many key/value heads a layer's weights have, each as wide as one of the query heads.
-/// @throws ShapeError where the key weights are no number of such heads
-std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads);
-
-/// What each layer keeps of the tokens that it has seen; empty at the beginning.
+/// The keys and values of the tokens so far, per layer; empty at the beginning.
 struct LlamaCache {
     std::vector<KeyValueCache> layers;
 
@@ -43,7 +39,7 @@ struct LlamaCache {
     std::size_t length() const { return layers.empty() ? 0 : layers.front().keys.shape(0); }
 };
 
-/// What a step of llama() gives.
+/// What llama() gives with a cache.
 struct LlamaStep {
     Matrix logits; ///< (n, vocabulary), of the new tokens
     LlamaCache cache;
@@ -52,32 +48,32 @@ struct LlamaStep {
 /// One layer: root mean square norm, self-attention, residual, then norm, gated network, residual.
 ///
 /// @param x        (n, d_model)
+/// @param mask     (n, n), true where a token can attend: causal_mask() in a decoder
 /// @param weights  of both blocks and both norms
 /// @param options  heads, rotary positions, epsilon
-/// @param mask     (n, n), true where a token may look; causal in a decoder
 /// @param trace    in the scopes norm1, self_attn, norm2 and feed_forward, the steps of rms_norm(),
-///                 multi_head_attention() and gated_feed_forward(), and in its own:
+///                 grouped_query_attention() and gated_feed_forward(), and in its own:
 ///
 ///                 | step           | shape        | formula                         |
 ///                 |----------------|--------------|---------------------------------|
 ///                 | x              | (n, d_model) |                                 |
-///                 | norm1.x        | (n, d_model) | x                               |
-///                 | self_attn.x    | (n, d_model) | norm1.output                    |
+///                 | norm1.x        | (n, d_model) | = x                             |
+///                 | self_attn.x    | (n, d_model) | = norm1.output                  |
 ///                 | residual1      | (n, d_model) | x + self_attn.output            |
-///                 | norm2.x        | (n, d_model) | residual1                       |
-///                 | feed_forward.x | (n, d_model) | norm2.output                    |
+///                 | norm2.x        | (n, d_model) | = residual1                     |
+///                 | feed_forward.x | (n, d_model) | = norm2.output                  |
 ///                 | output         | (n, d_model) | residual1 + feed_forward.output |
 ///
-///                 with the mask, unless a scope around has named it, behind `x`
+///                 where = names a step again; the mask, unless a scope around has named it, follows `x`
 /// @return (n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
-Matrix llama_layer(const Matrix& x, const LlamaLayerWeights& weights, const LlamaOptions& options, const AnyMask& mask,
-                   const Trace& trace = {});
+Matrix llama_layer(const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& weights,
+                   const LlamaOptions& options = {}, const Trace& trace = {});
 
-/// A decoder as most have been built since 2023: token by token, it says how likely each token is to come next.
+/// A decoder as most have been built since 2023: for every token, the logits of the one after it.
 ///
-/// @param ids      (n): tokens by their numbers, the first at position 0
+/// @param ids      (n): rows of the embedding, the first token at position 0
 /// @param weights  of the embedding, each layer, the last norm and the output
 /// @param options  heads, rotary positions, epsilon; the same for each layer
 /// @param trace    in the scopes layers.0, layers.1, … the steps of llama_layer(), in norm those of rms_norm(), and
@@ -88,30 +84,30 @@ Matrix llama_layer(const Matrix& x, const LlamaLayerWeights& weights, const Llam
 ///                 | embedding  | (vocabulary, d_model) |                                     |
 ///                 | embedded   | (n, d_model)          | embedding[ids]                      |
 ///                 | causal     | (n, m)                | arange(N) <= arange(N)[:, None]     |
-///                 | mask       | (n, m)                | causal                              |
-///                 | layers.0.x | (n, d_model)          | embedded                            |
-///                 | layers.1.x | (n, d_model)          | layers.0.output                     |
-///                 | norm.x     | (n, d_model)          | layers.1.output                     |
+///                 | mask       | (n, m)                | = causal                            |
+///                 | layers.0.x | (n, d_model)          | = embedded                          |
+///                 | layers.1.x | (n, d_model)          | = layers.0.output                   |
+///                 | norm.x     | (n, d_model)          | = layers.1.output                   |
 ///                 | logits     | (n, vocabulary)       | norm.output @ embedding.T           |
 ///
 ///                 with the number in place of N; with an output map of its own, `output_weights`
-///                 (d_model, vocabulary) comes in front of `logits`, which is `norm.output @ output_weights`
-/// @return the logits, (n, vocabulary): row i scores what may follow token i
+///                 (d_model, vocabulary) comes before `logits`, which is `norm.output @ output_weights`
+/// @return the logits, (n, vocabulary): row i scores what can follow token i
 /// @throws ShapeError where an id is no row of the embedding, or weights disagree
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
-Matrix llama(const Vector& ids, const LlamaWeights& weights, const LlamaOptions& options = {}, const Trace& trace = {});
+Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options = {}, const Trace& trace = {});
 
-/// The same for tokens that stand behind those in a cache: each layer looks back into what it kept.
+/// The same for tokens that follow those in a cache.
 ///
 /// @param ids      (n): the new tokens
-/// @param past     what the tokens before them left; an empty one at the beginning
+/// @param past     the cache of the tokens before them; an empty one at the beginning
 /// @param weights  of the embedding, each layer, the last norm and the output
 /// @param options  heads, rotary positions, epsilon; the same for each layer
 /// @param trace    as above, with the steps of cached_self_attention() in the layers, and `causal` and `mask` of the
 ///                 new tokens by all tokens
 /// @return the logits of the new tokens, which are those of all tokens at once, and the cache with the new ones in it
 /// @throws ShapeError where an id is no row of the embedding, or the past or weights disagree
-LlamaStep llama(const Vector& ids, const LlamaCache& past, const LlamaWeights& weights,
+LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights& weights,
                 const LlamaOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

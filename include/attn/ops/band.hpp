@@ -2,37 +2,40 @@
 
 #include "attn/tensor.hpp"
 
-#include <cstddef>
-#include <vector>
+#include <optional>
 
 namespace attn {
 
-/// Which rows belong to each row: column c of row i stands for row i + distances[c], where the mask says that it is one.
+/// The rows of a matrix that are neighbours of each row.
 struct Band {
-    std::vector<std::ptrdiff_t> distances; ///< (width)
-    Mask mask;                             ///< (n, width)
+    Integers distances;                           ///< (width): column c of row i means row i + distances[c]
+    Mask mask;                                    ///< (n, width): where there is such a row
+    std::optional<IntegerMatrix> neighbours = {}; ///< (n, width): the rows themselves, in place of i + distances[c]
 };
 
 /// @name Products of each row with the rows around it
 ///
-/// What matmul() would give on the band and nothing else: no (n, n) matrix exists, nor a copy of any row.
+/// What matmul() would give on the band and nothing else: no (n, n) matrix exists, nor a copy of any row. The sequences
+/// of a batch share a band.
 /// @{
 
 /// Each row's dot products with its neighbours in another matrix.
-/// @param left   (n, k)
-/// @param right  (n, k)
+/// @param left   ((b,) n, k)
+/// @param right  ((b,) n, k)
 /// @param band   (n, width)
-/// @return (n, width): `left[i] . right[i + distances[c]]`, or 0 where the mask has no row
-/// @throws ShapeError where left, right and band disagree, or the band has a row where right has none
-Matrix banded_scores(const Matrix& left, const Matrix& right, const Band& band);
+/// @return ((b,) n, width): `left[i] . right[i + distances[c]]`, 0 where the mask is false
+/// @throws ShapeError where left, right and band disagree, or the mask is true at a neighbour that is no row
+template <Sequence T>
+T banded_scores(const T& left, const T& right, const Band& band);
 
-/// Each row's neighbours, each in its proportion, summed.
-/// @param weights  (n, width)
-/// @param values   (n, d)
+/// Each row's weighted sum of its neighbours.
+/// @param weights  ((b,) n, width)
+/// @param values   ((b,) n, d)
 /// @param band     (n, width)
-/// @return (n, d): the sum over c of `weights[i, c] values[i + distances[c]]`, where the mask has a row
-/// @throws ShapeError where weights, values and band disagree, or the band has a row where values has none
-Matrix sum_of_neighbours(const Matrix& weights, const Matrix& values, const Band& band);
+/// @return ((b,) n, d): the sum over c of `weights[i, c] values[i + distances[c]]`, where the mask is true
+/// @throws ShapeError where weights, values and band disagree, or the mask is true at a neighbour that is no row
+template <Sequence T>
+T sum_of_neighbours(const T& weights, const T& values, const Band& band);
 
 /// @}
 

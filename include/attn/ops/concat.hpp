@@ -13,6 +13,8 @@ namespace attn {
 /// One vector after the other.
 /// @return (n + m)
 Vector concat(const Vector& first, const Vector& second);
+/// @copydoc concat(const Vector&, const Vector&)
+Integers concat(const Integers& first, const Integers& second);
 
 /// One matrix on top of the other.
 /// @param first   (n, d)
@@ -37,12 +39,12 @@ Matrix columns(const Matrix& x, std::size_t begin, std::size_t end);
 /// The same for a batch, (b, n, d).
 Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end);
 
-/// Rows of a table by their numbers, NumPy's table[ids]: other tokens' order, or an embedding of words.
+/// Rows of a table by their numbers, NumPy's table[ids]: tokens in another order, or the embeddings of words.
 /// @param table  (n, d)
-/// @param ids    (m), whole numbers from 0 to n - 1
+/// @param ids    (m), from 0 to n - 1
 /// @return (m, d)
 /// @throws ShapeError where an id is no row of the table
-Matrix take_rows(const Matrix& table, const Vector& ids);
+Matrix take_rows(const Matrix& table, const Integers& ids);
 
 /// @}
 

@@ -30,6 +30,11 @@ Array decode_npy(const ByteSource& source, std::size_t most_elements = std::nume
 /// The same from bytes in memory.
 Array decode_npy(std::string_view bytes);
 
+/// Reads the header alone.
+/// @return the array's shape and type, without its values
+/// @throws Error  as decode_npy does for a header
+Array decode_npy_outline(const ByteSource& source);
+
 /// Writes NumPy's .npy, version 1, with the header that NumPy writes.
 ///
 /// Real numbers become float32 where each is exactly one (so that a stack's weights don't double) and float64

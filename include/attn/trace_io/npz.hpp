@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +31,41 @@ struct Npz {
 /// Arrays by name.
 using NamedArrays = std::map<std::string, Array, std::less<>>;
 
+class ZipReader;
+
+/// An .npz file whose arrays are read when they are asked for.
+class NpzReader {
+public:
+    /// @throws FileError  where the file is missing or damaged, or two members share a name
+    explicit NpzReader(std::filesystem::path path);
+
+    const std::filesystem::path& path() const { return path_; }
+
+    /// The arrays' names in the file's order.
+    const std::vector<std::string>& names() const { return names_; }
+
+    /// The shape and type of the array of that place, without its values.
+    /// @throws FileError  where it cannot be decoded
+    Array outline(std::size_t place) const;
+
+    /// @param most_elements  refuse a larger array before reading it
+    /// @throws FileError  where it cannot be decoded
+    Array array(std::size_t place, std::size_t most_elements = NpzLimits{}.elements) const;
+
+    /// A member that is no array; nothing where there is none of that name.
+    /// @throws FileError  where it is damaged or too long
+    std::optional<std::string> text(const std::string& name, std::size_t most_bytes = NpzLimits{}.text_bytes) const;
+
+    /// The zip archive's own note.
+    std::string comment() const;
+
+private:
+    std::filesystem::path path_;
+    std::shared_ptr<const ZipReader> archive_;
+    std::vector<std::string> names_;
+    std::vector<std::size_t> members_; ///< of the arrays, in the archive
+};
+
 /// Reads the arrays of an .npz file, stored or deflated; every other member is ignored, so a trace will do too.
 ///
 /// @throws FileError  where the file is missing or damaged, two members share a name, or an array cannot be decoded
@@ -40,7 +77,7 @@ NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits 
 void read_npz_each(const std::filesystem::path& path, const std::function<void(const std::string&, Array)>& take,
                    const NpzLimits& limits = {});
 
-/// The same in the file's order, with those texts that are asked for and present.
+/// The same in the file's order, with those texts that are asked for and present, in the order in which they are asked for.
 /// @param texts  their file names: {"steps.json"}
 Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::string>& texts,
                      const NpzLimits& limits = {});

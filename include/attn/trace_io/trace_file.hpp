@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/recording.hpp"
+#include "attn/trace_io/npz.hpp"
 
 #include <filesystem>
 #include <vector>
@@ -24,5 +25,28 @@ void write_trace(const std::filesystem::path& path, const Recording& recording);
 ///
 /// @throws FileError  where the file is damaged or no trace: the message names the step, what was expected and found
 Recording read_trace(const std::filesystem::path& path);
+
+/// A trace whose numbers are read when they are asked for, so that a large one is opened at once.
+class TraceReader {
+public:
+    /// @throws FileError  as read_trace does, but for numbers that are damaged
+    explicit TraceReader(std::filesystem::path file);
+
+    /// The recording without numbers: each step's value has its shape and type, and no values.
+    const Recording& outline() const { return outline_; }
+
+    /// The value of one step.
+    /// @param most_elements  refuse a larger one before reading it
+    /// @throws FileError  where its numbers are damaged
+    Array value(std::size_t step, std::size_t most_elements = NpzLimits{}.elements) const
+    {
+        return file_.array(places_[step], most_elements);
+    }
+
+private:
+    NpzReader file_;
+    Recording outline_;
+    std::vector<std::size_t> places_; ///< of the steps' arrays in the file
+};
 
 } // namespace attn

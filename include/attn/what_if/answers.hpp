@@ -1,7 +1,8 @@
 #pragma once
 
-#include "attn/what_if/pitfalls.hpp"
+#include "attn/number_type.hpp"
 #include "attn/recording.hpp"
+#include "attn/what_if/pitfalls.hpp"
 
 #include <memory>
 #include <optional>
@@ -12,20 +13,11 @@
 namespace attn {
 
 /// A type of numbers that has fewer digits than double.
-enum class Precision { float32, bfloat16, float16 };
-
-/// The name of a precision as flags have it: "float32".
-std::string_view name_of(Precision precision);
-
-/// The nearest number that the type can hold, ties to even; beyond its largest, infinity.
-double rounded_to(Precision precision, double number);
-
-/// The largest relative error of one rounding to that type.
-double roundoff_of(Precision precision);
+using Precision = NumberType;
 
 /// What if the computation were done in fewer digits: every computed step is rounded.
 ///
-/// Inputs stay: round what is given before it is given.
+/// Inputs stay: round them before they are given. Whole numbers and booleans stay too.
 class RoundSteps final : public Listener {
 public:
     explicit RoundSteps(Precision precision) : precision_(precision) {}
@@ -36,7 +28,7 @@ private:
     Precision precision_;
 };
 
-/// What if a step were zero: which head, which block matters.
+/// What if a computed step were zero: it shows which head, which block matters.
 class Ablate final : public Listener {
 public:
     /// @param path  of a step, or the end of several: "head.3.context" in every layer
@@ -45,11 +37,16 @@ public:
     /// The steps that were answered, by path.
     const std::vector<std::string>& ablated() const { return ablated_; }
 
+    /// @throws Error where no step was answered; it says what the path is instead: an input, or another name of a step
+    void expect_heard() const;
+
 private:
     std::optional<Array> on_step(const Step& step) override;
+    void on_alias(const Alias& alias) override;
 
     std::string path_;
     std::vector<std::string> ablated_;
+    std::string other_; ///< what has that path and can't be ablated, and why
 };
 
 /// What a command line wants answered.
@@ -78,7 +75,6 @@ private:
     std::unique_ptr<Mistaken> mistaken_;
     std::unique_ptr<RoundSteps> rounding_;
     std::string pitfall_;
-    std::vector<std::string> paths_;
 };
 
 } // namespace attn

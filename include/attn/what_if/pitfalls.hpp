@@ -3,6 +3,7 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/recording.hpp"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -42,14 +43,23 @@ std::span<const Pitfall> pitfalls();
 /// @throws Error where there is none; the message names those that sound like it
 const Pitfall& find_pitfall(std::string_view id);
 
+/// Finds the earlier step that a name in a step's formula means; nullptr where there is none.
+using StepOf = std::function<const Step*(std::string_view name)>;
+
 /// The mistaken formula for a step; nothing where the pitfall is not about such a step.
+///
+/// The pattern is matched with the step's formula, and with the same where each other name of a step is replaced by the
+/// step's path: "norm1.output @ weights" for "x @ weights".
 /// @param step  with its right formula and value, which decides the sizes
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step);
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of);
+
+/// What a mistake makes of a step; nothing where it can't be made: an operand is missing, or its shape forbids it.
+std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const StepOf& step_of);
 
 /// Makes one mistake, wherever it can be made, and listens otherwise.
 ///
 /// A step is answered with what the mistaken formula gives for the operands of the run. Where that can't be computed or
-/// has another shape (a mask that is no square can't be transposed), the mistake can't be made and the step stays.
+/// has another shape (only a square mask can be transposed), the mistake can't be made and the step stays as it is.
 class Mistaken final : public Listener {
 public:
     explicit Mistaken(const Pitfall& pitfall) : pitfall_(&pitfall) {}
@@ -61,7 +71,7 @@ private:
     std::optional<Array> on_step(const Step& step) override;
 
     const Pitfall* pitfall_;
-    std::map<std::string, Array, std::less<>> earlier_;
+    std::map<std::string, Step, std::less<>> earlier_;
     std::vector<std::string> broken_;
 };
 

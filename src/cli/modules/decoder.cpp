@@ -25,34 +25,31 @@ std::optional<AnyMask> mask_as(const MaskRole& role, const T& asking, const T& a
     const Inputs& inputs = run.inputs;
     const Trace& trace = run.trace;
     MaskParts parts{.given = inputs.mask(role.step), .causal = role.causal};
-    const auto named = [&](std::string_view formula, const AnyMask& mask) {
-        return std::visit(
-            [&](const auto& any) -> AnyMask { return trace(std::string(role.step) + "[(b,) n, m]", formula, any); },
-            mask);
-    };
     const bool is_padded = inputs.has(role.lengths);
     if (!is_padded && !role.causal)
-        return parts.given ? std::optional(named("", *parts.given)) : std::nullopt;
+        return share(std::string(role.step) + "[(b,) n, m]", parts.given, trace);
 
     const Trace masking = trace.scope(role.scope);
     if (is_padded) {
         parts.key_lengths = inputs.lengths(answering.shape(0), std::same_as<T, Tensor3>, role.lengths);
-        masking("lengths[b]", role.lengths, inputs.get<Vector>(role.lengths));
+        masking.alias("lengths", role.lengths);
     }
-    const std::optional<AnyMask> joined = join_masks(asking.shape(rows<T>), answering.shape(rows<T>), parts, masking);
-    return named(std::string(role.scope) + ".mask", *joined);
+    const std::optional<AnyMask> joined =
+        join_masks(asking.shape(token_axis<T>), answering.shape(token_axis<T>), parts, masking);
+    trace.alias(role.step, std::string(role.scope) + ".mask");
+    return joined;
 }
 
 void name_lengths(std::string_view name, const ModuleRun& run)
 {
     if (run.inputs.has(name))
-        run.trace.input(std::string(name) + "[b]", run.inputs.get<Vector>(name));
+        static_cast<void>(run.trace.input(std::string(name) + "[b]", run.inputs.get<Integers>(name)));
 }
 
 /// What a layer of a decoder is told by flags.
 DecoderOptions told(const ModuleOptions& options)
 {
-    DecoderOptions of_decoder{.attention = multi_head_options(options),
+    DecoderOptions of_decoder{.attention = grouped_query_options(options),
                               .feed_forward = {.activation = options.activation},
                               .norm = {.epsilon = options.epsilon},
                               .placement = options.placement};
@@ -67,11 +64,10 @@ void decode(const ModuleRun& run, const Work& work)
 {
     const T x = run.trace("x[(b,) n, d_model]", "", run.inputs.get<T>("x"));
     const T memory = run.trace("memory[(b,) m, d_model]", "", run.inputs.get<T>("memory"));
-    DecoderOptions options = told(run.options);
-    options.attention.mask = mask_for(x, x, run);
+    const std::optional<AnyMask> mask = mask_for(x, x, run);
     name_lengths("memory_lengths", run);
-    options.memory_mask = mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run);
-    work(x, memory, options);
+    work(x, memory, mask, mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run),
+         told(run.options));
 }
 
 template <Sequence T>
@@ -79,40 +75,36 @@ void translate(const ModuleRun& run)
 {
     const T source = run.trace("source[(b,) m, d_model]", "", run.inputs.get<T>("source"));
     const T target = run.trace("target[(b,) n, d_model]", "", run.inputs.get<T>("target"));
-    const DecoderOptions shared = told(run.options);
-    TransformerOptions options{.heads = run.options.heads,
-                               .feed_forward = shared.feed_forward,
-                               .norm = shared.norm,
-                               .placement = shared.placement,
-                               .final_norm = shared.final_norm};
     name_lengths("source_lengths", run);
     name_lengths("target_lengths", run);
-    options.source_mask = mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
-    options.target_mask =
+    const auto source_mask = mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
+    const auto target_mask =
         mask_as({"target_mask", "target_masking", "target_lengths", run.options.causal}, target, target, run);
     // Nobody looks at the source's padding, from wherever.
-    options.memory_mask = mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
+    const auto memory_mask = mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
     transformer(
-        source, target,
+        source, target, source_mask, target_mask, memory_mask,
         load_weights<TransformerWeights>(run.weights, {{"d_model", features(source)}}, {.layers = run.options.layers}),
-        options, run.trace);
+        told(run.options), run.trace);
 }
 
 } // namespace
 
 void run_decoder_layer(const ModuleRun& run)
 {
-    const auto work = [&](const auto& x, const auto& memory, const DecoderOptions& options) {
-        decoder_layer(x, memory, load_weights<DecoderLayerWeights>(run.weights, {{"d_model", features(x)}}), options,
-                      run.trace);
+    const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
+                          const DecoderOptions& options) {
+        decoder_layer(x, memory, mask, memory_mask,
+                      load_weights<DecoderLayerWeights>(run.weights, {{"d_model", features(x)}}), options, run.trace);
     };
     run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
 }
 
 void run_decoder(const ModuleRun& run)
 {
-    const auto work = [&](const auto& x, const auto& memory, const DecoderOptions& options) {
-        decoder(x, memory,
+    const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
+                          const DecoderOptions& options) {
+        decoder(x, memory, mask, memory_mask,
                 load_weights<DecoderWeights>(run.weights, {{"d_model", features(x)}}, {.layers = run.options.layers}),
                 options, run.trace);
     };

@@ -7,17 +7,14 @@
 namespace attn {
 namespace {
 
-template <Sequence T>
-EncoderOptions encoder_options(const T& x, const ModuleRun& run)
+EncoderOptions encoder_options(const ModuleOptions& options)
 {
-    const ModuleOptions& options = run.options;
-    EncoderOptions of_encoder{.attention = multi_head_options(options),
+    EncoderOptions of_encoder{.attention = grouped_query_options(options),
                               .feed_forward = {.activation = options.activation},
                               .norm = {.epsilon = options.epsilon},
                               .placement = options.placement};
     if (options.final_epsilon)
         of_encoder.final_norm = {.epsilon = *options.final_epsilon};
-    of_encoder.attention.mask = mask_for(x, x, run);
     return of_encoder;
 }
 
@@ -53,19 +50,19 @@ void run_layer_norm(const ModuleRun& run)
 void run_encoder_layer(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
-        const EncoderOptions options = encoder_options(x, run);
-        encoder_layer(x, load_weights<EncoderLayerWeights>(run.weights, {{"d_model", features(x)}}), options,
-                      run.trace);
+        const std::optional<AnyMask> mask = mask_for(x, x, run);
+        encoder_layer(x, mask, load_weights<EncoderLayerWeights>(run.weights, {{"d_model", features(x)}}),
+                      encoder_options(run.options), run.trace);
     });
 }
 
 void run_encoder(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
-        const EncoderOptions options = encoder_options(x, run);
-        encoder(x,
+        const std::optional<AnyMask> mask = mask_for(x, x, run);
+        encoder(x, mask,
                 load_weights<EncoderWeights>(run.weights, {{"d_model", features(x)}}, {.layers = run.options.layers}),
-                options, run.trace);
+                encoder_options(run.options), run.trace);
     });
 }
 

@@ -54,16 +54,16 @@ std::optional<AnyMask> Inputs::mask(std::string_view name) const
     return find(name).rank() == 3 ? AnyMask(get<BatchMask>(name)) : AnyMask(get<Mask>(name));
 }
 
-std::vector<std::size_t> Inputs::lengths(std::size_t sequences, bool is_batch, std::string_view name) const
+std::optional<Integers> Inputs::lengths(std::size_t sequences, bool is_batch, std::string_view name) const
 {
     if (!has(name))
-        return {};
+        return std::nullopt;
     const Array& array = find(name);
     if (!is_batch || array.shape != Shape{sequences})
         throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
                     ", expected a number for each sequence of a batch" +
                     (is_batch ? ", " + to_string(Shape{sequences}) : "; there is only one sequence here"));
-    return as_lengths(get<Vector>(name));
+    return get<Integers>(name);
 }
 
 void Inputs::expect_usable(std::string_view name, const Array& array)
@@ -81,7 +81,7 @@ void Inputs::expect_usable(std::string_view name, const Array& array)
                         exact_text(array.values[i]) + ", expected finite numbers");
 }
 
-MultiHeadOptions multi_head_options(const ModuleOptions& options)
+GroupedQueryOptions grouped_query_options(const ModuleOptions& options)
 {
     return {.heads = options.heads, .scale = options.scale, .positions = options.positions, .rotary = options.rotary};
 }

@@ -39,7 +39,7 @@ public:
     std::optional<AnyMask> mask(std::string_view name = "mask") const;
 
     /// How many of the tokens of each sequence are real.
-    std::vector<std::size_t> lengths(std::size_t sequences, bool is_batch, std::string_view name = "lengths") const;
+    std::optional<Integers> lengths(std::size_t sequences, bool is_batch, std::string_view name = "lengths") const;
 
 private:
     const Array& find(std::string_view name) const { return arrays_.find(name)->second; }
@@ -56,14 +56,11 @@ struct ModuleRun {
     const Trace& trace;
 };
 
-template <Sequence T>
-constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens; features follow
-
 /// Weights are looked for by d_model, which the tokens decide.
 template <Sequence T>
 std::size_t features(const T& tokens)
 {
-    return tokens.shape(rows<T> + 1);
+    return tokens.shape(feature_axis<T>);
 }
 
 /// The mask of a run: what the file gives, what the flags add.
@@ -74,10 +71,10 @@ std::optional<AnyMask> mask_for(const T& asking, const T& answering, const Modul
     const MaskParts parts{.given = run.inputs.mask(),
                           .causal = run.options.causal,
                           .key_lengths = run.inputs.lengths(answering.shape(0), is_batch)};
-    return join_masks(asking.shape(rows<T>), answering.shape(rows<T>), parts, run.trace);
+    return join_masks(asking.shape(token_axis<T>), answering.shape(token_axis<T>), parts, run.trace);
 }
 
 /// What heads are told by flags.
-MultiHeadOptions multi_head_options(const ModuleOptions& options);
+GroupedQueryOptions grouped_query_options(const ModuleOptions& options);
 
 } // namespace attn

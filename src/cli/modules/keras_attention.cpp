@@ -29,17 +29,19 @@ void attend(const ModuleRun& run)
     const T x = trace("x[(b,) n, d_model]", "", inputs.get<T>("x"));
     const auto given_or = [&](std::string_view name, std::string_view step, std::string_view otherwise,
                               const T& other) {
-        return inputs.has(name) ? trace(step, "", inputs.get<T>(name)) : trace(step, otherwise, other);
+        if (inputs.has(name))
+            return trace(step, "", inputs.get<T>(name));
+        trace.alias(name, otherwise);
+        return other;
     };
     const T memory = given_or("memory", "memory[(b,) m, d_memory]", "x", x);
     const T value_memory = given_or("value_memory", "value_memory[(b,) m, d_value]", "memory", memory);
     const KerasMasksOf<T> masks{mask_of<PerToken<T>>(inputs, "value_mask"), mask_of<PerToken<T>>(inputs, "query_mask")};
-    keras_attention(x, memory, value_memory,
+    keras_attention(x, memory, value_memory, masks,
                     load_weights<KerasAttentionWeights>(run.weights, {{"d_model", features(x)},
                                                                       {"d_memory", features(memory)},
                                                                       {"d_value", features(value_memory)}}),
-                    masks, {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty},
-                    trace);
+                    {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty}, trace);
 }
 
 } // namespace

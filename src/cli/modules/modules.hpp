@@ -2,7 +2,7 @@
 
 #include "attn/layers/encoder.hpp"
 #include "attn/models/keras_attention.hpp"
-#include "attn/layers/recurrent/recurrent.hpp"
+#include "attn/layers/recurrent/gru.hpp"
 #include "attn/trace_io/npz.hpp"
 
 #include <optional>

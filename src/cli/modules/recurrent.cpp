@@ -2,6 +2,8 @@
 
 #include "families.hpp"
 
+#include "attn/layers/recurrent/gru.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 #include "attn/weights/state_dict.hpp"
 
 namespace attn {
@@ -25,13 +27,11 @@ void with_sequence(const ModuleRun& run, const Work& work)
 
 void run_gru(const ModuleRun& run)
 {
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::vector<std::size_t>& lengths) {
-        const RecurrentWeights weights = gru_weights(run.weights, features(x));
-        const GruOptions options{{run.options.reset}, lengths};
+    with_sequence(run, [&]<Sequence T>(const T& x, const std::optional<Integers>& lengths) {
+        std::optional<T> initial_hidden;
         if (run.inputs.has("initial_hidden"))
-            gru(x, run.inputs.get<T>("initial_hidden"), weights, options, run.trace);
-        else
-            gru(x, weights, options, run.trace);
+            initial_hidden = run.inputs.get<T>("initial_hidden");
+        gru(x, initial_hidden, lengths, gru_weights(run.weights, features(x)), {run.options.reset}, run.trace);
     });
 }
 
@@ -39,14 +39,11 @@ void run_lstm(const ModuleRun& run)
 {
     if (run.inputs.has("initial_hidden") != run.inputs.has("initial_cell"))
         throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::vector<std::size_t>& lengths) {
-        const RecurrentWeights weights = lstm_weights(run.weights, features(x));
-        if (run.inputs.has("initial_hidden")) {
-            const T hidden = run.inputs.get<T>("initial_hidden");
-            lstm(x, {hidden, run.inputs.get<T>("initial_cell")}, weights, {lengths}, run.trace);
-        } else {
-            lstm(x, weights, {lengths}, run.trace);
-        }
+    with_sequence(run, [&]<Sequence T>(const T& x, const std::optional<Integers>& lengths) {
+        std::optional<LstmStateOf<T>> initial;
+        if (run.inputs.has("initial_hidden"))
+            initial = {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")};
+        lstm(x, initial, lengths, lstm_weights(run.weights, features(x)), run.trace);
     });
 }
 

@@ -1,9 +1,9 @@
 // GRUs, LSTMs and convolutions on every case that PyTorch computed, step by step; see tests/golden/recurrent.py.
 
-#include "attn/attention/mask.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/layers/convolution.hpp"
-#include "attn/layers/recurrent/recurrent.hpp"
+#include "attn/layers/recurrent/gru.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include "golden.hpp"
@@ -80,21 +80,17 @@ void read(const std::string& name, const Case& of, bool is_given, const Trace& t
 {
     const T x = of.get<T>("x");
     const RecurrentWeights weights = stack_of(of);
-    const std::vector<std::size_t> lengths =
-        of.has("lengths") ? as_lengths(of.get<Vector>("lengths")) : std::vector<std::size_t>{};
+    const std::optional<Integers> lengths = of.maybe<Integers>("lengths");
     if (name.starts_with("lstm")) {
+        std::optional<LstmStateOf<T>> initial;
         if (is_given)
-            lstm(x, {of.get<T>("initial_hidden"), of.get<T>("initial_cell")}, weights, {lengths}, trace);
-        else
-            lstm(x, weights, {lengths}, trace);
+            initial = {of.get<T>("initial_hidden"), of.get<T>("initial_cell")};
+        lstm(x, initial, lengths, weights, trace);
         return;
     }
-    const GruOptions options{{name.starts_with("gru_before") ? ResetGate::before_product : ResetGate::after_product},
-                             lengths};
-    if (is_given)
-        gru(x, of.get<T>("initial_hidden"), weights, options, trace);
-    else
-        gru(x, weights, options, trace);
+    const std::optional<T> initial = is_given ? of.maybe<T>("initial_hidden") : std::nullopt;
+    const bool is_before = name.starts_with("gru_before");
+    gru(x, initial, lengths, weights, {is_before ? ResetGate::before_product : ResetGate::after_product}, trace);
 }
 
 } // namespace

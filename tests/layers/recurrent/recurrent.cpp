@@ -1,5 +1,7 @@
-#include "attn/layers/recurrent/recurrent.hpp"
+#include "attn/layers/recurrent/gru.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 
+#include "answers.hpp"
 #include "layers/examples.hpp"
 #include "test.hpp"
 
@@ -59,7 +61,7 @@ Vector row_of(const Matrix& matrix, std::size_t i) { return xt::view(matrix, i, 
 RecurrentWeights forward_only(const RecurrentCellWeights& cell) { return {{{cell, {}}}}; }
 RecurrentWeights backward_only(const RecurrentCellWeights& cell) { return {{{{}, cell}}}; }
 
-Matrix turned_round(const Matrix& x)
+Matrix reversed(const Matrix& x)
 {
     std::vector<std::size_t> order;
     for (std::size_t i = x.shape(0); i-- > 0;)
@@ -218,7 +220,7 @@ TEST_CASE("a GRU is its cell, token by token", "[layers][recurrent]")
     const Matrix x = numbers.matrix(5, 3), initial = numbers.matrix(1, 2);
     const RecurrentCellWeights cell = random_cell(numbers, 3, 2, 3);
     for (const ResetGate reset : both_gates) {
-        const Gru found = gru(x, initial, forward_only(cell), {{reset}, {}});
+        const Gru found = gru(x, initial, {}, forward_only(cell), {reset});
         Vector state = row_of(initial, 0);
         for (std::size_t i = 0; i < 5; ++i) {
             state = gru_cell(row_of(x, i), state, cell, {reset});
@@ -233,7 +235,7 @@ TEST_CASE("an LSTM is its cell, token by token", "[layers][recurrent]")
     Numbers numbers(7);
     const Matrix x = numbers.matrix(4, 3), hidden = numbers.matrix(1, 2), cell = numbers.matrix(1, 2);
     const RecurrentCellWeights weights = random_cell(numbers, 3, 2, 4);
-    const Lstm found = lstm(x, {hidden, cell}, forward_only(weights));
+    const Lstm found = lstm(x, LstmStateOf<Matrix>{hidden, cell}, {}, forward_only(weights));
     LstmStateOf<Vector> state{row_of(hidden, 0), row_of(cell, 0)};
     for (std::size_t i = 0; i < 4; ++i) {
         state = lstm_cell(row_of(x, i), state, weights);
@@ -248,8 +250,8 @@ TEST_CASE("states are zeros unless given", "[layers][recurrent]")
     Numbers numbers(8);
     const Matrix x = numbers.matrix(3, 2), zeros = xt::zeros<double>({2, 3});
     const RecurrentWeights three = random_recurrent(numbers, 2, 3, 3, 2), four = random_recurrent(numbers, 2, 3, 4, 2);
-    CHECK(same_bits(gru(x, three).output, gru(x, zeros, three).output));
-    CHECK(same_bits(lstm(x, four).output, lstm(x, {zeros, zeros}, four).output));
+    CHECK(same_bits(gru(x, three).output, gru(x, zeros, {}, three).output));
+    CHECK(same_bits(lstm(x, four).output, lstm(x, LstmStateOf<Matrix>{zeros, zeros}, {}, four).output));
 }
 
 TEST_CASE("reading on from a final state is reading all at once", "[layers][recurrent]")
@@ -259,21 +261,21 @@ TEST_CASE("reading on from a final state is reading all at once", "[layers][recu
     const Matrix head = xt::view(x, xt::range(0, 4), xt::all()), tail = xt::view(x, xt::range(4, 6), xt::all());
     const RecurrentWeights three = random_recurrent(numbers, 2, 3, 3, 2), four = random_recurrent(numbers, 2, 3, 4, 2);
     const Gru of_head = gru(head, three);
-    CHECK(close(gru(tail, of_head.final_hidden, three).output,
+    CHECK(close(gru(tail, of_head.final_hidden, {}, three).output,
                 Matrix(xt::view(gru(x, three).output, xt::range(4, 6), xt::all()))));
     const Lstm lstm_of_head = lstm(head, four);
-    CHECK(close(lstm(tail, lstm_of_head.final, four).output,
+    CHECK(close(lstm(tail, lstm_of_head.final, {}, four).output,
                 Matrix(xt::view(lstm(x, four).output, xt::range(4, 6), xt::all()))));
 }
 
-TEST_CASE("reading backward is reading the sequence turned round", "[layers][recurrent]")
+TEST_CASE("reading backward is reading the reversed sequence", "[layers][recurrent]")
 {
     Numbers numbers(10);
     const Matrix x = numbers.matrix(5, 2);
     const RecurrentCellWeights cell = random_cell(numbers, 2, 3, 3);
     const Gru backward = gru(x, backward_only(cell));
-    const Gru turned = gru(turned_round(x), forward_only(cell));
-    CHECK(close(backward.output, turned_round(turned.output)));
+    const Gru turned = gru(reversed(x), forward_only(cell));
+    CHECK(close(backward.output, reversed(turned.output)));
     CHECK(close(backward.final_hidden, turned.final_hidden));
 }
 
@@ -306,22 +308,23 @@ TEST_CASE("a batch is each of its sequences by itself, also where they are short
 {
     Numbers numbers(13);
     const Tensor3 x = numbers.tensor3(3, 4, 2);
-    const std::vector<std::size_t> lengths{4, 1, 3};
+    const Integers lengths{4, 1, 3};
     const RecurrentWeights three = random_recurrent(numbers, 2, 3, 3, 2, true);
     const RecurrentWeights four = random_recurrent(numbers, 2, 3, 4, 2, true);
-    const BatchGru of_gru = gru(x, three, {.lengths = lengths});
-    const BatchLstm of_lstm = lstm(x, four, {.lengths = lengths});
+    const BatchGru of_gru = gru(x, {}, lengths, three);
+    const BatchLstm of_lstm = lstm(x, {}, lengths, four);
     for (std::size_t b = 0; b < 3; ++b) {
         CAPTURE(b);
         const Matrix whole = sequence_by_hand(x, b);
-        const Matrix real = xt::view(whole, xt::range(0, lengths[b]), xt::all());
+        const Matrix real = xt::view(whole, xt::range(0, lengths(b)), xt::all());
         const Gru alone = gru(real, three);
         const Lstm lstm_alone = lstm(real, four);
         const Matrix output = sequence_by_hand(of_gru.output, b), lstm_output = sequence_by_hand(of_lstm.output, b);
         for (std::size_t i = 0; i < 4; ++i) {
             const Vector none = xt::zeros<double>({6});
-            CHECK(close(row_of(output, i), i < lengths[b] ? row_of(alone.output, i) : none));
-            CHECK(close(row_of(lstm_output, i), i < lengths[b] ? row_of(lstm_alone.output, i) : none));
+            CHECK(close(row_of(output, i), static_cast<std::int64_t>(i) < lengths(b) ? row_of(alone.output, i) : none));
+            CHECK(close(row_of(lstm_output, i),
+                        static_cast<std::int64_t>(i) < lengths(b) ? row_of(lstm_alone.output, i) : none));
         }
         for (std::size_t cell = 0; cell < 4; ++cell) {
             CHECK(close(Vector(xt::view(of_gru.final_hidden, cell, b, xt::all())), row_of(alone.final_hidden, cell)));
@@ -330,16 +333,16 @@ TEST_CASE("a batch is each of its sequences by itself, also where they are short
     }
 }
 
-TEST_CASE("padding behind a sequence's end reaches nothing", "[layers][recurrent][batch]")
+TEST_CASE("padding after a sequence's end changes nothing", "[layers][recurrent][batch]")
 {
     Numbers numbers(14);
     const Tensor3 x = numbers.tensor3(2, 4, 2);
     Tensor3 other = x;
     xt::view(other, 1, xt::range(2, 4), xt::all()) = 100.0;
     const RecurrentWeights weights = random_recurrent(numbers, 2, 3, 3, 2, true);
-    const GruOptions options{.lengths = {4, 2}};
-    CHECK(same_bits(gru(x, weights, options).output, gru(other, weights, options).output));
-    CHECK(same_bits(gru(x, weights, options).final_hidden, gru(other, weights, options).final_hidden));
+    const Integers lengths{4, 2};
+    CHECK(same_bits(gru(x, {}, lengths, weights).output, gru(other, {}, lengths, weights).output));
+    CHECK(same_bits(gru(x, {}, lengths, weights).final_hidden, gru(other, {}, lengths, weights).final_hidden));
     CHECK_FALSE(same_bits(gru(x, weights).output, gru(other, weights).output));
 }
 
@@ -347,41 +350,65 @@ TEST_CASE("traced GRUs and LSTMs give the same bits, and their formulas hold", "
 {
     Numbers numbers(15);
     const Tensor3 x = numbers.tensor3(2, 3, 2), hidden = numbers.tensor3(4, 2, 3), cell = numbers.tensor3(4, 2, 3);
+    const LstmStateOf<Tensor3> state{hidden, cell};
+    const Integers lengths{3, 1};
     for (const bool is_biased : {true, false}) {
         const RecurrentWeights three = random_recurrent(numbers, 2, 3, 3, 2, true, is_biased);
         const RecurrentWeights four = random_recurrent(numbers, 2, 3, 4, 2, true, is_biased);
         for (const ResetGate reset : both_gates) {
-            const GruOptions options{{reset}, {3, 1}};
+            const GruOptions options{reset};
             CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                      CHECK(same_bits(gru(x, hidden, three, options, trace).output,
-                                      gru(x, hidden, three, options).output));
+                      CHECK(same_bits(gru(x, hidden, lengths, three, options, trace).output,
+                                      gru(x, hidden, lengths, three, options).output));
                   })).empty());
         }
         CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                  CHECK(same_bits(lstm(x, {hidden, cell}, four, {{2, 3}}, trace).final.cell,
-                                  lstm(x, {hidden, cell}, four, {{2, 3}}).final.cell));
+                  CHECK(same_bits(lstm(x, state, lengths, four, trace).final.cell,
+                                  lstm(x, state, lengths, four).final.cell));
               })).empty());
     }
 }
 
-TEST_CASE("what a listener answers, the next token goes on with", "[layers][recurrent][trace]")
+TEST_CASE("after an answer to any step, everything else of a GRU or LSTM follows from it",
+          "[layers][recurrent][answers]")
 {
-    class Zero final : public Listener {
-        std::optional<Array> on_step(const Step& step) override
-        {
-            if (step.path != "layers.0.forward.step.1.hidden")
-                return std::nullopt;
-            return Array{step.value.shape, std::vector<double>(step.value.size(), 0.0)};
-        }
-    };
     Numbers numbers(16);
-    const Matrix x = numbers.matrix(3, 2);
+    const Tensor3 x = numbers.tensor3(2, 3, 2), hidden = numbers.tensor3(4, 2, 2), cell = numbers.tensor3(4, 2, 2);
+    const Integers lengths{3, 1};
+    const RecurrentWeights three = random_recurrent(numbers, 2, 2, 3, 2, true);
+    const RecurrentWeights four = random_recurrent(numbers, 2, 2, 4, 2, true);
+    for (const ResetGate reset : both_gates) {
+        const auto run_gru = [&](const Trace& trace) { gru(x, hidden, lengths, three, {reset}, trace); };
+        CHECK(expect_answers_used(run_gru) > 200);
+        expect_roundings_used(run_gru);
+    }
+    const auto run_lstm = [&](const Trace& trace) {
+        lstm(x, LstmStateOf<Tensor3>{hidden, cell}, lengths, four, trace);
+    };
+    CHECK(expect_answers_used(run_lstm) > 300);
+    expect_roundings_used(run_lstm);
+
+    const Matrix sequence = numbers.matrix(3, 2), tokens = numbers.matrix(2, 2), states = numbers.matrix(2, 2);
+    expect_answers_used([&](const Trace& trace) { gru(sequence, three, {}, trace); });
+    expect_answers_used([&](const Trace& trace) { lstm(sequence, four, trace); });
+    expect_answers_used([&](const Trace& trace) { gru_cell(tokens, states, *three.layers[0].forward, {}, trace); });
+    expect_answers_used([&](const Trace& trace) {
+        lstm_cell(tokens, {states, states}, *four.layers[0].forward, trace);
+    });
+}
+
+TEST_CASE("lengths are used as answered, and refused where no sequence can have them", "[layers][recurrent][answers]")
+{
+    Numbers numbers(19);
+    const Tensor3 x = numbers.tensor3(2, 3, 2);
     const RecurrentWeights weights = random_recurrent(numbers, 2, 3, 3);
-    Zero zero;
-    const Gru answered = gru(x, weights, {}, Trace(zero));
-    const Matrix rest = xt::view(x, xt::range(2, 3), xt::all());
-    CHECK(same_bits(row_of(answered.output, 1), Vector{0, 0, 0}));
-    CHECK(same_bits(row_of(answered.output, 2), row_of(gru(rest, weights).output, 0)));
+    AnswerStep shorter("lengths", [](double length) { return length - 1; });
+    CHECK(same_bits(gru(x, {}, Integers{3, 2}, weights, {}, Trace(shorter)).output,
+                    gru(x, {}, Integers{2, 1}, weights).output));
+    CHECK_THAT(complaint_of([&] {
+                   gru(x, {}, Integers{3, 1}, weights, {}, Trace(shorter));
+               }),
+               ContainsSubstring("a length is 0"));
 }
 
 // -------------------------------------------------------------------------------------------------------------- errors
@@ -424,23 +451,24 @@ TEST_CASE("a GRU and an LSTM say what does not fit", "[layers][recurrent][error]
     CHECK(complaint_of([&] { lstm(x, RecurrentWeights{{{}}}); }) ==
           "lstm: layer 0 reads neither forward nor backward, expected weights of at least one direction");
     CHECK(complaint_of([&] { gru(none, two); }) == "gru: x (0, 2) has no tokens, expected at least one");
-    CHECK(complaint_of([&] { gru(x, numbers.matrix(1, 3), two); }) ==
+    CHECK(complaint_of([&] { gru(x, numbers.matrix(1, 3), {}, two); }) ==
           "gru: initial_hidden (1, 3) does not fit, expected (2, 3): a state for each layer and direction");
     CHECK(
-        complaint_of([&] { gru(batch, numbers.tensor3(2, 1, 3), two); }) ==
+        complaint_of([&] { gru(batch, numbers.tensor3(2, 1, 3), {}, two); }) ==
         "gru: initial_hidden (2, 1, 3) does not fit, expected (2, 2, 3): a state for each layer and direction, of each "
         "sequence");
     CHECK_THAT(complaint_of([&] {
-                   lstm(x, {numbers.matrix(1, 3), numbers.matrix(1, 2)}, random_recurrent(numbers, 2, 3, 4));
+                   lstm(x, LstmStateOf<Matrix>{numbers.matrix(1, 3), numbers.matrix(1, 2)}, {},
+                        random_recurrent(numbers, 2, 3, 4));
                }),
                ContainsSubstring("lstm: initial_cell (1, 2) does not fit"));
-    CHECK(complaint_of([&] { gru(batch, two, {.lengths = {3}}); }) ==
+    CHECK(complaint_of([&] { gru(batch, {}, Integers{3}, two); }) ==
           "gru: 1 lengths for x (2, 3, 2), expected one for each sequence of a batch");
-    CHECK_THAT(complaint_of([&] { gru(x, two, {.lengths = {3}}); }), ContainsSubstring("of a batch"));
+    CHECK_THAT(complaint_of([&] { gru(x, {}, Integers{3}, two); }), ContainsSubstring("of a batch"));
     CHECK(complaint_of([&] {
-              gru(batch, two, {.lengths = {0, 3}});
+              gru(batch, {}, Integers{0, 3}, two);
           }) == "gru: a length is 0, expected 1 to n = 3 tokens");
-    CHECK_THAT(complaint_of([&] { gru(batch, two, {.lengths = {3, 4}}); }), ContainsSubstring("a length is 4"));
+    CHECK_THAT(complaint_of([&] { gru(batch, {}, Integers{3, 4}, two); }), ContainsSubstring("a length is 4"));
     RecurrentWeights wider = two;
     wider.layers[1] = random_recurrent(numbers, 3, 4, 3).layers[0];
     CHECK_THAT(complaint_of([&] { gru(x, wider); }), ContainsSubstring("must agree in d_hidden"));

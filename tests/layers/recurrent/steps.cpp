@@ -13,7 +13,7 @@ namespace {
 
 const Matrix x = Numbers(1).matrix(2, 3);
 
-Lines behind(const std::string& scope, Lines lines)
+Lines within(const std::string& scope, Lines lines)
 {
     for (std::string& line : lines)
         line.insert(0, scope);
@@ -56,13 +56,27 @@ const Lines lstm_steps{
     "hidden | d_hidden | output_gate * tanh(cell) | lstm_cell",
 };
 
-/// What a token is given.
-Lines token(std::size_t i, const std::string& previous, const std::string& module)
+/// What a token is given. Only the state before the first one is a step of its own.
+Lines first_token(std::size_t i, const std::string& previous, const std::string& module)
 {
     return {
         "x | d_in | x[..., " + std::to_string(i) + ", :] | " + module,
         "previous_hidden | d_hidden | " + previous + " | " + module,
     };
+}
+
+Lines token(std::size_t i, const std::string& module)
+{
+    return {"x | d_in | x[..., " + std::to_string(i) + ", :] | " + module};
+}
+
+/// "path -> target", a line per alias.
+Lines aliases(const Recorder& recorder)
+{
+    Lines result;
+    for (const Alias& alias : recorder.recording().aliases)
+        result.push_back(alias.path + " -> " + alias.target);
+    return result;
 }
 
 const std::string joined_tokens = "concat(step.0.hidden[..., None, :], step.1.hidden[..., None, :], axis=-2)";
@@ -125,55 +139,63 @@ TEST_CASE("the steps of an LSTM's cell", "[steps][layers][recurrent]")
 
 TEST_CASE("the steps of a GRU of one layer", "[steps][layers][recurrent]")
 {
-    CHECK(lines(recorded([&](const Trace& trace) { gru(x, weights_of(3), {}, trace); })) ==
-          Lines{"x | n, d_in |  | gru", "initial_hidden | cells, d_hidden |  | gru", "layers.0.x | n, d_in | x | gru"} +
-              behind("layers.0.forward.", named_weights("gru") +
-                                              behind("step.0.", token(0, "initial_hidden[0]", "gru") + gru_steps) +
-                                              behind("step.1.", token(1, "step.0.hidden", "gru") + gru_steps) +
-                                              Lines{"output | n, d_hidden | " + joined_tokens + " | gru"}) +
-              Lines{"layers.0.output | n, d_out | forward.output | gru",
-                    "final_hidden | cells, d_hidden | concat(layers.0.forward.step.1.hidden[None, ...], axis=0) | gru",
-                    "output | n, d_out | layers.0.output | gru"});
+    const Recorder run = recorded([&](const Trace& trace) { gru(x, weights_of(3), {}, trace); });
+    CHECK(
+        lines(run) ==
+        Lines{"x | n, d_in |  | gru", "initial_hidden | cells, d_hidden |  | gru"} +
+            within("layers.0.forward.", named_weights("gru") +
+                                            within("step.0.", first_token(0, "initial_hidden[0]", "gru") + gru_steps) +
+                                            within("step.1.", token(1, "gru") + gru_steps) +
+                                            Lines{"output | n, d_hidden | " + joined_tokens + " | gru"}) +
+            Lines{"final_hidden | cells, d_hidden | concat(layers.0.forward.step.1.hidden[None, ...], axis=0) | gru"});
+    CHECK(aliases(run) == Lines{"layers.0.x -> x",
+                                "layers.0.forward.step.1.previous_hidden -> layers.0.forward.step.0.hidden",
+                                "layers.0.output -> layers.0.forward.output", "output -> layers.0.forward.output"});
 }
 
 TEST_CASE("the steps of an LSTM that reads both ways", "[steps][layers][recurrent]")
 {
-    const auto cell = [](const std::string& previous) {
-        return Lines{"previous_cell | d_hidden | " + previous + " | lstm"};
-    };
     const auto way = [&](const std::string& first, const std::string& second, std::size_t which) {
         const std::string initial = "[" + std::to_string(which) + "]";
         const std::size_t begin = first == "0" ? 0 : 1;
         return named_weights("lstm") +
-               behind("step." + first + ".",
-                      token(begin, "initial_hidden" + initial, "lstm") + cell("initial_cell" + initial) + lstm_steps) +
-               behind("step." + second + ".", token(1 - begin, "step." + first + ".hidden", "lstm") +
-                                                  cell("step." + first + ".cell") + lstm_steps) +
+               within("step." + first + ".",
+                      first_token(begin, "initial_hidden" + initial, "lstm") +
+                          Lines{"previous_cell | d_hidden | initial_cell" + initial + " | lstm"} + lstm_steps) +
+               within("step." + second + ".", token(1 - begin, "lstm") + lstm_steps) +
                Lines{"output | n, d_hidden | " + joined_tokens + " | lstm"};
     };
-    CHECK(lines(recorded([&](const Trace& trace) { lstm(x, weights_of(4, 1, true), {}, trace); })) ==
+    const Recorder run = recorded([&](const Trace& trace) { lstm(x, weights_of(4, 1, true), trace); });
+    CHECK(lines(run) ==
           Lines{"x | n, d_in |  | lstm", "initial_hidden | cells, d_hidden |  | lstm",
-                "initial_cell | cells, d_hidden |  | lstm", "layers.0.x | n, d_in | x | lstm"} +
-              behind("layers.0.forward.", way("0", "1", 0)) + behind("layers.0.backward.", way("1", "0", 1)) +
+                "initial_cell | cells, d_hidden |  | lstm"} +
+              within("layers.0.forward.", way("0", "1", 0)) + within("layers.0.backward.", way("1", "0", 1)) +
               Lines{"layers.0.output | n, d_out | concat(forward.output, backward.output, axis=-1) | lstm",
                     "final_hidden | cells, d_hidden | concat(layers.0.forward.step.1.hidden[None, ...], "
                     "layers.0.backward.step.0.hidden[None, ...], axis=0) | lstm",
                     "final_cell | cells, d_hidden | concat(layers.0.forward.step.1.cell[None, ...], "
-                    "layers.0.backward.step.0.cell[None, ...], axis=0) | lstm",
-                    "output | n, d_out | layers.0.output | lstm"});
+                    "layers.0.backward.step.0.cell[None, ...], axis=0) | lstm"});
+    CHECK(aliases(run) == Lines{"layers.0.x -> x",
+                                "layers.0.forward.step.1.previous_hidden -> layers.0.forward.step.0.hidden",
+                                "layers.0.forward.step.1.previous_cell -> layers.0.forward.step.0.cell",
+                                "layers.0.backward.step.0.previous_hidden -> layers.0.backward.step.1.hidden",
+                                "layers.0.backward.step.0.previous_cell -> layers.0.backward.step.1.cell",
+                                "output -> layers.0.output"});
 }
 
-TEST_CASE("the steps that lengths add", "[steps][layers][recurrent][batch]")
+TEST_CASE("the steps that lengths add, whole numbers themselves", "[steps][layers][recurrent][batch]")
 {
     Numbers numbers(3);
     const Tensor3 batch = numbers.tensor3(2, 2, 3);
-    const Lines all = lines(recorded([&](const Trace& trace) { lstm(batch, weights_of(4), {{1, 2}}, trace); }));
+    const Recorder run = recorded([&](const Trace& trace) { lstm(batch, {}, Integers{1, 2}, weights_of(4), trace); });
+    const Lines all = lines(run);
     const auto has = [&](const std::string& line) { return std::ranges::find(all, line) != all.end(); };
     CHECK(all[1] == "lengths | b |  | lstm");
+    CHECK(run.steps()[1].value.type == ElementType::integer);
     const std::string step = "layers.0.forward.step.0.";
     CHECK(has(step + "kept_hidden | b, d_hidden | where(lengths[:, None] > 0, hidden, previous_hidden) | lstm"));
     CHECK(has(step + "kept_cell | b, d_hidden | where(lengths[:, None] > 0, cell, previous_cell) | lstm"));
-    CHECK(has("layers.0.forward.step.1.previous_cell | b, d_hidden | step.0.kept_cell | lstm"));
+    CHECK(aliases(run)[2] == "layers.0.forward.step.1.previous_cell -> layers.0.forward.step.0.kept_cell");
     CHECK(has("layers.0.forward.output | b, n, d_hidden | where((arange(2) < lengths[:, None])[:, :, None], " +
               joined_tokens + ", 0) | lstm"));
     CHECK(has("final_hidden | cells, b, d_hidden | concat(layers.0.forward.step.1.kept_hidden[None, ...], axis=0) | "
@@ -182,11 +204,10 @@ TEST_CASE("the steps that lengths add", "[steps][layers][recurrent][batch]")
 
 TEST_CASE("steps of recurrent layers say what they ran with", "[steps][layers][recurrent]")
 {
-    const Recorder gru_run = recorded([&](const Trace& trace) {
-        gru(x, weights_of(3, 2, true), {{ResetGate::before_product}, {}}, trace);
-    });
+    const Recorder gru_run =
+        recorded([&](const Trace& trace) { gru(x, weights_of(3, 2, true), {ResetGate::before_product}, trace); });
     CHECK(gru_run.steps().front().options == StepOptions{{"layers", "2"}, {"directions", "both"}, {"reset", "before"}});
-    const Recorder lstm_run = recorded([&](const Trace& trace) { lstm(x, weights_of(4), {}, trace); });
+    const Recorder lstm_run = recorded([&](const Trace& trace) { lstm(x, weights_of(4), trace); });
     CHECK(lstm_run.steps().front().options == StepOptions{{"layers", "1"}, {"directions", "forward"}});
 }
 
@@ -195,12 +216,12 @@ TEST_CASE("the doc comments of recurrent layers and convolutions list their step
 {
     const RecurrentCellWeights three = *weights_of(3).layers[0].forward, four = *weights_of(4).layers[0].forward;
     const Vector token_x{1, 2, 3}, hidden{4, 5};
-    CHECK(promised("layers/recurrent_cell.hpp", "gru_cell") ==
+    CHECK(promised("layers/recurrent/gru.hpp", "gru_cell") ==
           kept(recorded([&](const Trace& trace) { gru_cell(token_x, hidden, three, {}, trace); })));
-    CHECK(promised("layers/recurrent_cell.hpp", "lstm_cell") == kept(recorded([&](const Trace& trace) {
+    CHECK(promised("layers/recurrent/lstm.hpp", "lstm_cell") == kept(recorded([&](const Trace& trace) {
               lstm_cell(token_x, {hidden, hidden}, four, trace);
           })));
-    CHECK(promised("layers/recurrent.hpp", "gru") ==
+    CHECK(promised("layers/recurrent/gru.hpp", "gru") ==
           kept(recorded([&](const Trace& trace) { gru(x, weights_of(3), {}, trace); }), "gru"));
     Numbers numbers(4);
     const ConvolutionWeights kernel{numbers.matrix(9, 2), numbers.vector(2)};

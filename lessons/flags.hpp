@@ -1,0 +1,25 @@
+#pragma once
+
+#include "lesson.hpp"
+
+#include "attn/trace_io/console.hpp"
+#include "attn/what_if/answers.hpp"
+
+namespace attn {
+
+/// What a lesson's command line asks for.
+struct LessonFlags {
+    std::filesystem::path trace;
+    std::filesystem::path input;
+    ConsoleFlags console{.precision = 4, .all = false};
+    bool summary = false;
+    AnswerFlags answers;
+    std::vector<LessonFlag> own;
+};
+
+/// Reads a lesson's command line.
+/// @param flags  has the lesson's own flags; gets what is given
+/// @return the exit code where the program ends here: after --help, or where the command line can't be understood
+std::optional<int> read_flags(LessonFlags& flags, const std::string& program, int argc, const char* const* argv);
+
+} // namespace attn

@@ -1,0 +1,285 @@
+// What became of one array: the same, noise, laid out otherwise, wrong by itself, or wrong since an earlier one is.
+
+#include "judge.hpp"
+
+#include "../what_if/head_scope.hpp"
+#include "attn/error.hpp"
+#include "attn/formula/expression.hpp"
+#include "layouts.hpp"
+#include "type_evidence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace attn {
+namespace {
+
+// An input is rounded once, and so is the reference's.
+constexpr double roundings_of_input = 2;
+
+/// By which factor all numbers are off, where that is one; where both are zero, any is.
+std::optional<double> common_factor(const Array& found, const Array& expected, Tolerance tolerance)
+{
+    double dot = 0, square = 0;
+    for (std::size_t i = 0; i < found.size(); ++i)
+        if (std::isfinite(expected.values[i])) {
+            dot += found.values[i] * expected.values[i];
+            square += expected.values[i] * expected.values[i];
+        }
+    const double factor = dot / square;
+    if (!std::isfinite(factor) || factor == 0 || found.size() < 2)
+        return std::nullopt;
+    Array scaled = expected;
+    for (double& value : scaled.values)
+        if (std::isfinite(value))
+            value *= factor;
+    tolerance.common *= 1 + std::abs(factor);
+    for (double& one : tolerance.each)
+        one *= 1 + std::abs(factor);
+    return agrees(found, scaled, tolerance) ? std::optional(factor) : std::nullopt;
+}
+
+double number_at(const Array& array, const Shape& index)
+{
+    std::size_t offset = 0;
+    for (std::size_t axis = 0; axis < index.size(); ++axis)
+        offset = offset * array.shape[axis] + index[axis];
+    return array.values[offset];
+}
+
+} // namespace
+
+void Judge::judge(const Claim& claim, bool is_same)
+{
+    const std::size_t step = claim.step;
+    Diff::World::Known& known = world_.known[step];
+    const bool is_first = !std::exchange(known.is_claimed, true);
+    StepDiff& result = diff_.steps.emplace_back();
+    result.step = &world_.reference[step];
+    result.mine = claim.mine;
+    if (claim.array == nullptr) {
+        result.verdict = DiffVerdict::bug;
+        result.message = claim.complaint;
+        known.is_wrong = true;
+        return;
+    }
+    result.shape = claim.array->shape;
+    own_ = claim.array;
+    if (!is_same)
+        judge_differing(*claim.array, step, result);
+    known.is_wrong = known.is_wrong || !result.passed();
+    if (!is_first)
+        return;
+    known.is_same = is_same;
+    known.own = own_;
+    known.dumped = own_ == claim.array ? nullptr : claim.array;
+}
+
+DiffVerdict Judge::fine() const
+{
+    return diff_.type == NumberType::float64 && !is_overridden() ? DiffVerdict::equal : DiffVerdict::noise;
+}
+
+Tolerance Judge::tolerance_that_is_given(const Array& expected) const
+{
+    Tolerance tolerance{options_.atol.value_or(0), std::vector<double>(expected.size())};
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (std::isfinite(expected.values[i]))
+            tolerance.each[i] = options_.rtol.value_or(0) * std::abs(expected.values[i]);
+    return tolerance;
+}
+
+/// An input is rounded once, each number for itself.
+Tolerance Judge::tolerance_of_input(const Array& expected) const
+{
+    if (is_overridden())
+        return tolerance_that_is_given(expected);
+    if (expected.type != ElementType::real || std::ranges::all_of(expected.values, is_whole))
+        return {};
+    Tolerance tolerance{smallest_of(diff_.type), std::vector<double>(expected.size())};
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (std::isfinite(expected.values[i]))
+            tolerance.each[i] = roundings_of_input * roundoff_of(diff_.type) * std::abs(expected.values[i]);
+    return tolerance;
+}
+
+Diff::World::Recomputed Judge::recompute(std::size_t step, bool as_dumped)
+{
+    Diff::World::Recomputed result = world_.recompute(step, as_dumped);
+    if (is_overridden())
+        result.tolerance = tolerance_that_is_given(result.value);
+    return result;
+}
+
+void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& result)
+{
+    const Array& reference = label(step).value;
+    const bool is_input = label(step).formula.empty();
+    // What the user allows, and what is no more than the rounding of each number, is decided without computing.
+    const Tolerance least = is_overridden() ? tolerance_that_is_given(reference) : world_.tolerance_of(reference);
+    if ((is_overridden() || !is_input) && agrees(found, reference, least))
+        return pass(found, least, step, result);
+
+    std::optional<Diff::World::Recomputed> again;
+    std::string trouble;
+    if (!is_input)
+        try {
+            again = recompute(step);
+        } catch (const FormulaError& error) {
+            trouble = error.what();
+        }
+    if (again && again->value.shape != reference.shape)
+        again.reset(); // an operand of another shape is the cause, and is reported
+    const Array& expected = again ? again->value : reference;
+    const Tolerance tolerance = again ? again->tolerance : tolerance_of_input(reference);
+
+    const bool follows = again && agrees(found, expected, tolerance);
+    if (agrees(found, reference, tolerance) || (follows && !is_overridden() && !world_.has_wrong_operand(step)))
+        return pass(found, tolerance, step, result);
+    if (follows)
+        return inherit(found, tolerance, step, result);
+    if (is_input && is_rounded_input(found, step, result))
+        return;
+    if (recognised(found, expected, tolerance, step, result))
+        return;
+    if (follows_as_dumped(found, step))
+        return inherit(found, tolerance, step, result);
+    blame(found, expected, tolerance, step, trouble, result);
+}
+
+void Judge::pass(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result) const
+{
+    describe(found, label(step).value, tolerance, step, result);
+    const bool is_off = world_.has_rounded_inputs && result.distance.beyond > 0;
+    result.verdict = is_off ? DiffVerdict::noise : fine();
+}
+
+/// An input that was rounded to a shorter type before MINE computed with it.
+bool Judge::is_rounded_input(const Array& found, std::size_t step, StepDiff& result)
+{
+    const NumberType type = type_rounded_to(found, label(step).value);
+    if (is_overridden() || type == NumberType::float64)
+        return false;
+    describe(found, label(step).value, tolerance_of_input(label(step).value), step, result);
+    result.verdict = DiffVerdict::noise;
+    result.rounded_to = type;
+    world_.has_rounded_inputs = true;
+    return true;
+}
+
+void Judge::describe(const Array& found, const Array& judged_by, const Tolerance& tolerance, std::size_t step,
+                     StepDiff& result) const
+{
+    result.distance = distance_of(found, label(step).value, judged_by, tolerance, diff_.type);
+    result.place = place_of(label(step), result.distance.worst);
+}
+
+void Judge::inherit(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result)
+{
+    describe(found, label(step).value, tolerance, step, result);
+    result.verdict = DiffVerdict::inherited;
+    result.message = world_.has_wrong_operand(step)
+                         ? "is right for MINE's own operands: an earlier step is to blame"
+                         : "is off by more than --atol and --rtol allow, but right for MINE's own operands";
+    if (const auto other = other_head(found, tolerance, step))
+        result.layout = *other;
+}
+
+/// MINE's array as the reference's in another layout, or as the array of another head.
+bool Judge::recognised(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
+                       StepDiff& result)
+{
+    const std::size_t heads = heads_around(label(step).path, world_.reference);
+    const Array& reference = label(step).value;
+    std::optional<Layout> layout;
+    if (const auto other = other_head(found, tolerance, step))
+        layout = Layout{*other, {}};
+    for (const Array* target : {&reference, &expected})
+        if (!layout && (target == &reference || &expected != &reference))
+            layout = recognise(found, {label(step), *target, tolerance, heads});
+    if (!layout)
+        return false;
+    result.verdict = DiffVerdict::layout;
+    result.layout = layout->text;
+    result.message = layout->text;
+    if (found.shape == reference.shape)
+        describe(found, reference, tolerance, step, result);
+    if (!layout->value.shape.empty()) {
+        world_.kept.push_back(std::move(layout->value));
+        own_ = &world_.kept.back();
+    } else if (found.shape != reference.shape) {
+        own_ = nullptr;
+    }
+    return true;
+}
+
+std::optional<std::string> Judge::other_head(const Array& found, const Tolerance& tolerance, std::size_t step) const
+{
+    const auto scope = head_scope(label(step).path);
+    const std::size_t heads = scope ? heads_around(label(step).path, world_.reference) : 0;
+    for (std::size_t head = 0; head < heads; ++head) {
+        const auto other = world_.names.find(fmt::format("{}head.{}{}", scope->before, head, scope->rest));
+        if (other && *other != step && agrees(found, label(*other).value, tolerance) &&
+            !same_numbers(label(*other).value, label(step).value))
+            return fmt::format("is the reference's head {}", head);
+    }
+    return std::nullopt;
+}
+
+/// True where the step is right for operands in the layout that MINE has them in.
+bool Judge::follows_as_dumped(const Array& found, std::size_t step)
+{
+    if (std::ranges::none_of(world_.operands(step),
+                             [&](std::size_t operand) { return world_.known[operand].dumped != nullptr; }))
+        return false;
+    try {
+        const Diff::World::Recomputed again = recompute(step, true);
+        return agrees(found, again.value, again.tolerance);
+    } catch (const FormulaError&) {
+        return false;
+    }
+}
+
+void Judge::blame(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
+                  const std::string& trouble, StepDiff& result)
+{
+    const Step& right = label(step);
+    result.verdict = DiffVerdict::bug;
+    for (const std::size_t unknown : world_.unknown_before(step))
+        result.through.push_back(world_.reference[unknown].path);
+    if (found.shape != right.value.shape) {
+        own_ = nullptr;
+        const auto part = recognise_part(found, {right, right.value, tolerance, 0});
+        result.message = part ? *part
+                              : fmt::format("has the shape {}, expected {}", to_string(found.shape),
+                                            to_string(right.value.shape));
+        return;
+    }
+    describe(found, expected, tolerance, step, result);
+    const Distance& distance = result.distance;
+    const std::size_t count = distance.nans > 0 ? distance.nans
+                              : distance.infinities > 0 ? distance.infinities
+                                                        : distance.beyond;
+    result.message = fmt::format("{} in {} of its {} numbers",
+                                 distance.nans > 0         ? "is NaN"
+                                 : distance.infinities > 0 ? "is infinite"
+                                                           : "differs",
+                                 count, found.size());
+    if (right.formula.empty())
+        result.message += ": it is an input, so MINE was given other numbers";
+    else if (!trouble.empty())
+        result.message += "; its formula can't be computed: " + trouble;
+    else
+        result.message += fmt::format(": from MINE's own operands, {} gives {} at {}", right.formula,
+                                      number_text(number_at(expected, distance.worst), diff_.type),
+                                      cell_of("", distance.worst));
+    const auto factor = common_factor(found, expected, tolerance);
+    const std::string times = fmt::format("{:.{}g}", factor.value_or(1), diff_.type == NumberType::bfloat16 ? 3 : 5);
+    if (times != "1")
+        result.message += fmt::format("; all of them are {} times as large", times);
+}
+
+} // namespace attn

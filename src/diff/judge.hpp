@@ -1,0 +1,45 @@
+#pragma once
+
+#include "world.hpp"
+
+#include <string>
+
+namespace attn {
+
+/// Judges the arrays of MINE, one after the other in the order of the steps.
+class Judge {
+public:
+    Judge(Diff& diff, const DiffOptions& options) : diff_(diff), world_(*diff.world), options_(options) {}
+
+    /// @param is_same  bit by bit the reference's
+    void judge(const Claim& claim, bool is_same);
+
+private:
+    const Step& label(std::size_t step) const { return world_.reference[step]; }
+    bool is_overridden() const { return options_.atol || options_.rtol; }
+    DiffVerdict fine() const;
+
+    Diff::World::Recomputed recompute(std::size_t step, bool as_dumped = false);
+    Tolerance tolerance_that_is_given(const Array& expected) const;
+    Tolerance tolerance_of_input(const Array& expected) const;
+
+    void judge_differing(const Array& found, std::size_t step, StepDiff& result);
+    bool is_rounded_input(const Array& found, std::size_t step, StepDiff& result);
+    void pass(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result) const;
+    void describe(const Array& found, const Array& judged_by, const Tolerance& tolerance, std::size_t step,
+                  StepDiff& result) const;
+    void inherit(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result);
+    bool recognised(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
+                    StepDiff& result);
+    std::optional<std::string> other_head(const Array& found, const Tolerance& tolerance, std::size_t step) const;
+    bool follows_as_dumped(const Array& found, std::size_t step);
+    void blame(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
+               const std::string& trouble, StepDiff& result);
+
+    Diff& diff_;
+    Diff::World& world_;
+    const DiffOptions& options_;
+    const Array* own_ = nullptr; ///< of the array that is judged, in the reference's layout
+};
+
+} // namespace attn

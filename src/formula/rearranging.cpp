@@ -1,0 +1,360 @@
+// What computes nothing: the same numbers at other places. A shape rule says by loops which cell of the result comes from
+// which cell of an operand; all numbers, and the arithmetic of one, follow from that.
+
+#include "function.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace attn {
+namespace {
+
+using Kind = Expression::Kind;
+
+Cells moved(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
+{
+    Cells result = make_cells(call.shape);
+    for (const Loop& loop : call.loops) {
+        const std::vector<Rounded>& from = operands[loop.first_operand].cells;
+        for_each<1>(loop, [&](const auto& at) { result.cells[at[0]] = from[at[1]]; });
+    }
+    return result;
+}
+
+/// The one operand's cell that a cell comes from; where it comes from none, it is 0 off a diagonal.
+const Scalar& moved_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+{
+    for (const Loop& loop : call.loops)
+        if (const std::optional<std::size_t> from = source(loop, 0, offset))
+            return scalars.cell(call.operands[loop.first_operand], *from);
+    Arithmetic arithmetic(scalars, call, offset);
+    return *arithmetic.noted(Scalar::Note::off_diagonal, arithmetic.number(0), nullptr);
+}
+
+/// The type that all operands have together.
+ElementType common_type(const std::vector<Shaped>& operands)
+{
+    ElementType type = operands.front().type;
+    for (const Shaped& operand : operands)
+        type = common(type, operand.type);
+    return type;
+}
+
+// ------------------------------------------------------------------------------------------------- the order of axes
+
+/// Axis i of the result is axis order[i] of the operand.
+void reorder(Shaped& call, const std::vector<std::size_t>& order)
+{
+    const Shape& shape = call.operands[0].shape;
+    const Shape strides = strides_of(shape);
+    View from;
+    for (const std::size_t axis : order) {
+        call.shape.push_back(shape[axis]);
+        from.strides.push_back(strides[axis]);
+    }
+    call.type = call.operands[0].type;
+    call.loops.push_back({call.shape, all_of(call.shape), {from}});
+}
+
+/// The last two axes swapped; a vector or a number as it is.
+void shape_transposed(Shaped& call, const Shaper&)
+{
+    const std::size_t rank = call.operands[0].rank();
+    std::vector<std::size_t> order(rank);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (rank > 1)
+        std::swap(order[rank - 1], order[rank - 2]);
+    reorder(call, order);
+}
+
+void shape_permute(Shaped& call, const Shaper& shaper)
+{
+    const std::size_t rank = call.operands[0].rank();
+    std::vector<std::size_t> order;
+    for (std::size_t i = 1; i < call.expression->operands.size(); ++i)
+        order.push_back(shaper.axis(call.expression->operands[i], rank));
+    for (std::size_t axis = 0; axis < rank; ++axis)
+        if (order.size() != rank || std::ranges::find(order, axis) == order.end())
+            throw Error("permute wants each of the " + std::to_string(rank) + " axes once");
+    reorder(call, order);
+}
+
+void shape_reshape(Shaped& call, const Shaper& shaper)
+{
+    const Shape& shape = call.operands[0].shape;
+    for (std::size_t i = 1; i < call.expression->operands.size(); ++i)
+        call.shape.push_back(shaper.count(call.expression->operands[i]));
+    const std::size_t count = element_count(shape);
+    if (element_count(call.shape) != count)
+        throw Error("reshape: " + to_string(shape) + " doesn't have as many numbers as " + to_string(call.shape));
+    call.type = call.operands[0].type;
+    call.loops.push_back({{count}, {0, {1}}, {{0, {1}}}});
+}
+
+// ------------------------------------------------------------------------------------------------ several into one
+
+void shape_concat(Shaped& call, const Shaper& shaper)
+{
+    call.shape = call.operands[0].shape;
+    call.type = common_type(call.operands);
+    const std::size_t axis = shaper.needed_axis(*call.expression, call.rank());
+    call.shape[axis] = 0;
+    for (const Shaped& part : call.operands) {
+        Shape like = part.shape;
+        if (like.size() == call.rank())
+            like[axis] = call.shape[axis];
+        if (like != call.shape)
+            throw Error("concat: the shapes " + to_string(call.operands[0].shape) + " and " + to_string(part.shape) +
+                        " differ elsewhere than along axis " + std::to_string(axis));
+        call.shape[axis] += part.shape[axis];
+    }
+    const Shape strides = strides_of(call.shape);
+    std::size_t start = 0;
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+        const Shape& part = call.operands[i].shape;
+        call.loops.push_back({part, {start * strides[axis], strides}, {all_of(part)}, i});
+        start += part[axis];
+    }
+}
+
+/// a0 b0 a1 b1 … along the last axis: each operand makes every second cell.
+void shape_interleave(Shaped& call, const Shaper&)
+{
+    const Shape &first = call.operands[0].shape, &second = call.operands[1].shape;
+    if (first != second || first.empty())
+        throw Error("interleave: the shapes " + to_string(first) + " and " + to_string(second) + " differ");
+    call.shape = first;
+    call.type = common_type(call.operands);
+    if (__builtin_mul_overflow(first.back(), std::size_t{2}, &call.shape.back()))
+        throw Error("interleave: too many numbers");
+    Shape strides = strides_of(first);
+    for (std::size_t& stride : strides)
+        stride *= 2;
+    for (const std::size_t i : {0, 1})
+        call.loops.push_back({first, {i, strides}, {all_of(first)}, i});
+}
+
+/// Each entry along an axis so many times: as if there were another axis beside it.
+void shape_repeat(Shaped& call, const Shaper& shaper)
+{
+    const Shape& shape = call.operands[0].shape;
+    const std::size_t count = shaper.count(call.expression->operands[1]);
+    const std::size_t axis = shaper.needed_axis(*call.expression, shape.size());
+    call.shape = shape;
+    call.type = call.operands[0].type;
+    if (__builtin_mul_overflow(shape[axis], count, &call.shape[axis]))
+        throw Error("repeat: too many times");
+    Loop loop{shape, {}, {all_of(shape)}};
+    loop.shape.insert(loop.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, count);
+    loop.from[0].strides.insert(loop.from[0].strides.begin() + static_cast<std::ptrdiff_t>(axis) + 1, 0);
+    loop.to = all_of(loop.shape);
+    call.loops.push_back(std::move(loop));
+}
+
+void shape_diagonal(Shaped& call, const Shaper&)
+{
+    const Shape& shape = call.operands[0].shape;
+    if (shape.size() != 1)
+        throw Error("diag wants a vector, not a tensor " + to_string(shape));
+    call.shape = {shape[0], shape[0]};
+    call.type = call.operands[0].type;
+    call.loops.push_back({shape, {0, {shape[0] + 1}}, {{0, {1}}}});
+}
+
+// --------------------------------------------------------------------------------------------------------- subscripts
+
+/// Walks from a tensor to what its subscripts take of it, axis by axis.
+class Subscripts {
+public:
+    Subscripts(const Shape& shape, const Shaper& shaper) : shape_(shape), strides_(strides_of(shape)), shaper_(shaper)
+    {
+    }
+
+    /// An index takes an axis away, a new axis takes none, and ... takes all that no other entry takes.
+    void take(const std::vector<Subscript>& subscripts)
+    {
+        std::size_t unwritten = axes_of_ellipsis(subscripts);
+        for (const Subscript& entry : subscripts) {
+            if (entry.kind == Subscript::Kind::new_axis)
+                add(1, 0);
+            else if (entry.kind == Subscript::Kind::ellipsis)
+                for (; unwritten > 0; --unwritten)
+                    take_whole_axis();
+            else if (axis_ == shape_.size())
+                throw Error("more subscripts than the " + std::to_string(shape_.size()) + " axes of " +
+                            to_string(shape_));
+            else if (entry.kind == Subscript::Kind::index)
+                take_index(*entry.index);
+            else
+                take_slice(entry);
+        }
+        while (axis_ < shape_.size())
+            take_whole_axis();
+    }
+
+    Shape shape;
+    View view;
+
+private:
+    std::size_t axes_of_ellipsis(const std::vector<Subscript>& subscripts) const
+    {
+        const auto number_of = [&](Subscript::Kind kind) {
+            return static_cast<std::size_t>(std::ranges::count(subscripts, kind, &Subscript::kind));
+        };
+        const std::size_t ellipses = number_of(Subscript::Kind::ellipsis);
+        if (ellipses > 1)
+            throw Error("only one ... can stand for the axes that are not written");
+        const std::size_t taken = subscripts.size() - ellipses - number_of(Subscript::Kind::new_axis);
+        return ellipses == 1 && shape_.size() > taken ? shape_.size() - taken : 0;
+    }
+
+    void add(std::size_t length, std::size_t stride)
+    {
+        shape.push_back(length);
+        view.strides.push_back(stride);
+    }
+
+    void take_whole_axis()
+    {
+        add(shape_[axis_], strides_[axis_]);
+        ++axis_;
+    }
+
+    void take_index(const Expression& index)
+    {
+        const auto length = static_cast<std::ptrdiff_t>(shape_[axis_]);
+        const std::ptrdiff_t at = shaper_.whole(index);
+        if (at < -length || at >= length)
+            shaper_.fail(index, "there is no index " + std::to_string(at) + " on an axis of " + std::to_string(length));
+        view.first += static_cast<std::size_t>(at < 0 ? at + length : at) * strides_[axis_];
+        ++axis_;
+    }
+
+    /// As Python: ends beyond the axis are cut, negative ones count from the end.
+    void take_slice(const Subscript& slice)
+    {
+        const auto length = static_cast<std::ptrdiff_t>(shape_[axis_]);
+        const std::ptrdiff_t step = slice.step ? shaper_.whole(*slice.step) : 1;
+        if (step == 0)
+            shaper_.fail(*slice.step, "a slice's step can't be 0");
+        const std::ptrdiff_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? length : length - 1;
+        const auto bound = [&](const std::optional<Expression>& given, std::ptrdiff_t otherwise) {
+            if (!given)
+                return otherwise;
+            const std::ptrdiff_t at = shaper_.whole(*given);
+            return std::clamp(at < 0 ? at + length : at, lowest, highest);
+        };
+        const std::ptrdiff_t start = bound(slice.start, step > 0 ? lowest : highest);
+        const std::ptrdiff_t stop = bound(slice.stop, step > 0 ? highest : lowest);
+        const std::ptrdiff_t distance = step > 0 ? stop - start : start - stop, stride = std::abs(step);
+        const std::ptrdiff_t count = distance > 0 ? (distance + stride - 1) / stride : 0;
+        if (count > 0)
+            view.first += static_cast<std::size_t>(start) * strides_[axis_];
+        add(static_cast<std::size_t>(count), static_cast<std::size_t>(step) * strides_[axis_]);
+        ++axis_;
+    }
+
+    const Shape& shape_;
+    Shape strides_;
+    const Shaper& shaper_;
+    std::size_t axis_ = 0;
+};
+
+extern const Function gathering;
+
+/// Rows of a table, where there is one subscript and that has axes; else slices.
+void shape_subscripted(Shaped& call, const Shaper& shaper)
+{
+    const std::vector<Subscript>& subscripts = call.expression->subscripts;
+    const Shape shape = call.operands[0].shape;
+    call.type = call.operands[0].type;
+    if (subscripts.size() == 1 && subscripts[0].kind == Subscript::Kind::index) {
+        call.operands.push_back(shaper.shaped(*subscripts[0].index));
+        if (call.operands[1].rank() > 0) {
+            call.function = &gathering;
+            return gathering.shape(call, shaper);
+        }
+        call.operands.pop_back();
+    }
+    Subscripts walk(shape, shaper);
+    walk.take(subscripts);
+    call.shape = walk.shape;
+    call.loops.push_back({call.shape, all_of(call.shape), {walk.view}});
+}
+
+void shape_gathered(Shaped& call, const Shaper&)
+{
+    const Shape &table = call.operands[0].shape, &ids = call.operands[1].shape;
+    if (table.empty())
+        throw Error("a single number has no rows to gather");
+    call.shape = ids;
+    call.shape.insert(call.shape.end(), table.begin() + 1, table.end());
+}
+
+/// How many numbers a row of the table has.
+std::size_t row_length(const Shaped& call)
+{
+    const Shape& table = call.operands[0].shape;
+    return element_count(Shape(table.begin() + 1, table.end()));
+}
+
+/// Where the row of an id begins in the table.
+std::size_t row_start(const Shaped& call, double id)
+{
+    const Shape& table = call.operands[0].shape;
+    if (!(id >= 0 && id < static_cast<double>(table[0])) || id != std::trunc(id))
+        throw Error("there is no row " + exact_text(id) + " in a table " + to_string(table));
+    return static_cast<std::size_t>(id) * row_length(call);
+}
+
+Cells gathered(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
+{
+    Cells result = make_cells(call.shape);
+    auto to = result.cells.begin();
+    for (const Rounded& id : operands[1].cells)
+        to = std::copy_n(operands[0].cells.begin() + static_cast<std::ptrdiff_t>(row_start(call, id.value)),
+                         row_length(call), to);
+    return result;
+}
+
+const Scalar& gathered_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+{
+    const std::size_t length = row_length(call);
+    const Scalar& id = scalars.cell(call.operands[1], offset / length);
+    const Scalar& taken = scalars.cell(call.operands[0], row_start(call, id.value.value) + offset % length);
+    return *Arithmetic(scalars, call, offset).noted(Scalar::Note::row, &taken, &id);
+}
+
+const Function gathering{
+    .kind = Kind::indexed, .name = "gather", .shape = shape_gathered, .numbers = gathered, .cell = gathered_cell};
+
+} // namespace
+
+std::span<const Function> rearranging_functions()
+{
+    using More = Function::More;
+    static const Function functions[] = {
+        {.kind = Kind::transposed, .shape = shape_transposed, .numbers = moved, .cell = moved_cell},
+        {.kind = Kind::indexed, .shape = shape_subscripted, .numbers = moved, .cell = moved_cell},
+        {.name = "permute", .more = More::numbers, .shape = shape_permute, .numbers = moved, .cell = moved_cell},
+        {.name = "reshape", .more = More::numbers, .shape = shape_reshape, .numbers = moved, .cell = moved_cell},
+        {.name = "concat",
+         .more = More::tensors,
+         .keywords = {"axis"},
+         .shape = shape_concat,
+         .numbers = moved,
+         .cell = moved_cell},
+        {.name = "repeat",
+         .numbers_after = 1,
+         .keywords = {"axis"},
+         .shape = shape_repeat,
+         .numbers = moved,
+         .cell = moved_cell},
+        {.name = "interleave", .tensors = 2, .shape = shape_interleave, .numbers = moved, .cell = moved_cell},
+        {.name = "diag", .shape = shape_diagonal, .numbers = moved, .cell = moved_cell},
+    };
+    return functions;
+}
+
+} // namespace attn

@@ -1,0 +1,29 @@
+#include "attn/view/view.hpp"
+
+#include "attn/trace_io/file.hpp"
+#include "attn/utf8.hpp"
+
+#include <fstream>
+
+namespace attn {
+
+std::vector<std::string> read_tokens(const std::filesystem::path& path)
+{
+    std::ifstream file(path, std::ios::binary);
+    std::vector<std::string> tokens;
+    std::string line;
+    while (file && std::getline(file, line)) {
+        if (line.ends_with('\r'))
+            line.pop_back();
+        if (!is_utf8(line))
+            throw FileError(path, "has bytes that are not UTF-8 in line " + std::to_string(tokens.size() + 1));
+        tokens.push_back(line);
+    }
+    if (file.bad() || (tokens.empty() && !file.eof()))
+        throw FileError(path, "can't be read; expected a text file, one token per line");
+    if (tokens.empty())
+        throw FileError(path, "is empty; expected one token per line");
+    return tokens;
+}
+
+} // namespace attn

@@ -1,0 +1,149 @@
+#pragma once
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/formula/verify.hpp"
+#include "attn/trace_io/recorder.hpp"
+#include "attn/trace_io/trace_file.hpp"
+#include "attn/what_if/answers.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Whether a run goes on with what a listener answers: then nothing but the answered step fails to verify.
+namespace attn::test {
+
+/// Answers one step, number by number.
+class AnswerStep final : public Listener {
+public:
+    AnswerStep(std::string path, std::function<double(double)> change)
+        : path_(std::move(path)), change_(std::move(change))
+    {
+    }
+
+private:
+    std::optional<Array> on_step(const Step& step) override
+    {
+        if (step.path != path_)
+            return std::nullopt;
+        Array changed = step.value;
+        std::ranges::transform(changed.values, changed.values.begin(), change_);
+        return changed;
+    }
+
+    std::string path_;
+    std::function<double(double)> change_;
+};
+
+/// The messages of all steps that fail to verify, but for those that were answered.
+inline std::vector<std::string> wrong_but_for(const Recording& recording, const std::vector<std::string>& answered,
+                                              double roundoff = double_roundoff)
+{
+    std::vector<std::string> messages;
+    for (const StepCheck& check : verify(recording, roundoff).checks)
+        if (!check.passed() && std::ranges::find(answered, check.path) == answered.end())
+            messages.push_back(check.message);
+    return messages;
+}
+
+/// Answers each step and each input of a run in turn, and checks that the rest of the run follows from the answer.
+/// @param run  takes a Trace; does the same every time
+/// @return how many answers were given
+template <class Run>
+std::size_t expect_answers_used(const Run& run)
+{
+    Recorder right;
+    run(Trace(right));
+    std::size_t answers = 0;
+    for (const Step& step : right.steps())
+        for (const double factor : {0.0, 0.5}) {
+            if (step.value.type != ElementType::real && (factor != 0 || step.formula.empty()))
+                continue; // half of a whole number may be none, and zero may be no length
+            CAPTURE(step.path, factor);
+            AnswerStep answer(step.path, [factor](double value) { return factor == 0 ? 0 : factor * value; });
+            Recorder recorder;
+            Listeners listeners({&answer, &recorder});
+            run(Trace(listeners));
+            CHECK(wrong_but_for(recorder.recording(), {step.path}) == std::vector<std::string>{});
+            ++answers;
+        }
+    return answers;
+}
+
+/// Rounds all real numbers of a run, inputs too.
+class RoundAll final : public Listener {
+public:
+    explicit RoundAll(Precision precision) : precision_(precision) {}
+
+private:
+    std::optional<Array> on_step(const Step& step) override
+    {
+        Array rounded = step.value;
+        for (double& value : rounded.values)
+            value = step.value.type == ElementType::real ? rounded_to(precision_, value) : value;
+        return rounded;
+    }
+
+    Precision precision_;
+};
+
+inline constexpr Precision all_precisions[] = {Precision::float32, Precision::bfloat16, Precision::float16};
+
+/// Rounds every step and input of a run, and checks that each step follows from the rounded ones but for one rounding.
+template <class Run>
+void expect_roundings_used(const Run& run)
+{
+    for (const Precision precision : all_precisions) {
+        CAPTURE(name_of(precision));
+        RoundAll rounding(precision);
+        Recorder recorder;
+        Listeners listeners({&rounding, &recorder});
+        run(Trace(listeners));
+        CHECK(wrong_but_for(recorder.recording(), {}, roundoff_of(precision)) == std::vector<std::string>{});
+    }
+}
+
+/// The trace of a lesson's program.
+inline Recording trace_of_lesson(const std::string& topic, const std::vector<std::string>& flags)
+{
+    const TemporaryFolder folder;
+    std::vector<std::string> words{"lesson_" + topic, "--quiet", "--trace", folder / "t.npz"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ended ended = ::run(words);
+    CAPTURE(topic, flags, ended.errors);
+    REQUIRE(ended.code == 0);
+    return read_trace(folder / "t.npz");
+}
+
+/// The same for a lesson: after --ablate of each step, and after --round.
+/// @param precisions  types that hold the lesson's inputs, which --round leaves as they are
+/// @return how many steps were ablated
+inline std::size_t expect_answers_used_by_lesson(const std::string& topic, const std::vector<Precision>& precisions)
+{
+    const Recording right = trace_of_lesson(topic, {});
+    std::size_t ablated = 0;
+    for (const Step& step : right.steps) {
+        if (step.formula.empty())
+            continue;
+        CAPTURE(step.path);
+        std::vector<std::string> answered; // --ablate takes all paths with that end
+        for (const Step& other : right.steps)
+            if (other.path == step.path || other.path.ends_with("." + step.path))
+                answered.push_back(other.path);
+        CHECK(wrong_but_for(trace_of_lesson(topic, {"--ablate", step.path}), answered) == std::vector<std::string>{});
+        ++ablated;
+    }
+    for (const Precision precision : precisions) {
+        CAPTURE(name_of(precision));
+        const Recording rounded = trace_of_lesson(topic, {"--round", std::string(name_of(precision))});
+        CHECK(wrong_but_for(rounded, {}, roundoff_of(precision)) == std::vector<std::string>{});
+    }
+    return ablated;
+}
+
+} // namespace attn::test
