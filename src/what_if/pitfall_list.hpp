@@ -179,10 +179,10 @@ inline constexpr Pitfall pitfall_list[] = {
      "attn(norm(x)); stated by the author",
      "https://github.com/Howuhh/faster-trajectory-transformer/issues/3", "residual1", "x + self_attn.output",
      "norm1.output + self_attn.output"},
-    {"norm_skipped", "A block, such as the feed-forward network, is given the sum before its norm.",
+    {"norm_skipped", "The feed-forward network is given the sum before its norm.",
      "A layer that is neither post-norm nor pre-norm.",
-     "Xiong et al. 2020, figure 1: the two placements that it falls between", "https://arxiv.org/abs/2002.04745", "x",
-     "norm%.output", "residual$1"},
+     "Xiong et al. 2020, figure 1: the two placements that it falls between", "https://arxiv.org/abs/2002.04745", "hidden",
+     "x @ hidden_weights%", "residual1 @ hidden_weights$1"},
     {"norm_all_tokens", "Layer norm takes its mean over all tokens instead of each one's features.",
      "A token depends on its neighbours, and on the padding.",
      "Qualcomm-AI-research/geometric-algebra-transformer #8: the baseline transformer's layer norm normalised over all "
