@@ -101,8 +101,8 @@ Vector change_of(const Matrix& after, const Matrix& before) { return max_along(M
 
 //! [changed]
 /// Another last token: what does it change, and where?
-void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, const DecoderLayerWeights& weights,
-                       const DecoderOptions& options, const Matrix& output)
+void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, const Mask& mask,
+                       const DecoderLayerWeights& weights, const Matrix& output)
 {
     const Trace changed = lesson.trace().scope("changed");
     const std::size_t last = x.shape(0) - 1;
@@ -112,11 +112,10 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory, co
     const Matrix other_x = changed(
         "x[n, d_model]", [&] { return "concat(x[0:" + std::to_string(last) + "], another, axis=0)"; },
         concat_rows(first_rows(x, last), another));
-    const Matrix other = decoder_layer(other_x, memory, {}, {}, weights, options, changed);
+    const DecoderOptions open{.attention = {.heads = heads}}; // causal by the mask, or not at all
+    const Matrix other = decoder_layer(other_x, memory, mask, {}, weights, open, changed);
     const Vector change =
         lesson.trace()("change[n]", "max(abs(changed.output - output), axis=1)", change_of(other, output));
-    DecoderOptions open = options;
-    open.attention.causal.reset();
     const Vector leak =
         change_of(decoder_layer(other_x, memory, {}, {}, weights, open), decoder_layer(x, memory, {}, {}, weights, open));
 
@@ -166,7 +165,7 @@ void teach(Lesson& lesson)
     //! [layer]
 
     lesson.heading("5. Another last token");
-    change_last_token(lesson, x, memory, weights, options, output);
+    change_last_token(lesson, x, memory, mask, weights, output);
 
     //! [swapped]
     lesson.heading("6. The other way round: the encoder's output as queries");

@@ -86,8 +86,8 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                                 "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
                                 "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
                                 concatenate_pairs(queries, keys));
-    const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)",
-                                 attn::tanh(matmul(pairs, hidden_weights)));
+    const Tensor3 hidden =
+        trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)", attn::tanh(matmul(pairs, hidden_weights)));
     const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
     return weigh_values(scores, "scores", values, mask, options, trace);

@@ -25,7 +25,8 @@ Attention attend_by_learned_score(const Matrix& queries, const Matrix& keys, con
     case Score::additive:
         return additive_attention(queries, keys, values, mask, additive_weights(weights, d_q, d_k), options, trace);
     case Score::concatenated:
-        return concatenated_attention(queries, keys, values, mask, concatenated_weights(weights, d_q + d_k), options, trace);
+        return concatenated_attention(queries, keys, values, mask, concatenated_weights(weights, d_q + d_k), options,
+                                      trace);
     default:
         return bilinear_attention(queries, keys, values, mask, bilinear_weights(weights, d_q, d_k), options, trace);
     }
@@ -93,9 +94,8 @@ void attend_by_heads(const ModuleRun& run)
         return;
     }
     const T memory = trace("memory[(b,) m, d_memory]", "", inputs.get<T>("memory"));
-    const T value_memory = inputs.has("value_memory")
-                               ? trace("value_memory[(b,) m, d_value]", "", inputs.get<T>("value_memory"))
-                               : memory;
+    const T value_memory =
+        inputs.has("value_memory") ? trace("value_memory[(b,) m, d_value]", "", inputs.get<T>("value_memory")) : memory;
     const AttentionSizes sizes{.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)};
     attend_from(x, memory, value_memory, multi_head_weights(weights, sizes, options.has_output_map), run);
 }

@@ -34,7 +34,8 @@ std::optional<AnyMask> mask_as(const MaskRole& role, const T& asking, const T& a
         parts.key_lengths = inputs.lengths(answering.shape(0), std::same_as<T, Tensor3>, role.lengths);
         masking.alias("lengths", role.lengths);
     }
-    const std::optional<AnyMask> joined = join_masks(asking.shape(token_axis<T>), answering.shape(token_axis<T>), parts, masking);
+    const std::optional<AnyMask> joined =
+        join_masks(asking.shape(token_axis<T>), answering.shape(token_axis<T>), parts, masking);
     trace.alias(role.step, std::string(role.scope) + ".mask");
     return joined;
 }
@@ -91,7 +92,8 @@ void run_decoder_layer(const ModuleRun& run)
 {
     const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
                           const DecoderOptions& options) {
-        decoder_layer(x, memory, mask, memory_mask, decoder_layer_weights(run.weights, features(x)), options, run.trace);
+        decoder_layer(x, memory, mask, memory_mask, decoder_layer_weights(run.weights, features(x)), options,
+                      run.trace);
     };
     run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
 }
@@ -100,7 +102,8 @@ void run_decoder(const ModuleRun& run)
 {
     const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
                           const DecoderOptions& options) {
-        decoder(x, memory, mask, memory_mask, decoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
+        decoder(x, memory, mask, memory_mask, decoder_weights(run.weights, features(x), run.options.layers), options,
+                run.trace);
     };
     run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
 }

@@ -50,7 +50,8 @@ void run_encoder_layer(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
         const std::optional<AnyMask> mask = mask_for(x, x, run);
-        encoder_layer(x, mask, encoder_layer_weights(run.weights, features(x)), encoder_options(run.options), run.trace);
+        encoder_layer(x, mask, encoder_layer_weights(run.weights, features(x)), encoder_options(run.options),
+                      run.trace);
     });
 }
 
@@ -58,7 +59,8 @@ void run_encoder(const ModuleRun& run)
 {
     with_tokens(run, [&](const auto& x) {
         const std::optional<AnyMask> mask = mask_for(x, x, run);
-        encoder(x, mask, encoder_weights(run.weights, features(x), run.options.layers), encoder_options(run.options), run.trace);
+        encoder(x, mask, encoder_weights(run.weights, features(x), run.options.layers), encoder_options(run.options),
+                run.trace);
     });
 }
 
