@@ -97,19 +97,20 @@ inline std::string to_string(Scoring scoring)
 }
 
 /// Runs the attention function of that scoring. Scaled dot-product attention always normalises.
-inline Attention attend(Scoring scoring, const Problem& p, const WeighingOptions& options = {}, const Trace& trace = {})
+inline Attention attend(Scoring scoring, const Problem& p, const std::optional<AnyMask>& mask = {},
+                        const WeighingOptions& options = {}, const Trace& trace = {})
 {
     switch (scoring) {
     case Scoring::dot_product:
-        return dot_product_attention(p.queries, p.keys, p.values, options, trace);
+        return dot_product_attention(p.queries, p.keys, p.values, mask, options, trace);
     case Scoring::scaled_dot_product:
-        return scaled_dot_product_attention(p.queries, p.keys, p.values, {.mask = options.mask}, trace);
+        return scaled_dot_product_attention(p.queries, p.keys, p.values, mask, {}, {.causal = options.causal}, trace);
     case Scoring::additive:
-        return additive_attention(p.wide_queries, p.keys, p.values, p.additive, options, trace);
+        return additive_attention(p.wide_queries, p.keys, p.values, mask, p.additive, options, trace);
     case Scoring::concatenated:
-        return concatenated_attention(p.wide_queries, p.keys, p.values, concatenate(p.additive), options, trace);
+        return concatenated_attention(p.wide_queries, p.keys, p.values, mask, concatenate(p.additive), options, trace);
     case Scoring::bilinear:
-        return bilinear_attention(p.wide_queries, p.keys, p.values, p.bilinear, options, trace);
+        return bilinear_attention(p.wide_queries, p.keys, p.values, mask, p.bilinear, options, trace);
     }
     return {};
 }

@@ -5,8 +5,7 @@
 
 #include "attn/formula/verify.hpp"
 #include "attn/layers/encoder.hpp"
-#include "attn/layers/recurrent/gru.hpp"
-#include "attn/layers/recurrent/lstm.hpp"
+#include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <optional>
@@ -227,7 +226,7 @@ inline Matrix feed_forward_by_hand(const Matrix& x, const FeedForwardWeights& we
     return linear_by_hand(hidden, weights.output);
 }
 
-/// What attention by hand may be told.
+/// Options of attention by hand.
 struct ByHand {
     std::optional<Mask> mask = {};
     std::optional<Matrix> bias = {};
@@ -295,6 +294,68 @@ inline Matrix encoder_layer_by_hand(const Matrix& x, const EncoderLayerWeights& 
     }
     const Matrix between = sum_by_hand(x, attend(norm_by_hand(x, w.norm1, epsilon)));
     return sum_by_hand(between, feed(norm_by_hand(between, w.norm2, epsilon)));
+}
+
+// ------------------------------------------------------------------------------------------------ options with tensors
+
+/// Everything that heads take besides tokens and weights.
+struct Heads {
+    std::size_t heads = 1;
+    std::optional<AnyMask> mask = {};
+    std::optional<AnyBias> bias = {};
+    std::optional<double> scale = {};
+    HeadPositions positions = HeadPositions::none;
+    RotaryOptions rotary = {};
+
+    MultiHeadOptions plain() const { return {.heads = heads, .scale = scale}; }
+    GroupedQueryOptions placed() const
+    {
+        return {.heads = heads, .scale = scale, .positions = positions, .rotary = rotary};
+    }
+};
+
+template <Sequence T>
+MultiHeadOf<T> attend(const T& x, const MultiHeadWeights& weights, const Heads& heads = {}, const Trace& trace = {})
+{
+    if (heads.positions != HeadPositions::none || weights.key.weight.shape(1) != weights.query.weight.shape(1))
+        return grouped_query_attention(x, heads.mask, heads.bias, weights, heads.placed(), trace);
+    return multi_head_attention(x, heads.mask, heads.bias, weights, heads.plain(), trace);
+}
+
+template <Sequence T>
+MultiHeadOf<T> attend(const T& x, const T& memory, const MultiHeadWeights& weights, const Heads& heads = {},
+                      const Trace& trace = {})
+{
+    if (heads.positions != HeadPositions::none)
+        return grouped_query_attention(x, memory, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
+    return multi_head_attention(x, memory, heads.mask, heads.bias, weights, heads.plain(), trace);
+}
+
+template <Sequence T>
+MultiHeadOf<T> attend(const T& x, const T& memory, const T& value_memory, const MultiHeadWeights& weights,
+                      const Heads& heads = {}, const Trace& trace = {})
+{
+    if (heads.positions != HeadPositions::none)
+        return grouped_query_attention(x, memory, value_memory, heads.mask, heads.bias, weights, heads.placed(), trace);
+    return multi_head_attention(x, memory, value_memory, heads.mask, heads.bias, weights, heads.plain(), trace);
+}
+
+/// Everything that encoders and decoders take besides tokens and weights.
+struct Layers : EncoderOptions {
+    std::optional<AnyMask> mask = {};
+    std::optional<AnyMask> memory_mask = {};
+};
+
+template <Sequence T>
+T encode(const T& x, const EncoderLayerWeights& weights, const Layers& layers = {}, const Trace& trace = {})
+{
+    return encoder_layer(x, layers.mask, weights, layers, trace);
+}
+
+template <Sequence T>
+T encode(const T& x, const EncoderWeights& weights, const Layers& layers = {}, const Trace& trace = {})
+{
+    return encoder(x, layers.mask, weights, layers, trace);
 }
 
 } // namespace attn::test
