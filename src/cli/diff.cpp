@@ -275,10 +275,8 @@ const char* const description =
     "Each step that both have is equal, noise (rounding in the type that MINE was computed in, as far as measuring "
     "tells), layout (the right numbers in another order), a bug (wrong by itself), or inherited (right for MINE's own "
     "operands: an earlier step is to blame). Equal and noise pass.\n\n"
-    "Steps that MINE does not have are listed and pass, for hardly a program keeps all of them; they fail where "
-    "nothing "
-    "is in common, or with --all. Arrays of MINE that are no step fail, for a name may be misspelt; behind --names "
-    "they "
+    "Steps that MINE does not have are listed and pass, since few programs keep all of them; they fail with --all, or "
+    "where nothing is in common. Arrays of MINE that are no step fail, since a name can be misspelt; with --names they "
     "are listed and pass, unless --all is given.\n\n"
     "Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.";
 
@@ -288,7 +286,7 @@ CLI::Validator not_negative()
         [](const std::string& text) -> std::string {
             double number = 0;
             const bool is_number = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
-            return is_number && number >= 0 ? "" : text + " is not a number from zero";
+            return is_number && number >= 0 ? "" : text + " is not a number from zero on";
         },
         "");
 }
