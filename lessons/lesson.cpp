@@ -1,28 +1,17 @@
 #include "lesson.hpp"
 
-#include "flags.hpp"
+#include "setup.hpp"
 
 #include "attn/shape.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/recorder.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <map>
-#include <optional>
 #include <utility>
 
 namespace attn {
-
-class Lesson::Refuted : public std::runtime_error {
-public:
-    using std::runtime_error::runtime_error;
-};
 
 namespace {
 
@@ -63,26 +52,6 @@ T rounded(T tensor, const std::optional<Precision>& precision)
     return tensor;
 }
 
-/// Knows the largest size of any finite number in the steps so far.
-class Largest final : public Listener {
-public:
-    double number = 0;
-
-private:
-    std::optional<Array> on_step(const Step& step) override
-    {
-        for (const double value : step.value.values)
-            if (std::isfinite(value))
-                number = std::max(number, std::abs(value));
-        return std::nullopt;
-    }
-};
-
-std::string counted(std::size_t count, const std::string& what)
-{
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 /// Where two arrays differ, in one line; nothing where they don't.
 std::string difference_of(const Array& found, const Array& expected, double tolerance)
 {
@@ -102,91 +71,9 @@ std::string difference_of(const Array& found, const Array& expected, double tole
 
 } // namespace
 
-/// What a lesson runs with, for as long as it runs.
-struct Lesson::Setup {
-    Setup(std::string_view lesson_topic, const LessonFlags& given)
-        : topic(lesson_topic),
-          flags(given),
-          style(style_of(flags.console)),
-          console(standard_output(flags.console), style),
-          answers(flags.answers),
-          listeners(answers.before({&largest, &console, &recorder})),
-          unheard(answers.before({}))
-    {
-        if (!flags.input.empty())
-            input = read_npz(flags.input);
-    }
-
-    /// "123 steps, 7 checks, all held"
-    std::string summary() const
-    {
-        return counted(recorder.steps().size(), "step") + ", " + counted(checks, "check") + ", " +
-               (not_held == 0 ? "all held" : std::to_string(not_held) + " no longer so");
-    }
-
-    std::string topic;
-    LessonFlags flags;
-    ConsoleStyle style;
-    Largest largest;
-    Recorder recorder;
-    ConsoleListener console;
-    Answers answers;
-    Listeners listeners, unheard;
-    std::optional<NamedArrays> input;
-    std::size_t checks = 0, not_held = 0;
-    bool has_begun = false; ///< something was printed
-
-    /// Where the letter of an axis was first seen; every other axis of that letter has its size.
-    struct FirstSeen {
-        std::string name;
-        Shape shape;
-        std::size_t size;
-    };
-    std::map<std::string, FirstSeen> axes;
-};
-
 Lesson::Lesson(Setup& setup)
-    : setup_(setup), trace_(setup.listeners), unheard_(setup.flags.answers.any() ? Trace(setup.unheard) : Trace())
+    : setup_(setup), trace_(setup.listeners), unheard_(setup.is_altered ? Trace(setup.unheard) : Trace())
 {
-}
-
-int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&), std::vector<LessonFlag> own)
-{
-    const std::string program = std::filesystem::path(argv[0]).filename();
-    const auto fail = [&](int code, const std::string& message) {
-        fmt::print(stderr, "{}: {}\n", program, message);
-        return code;
-    };
-
-    LessonFlags flags;
-    flags.own = std::move(own);
-    if (const std::optional<int> code = read_flags(flags, program, argc, argv))
-        return *code;
-    if (flags.summary)
-        flags.console.quiet = true;
-
-    try {
-        Setup setup(topic, flags);
-        Lesson lesson(setup);
-        try {
-            teach(lesson);
-        } catch (const Error& error) {
-            throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
-        }
-        setup.answers.expect_heard();
-        if (!flags.trace.empty())
-            write_trace(flags.trace, setup.recorder.recording());
-        setup.console.flush();
-        if (flags.summary)
-            fmt::print("{}\n", setup.summary());
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw Error("standard output can't be written");
-    } catch (const Refuted& error) {
-        return fail(1, error.what());
-    } catch (const Error& error) {
-        return fail(2, error.what());
-    }
-    return 0;
 }
 
 const LessonFlag::Value& Lesson::value_of(std::string_view name) const
@@ -255,7 +142,7 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 }
 
 bool Lesson::is_example() const { return !setup_.input; }
-bool Lesson::is_altered() const { return setup_.flags.answers.any(); }
+bool Lesson::is_altered() const { return setup_.is_altered; }
 
 const Recording& Lesson::recording() const { return setup_.recorder.recording(); }
 

@@ -1,15 +1,13 @@
 #pragma once
 
-#include "program.hpp"
-#include "temporary_folder.hpp"
 #include "test.hpp"
 
 #include "attn/formula/verify.hpp"
 #include "attn/trace_io/recorder.hpp"
-#include "attn/trace_io/trace_file.hpp"
 #include "attn/what_if/answers.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,24 +15,26 @@
 /// Whether a run goes on with what a listener answers: then nothing but the answered step fails to verify.
 namespace attn::test {
 
-/// Answers one step with a multiple of its numbers.
-class Multiply final : public Listener {
+/// Answers one step, number by number.
+class AnswerStep final : public Listener {
 public:
-    Multiply(std::string path, double factor) : path_(std::move(path)), factor_(factor) {}
+    AnswerStep(std::string path, std::function<double(double)> change)
+        : path_(std::move(path)), change_(std::move(change))
+    {
+    }
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
         if (step.path != path_)
             return std::nullopt;
-        Array multiple = step.value;
-        for (double& value : multiple.values)
-            value = value == 0 || factor_ == 0 ? 0 : value * factor_; // 0 of infinity too
-        return multiple;
+        Array changed = step.value;
+        std::ranges::transform(changed.values, changed.values.begin(), change_);
+        return changed;
     }
 
     std::string path_;
-    double factor_;
+    std::function<double(double)> change_;
 };
 
 /// The messages of all steps that fail to verify, but for those that were answered.
@@ -62,7 +62,7 @@ std::size_t expect_answers_used(const Run& run)
             if (step.value.type != ElementType::real && (factor != 0 || step.formula.empty()))
                 continue; // half of a whole number may be none, and zero may be no length
             CAPTURE(step.path, factor);
-            Multiply answer(step.path, factor);
+            AnswerStep answer(step.path, [factor](double value) { return factor == 0 ? 0 : factor * value; });
             Recorder recorder;
             Listeners listeners({&answer, &recorder});
             run(Trace(listeners));
@@ -103,44 +103,6 @@ void expect_roundings_used(const Run& run)
         run(Trace(listeners));
         CHECK(wrong_but_for(recorder.recording(), {}, roundoff_of(precision)) == std::vector<std::string>{});
     }
-}
-
-/// The trace of a lesson's program.
-inline Recording trace_of_lesson(const std::string& topic, const std::vector<std::string>& flags)
-{
-    const TemporaryFolder folder;
-    std::vector<std::string> words{"lesson_" + topic, "--quiet", "--trace", folder / "t.npz"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    const Ended ended = ::run(words);
-    CAPTURE(topic, flags, ended.errors);
-    REQUIRE(ended.code == 0);
-    return read_trace(folder / "t.npz");
-}
-
-/// The same for a lesson: after --ablate of each step, and after --round.
-/// @param precisions  types that hold the lesson's inputs, which --round leaves as they are
-/// @return how many steps were ablated
-inline std::size_t expect_answers_used_by_lesson(const std::string& topic, const std::vector<Precision>& precisions)
-{
-    const Recording right = trace_of_lesson(topic, {});
-    std::size_t ablated = 0;
-    for (const Step& step : right.steps) {
-        if (step.formula.empty())
-            continue;
-        CAPTURE(step.path);
-        std::vector<std::string> answered; // --ablate takes all paths with that end
-        for (const Step& other : right.steps)
-            if (other.path == step.path || other.path.ends_with("." + step.path))
-                answered.push_back(other.path);
-        CHECK(wrong_but_for(trace_of_lesson(topic, {"--ablate", step.path}), answered) == std::vector<std::string>{});
-        ++ablated;
-    }
-    for (const Precision precision : precisions) {
-        CAPTURE(name_of(precision));
-        const Recording rounded = trace_of_lesson(topic, {"--round", std::string(name_of(precision))});
-        CHECK(wrong_but_for(rounded, {}, roundoff_of(precision)) == std::vector<std::string>{});
-    }
-    return ablated;
 }
 
 } // namespace attn::test

@@ -1,6 +1,6 @@
 // Exercise 1: the middle of lesson 1, in loops of your own.
 //
-// Fill in the three functions, build, and run exercise_01_single_query until it is content. Until then it says which of
+// Fill in the three functions, build, and run exercise_01_single_query until it succeeds. Until then it says which of
 // the three is the first that isn't right. exercise.hpp says what each gets and returns.
 
 #include "exercise.hpp"

@@ -10,6 +10,8 @@
 #include "attn/ops/reduce.hpp"
 #include "attn/ops/softmax.hpp"
 
+#include <tuple>
+
 using namespace attn;
 
 namespace {
@@ -74,7 +76,7 @@ void teach(Lesson& lesson)
         const Trace rounded = trace.scope("rounded");
         const Vector rounded_weights = rounded("weights[m]", "", Vector{0.0, 0.5, 0.5});
         const Vector rounded_output = rounded("output[d_v]", "weights @ values", matmul(rounded_weights, values));
-        trace("rounding[d_v]", "rounded.output - output", Vector(rounded_output - output));
+        std::ignore = trace("rounding[d_v]", "rounded.output - output", Vector(rounded_output - output));
     }
     //! [rounded]
 

@@ -1,6 +1,6 @@
 // Exercise 2: all queries, in rows and in columns.
 //
-// matmul, transpose and softmax (along the last axis) are given. Run exercise_02_all_queries until it is content.
+// matmul, transpose and softmax (along the last axis) are given. Run exercise_02_all_queries until it succeeds.
 
 #include "exercise.hpp"
 

@@ -10,6 +10,8 @@
 #include "attn/ops/reduce.hpp"
 #include "attn/ops/softmax.hpp"
 
+#include <tuple>
+
 using namespace attn;
 
 namespace {
@@ -37,7 +39,7 @@ void take_the_wrong_axis(Lesson& lesson)
     const Vector wrong_sums = wrong("sums[n]", "sum(weights, axis=1)", sum_along(by_columns, 1));
     const Matrix wrong_output = wrong("output[n, d_v]", "weights @ other.values", matmul(by_columns, values));
     lesson.expect("along the queries they don't, and the output is another",
-                  wrong_sums(2) < 0.9 && wrong_output != output);
+                  wrong_sums(0) < 0.9 && wrong_output != output);
 }
 //! [axis]
 
@@ -120,7 +122,7 @@ void teach(Lesson& lesson)
         const Matrix rounded_weights =
             rounded("weights[n, m]", "", Matrix{{0.0, 0.5, 0.5}, {0.0, 1.0, 0.0}, {0.0, 0.9, 0.1}});
         const Matrix rounded_output = rounded("output[n, d_v]", "weights @ values", matmul(rounded_weights, values));
-        trace("rounding[n, d_v]", "rounded.output - output", Matrix(rounded_output - output));
+        std::ignore = trace("rounding[n, d_v]", "rounded.output - output", Matrix(rounded_output - output));
     }
     //! [rounded]
 }

@@ -1,6 +1,6 @@
 // Exercise 3: a softmax that nothing can overflow, and the right divisor.
 //
-// Run exercise_03_scale_and_softmax until it is content.
+// Run exercise_03_scale_and_softmax until it succeeds.
 
 #include "exercise.hpp"
 

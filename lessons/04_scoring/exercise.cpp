@@ -1,6 +1,6 @@
 // Exercise 4: two scores of one pair, in loops of your own.
 //
-// Run exercise_04_scoring until it is content.
+// Run exercise_04_scoring until it succeeds.
 
 #include "exercise.hpp"
 

@@ -31,12 +31,12 @@ void check(Lesson& lesson)
     const Matrix bilinear{{0.5, 0, -0.5}, {0, 0.25, 0.5}};
 
     Recorder additive;
-    additive_attention(queries, keys, values, weights, {}, Trace(additive));
+    additive_attention(queries, keys, values, {}, weights, {}, Trace(additive));
     lesson.expect_equal("my_additive_score is the library's", Vector{my_additive_score(query, key, weights)},
                         recorded_scores(additive));
 
     Recorder general;
-    bilinear_attention(queries, keys, values, bilinear, {}, Trace(general));
+    bilinear_attention(queries, keys, values, {}, bilinear, {}, Trace(general));
     lesson.expect_equal("my_bilinear_score is the library's", Vector{my_bilinear_score(query, key, bilinear)},
                         recorded_scores(general));
 }

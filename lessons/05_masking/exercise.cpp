@@ -1,6 +1,6 @@
 // Exercise 5: causal and padding, in loops of your own.
 //
-// Run exercise_05_masking until it is content.
+// Run exercise_05_masking until it succeeds.
 
 #include "exercise.hpp"
 

@@ -1,6 +1,6 @@
 // Exercise 6: merge the heads, in loops of your own.
 //
-// Run exercise_06_multi_head until it is content.
+// Run exercise_06_multi_head until it succeeds.
 
 #include "exercise.hpp"
 

@@ -1,6 +1,6 @@
 // Exercise 7: cross-attention in loops of your own.
 //
-// Run exercise_07_self_and_cross until it is content.
+// Run exercise_07_self_and_cross until it succeeds.
 
 #include "exercise.hpp"
 

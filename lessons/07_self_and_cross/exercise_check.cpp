@@ -1,4 +1,4 @@
-// Holds exercise.cpp against the library.
+// Compares exercise.cpp with the library.
 
 #include "exercise.hpp"
 

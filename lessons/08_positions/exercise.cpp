@@ -1,6 +1,6 @@
 // Exercise 8: a position embedding, number by number.
 //
-// Run exercise_08_positions until it is content.
+// Run exercise_08_positions until it succeeds.
 
 #include "exercise.hpp"
 

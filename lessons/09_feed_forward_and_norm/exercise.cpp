@@ -1,6 +1,6 @@
 // Exercise 9: layer norm of one token.
 //
-// Run exercise_09_feed_forward_and_norm until it is content.
+// Run exercise_09_feed_forward_and_norm until it succeeds.
 
 #include "exercise.hpp"
 

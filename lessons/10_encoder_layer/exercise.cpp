@@ -1,6 +1,6 @@
 // Exercise 10: put the parts of a pre-norm layer together.
 //
-// Run exercise_10_encoder_layer until it is content.
+// Run exercise_10_encoder_layer until it succeeds.
 
 #include "exercise.hpp"
 

@@ -1,6 +1,6 @@
 // Exercise 11: count the parameters of an encoder.
 //
-// Run exercise_11_encoder_stack until it is content.
+// Run exercise_11_encoder_stack until it succeeds.
 
 #include "exercise.hpp"
 

@@ -1,6 +1,6 @@
-// Exercise 13: put the parts of a decoder layer together.
+// Exercise 12: put the parts of a decoder layer together.
 //
-// Run exercise_12_decoder until it is content.
+// Run exercise_12_decoder until it succeeds.
 
 #include "exercise.hpp"
 

@@ -1,15 +1,15 @@
-// Exercise 14: let a Transformer write.
+// Exercise 13: let a Transformer write.
 //
-// Run exercise_13_transformer until it is content.
+// Run exercise_13_transformer until it succeeds.
 
 #include "exercise.hpp"
 
 using namespace attn;
 
-Vector my_translation(const Vector& /*source*/, const TranslatorWeights& /*weights*/,
-                      const TransformerOptions& /*options*/, std::size_t /*start*/, std::size_t /*end*/,
-                      std::size_t /*most*/)
+Integers my_translation(const Integers& /*source*/, const TranslatorWeights& /*weights*/,
+                        const TransformerOptions& /*options*/, std::int64_t /*start*/, std::int64_t /*end*/,
+                        std::size_t /*max_tokens*/)
 {
-    // Yours: what goes in first? Which row of the logits speaks of the next token? When is it over?
-    return Vector{};
+    // Yours: what goes in first? Which row of the logits gives the next token? When does it end?
+    return Integers{};
 }

@@ -6,10 +6,10 @@
 /// @param source   ids
 /// @param weights  table and Transformer
 /// @param options  heads
-/// @param start    the id that stands in front of everything
+/// @param start    the id that everything begins with
 /// @param end      the id after which nothing follows
-/// @param most     tokens, after which it ends in any case
+/// @param max_tokens  after which it ends in any case
 /// @return the ids that were said, without the start, with the end where there is one
-attn::Vector my_translation(const attn::Vector& source, const attn::TranslatorWeights& weights,
-                            const attn::TransformerOptions& options, std::size_t start, std::size_t end,
-                            std::size_t most);
+attn::Integers my_translation(const attn::Integers& source, const attn::TranslatorWeights& weights,
+                              const attn::TransformerOptions& options, std::int64_t start, std::int64_t end,
+                              std::size_t max_tokens);

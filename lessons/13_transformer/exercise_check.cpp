@@ -1,4 +1,4 @@
-// Holds exercise.cpp against the library.
+// Compares exercise.cpp with the library.
 
 #include "exercise.hpp"
 
@@ -49,13 +49,13 @@ TranslatorWeights small_weights(std::uint64_t seed)
 
 void check(Lesson& lesson)
 {
-    const TransformerOptions options{.heads = 2};
-    const Vector source{3, 5, 2, 7};
+    const TransformerOptions options{.attention = {.heads = 2}};
+    const Integers source{3, 5, 2, 7};
     for (std::uint64_t seed = 0; seed < 6; ++seed)
-        for (const std::size_t end : {1, 4, 6}) {
+        for (const std::int64_t end : {1, 4, 6}) {
             const TranslatorWeights weights = small_weights(seed);
             const Translation expected =
-                greedy_decode(source, weights, {.transformer = options, .start = 0, .end = end, .most = 10});
+                greedy_decode(source, {}, weights, {.transformer = options, .start = 0, .end = end, .max_tokens = 10});
             lesson.expect_equal("my_translation says what the library says: sentence " + std::to_string(seed) +
                                     ", which ends with word " + std::to_string(end) + " or after ten",
                                 my_translation(source, weights, options, 0, end, 10), expected.ids);

@@ -1,6 +1,6 @@
-// Exercise 18: look back with a cache.
+// Exercise 17: look back with a cache.
 //
-// Run exercise_17_story until it is content.
+// Run exercise_17_story until it succeeds.
 
 #include "exercise.hpp"
 
@@ -17,6 +17,6 @@ Matrix my_cached_attention(const Matrix& /*query*/, const Matrix& /*key*/, const
 
 std::size_t my_numbers_per_token(std::size_t /*layers*/, std::size_t /*key_value_heads*/, std::size_t /*d_k*/)
 {
-    // Yours. Who would not believe how small it is: compare with the tokens' d_model.
+    // Yours: a key and a value per layer and key/value head.
     return 0;
 }

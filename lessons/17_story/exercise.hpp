@@ -1,12 +1,12 @@
 #pragma once
 
-#include "attn/layers/multi_head.hpp"
+#include "attn/layers/cache.hpp"
 
-/// One head looks back with a cache: a new token asks, and what came before is in the cache.
+/// Attention of one head with a cache: the query of a new token attends to all tokens so far.
 /// @param query  (1, d_k): of the new token
 /// @param key    (1, d_k): of the new token
 /// @param value  (1, d_v): of the new token
-/// @param cache  keys (m, d_k) and values (m, d_v) of the tokens before; the new ones have to be put behind them
+/// @param cache  keys (m, d_k) and values (m, d_v) of the tokens before; the new ones are to be put after them
 /// @return the context of the new token, (1, d_v)
 attn::Matrix my_cached_attention(const attn::Matrix& query, const attn::Matrix& key, const attn::Matrix& value,
                                  attn::KeyValueCache& cache);

@@ -1,4 +1,4 @@
-// Holds exercise.cpp against the library.
+// Compares exercise.cpp with the library.
 
 #include "exercise.hpp"
 
@@ -16,7 +16,7 @@ void check(Lesson& lesson)
 {
     RandomNumbers numbers(18);
     const Matrix queries = numbers.matrix(5, 4), keys = numbers.matrix(5, 4), values = numbers.matrix(5, 3);
-    const Matrix expected = scaled_dot_product_attention(queries, keys, values, {.mask = causal_mask(5, 5)}).context;
+    const Matrix expected = scaled_dot_product_attention(queries, keys, values, causal_mask(5, 5)).context;
     KeyValueCache cache{Matrix(Matrix::shape_type{0, 4}), Matrix(Matrix::shape_type{0, 3})};
     for (std::size_t i = 0; i < 5; ++i)
         lesson.expect_equal("my_cached_attention gives token " + std::to_string(i) + " what it has among all",

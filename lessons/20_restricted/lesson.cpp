@@ -70,7 +70,7 @@ void teach(Lesson& lesson)
     const Trace full = trace.scope("full", {{"queries", "tokens"}, {"keys", "tokens"}, {"values", "tokens"}});
     const std::string all_places = "arange(" + count_of_tokens + ")";
     const Mask near = full("mask[n, m]", "abs(" + all_places + "[:, None] - " + all_places + ") <= 1", pairs(n, local));
-    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, {.mask = near}, full);
+    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, near, {}, {}, full);
     lesson.expect_equal("the band gives what a masked matrix gives", context, all.context);
     const double wasted = full("wasted", "mean(where(weights == 0, 1, 0))",
                                mean_all(Matrix(xt::where(xt::equal(all.weights, 0.0), 1.0, 0.0))));
@@ -207,23 +207,20 @@ void show_reach(Lesson& lesson, const Matrix& tokens)
     const Trace reach = lesson.trace().scope("reach");
     const std::string places = "arange(" + std::to_string(tokens.shape(0)) + ")";
     const std::string apart = "abs(" + places + "[:, None] - " + places + ")";
+    const std::string near = apart + " <= 1", far = "floor(" + apart + " / 3) * 3 == " + apart;
     Matrix first_changed = tokens;
     xt::row(first_changed, 0) += 1.0;
     const Matrix changed = reach("changed[n, d]", "tokens + where(" + places + " == 0, 1, 0)[:, None]", first_changed);
-    const auto mask = [&](const Trace& scope, const Neighbourhood& neighbourhood, const std::string& rule) {
-        return scope("mask[n, m]", rule, pairs(tokens.shape(0), neighbourhood));
+    const auto by = [&](std::string_view name, const Neighbourhood& neighbourhood, const std::string& rule) {
+        const Trace scope = reach.scope(name);
+        const Mask mask = scope("mask[n, m]", rule, pairs(tokens.shape(0), neighbourhood));
+        return reach_of(scope, mask, tokens, changed);
     };
-    const Trace by_radius = reach.scope("local"), by_stride = reach.scope("strided"), by_both = reach.scope("both");
-    const Mask near = mask(by_radius, local, apart + " <= 1");
-    const std::vector<double> locally = reach_of(by_radius, near, tokens, changed);
-    const Mask far = mask(by_stride, strided, "floor(" + apart + " / 3) * 3 == " + apart);
-    const std::vector<double> in_strides = reach_of(by_stride, far, tokens, changed);
-    const Mask either = by_both("mask[n, m]", "where(local.mask, local.mask, strided.mask)", Mask(near || far));
-    const std::vector<double> together = reach_of(by_both, either, tokens, changed);
-    std::vector<std::vector<double>> rows;
-    for (std::size_t i = 0; i < 3; ++i)
-        rows.push_back({static_cast<double>(i + 1), locally[i], in_strides[i], together[i]});
-    lesson.table({"layers", "tokens reached: local", "strided", "both"}, rows);
+    const std::vector<double> locally = by("local", local, near), in_strides = by("strided", strided, far),
+                              together = by("both", both, "where(" + near + ", " + near + ", " + far + ")");
+    lesson.table({"layers", "tokens reached: local", "strided", "both"}, {{1, locally[0], in_strides[0], together[0]},
+                                                                          {2, locally[1], in_strides[1], together[1]},
+                                                                          {3, locally[2], in_strides[2], together[2]}});
 }
 //! [reach]
 

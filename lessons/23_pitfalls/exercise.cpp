@@ -1,6 +1,6 @@
-// Exercise 12: repair weights that were masked after softmax, without the scores.
+// Exercise 23: repair weights that were masked after softmax, without the scores.
 //
-// Run exercise_23_pitfalls until it is content.
+// Run exercise_23_pitfalls until it succeeds.
 
 #include "exercise.hpp"
 

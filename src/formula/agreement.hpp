@@ -4,7 +4,7 @@
 
 namespace attn {
 
-/// How many times the estimated error two right computations may be apart: each has its own, and the estimate is of
+/// How many times the estimated error two correct computations can be apart: each has its own, and the estimate is of
 /// first order.
 inline constexpr double safety = 4;
 

@@ -75,7 +75,7 @@ void broadcast_operands(Shaped& call)
     Loop loop{call.shape, all_of(call.shape), {}};
     for (const Shaped& operand : call.operands)
         loop.from.push_back(broadcast_view(operand.shape, call.shape));
-    call.loops = {loop};
+    call.loops.push_back(std::move(loop));
 }
 
 void shape_quotient(Shaped& call, const Shaper&) { broadcast_operands(call); }
@@ -113,7 +113,7 @@ void shape_outer(Shaped& call, const Shaper&)
         throw Error("outer wants two vectors");
     call.type = arithmetic_type(call);
     call.shape = {left.shape[0], right.shape[0]};
-    call.loops = {{call.shape, all_of(call.shape), {{0, {1, 0}}, {0, {0, 1}}}}};
+    call.loops.push_back({call.shape, all_of(call.shape), {{0, {1, 0}}, {0, {0, 1}}}});
 }
 
 Cells each_two(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <memory>
 #include <unordered_set>
 
 namespace attn {

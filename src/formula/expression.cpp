@@ -13,6 +13,13 @@ namespace {
 constexpr int deepest = 100;
 constexpr std::size_t longest = 10'000;
 
+struct Constant {
+    std::string_view name;
+    double number;
+};
+constexpr Constant constants[] = {
+    {"inf", std::numeric_limits<double>::infinity()}, {"pi", std::numbers::pi}, {"True", 1}, {"False", 0}};
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -37,53 +44,27 @@ private:
     {
         const Depth depth(*this);
         Expression left = conjunction();
-        for (const std::string_view op : {"<=", ">=", "==", "<", ">"})
-            if (accept(op))
-                return binary(op, std::move(left), conjunction());
-        return left;
+        const std::string_view op = accept_any({"<=", ">=", "==", "<", ">"});
+        return op.empty() ? left : binary(op, std::move(left), conjunction());
     }
 
     // conjunction := sum {'&' sum}, tighter than a comparison, as in Python: (a < b) & (c < d)
-    Expression conjunction()
+    Expression conjunction() { return chain({"&"}, &Parser::sum); }
+
+    // sum := product {('+' | '-') product}
+    Expression sum() { return chain({"+", "-"}, &Parser::product); }
+
+    // product := signed {('*' | '/' | '@') signed}
+    Expression product() { return chain({"*", "/", "@"}, &Parser::signed_power); }
+
+    Expression chain(std::initializer_list<std::string_view> operators, Expression (Parser::*operand)())
     {
-        Expression left = sum();
-        while (accept("&")) {
-            left = binary("&", std::move(left), sum());
+        Expression left = (this->*operand)();
+        for (std::string_view op = accept_any(operators); !op.empty(); op = accept_any(operators)) {
+            left = binary(op, std::move(left), (this->*operand)());
             count_link();
         }
         return left;
-    }
-
-    // sum := product {('+' | '-') product}
-    Expression sum()
-    {
-        Expression left = product();
-        while (true) {
-            if (accept("+"))
-                left = binary("+", std::move(left), product());
-            else if (accept("-"))
-                left = binary("-", std::move(left), product());
-            else
-                return left;
-            count_link();
-        }
-    }
-
-    // product := signed {('*' | '/' | '@') signed}
-    Expression product()
-    {
-        Expression left = signed_power();
-        while (true) {
-            if (!next_is("**") && accept("*"))
-                left = binary("*", std::move(left), signed_power());
-            else if (accept("/"))
-                left = binary("/", std::move(left), signed_power());
-            else if (accept("@"))
-                left = binary("@", std::move(left), signed_power());
-            else
-                return left;
-            count_link();
-        }
     }
 
     // signed := '-' signed | power
@@ -167,13 +148,10 @@ private:
         expression.text = dotted_name();
         if (accept("("))
             return call(std::move(expression));
-        if (expression.text == "inf")
-            return constant(expression.position, std::numeric_limits<double>::infinity());
-        if (expression.text == "pi")
-            return constant(expression.position, std::numbers::pi);
-        if (expression.text == "True" || expression.text == "False") {
+        const auto constant = std::ranges::find(constants, expression.text, &Constant::name);
+        if (constant != std::end(constants)) {
             expression.kind = Expression::Kind::number;
-            expression.number = expression.text == "True" ? 1 : 0;
+            expression.number = constant->number;
         }
         return expression;
     }
@@ -298,6 +276,15 @@ private:
         return true;
     }
 
+    /// The first of some operators that is next, taken; empty where none is. "**" isn't "*".
+    std::string_view accept_any(std::initializer_list<std::string_view> operators)
+    {
+        for (const std::string_view op : operators)
+            if (!(op == "*" && next_is("**")) && accept(op))
+                return op;
+        return {};
+    }
+
     bool accept_word(std::string_view word)
     {
         skip_space();
@@ -317,13 +304,6 @@ private:
         Expression expression;
         expression.kind = kind;
         expression.position = position;
-        return expression;
-    }
-
-    static Expression constant(std::size_t position, double number)
-    {
-        Expression expression = node(Expression::Kind::number, position);
-        expression.number = number;
         return expression;
     }
 

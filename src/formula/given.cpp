@@ -40,11 +40,7 @@ const Scalar& number_cell(const Shaped& call, std::size_t offset, Scalars& scala
 
 const Scalar& size_cell(const Shaped& call, std::size_t, Scalars& scalars)
 {
-    Scalar size;
-    size.kind = Scalar::Kind::size;
-    size.value = {call.number, 0};
-    size.origin = call.expression;
-    return scalars.keep(std::move(size));
+    return scalars.keep({.kind = Scalar::Kind::size, .value = {call.number, 0}, .origin = call.expression});
 }
 
 void shape_name(Shaped& call, const Shaper& shaper)
@@ -63,14 +59,12 @@ Cells recorded(const Shaped& call, const std::vector<Cells>&, const Rounding&)
 
 const Scalar& recorded_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
 {
-    Scalar cell;
-    cell.kind = Scalar::Kind::cell;
-    cell.truth = call.type == ElementType::boolean;
-    cell.value = {call.array->values[offset], 0};
-    cell.origin = call.expression;
-    cell.array = call.array;
-    cell.index = index_at(offset, call.shape);
-    return scalars.keep(std::move(cell));
+    return scalars.keep({.kind = Scalar::Kind::cell,
+                         .value = {call.array->values[offset], 0},
+                         .truth = call.type == ElementType::boolean,
+                         .origin = call.expression,
+                         .array = call.array,
+                         .index = index_at(offset, call.shape)});
 }
 
 void shape_arange(Shaped& call, const Shaper& shaper)

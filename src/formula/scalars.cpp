@@ -40,14 +40,12 @@ const Scalar& Scalars::keep(Scalar scalar)
 
 const Scalar* Arithmetic::keep(Kind kind, Rounded value, std::vector<Number> operands, std::string_view text)
 {
-    Scalar scalar;
-    scalar.kind = kind;
-    scalar.value = value;
-    scalar.truth = shaped_.type == ElementType::boolean;
-    scalar.origin = shaped_.expression;
-    scalar.text = text;
-    scalar.operands = std::move(operands);
-    return &scalars_.keep(std::move(scalar));
+    return &scalars_.keep({.kind = kind,
+                           .value = value,
+                           .truth = shaped_.type == ElementType::boolean,
+                           .origin = shaped_.expression,
+                           .text = text,
+                           .operands = std::move(operands)});
 }
 
 const Scalar* Arithmetic::subtract(Number a, Number b)
@@ -92,16 +90,14 @@ const Scalar* Arithmetic::total(std::vector<Number> terms)
 
 const Scalar* Arithmetic::noted(Scalar::Note note, Number taken, Number about, std::size_t count)
 {
-    Scalar noted;
-    noted.kind = Kind::noted;
-    noted.note = note;
-    noted.truth = taken->truth;
-    noted.value = taken->value;
-    noted.origin = shaped_.expression;
-    noted.operands = {taken};
-    noted.about = about;
-    noted.count = count;
-    return &scalars_.keep(std::move(noted));
+    return &scalars_.keep({.kind = Kind::noted,
+                           .note = note,
+                           .value = taken->value,
+                           .truth = taken->truth,
+                           .origin = shaped_.expression,
+                           .operands = {taken},
+                           .count = count,
+                           .about = about});
 }
 
 const Scalar* Arithmetic::extreme(const std::vector<Number>& cells, bool is_largest)
@@ -129,13 +125,11 @@ const Scalar* Arithmetic::part(Number whole, std::size_t terms)
 {
     if (terms < 2)
         return whole;
-    Scalar part;
-    part.kind = Kind::part;
-    part.value = whole->value;
-    part.origin = shaped_.expression;
-    part.index = index_at(offset_, shaped_.shape);
-    part.operands = {whole};
-    return &scalars_.keep(std::move(part));
+    return &scalars_.keep({.kind = Kind::part,
+                           .value = whole->value,
+                           .origin = shaped_.expression,
+                           .operands = {whole},
+                           .index = index_at(offset_, shaped_.shape)});
 }
 
 } // namespace attn

@@ -34,13 +34,13 @@ struct Scalar {
 
     Kind kind = Kind::number;
     Note note = Note::branch;
-    Rounded value;
+    Rounded value = {};
     bool truth = false;                 ///< a boolean
     const Expression* origin = nullptr; ///< what it is a number of
-    std::string_view text;              ///< the operator or function
-    std::vector<const Scalar*> operands;
+    std::string_view text = {};         ///< the operator or function
+    std::vector<const Scalar*> operands = {};
     const Array* array = nullptr; ///< that a cell is of
-    Shape index;                  ///< of a cell or a part in the value of its origin
+    Shape index = {};             ///< of a cell or a part in the value of its origin
     std::size_t count = 0;        ///< of the numbers that were chosen from
     const Scalar* about = nullptr;
 };

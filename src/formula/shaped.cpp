@@ -34,6 +34,7 @@ ShapedFormula::ShapedFormula(std::string_view text, const Lookup& lookup)
 Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding)
 {
     std::vector<Cells> operands;
+    operands.reserve(shaped.operands.size());
     for (const Shaped& operand : shaped.operands)
         operands.push_back(numbers(formula, operand, rounding));
     return at_place(formula, *shaped.expression, [&] { return shaped.function->numbers(shaped, operands, rounding); });
@@ -52,6 +53,7 @@ Shaped Shaper::shaped(const Expression& expression) const
             expect_arguments(*this, function, expression);
         const std::size_t tensors =
             function.more == Function::More::tensors ? expression.operands.size() : function.tensors;
+        result.operands.reserve(tensors);
         for (std::size_t i = 0; i < tensors; ++i)
             result.operands.push_back(shaped(expression.operands[i]));
         function.shape(result, *this);

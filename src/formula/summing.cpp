@@ -52,7 +52,7 @@ void reduce(Shaped& call, const Shaper& shaper)
     loop.from.resize(1);
     loop.to = all_of(loop.shape);
     call.shape = loop.shape;
-    call.loops = {loop};
+    call.loops.push_back(std::move(loop));
 }
 
 void shape_sum(Shaped& call, const Shaper& shaper)
@@ -141,7 +141,7 @@ void shape_softmax(Shaped& call, const Shaper& shaper)
     take_lines(call, axis);
     Loop lines{call.shape, all_of(call.shape), {all_of(call.shape)}};
     lines.shape[axis] = 1;
-    call.loops = {lines};
+    call.loops.push_back(std::move(lines));
 }
 
 /// exp(x) over its sum, for every number of a line; zeros where all of it is minus infinity. The largest is subtracted
@@ -238,7 +238,7 @@ void shape_product(Shaped& call, const Shaper&)
     loop.to = all_of(loop.shape);
     call.shape = loop.shape;
     call.type = common(common(call.operands[0].type, call.operands[1].type), ElementType::integer);
-    call.loops = {loop};
+    call.loops.push_back(std::move(loop));
 }
 
 /// Several neighbours at once, which share the numbers of a row while these are at hand.

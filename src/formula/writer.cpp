@@ -16,9 +16,6 @@ bool is_softmax(const Scalar& part)
     return part.origin->kind == Expression::Kind::call && part.origin->text == "softmax";
 }
 
-/// A negative number, or something negated, where it needs parentheses of its own.
-std::string negative(const std::string& text, bool is_first) { return is_first ? text : "(" + text + ")"; }
-
 /// Which terms of a sum are written: the largest by size, the earlier of two equals.
 std::vector<bool> shown(const std::vector<const Scalar*>& terms, std::size_t most)
 {
@@ -58,13 +55,13 @@ std::string number_text(double number, const ExplainOptions& options)
 std::string ArithmeticWriter::with_names(const Scalar& scalar)
 {
     names_ = true;
-    return text(scalar, {});
+    return write(scalar, {}).text;
 }
 
 std::string ArithmeticWriter::with_numbers(const Scalar& scalar)
 {
     names_ = false;
-    return text(scalar, {});
+    return write(scalar, {}).text;
 }
 
 void ArithmeticWriter::remember(const Scalar& scalar)
@@ -73,31 +70,27 @@ void ArithmeticWriter::remember(const Scalar& scalar)
         written_.push_back(&scalar);
 }
 
-std::string ArithmeticWriter::number(double value, Place place) const
+Written ArithmeticWriter::number(double value) const
 {
     const std::string text = number_text(value, options_);
-    return text.starts_with('-') ? negative(text, place.is_first) : text;
+    return {text, Binding::atom, text.starts_with('-') ? text.size() : 0};
 }
 
-std::string ArithmeticWriter::text(const Scalar& scalar, Place place)
+Written ArithmeticWriter::write(const Scalar& scalar, Place place)
 {
     switch (scalar.kind) {
     case Kind::number:
-        return number(scalar.value.value, place);
+        return number(scalar.value.value);
     case Kind::size:
-        return names_ ? to_text(*scalar.origin) : number(scalar.value.value, place);
+        return names_ ? Written{to_text(*scalar.origin)} : number(scalar.value.value);
     case Kind::cell:
         return cell(scalar, place);
-    case Kind::negated: {
-        const Scalar& operand = *scalar.operands[0];
-        const bool parentheses = binding(operand, place.in_sum) <= Binding::negation;
-        const std::string inner = text(operand, {place.in_sum, parentheses, false});
-        return negative(parentheses ? "-(" + inner + ")" : "-" + inner, place.is_first);
-    }
+    case Kind::negated:
+        return negation(write(*scalar.operands[0], {place.in_sum, false}));
     case Kind::binary:
         return binary(scalar, place);
     case Kind::function:
-        return std::string(scalar.text) + "(" + text(*scalar.operands[0], {place.in_sum, true, false}) + ")";
+        return {std::string(scalar.text) + "(" + write(*scalar.operands[0], {place.in_sum, false}).text + ")"};
     case Kind::total:
         return total(scalar, place);
     case Kind::part:
@@ -105,98 +98,60 @@ std::string ArithmeticWriter::text(const Scalar& scalar, Place place)
     case Kind::noted:
         if (names_ && std::ranges::find(noted_, &scalar) == noted_.end())
             noted_.push_back(&scalar);
-        return text(*scalar.operands[0], place);
+        return write(*scalar.operands[0], place);
     }
     return {};
 }
 
-std::string ArithmeticWriter::cell(const Scalar& scalar, Place place)
+Written ArithmeticWriter::cell(const Scalar& scalar, Place place)
 {
     remember(scalar);
     if (names_)
-        return scalar.origin->text + bracketed(scalar.index);
-    if (scalar.truth && place.is_logical)
-        return truth_text(scalar.value.value);
-    return number(scalar.value.value, place);
+        return {scalar.origin->text + bracketed(scalar.index)};
+    return scalar.truth && place.is_logical ? Written{truth_text(scalar.value.value)} : number(scalar.value.value);
 }
 
-std::string ArithmeticWriter::binary(const Scalar& scalar, Place place)
+Written ArithmeticWriter::binary(const Scalar& scalar, Place place)
 {
-    const std::string op(scalar.text);
-    const bool is_tight = op == "*" || op == "**";
-    place.is_logical = op == "&";
-    const std::string left = operand(scalar, false, place);
-    return left + (is_tight ? op : " " + op + " ") + operand(scalar, true, place);
+    place.is_logical = scalar.text == "&";
+    Written left = write(*scalar.operands[0], place);
+    return operation(scalar.text, std::move(left), write(*scalar.operands[1], place),
+                     scalar.text != "*" && scalar.text != "**");
 }
 
-std::string ArithmeticWriter::operand(const Scalar& binary, bool is_right, Place place)
-{
-    const std::string_view op = binary.text;
-    const Scalar& operand = *binary.operands[is_right ? 1 : 0];
-    if (needs_parentheses(op, binding(operand, place.in_sum), is_right)) {
-        const std::string inner = text(operand, {place.in_sum, true, place.is_logical});
-        return inner.starts_with('(') && binding(operand, place.in_sum) == Binding::negation ? inner
-                                                                                             : "(" + inner + ")";
-    }
-    return text(operand, {place.in_sum, place.is_first && !is_right && op != "**", place.is_logical});
-}
-
-std::string ArithmeticWriter::total(const Scalar& scalar, Place place)
+Written ArithmeticWriter::total(const Scalar& scalar, Place place)
 {
     const std::vector<const Scalar*>& terms = scalar.operands;
     if (terms.empty())
-        return "0";
-    place.is_logical = false;
+        return {"0"};
     if (terms.size() == 1)
-        return text(*terms[0], place);
+        return write(*terms[0], {place.in_sum, false});
 
     const std::vector<bool> is_shown = shown(terms, std::max<std::size_t>(options_.terms, 1));
-    std::string sum;
+    std::optional<Written> sum;
+    const auto add = [&](Written term) { sum = sum ? operation("+", *std::move(sum), std::move(term)) : term; };
     double rest = 0;
     std::size_t others = 0;
     for (std::size_t i = 0; i < terms.size(); ++i) {
-        if (!is_shown[i]) {
+        if (is_shown[i]) {
+            add(write(*terms[i], {true, false}));
+        } else {
             rest += terms[i]->value.value;
             ++others;
-            continue;
         }
-        const bool parentheses = needs_parentheses("+", binding(*terms[i], true), !sum.empty());
-        const std::string term = text(*terms[i], {true, parentheses || (sum.empty() && place.is_first), false});
-        sum += (sum.empty() ? "" : " + ") + (parentheses ? "(" + term + ")" : term);
     }
-    if (others == 0)
-        return sum;
-    if (names_)
-        return sum + " + (" + std::to_string(others) + (others == 1 ? " other term)" : " other terms)");
-    return sum + " + " + number(rest, {true, false, false});
+    if (others > 0)
+        add(names_ ? Written{"(" + std::to_string(others) + (others == 1 ? " other term)" : " other terms)")}
+                   : number(rest));
+    return *std::move(sum);
 }
 
-std::string ArithmeticWriter::part(const Scalar& scalar, Place place)
+Written ArithmeticWriter::part(const Scalar& scalar, Place place)
 {
     if (!place.in_sum)
-        return text(*scalar.operands[0], {is_softmax(scalar), place.is_first, place.is_logical});
+        return write(*scalar.operands[0], {is_softmax(scalar), place.is_logical});
     remember(scalar);
-    return names_ ? to_text(*scalar.origin, scalar.index) : number(scalar.value.value, place);
-}
-
-Binding ArithmeticWriter::binding(const Scalar& scalar, bool in_sum) const
-{
-    switch (scalar.kind) {
-    case Kind::negated:
-        return Binding::negation;
-    case Kind::binary:
-        return binding_of(scalar.text);
-    case Kind::total:
-        if (scalar.operands.size() == 1)
-            return binding(*scalar.operands[0], in_sum);
-        return scalar.operands.empty() ? Binding::atom : Binding::sum;
-    case Kind::part:
-        return in_sum ? Binding::atom : binding(*scalar.operands[0], is_softmax(scalar));
-    case Kind::noted:
-        return binding(*scalar.operands[0], in_sum);
-    default:
-        return Binding::atom;
-    }
+    return names_ ? Written{to_text(*scalar.origin, scalar.index)} : number(scalar.value.value);
 }
 
 std::vector<std::string> ArithmeticWriter::reasons()
@@ -214,29 +169,29 @@ std::vector<std::string> ArithmeticWriter::reasons()
 /// Why a cell was taken; nothing where there was no choice.
 std::string ArithmeticWriter::reason(const Scalar& noted)
 {
-    const Place compact{true, true, true};
+    const auto name_of = [this](const Scalar& scalar) { return write(scalar, {true, true}).text; };
     const double value = noted.value.value;
     switch (noted.note) {
     case Scalar::Note::branch:
-        return text(*noted.about, compact) + " is " + truth_text(noted.about->value.value);
+        return name_of(*noted.about) + " is " + truth_text(noted.about->value.value);
     case Scalar::Note::largest:
     case Scalar::Note::smallest: {
         if (noted.count < 2)
             return {};
-        const std::string name = text(*noted.about, compact);
+        const std::string name = name_of(*noted.about);
         if (std::isnan(value))
             return name + " is no number";
         return name + " is the " + (noted.note == Scalar::Note::largest ? "largest" : "smallest") + " of " +
                std::to_string(noted.count);
     }
     case Scalar::Note::row: {
-        const std::string name = text(*noted.about, compact), row = number_text(noted.about->value.value, options_);
+        const std::string name = name_of(*noted.about), row = number_text(noted.about->value.value, options_);
         return name == row ? "" : name + " is " + row;
     }
     case Scalar::Note::off_diagonal:
         return to_text(*noted.origin) + " is 0 off the diagonal";
     case Scalar::Note::all_forbidden:
-        return text(*noted.about->operands[0], compact) + ", the largest, is -inf";
+        return name_of(*noted.about->operands[0]) + ", the largest, is -inf";
     }
     return {};
 }

@@ -18,7 +18,7 @@ public:
     std::string with_names(const Scalar& scalar);
     std::string with_numbers(const Scalar& scalar);
 
-    /// The reasons behind what has been written with names: "since mask[0,2] is false".
+    /// The reasons for what has been written with names: "since mask[0,2] is false".
     std::vector<std::string> reasons();
 
     /// The parts, and the cells of steps, that have been written by name, in that order, each once.
@@ -28,19 +28,16 @@ private:
     /// Where a piece of text stands.
     struct Place {
         bool in_sum = false;    ///< in a term of a sum or in a softmax
-        bool is_first = true;   ///< a line or a parenthesis begins with it
         bool is_logical = true; ///< a boolean is true or false there
     };
 
-    std::string text(const Scalar& scalar, Place place);
-    std::string cell(const Scalar& scalar, Place place);
-    std::string binary(const Scalar& scalar, Place place);
-    std::string operand(const Scalar& binary, bool is_right, Place place);
-    std::string total(const Scalar& scalar, Place place);
-    std::string part(const Scalar& scalar, Place place);
+    Written write(const Scalar& scalar, Place place);
+    Written cell(const Scalar& scalar, Place place);
+    Written binary(const Scalar& scalar, Place place);
+    Written total(const Scalar& scalar, Place place);
+    Written part(const Scalar& scalar, Place place);
+    Written number(double value) const;
     std::string reason(const Scalar& noted);
-    Binding binding(const Scalar& scalar, bool in_sum) const;
-    std::string number(double value, Place place) const;
     void remember(const Scalar& scalar);
 
     const ExplainOptions& options_;

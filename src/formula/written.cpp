@@ -3,35 +3,40 @@
 namespace attn {
 namespace {
 
-Binding binding_of(const Expression& expression)
+Binding binding_of(std::string_view op)
 {
-    switch (expression.kind) {
-    case Expression::Kind::binary:
-        return attn::binding_of(expression.text);
-    case Expression::Kind::negated:
-        return Binding::negation;
-    default:
-        return Binding::atom;
-    }
+    if (op == "&")
+        return Binding::both;
+    if (op == "+" || op == "-")
+        return Binding::sum;
+    if (op == "*" || op == "/" || op == "@")
+        return Binding::product;
+    return op == "**" ? Binding::power : Binding::comparison;
 }
 
-std::string parenthesized(const Expression& expression, bool is_needed)
+bool needs_parentheses(Binding op, Binding operand, bool is_right)
 {
-    return is_needed ? "(" + to_text(expression) + ")" : to_text(expression);
+    if (op == Binding::power)
+        return operand != Binding::atom;
+    return is_right || op == Binding::comparison ? operand <= op : operand < op;
 }
+
+std::string in_parentheses(const std::string& text) { return "(" + text + ")"; }
+
+/// A text that is not at the beginning, where a negative number is in parentheses.
+std::string inside(const Written& x)
+{
+    return x.negative == 0 ? x.text : in_parentheses(x.text.substr(0, x.negative)) + x.text.substr(x.negative);
+}
+
+Written written(const Expression& expression);
 
 /// Something that a subscript, .T or .shape follows.
 std::string subject(const Expression& expression)
 {
-    return parenthesized(expression,
-                         binding_of(expression) != Binding::atom || expression.kind == Expression::Kind::number);
-}
-
-std::string binary(const Expression& expression)
-{
-    const Expression &left = expression.operands[0], &right = expression.operands[1];
-    return parenthesized(left, needs_parentheses(expression.text, binding_of(left), false)) + " " + expression.text +
-           " " + parenthesized(right, needs_parentheses(expression.text, binding_of(right), true));
+    const Written inner = written(expression);
+    const bool is_atom = inner.binding == Binding::atom && expression.kind != Expression::Kind::number;
+    return is_atom ? inner.text : in_parentheses(inner.text);
 }
 
 std::string call(const Expression& expression)
@@ -68,52 +73,53 @@ std::string entries(const std::vector<Subscript>& subscripts)
     return text;
 }
 
-} // namespace
-
-Binding binding_of(std::string_view op)
+Written written(const Expression& expression)
 {
-    if (op == "&")
-        return Binding::both;
-    if (op == "+" || op == "-")
-        return Binding::sum;
-    if (op == "*" || op == "/" || op == "@")
-        return Binding::product;
-    return op == "**" ? Binding::power : Binding::comparison;
-}
-
-bool needs_parentheses(std::string_view op, Binding operand, bool is_right)
-{
-    const Binding own = binding_of(op);
-    if (own == Binding::power)
-        return operand != Binding::atom;
-    return is_right || own == Binding::comparison ? operand <= own : operand < own;
-}
-
-std::string to_text(const Expression& expression)
-{
+    const auto operand = [&](std::size_t i) -> const Expression& { return expression.operands[i]; };
     switch (expression.kind) {
     case Expression::Kind::number:
-        return expression.text == "True" || expression.text == "False" ? expression.text
-                                                                       : exact_text(expression.number);
+        return {expression.text == "True" || expression.text == "False" ? expression.text
+                                                                        : exact_text(expression.number)};
     case Expression::Kind::name:
-        return expression.text;
-    case Expression::Kind::negated: {
-        const Binding operand = binding_of(expression.operands[0]);
-        return "-" + parenthesized(expression.operands[0], operand <= Binding::negation);
-    }
+        return {expression.text};
+    case Expression::Kind::negated:
+        return {negation(written(operand(0))).text, Binding::negation};
     case Expression::Kind::binary:
-        return binary(expression);
+        return operation(expression.text, written(operand(0)), written(operand(1)));
     case Expression::Kind::call:
-        return call(expression);
+        return {call(expression)};
     case Expression::Kind::transposed:
-        return subject(expression.operands[0]) + ".T";
+        return {subject(operand(0)) + ".T"};
     case Expression::Kind::size:
-        return subject(expression.operands[0]) + ".shape[" + to_text(expression.operands[1]) + "]";
+        return {subject(operand(0)) + ".shape[" + to_text(operand(1)) + "]"};
     case Expression::Kind::indexed:
-        return subject(expression.operands[0]) + "[" + entries(expression.subscripts) + "]";
+        return {subject(operand(0)) + "[" + entries(expression.subscripts) + "]"};
     }
     return {};
 }
+
+} // namespace
+
+Written operation(std::string_view op, Written left, const Written& right, bool is_spaced)
+{
+    const Binding binding = binding_of(op);
+    if (needs_parentheses(binding, left.binding, false))
+        left = {in_parentheses(left.text)};
+    else if (binding == Binding::power)
+        left = {inside(left)};
+    left.text += is_spaced ? " " + std::string(op) + " " : std::string(op);
+    left.text += needs_parentheses(binding, right.binding, true) ? in_parentheses(right.text) : inside(right);
+    left.binding = binding;
+    return left;
+}
+
+Written negation(const Written& x)
+{
+    const std::string text = "-" + (x.binding <= Binding::negation ? in_parentheses(x.text) : inside(x));
+    return {text, Binding::negation, text.size()};
+}
+
+std::string to_text(const Expression& expression) { return written(expression).text; }
 
 std::string to_text(const Expression& expression, const Shape& index)
 {

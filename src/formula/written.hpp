@@ -10,10 +10,19 @@ namespace attn {
 
 /// How tight the operators of a formula bind, from loose to tight; what needs no parentheses is an atom.
 enum class Binding { comparison, both, sum, product, negation, power, atom };
-Binding binding_of(std::string_view op);
 
-/// True where an operand needs parentheses beside an operator to be read back as that operator's operand.
-bool needs_parentheses(std::string_view op, Binding operand, bool is_right);
+/// A text, with what decides whether it needs parentheses where it is put.
+struct Written {
+    std::string text;
+    Binding binding = Binding::atom;
+    std::size_t negative = 0; ///< so many characters at its start are a negative number, or something negated
+};
+
+/// a OP b, with the parentheses that it needs to be read back as that.
+Written operation(std::string_view op, Written left, const Written& right, bool is_spaced = true);
+
+/// -x, likewise.
+Written negation(const Written& x);
 
 /// A formula as text again, with no more parentheses than it needs: "mean((x - 1) ** 2, axis=0)".
 std::string to_text(const Expression& expression);

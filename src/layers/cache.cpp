@@ -50,13 +50,14 @@ CachedMultiHead cached_self_attention(const Matrix& new_tokens, const std::optio
                                       const std::optional<AnyBias>& given_bias, const MultiHeadWeights& weights,
                                       const GroupedQueryOptions& options, const Trace& caller)
 {
+    const Sources<Matrix> given = sources(new_tokens);
+    expect_projectable(self, given, weights);
     const Groups groups = expect_groups(self, weights, given_bias, options);
     if (past)
         expect_past(*past, weights);
     const bool is_grouped = groups.is_grouped();
     const Trace trace = caller.module(self, [&] { return describe(groups, given_mask, given_bias, options); });
-    const Sources<Matrix> from = name_sources(new_tokens, trace);
-    expect_projectable(self, from, weights);
+    const Sources<Matrix> from = name_sources(given, trace);
     KeyValueCache before;
     if (past)
         before = {trace.input(is_grouped ? "past_keys[past, g_d_k]" : "past_keys[past, h_d_k]", past->keys),

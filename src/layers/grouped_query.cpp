@@ -7,12 +7,63 @@ namespace {
 
 constexpr std::string_view function = "grouped_query_attention";
 
-template <Sequence T>
-MultiHeadOf<T> attend(const Sources<T>& from, const Groups& groups, const std::optional<AnyMask>& given_mask,
-                      const std::optional<AnyBias>& given_bias, const MultiHeadWeights& weights,
-                      const GroupedQueryOptions& options, const Trace& trace)
+} // namespace
+
+std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
 {
-    expect_projectable(function, from, weights);
+    const Matrix& query = weights.query.weight;
+    const Matrix& key = weights.key.weight;
+    const std::size_t d_k = heads == 0 ? 0 : query.shape(1) / heads;
+    if (d_k == 0 || query.shape(1) % heads != 0 || key.shape(1) == 0 || key.shape(1) % d_k != 0)
+        throw ShapeError("attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
+                         " heads and key weights " + to_string(shape_of(key)) +
+                         " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
+    return key.shape(1) / d_k;
+}
+
+Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, const std::optional<AnyBias>& bias,
+                     const GroupedQueryOptions& options)
+{
+    const Matrix &query = weights.query.weight, &value = weights.value.weight;
+    expect_even_split(caller, "query weights", shape_of(query), options.heads);
+    const Groups groups{options.heads, key_value_heads(weights, options.heads)};
+    if (groups.heads % groups.groups != 0)
+        throw ShapeError(std::string(caller) + ": " + std::to_string(groups.heads) +
+                         " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
+    expect_even_split(caller, "value weights", shape_of(value), groups.groups);
+    if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
+        throw ShapeError(std::string(function) + ": value weights " + to_string(shape_of(value)) + " of " +
+                         std::to_string(groups.groups) + " key/value heads and output weights " +
+                         to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
+                         " heads must agree in d_v, the features of one head");
+    if (bias && options.positions == HeadPositions::alibi)
+        throw Error(std::string(caller) + ": ALiBi is a bias, and another one is given: add them and give the sum");
+    return groups;
+}
+
+StepOptions describe(const Groups& groups, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
+                     const GroupedQueryOptions& options)
+{
+    constexpr std::string_view positions[] = {"none", "rotary", "alibi"};
+    return {{"heads", std::to_string(groups.heads)},
+            {"key_value_heads", std::to_string(groups.groups)},
+            {"mask", describe(mask, options.causal)},
+            {"bias", bias ? "given" : "none"},
+            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"},
+            {"positions", std::string(positions[static_cast<std::size_t>(options.positions)])}};
+}
+
+namespace {
+
+template <Sequence T>
+MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& given_mask,
+                      const std::optional<AnyBias>& given_bias, const MultiHeadWeights& weights,
+                      const GroupedQueryOptions& options, const Trace& caller)
+{
+    expect_projectable(function, given, weights);
+    const Groups groups = expect_groups(function, weights, given_bias, options);
+    const Trace trace = caller.module(function, [&] { return describe(groups, given_mask, given_bias, options); });
+    const Sources<T> from = name_sources(given, trace);
 
     // Make the queries of all heads, and the keys and values of all groups, by three products.
     const PackedAxes axes = groups.is_grouped() ? PackedAxes{"g_d_k", "g_d_v"} : PackedAxes{};
@@ -46,69 +97,29 @@ MultiHeadOf<T> attend(const Sources<T>& from, const Groups& groups, const std::o
 
 } // namespace
 
-std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
-{
-    const Matrix& query = weights.query.weight;
-    const Matrix& key = weights.key.weight;
-    const std::size_t d_k = heads == 0 ? 0 : query.shape(1) / heads;
-    if (d_k == 0 || query.shape(1) % heads != 0 || key.shape(1) == 0 || key.shape(1) % d_k != 0)
-        throw ShapeError("attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
-                         " heads and key weights " + to_string(shape_of(key)) +
-                         " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
-    return key.shape(1) / d_k;
-}
-
-Groups expect_groups(std::string_view function, const MultiHeadWeights& weights, const std::optional<AnyBias>& bias,
-                     const GroupedQueryOptions& options)
-{
-    const Matrix &query = weights.query.weight, &value = weights.value.weight;
-    expect_even_split(function, "query weights", shape_of(query), options.heads);
-    const Groups groups{options.heads, key_value_heads(weights, options.heads)};
-    if (groups.heads % groups.groups != 0)
-        throw ShapeError(std::string(function) + ": " + std::to_string(groups.heads) +
-                         " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
-    expect_even_split(function, "value weights", shape_of(value), groups.groups);
-    if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
-        throw ShapeError(std::string(function) + ": value weights " + to_string(shape_of(value)) + " of " +
-                         std::to_string(groups.groups) + " key/value heads and output weights " +
-                         to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
-                         " heads must agree in d_v, the features of one head");
-    if (bias && options.positions == HeadPositions::alibi)
-        throw Error(std::string(function) + ": ALiBi is a bias, and another one is given: add them and give the sum");
-    return groups;
-}
-
-StepOptions describe(const Groups& groups, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                     const GroupedQueryOptions& options)
-{
-    constexpr std::string_view positions[] = {"none", "rotary", "alibi"};
-    return {{"heads", std::to_string(groups.heads)},
-            {"key_value_heads", std::to_string(groups.groups)},
-            {"mask", describe(mask, options.causal)},
-            {"bias", bias ? "given" : "none"},
-            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"},
-            {"positions", std::string(positions[static_cast<std::size_t>(options.positions)])}};
-}
-
 template <Sequence T>
 MultiHeadOf<T> grouped_query_attention(const T& x, const std::optional<AnyMask>& mask,
                                        const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
-                                       const GroupedQueryOptions& options, const Trace& caller)
+                                       const GroupedQueryOptions& options, const Trace& trace)
 {
-    const Groups groups = expect_groups(function, weights, bias, options);
-    const Trace trace = caller.module(function, [&] { return describe(groups, mask, bias, options); });
-    return attend(name_sources(x, trace), groups, mask, bias, weights, options, trace);
+    return attend(sources(x), mask, bias, weights, options, trace);
+}
+
+template <Sequence T>
+MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
+                                       const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
+                                       const GroupedQueryOptions& options, const Trace& trace)
+{
+    return attend(sources(x, memory), mask, bias, weights, options, trace);
 }
 
 template <Sequence T>
 MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const T& value_memory,
                                        const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                        const MultiHeadWeights& weights, const GroupedQueryOptions& options,
-                                       const Trace& caller)
+                                       const Trace& trace)
 {
-    const Groups groups = expect_groups(function, weights, bias, options);
-    const Trace trace = caller.module(function, [&] { return describe(groups, mask, bias, options); });
-    return attend(name_sources(x, memory, value_memory, trace), groups, mask, bias, weights, options, trace);
+    return attend(sources(x, memory, value_memory), mask, bias, weights, options, trace);
 }
 
 template <Sequence T>
@@ -125,6 +136,9 @@ MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, co
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template MultiHeadOf<T> grouped_query_attention(const T&, const std::optional<AnyMask>&,                           \
+                                                    const std::optional<AnyBias>&, const MultiHeadWeights&,            \
+                                                    const GroupedQueryOptions&, const Trace&);                         \
+    template MultiHeadOf<T> grouped_query_attention(const T&, const T&, const std::optional<AnyMask>&,                 \
                                                     const std::optional<AnyBias>&, const MultiHeadWeights&,            \
                                                     const GroupedQueryOptions&, const Trace&);                         \
     template MultiHeadOf<T> grouped_query_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,       \

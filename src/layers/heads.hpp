@@ -17,31 +17,36 @@ struct Sources {
     const T& queries;
     const T& keys;
     const T& values;
-    std::string_view keys_name = "x";
-    std::string_view values_name = "x";
+    std::string_view keys_name, values_name;
 };
 
 template <Sequence T>
-Sources<T> name_sources(const T& x, const Trace& trace)
+Sources<T> sources(const T& x)
 {
-    const T& tokens = trace.input("x[(b,) n, d_model]", x);
-    return {tokens, tokens, tokens};
+    return {x, x, x, "x", "x"};
 }
 
 template <Sequence T>
-Sources<T> name_sources(const T& x, const T& memory, const Trace& trace)
+Sources<T> sources(const T& x, const T& memory)
 {
-    const T& queries = trace.input("x[(b,) n, d_model]", x);
-    const T& tokens = trace.input("memory[(b,) m, d_memory]", memory);
-    return {queries, tokens, tokens, "memory", "memory"};
+    return {x, memory, memory, "memory", "memory"};
 }
 
 template <Sequence T>
-Sources<T> name_sources(const T& x, const T& memory, const T& value_memory, const Trace& trace)
+Sources<T> sources(const T& x, const T& memory, const T& value_memory)
 {
-    const T& queries = trace.input("x[(b,) n, d_model]", x);
-    const T& keys = trace.input("memory[(b,) m, d_memory]", memory);
-    return {queries, keys, trace.input("value_memory[(b,) m, d_value]", value_memory), "memory", "value_memory"};
+    return {x, memory, value_memory, "memory", "value_memory"};
+}
+
+/// Names them, each once.
+template <Sequence T>
+Sources<T> name_sources(const Sources<T>& from, const Trace& trace)
+{
+    const T& x = trace.input("x[(b,) n, d_model]", from.queries);
+    const T& keys = from.keys_name == "x" ? x : trace.input("memory[(b,) m, d_memory]", from.keys);
+    const T& values =
+        from.values_name == from.keys_name ? keys : trace.input("value_memory[(b,) m, d_value]", from.values);
+    return {x, keys, values, from.keys_name, from.values_name};
 }
 
 /// The letter of the features of the tokens of that name.

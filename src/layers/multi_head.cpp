@@ -48,11 +48,17 @@ void expect_fit(const Sources<T>& from, const MultiHeadWeights& weights, std::si
 }
 
 template <Sequence T>
-MultiHeadOf<T> attend(const Sources<T>& from, const std::optional<AnyMask>& mask,
-                      const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
-                      const MultiHeadOptions& options, const Trace& trace)
+MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
+                      const MultiHeadWeights& weights, const MultiHeadOptions& options, const Trace& caller)
 {
-    expect_fit(from, weights, options.heads);
+    expect_fit(given, weights, options.heads);
+    const Trace trace = caller.module(function, [&] {
+        return StepOptions{{"heads", std::to_string(options.heads)},
+                           {"mask", describe(mask, options.causal)},
+                           {"bias", bias ? "given" : "none"},
+                           {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
+    });
+    const Sources<T> from = name_sources(given, trace);
 
     // Make the queries, keys and values of all heads by three products.
     const PackedHeads<T> packed = project(from, weights, {}, trace);
@@ -62,46 +68,31 @@ MultiHeadOf<T> attend(const Sources<T>& from, const std::optional<AnyMask>& mask
     return {map_output(heads.merged, weights.output, trace), std::move(heads.weights)};
 }
 
-/// The function's scope, described for a listener.
-Trace module_of(const Trace& caller, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                const MultiHeadOptions& options)
-{
-    return caller.module(function, [&] {
-        return StepOptions{{"heads", std::to_string(options.heads)},
-                           {"mask", describe(mask, options.causal)},
-                           {"bias", bias ? "given" : "none"},
-                           {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
-    });
-}
-
 } // namespace
 
 template <Sequence T>
 MultiHeadOf<T> multi_head_attention(const T& x, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                     const MultiHeadWeights& weights, const MultiHeadOptions& options,
-                                    const Trace& caller)
+                                    const Trace& trace)
 {
-    const Trace trace = module_of(caller, mask, bias, options);
-    return attend(name_sources(x, trace), mask, bias, weights, options, trace);
+    return attend(sources(x), mask, bias, weights, options, trace);
 }
 
 template <Sequence T>
 MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
                                     const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
-                                    const MultiHeadOptions& options, const Trace& caller)
+                                    const MultiHeadOptions& options, const Trace& trace)
 {
-    const Trace trace = module_of(caller, mask, bias, options);
-    return attend(name_sources(x, memory, trace), mask, bias, weights, options, trace);
+    return attend(sources(x, memory), mask, bias, weights, options, trace);
 }
 
 template <Sequence T>
 MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const T& value_memory,
                                     const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                     const MultiHeadWeights& weights, const MultiHeadOptions& options,
-                                    const Trace& caller)
+                                    const Trace& trace)
 {
-    const Trace trace = module_of(caller, mask, bias, options);
-    return attend(name_sources(x, memory, value_memory, trace), mask, bias, weights, options, trace);
+    return attend(sources(x, memory, value_memory), mask, bias, weights, options, trace);
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \

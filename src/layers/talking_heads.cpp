@@ -99,9 +99,9 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>&
                                        const TalkingHeadsWeights& learned, const TalkingHeadsOptions& options,
                                        const Trace& caller)
 {
+    expect_fit(sources(x), learned);
     const Trace trace = caller.module(function, [&] { return describe(learned, given, options); });
-    const Sources<T> from = name_sources(x, trace);
-    expect_fit(from, learned);
+    const Sources<T> from = name_sources(sources(x), trace);
     const std::size_t n = x.shape(token_axis<T>), key_heads = learned.scores.shape(0);
     const std::size_t heads = learned.scores.shape(1), value_heads = learned.weights.shape(1);
 

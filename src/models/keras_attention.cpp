@@ -80,14 +80,14 @@ MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memor
                                const KerasAttentionWeights& weights, const KerasAttentionOptions& options,
                                const Trace& caller)
 {
+    const MultiHeadWeights maps{{weights.query}, {weights.key}, {weights.value}};
+    expect_fit(sources(x, memory, value_memory), masks, maps, options.heads);
     const Trace trace = caller.module(function, [&] {
         return StepOptions{{"heads", std::to_string(options.heads)},
                            {"mask_right", options.mask_right ? "true" : "false"},
                            {"penalty", exact_text(options.penalty)}};
     });
-    const Sources<T> from = name_sources(x, memory, value_memory, trace);
-    const MultiHeadWeights maps{{weights.query}, {weights.key}, {weights.value}};
-    expect_fit(from, masks, maps, options.heads);
+    const Sources<T> from = name_sources(sources(x, memory, value_memory), trace);
 
     // Make the queries, keys and values of all heads by three products.
     const PackedHeads<T> packed = project(from, maps, {}, trace);

@@ -17,18 +17,18 @@ void expect_parts(const std::vector<T>& parts)
         throw std::logic_error("concat_columns wants at least one part");
 }
 
-} // namespace
-
 template <class Numbers>
-Numbers concat(const Numbers& first, const Numbers& second)
+Numbers concatenate(const Numbers& first, const Numbers& second)
 {
     Numbers both(typename Numbers::shape_type{first.size() + second.size()});
     std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), both.begin()));
     return both;
 }
 
-template Vector concat(const Vector&, const Vector&);
-template Integers concat(const Integers&, const Integers&);
+} // namespace
+
+Vector concat(const Vector& first, const Vector& second) { return concatenate(first, second); }
+Integers concat(const Integers& first, const Integers& second) { return concatenate(first, second); }
 
 Matrix concat_rows(const Matrix& first, const Matrix& second)
 {

@@ -187,10 +187,10 @@ Json model_of(std::deque<ShownRun>& runs, const TokenLabels& labels)
     expect_usable(runs, labels);
     Json model = {{"title", runs[0].title()},
                   {"tokens", labels.n},
-                  {"tokens_m", labels.m.empty() ? labels.n : labels.m},
-                  {"aliases", aliases_of(runs)}};
+                  {"tokens_m", labels.m.empty() ? labels.n : labels.m}};
     if (runs.size() == 2)
         model["other"] = runs[1].title();
+    model["aliases"] = aliases_of(runs);
     model["steps"] = runs.size() == 2 ? merged(runs) : listed(runs[0]);
     return model;
 }

@@ -337,8 +337,8 @@ function commandFor(step, offset) {
             getSelection().selectAllChildren(code);
         }
     });
-    return make('div', {className: 'command'}, make('p', {}, 'This page is too small for the arithmetic of all its numbers. ' +
-        'For this one, run the command, or open the trace with `attn view` without -o:'), make('p', {}, code, ' ', button));
+    return make('div', {className: 'command'}, make('p', {}, 'This page carries the arithmetic of its smaller steps only. ' +
+        'For this number, run the command below, or open the trace with attn view and without -o.'), make('p', {}, code, ' ', button));
 }
 
 /** Offsets of [start, stride, count, start, stride, count, …]. */
@@ -486,11 +486,11 @@ async function showNumbers(entry, children, now) {
 
 /**
  * Shows a step.
- * @param how  {focus: its place in the list, keep: an explanation that is open, at: a cell to explain, focusSlice}
+ * @param how  {focus: its place in the list, inNumbers: or them, keep: an explanation that is open, at: a cell to explain, focusSlice}
  */
 async function show(to, how = {}) {
     if (to === undefined || !model.entries[to]) return;
-    const wasInList = list.contains(document.activeElement), wasInNumbers = primary.some(each => each.element === document.activeElement);
+    const focused = document.activeElement, wasInList = list.contains(focused), wasInNumbers = primary.some(each => each.element === document.activeElement);
     const entry = model.entries[to], now = ++turn;
     if (to !== place) main.scrollTop = 0;
     select(entry);
@@ -501,8 +501,9 @@ async function show(to, how = {}) {
     document.title = `${entry.path} \u00b7 ${model.title} \u00b7 attn`;
     remember();
     await showNumbers(entry, headOf(entry).filter(Boolean), now);
-    if (place !== to) return;
-    if (how.focusSlice !== undefined) main.querySelectorAll('.slice select')[how.focusSlice].focus();
+    if (place !== to || ![focused, document.body].includes(document.activeElement)) return; // somewhere else by now
+    if (how.inNumbers) focusNumbers();
+    else if (how.focusSlice !== undefined) main.querySelectorAll('.slice select')[how.focusSlice].focus();
     else if (how.focus || wasInList) entry.button.focus({preventScroll: true});
     else if (wasInNumbers) focusNumbers();
 }
@@ -619,8 +620,9 @@ function onKey(event) {
             filter.value = '';
             filterList();
         } else if (event.key !== 'Enter' && event.key !== 'ArrowDown') return;
-        const first = model.entries.find(entry => !entry.item.hidden);
-        if (first) show(event.key === 'Escape' || !model.entries[place].item.hidden ? place : first.place, {focus: true});
+        const isShown = event.key === 'Escape' || !model.entries[place].item.hidden;
+        const first = model.entries.find(({item}) => !item.hidden) || model.aliases.find(({item}) => !item.hidden)?.entry;
+        if (first) show(isShown ? place : first.place, {focus: true});
         event.preventDefault();
         return;
     }

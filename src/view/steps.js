@@ -34,9 +34,8 @@ function listItem(entry) {
         make('span', {className: 'name'}, name), ' ', make('span', {className: 'shape'}, axesText(step)),
         step.formula ? make('span', {className: 'formula'}, `= ${step.formula}`) : null);
     button.addEventListener('click', event => {
-        show(entry.place);
+        show(entry.place, {inNumbers: event.detail === 0}); // by Enter
         closeMenu();
-        if (event.detail === 0) focusNumbers(); // by Enter
     });
     entry.item = make('li', {}, button);
     entry.button = button;

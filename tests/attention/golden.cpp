@@ -56,21 +56,20 @@ std::map<std::string, Case> cases()
 void compute(const std::string& function, const Case& of, const Trace& trace)
 {
     const Matrix queries = of.get<Matrix>("queries"), keys = of.get<Matrix>("keys"), values = of.get<Matrix>("values");
-    const WeighingOptions options{.mask = of.mask()};
+    const std::optional<Mask> mask = of.mask();
     if (function == "dot_product")
-        dot_product_attention(queries, keys, values, options, trace);
+        dot_product_attention(queries, keys, values, mask, {}, trace);
     else if (function == "scaled_dot_product")
-        scaled_dot_product_attention(queries, keys, values, {.mask = of.mask()}, trace);
+        scaled_dot_product_attention(queries, keys, values, mask, {}, {}, trace);
     else if (function == "bilinear")
-        bilinear_attention(queries, keys, values, of.get<Matrix>("bilinear_weights"), options, trace);
+        bilinear_attention(queries, keys, values, mask, of.get<Matrix>("bilinear_weights"), {}, trace);
     else if (function == "additive")
         additive_attention(
-            queries, keys, values,
-            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, options,
-            trace);
+            queries, keys, values, mask,
+            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, {}, trace);
     else if (function == "concatenated")
-        concatenated_attention(queries, keys, values,
-                               {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, options, trace);
+        concatenated_attention(queries, keys, values, mask,
+                               {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, {}, trace);
     else
         throw std::out_of_range(function);
 }

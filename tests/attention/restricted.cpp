@@ -278,20 +278,10 @@ TEST_CASE("after an answer to any step, everything else of restricted attention 
 
 TEST_CASE("an answer that names no key is refused, in words", "[attention][restricted][answers]")
 {
-    class Further final : public Listener {
-        std::optional<Array> on_step(const Step& step) override
-        {
-            if (step.path != "neighbours")
-                return std::nullopt;
-            Array further = step.value;
-            further.values.back() = further.values.at(4) = 9;
-            return further;
-        }
-    };
     const Matrix x = Numbers(7).matrix(5, 2);
-    Further further;
+    AnswerStep further("neighbours", [](double neighbour) { return neighbour + 2; });
     CHECK_THROWS_WITH(restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(further)),
-                      ContainsSubstring("a neighbour of row 1 is row 9, expected 0 to 4"));
+                      ContainsSubstring("a neighbour of row 2 is row 5, expected 0 to 4"));
 }
 
 TEST_CASE("a batch is each of its sequences by itself, traced or not", "[attention][restricted][batch]")

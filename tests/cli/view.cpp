@@ -4,6 +4,11 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include <csignal>
+#include <cstdio>
+
+#include <sys/wait.h>
+
 namespace {
 
 /// A folder with the trace of lesson 2, t.npz.
@@ -60,8 +65,15 @@ TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[
     put_bytes(folder / "empty.txt", "");
     for (const std::vector<std::string>& words :
          std::vector<std::vector<std::string>>{{},
-                                               {trace},
                                                {"-o", page},
+                                               {trace, "-o", page, "--port", "8000"},
+                                               {trace, "-o", page, "--no-browser"},
+                                               {trace, "--port", "0"},
+                                               {trace, "--port", "65536"},
+                                               {trace, "--port", "http"},
+                                               {folder / "missing.npz"},
+                                               {folder / "text.npz", "--no-browser"},
+                                               {trace, "--no-browser", "--tokens", folder / "four.txt"},
                                                {trace, "-o"},
                                                {trace, "-o", page, "stray"},
                                                {trace, "-o", page, "--nonsense"},
@@ -84,6 +96,24 @@ TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[
         CHECK(bytes_of(page) == "old");
     }
     CHECK(folder.count() == 6);
+}
+
+TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM ends it with 0", "[cli][view]")
+{
+    const TraceFolder folder;
+    for (const int signal : {SIGINT, SIGTERM}) {
+        const std::string command = "echo $$; exec '" ATTN_BIN_FOLDER "/attn' view '" + (folder / "t.npz").string() +
+                                    "' --no-browser";
+        FILE* program = ::popen(command.c_str(), "r");
+        REQUIRE(program != nullptr);
+        char process[32], line[4096];
+        REQUIRE(std::fgets(process, sizeof process, program) != nullptr);
+        REQUIRE(std::fgets(line, sizeof line, program) != nullptr);
+        CHECK_THAT(std::string(line), ContainsSubstring("t.npz: 32 steps at http://127.0.0.1:"));
+        ::kill(static_cast<pid_t>(std::stol(process)), signal);
+        const int status = ::pclose(program);
+        CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0)); // in parentheses: macros of many casts
+    }
 }
 
 TEST_CASE("attn view doesn't replace what it reads", "[cli][view]")

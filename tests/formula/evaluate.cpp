@@ -331,3 +331,69 @@ TEST_CASE("a keyword that is given twice is refused", "[formula]")
 {
     CHECK_THROWS_WITH(parse_formula("softmax(x, axis=1, axis=0)"), ContainsSubstring("axis already"));
 }
+
+TEST_CASE("what is made of whole numbers is whole, what is compared is true or false", "[formula][types]")
+{
+    const Named typed{
+        {"x", matrix}, {"ids", {{2}, {1, 0}, ElementType::integer}}, {"mask", {{2}, {1, 0}, ElementType::boolean}}};
+    for (const char* formula : {"ids",
+                                "2",
+                                "arange(3)",
+                                "ids + 1",
+                                "2 * ids - arange(2)",
+                                "-ids",
+                                "x.shape[0]",
+                                "where(mask, ids, -1)",
+                                "where(mask, 1, 0)",
+                                "ids[::-1]",
+                                "ids[ids]",
+                                "concat(ids, mask, axis=0)",
+                                "repeat(ids, 2, axis=0)",
+                                "ids @ ids",
+                                "reshape(ids, 2, 1).T",
+                                "sum(mask)",
+                                "max(ids)",
+                                "1 - mask",
+                                "mask * mask",
+                                "outer(ids, mask)",
+                                "abs(-ids)"}) {
+        CAPTURE(formula);
+        CHECK(value_of(formula, typed).type == ElementType::integer);
+    }
+    for (const char* formula : {"x", "0.5", "2.0", "1e3", "inf", "ids / 1", "ids ** 2", "x[0] + ids[0]", "mean(ids)",
+                                "exp(ids)", "softmax(ids)", "where(mask, ids, -inf)", "x[ids]", "x[0] * 2",
+                                "concat(ids, x[0], axis=0)", "9007199254740992 * 9007199254740992"}) {
+        CAPTURE(formula);
+        CHECK(value_of(formula, typed).type == ElementType::real);
+    }
+    for (const char* formula : {"mask", "ids > 0", "mask & (ids > 0)", "where(mask, mask, ids == 1)", "mask[ids]",
+                                "concat(mask, mask, axis=0)", "True", "max(mask)"}) {
+        CAPTURE(formula);
+        CHECK(value_of(formula, typed).type == ElementType::boolean);
+    }
+}
+
+TEST_CASE("an id that is no row is an error that names it", "[formula]")
+{
+    CHECK_THROWS_WITH(value_of("x[v / 2]", named), ContainsSubstring("there is no row 0.5 in a table (2, 3)"));
+    CHECK_THROWS_WITH(value_of("x[v]", named), ContainsSubstring("there is no row 2 in a table (2, 3)"));
+    CHECK_THROWS_WITH(value_of("x[-v]", named), ContainsSubstring("there is no row -1 in a table (2, 3)"));
+}
+
+TEST_CASE("the names in a formula are its steps, and of some only the size is used", "[formula][names]")
+{
+    const auto text = [](std::string_view formula) {
+        std::string names;
+        for (const UsedName& name : names_in(formula))
+            names += (names.empty() ? "" : " ") + name.name + (name.is_size_alone ? ".shape" : "");
+        return names;
+    };
+    CHECK(text("queries @ keys.T / sqrt(keys.shape[-1])") == "queries keys");
+    CHECK(text("queries / sqrt(keys.shape[-1])") == "queries keys.shape");
+    CHECK(text("keys.shape[0] + keys") == "keys");
+    CHECK(text("x.shape[axis[0]] + (a + b).shape[0]") == "x.shape axis a.shape b.shape");
+    CHECK(text("table[ids][i:j:k, None, ...]") == "table ids i j k");
+    CHECK(text("sum(x, axis=n, keepdims=True) * pi + inf") == "x n");
+    CHECK(text("softmax(head.0.scores)") == "head.0.scores");
+    CHECK(text("1 + 2") == "");
+}

@@ -1,13 +1,12 @@
 #include "attn/formula/explain.hpp"
 
-#include "program.hpp"
+#include "lesson_run.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
 #include "attn/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "lessons/curriculum.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <cmath>
@@ -72,7 +71,7 @@ std::string complaint(const std::vector<Step>& steps, const std::string& cell)
 
 // -------------------------------------------------------------------------------------------------------- read again
 
-/// Two numbers that are the same but for rounding, which may be twice what verify allows.
+/// Two numbers that are the same but for rounding, which can be twice what verify allows.
 bool agree(double left, double right, double error)
 {
     if (std::isnan(left) || std::isnan(right) || std::isinf(left) || std::isinf(right))
@@ -286,7 +285,7 @@ TEST_CASE("with a depth, operands that are steps follow", "[explain]")
                                                                    "      = v[2]*2\n      = 4*2\n      = 8\n");
 }
 
-TEST_CASE("a row is a line a number", "[explain]")
+TEST_CASE("a row is one line per number", "[explain]")
 {
     CHECK(lines("q @ k.T", "[0]") == "x[0] = q @ k.T\n"
                                      "  x[0,0] = 1*2 + 0*3 + 2*1 = 4\n"
@@ -323,6 +322,19 @@ TEST_CASE("a name means the earlier step of the innermost scope", "[explain]")
                                   step("b.x", "x", {{}, {1}})};
     CHECK(explain_text({steps, {}}, "a.b.y") == "a.b.y = x\n  = 2\n");
     CHECK(explain_text({steps, {}}, "b.x") == "b.x = x\n  = 1\n");
+}
+
+TEST_CASE("the other name of a step explains that step", "[explain]")
+{
+    std::vector<Step> steps = given();
+    steps.push_back(step("residual1", "v * 2", {{3}, {4, 8, 8}}));
+    steps.push_back(step("norm1.y", "x + 1", {{3}, {5, 9, 9}}));
+    const Recording recording{steps, {{"norm1.x", "residual1"}}};
+    CHECK(explain_text(recording, "norm1.x[1]") == explain_text(recording, "residual1[1]"));
+    CHECK(explain_text(recording, "norm1.x[0:2]") == explain_text(recording, "residual1[0:2]"));
+    CHECK(explain_text(recording, "norm1.y[0]", {.depth = 1}) ==
+          "norm1.y[0] = x + 1\n  = x[0] + 1\n  = 4 + 1\n  = 5\n"
+          "  where residual1[0] = v * 2\n    = v[0]*2\n    = 2*2\n    = 4\n");
 }
 
 TEST_CASE("what is asked wrongly is said, with what would be right", "[explain]")
@@ -429,12 +441,9 @@ TEST_CASE("a value that does not have its shape is an error", "[explain]")
 
 TEST_CASE("the arithmetic of every step of every lesson, read again, gives the recorded number", "[explain][lessons]")
 {
-    for (const CurriculumEntry& lesson : curriculum()) {
-        const std::string topic(lesson.topic);
+    for (const std::string& topic : lesson_topics()) {
         CAPTURE(topic);
-        const TemporaryFolder folder;
-        REQUIRE(run({"lesson_" + topic, "--quiet", "--trace", folder / "t.npz"}).code == 0);
-        const Recording recording = read_trace(folder / "t.npz");
+        const Recording& recording = lesson_recording(topic);
         const std::vector<Step>& steps = recording.steps;
         const bool is_large = steps.size() > 400;
         std::size_t explained = 0;

@@ -214,19 +214,22 @@ def keras_attention(x, memory, value_memory, weights, heads, value_mask=None, qu
     for role, source in (("query", x), ("key", memory), ("value", value_memory)):
         packed.append(source @ weights[role])
         steps |= {f"{role}_weights": weights[role], role: packed[-1]}
+    bias = None
+    n, m = x.shape[-2], memory.shape[-2]
     if value_mask is not None:
         steps["value_mask"] = value_mask
+        bias = np.repeat((value_mask - 1)[..., None, :] * penalty, n, axis=-2)
+    if mask_right:
+        bias = (0 if bias is None else bias) - (np.ones((n, m)) - np.tri(n, m)) * penalty
+    if bias is not None:
+        steps["bias"] = np.broadcast_to(bias, (*x.shape[:-1], m)).copy()
     queries, keys, values = (by_heads(each, heads) for each in packed)
     scores = np.einsum("...nd,...md->...nm", queries, keys)
     scaled = scores / keys.shape[-1] ** 0.5
     named = {"queries": queries, "keys": keys, "values": values, "scores": scores, "scaled": scaled}
-    left = scaled
-    if value_mask is not None:
-        named["value_masked"] = left = left - (1 - value_mask)[..., None, None, :] * penalty
-    if mask_right:
-        n, m = left.shape[-2:]
-        named["right_masked"] = left = left - (np.ones((n, m)) - np.tri(n, m)) * penalty
-    named["weights"] = softmax(left)
+    if bias is not None:
+        named["biased"] = scaled + steps["bias"][..., None, :, :]
+    named["weights"] = softmax(named.get("biased", scaled))
     named["context"] = np.einsum("...nm,...md->...nd", named["weights"], values)
     for head in range(heads):
         steps |= within(f"head.{head}", {name: array[..., head, :, :] for name, array in named.items()})

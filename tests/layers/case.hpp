@@ -140,7 +140,7 @@ inline std::optional<AnyMask> mask_of(const Case& of, std::size_t n, std::size_t
     if (of.has(scope + "causal"))
         parts.causal = Causal::bottom_right;
     if (of.has(scope + "lengths"))
-        parts.key_lengths = as_lengths(of.get<Vector>(scope + "lengths"));
+        parts.key_lengths = of.get<Integers>(scope + "lengths");
     return join_masks(n, m, parts, trace);
 }
 

@@ -21,23 +21,23 @@ Matrix rows_between(const Matrix& x, std::size_t begin, std::size_t end)
 }
 
 /// A decoder given so many tokens at a time.
-Matrix step_by_step(const Matrix& x, const Matrix& memory, const DecoderWeights& weights, const DecoderOptions& options,
+Matrix step_by_step(const Matrix& x, const Matrix& memory, const DecoderWeights& weights, const Layers& options,
                     std::size_t at_a_time)
 {
     DecoderCache cache = start_decoder_cache(memory, weights);
     Matrix outputs(Matrix::shape_type{0, x.shape(1)});
     for (std::size_t begin = 0; begin < x.shape(0); begin += at_a_time) {
         const std::size_t end = std::min(begin + at_a_time, x.shape(0));
-        DecoderOptions now = options;
+        std::optional<AnyMask> now;
         if (options.memory_mask) {
             const Mask& all = std::get<Mask>(*options.memory_mask);
             Mask some(Mask::shape_type{end - begin, all.shape(1)});
             for (std::size_t i = 0; i < some.shape(0); ++i)
                 for (std::size_t j = 0; j < some.shape(1); ++j)
                     some(i, j) = all(begin + i, j);
-            now.memory_mask = some;
+            now = some;
         }
-        const DecoderStep step = decoder_step(rows_between(x, begin, end), cache, weights, now);
+        const DecoderStep step = decoder_step(rows_between(x, begin, end), cache, now, weights, options);
         outputs = concat_rows(outputs, step.output);
         cache = step.cache;
     }
@@ -79,12 +79,12 @@ TEST_CASE("a decoder that keeps keys and values gives what it gives on everythin
                 for (const std::size_t at_a_time : {1, 2, 5}) {
                     CAPTURE(placement == NormPlacement::pre, memory_mask.has_value(), at_a_time);
                     const DecoderWeights weights = random_decoder(numbers, 3, true, 8);
-                    DecoderOptions options{.attention = {.heads = 2, .scale = 0.3, .positions = positions},
-                                           .memory_mask = memory_mask,
-                                           .placement = placement};
+                    Layers options{{.attention = {.heads = 2, .scale = 0.3, .positions = positions},
+                                    .placement = placement}};
+                    options.memory_mask = memory_mask;
                     const Matrix found = step_by_step(x, memory, weights, options, at_a_time);
-                    options.attention.mask = causal_mask(5, 5);
-                    CHECK(close(found, decoder(x, memory, weights, options)));
+                    options.attention.causal = Causal::bottom_right;
+                    CHECK(close(found, decode(x, memory, weights, options)));
                 }
 }
 
@@ -96,10 +96,10 @@ TEST_CASE("a step changes neither the cache that it is given nor what another st
     const DecoderWeights weights = random_decoder(numbers, 2, false);
     const DecoderOptions options{.attention = {.heads = 2}};
     const DecoderCache start = start_decoder_cache(memory, weights);
-    const DecoderStep once = decoder_step(first, start, weights, options);
-    const DecoderStep other = decoder_step(second, once.cache, weights, options);
-    CHECK(same_bits(decoder_step(first, start, weights, options).output, once.output));
-    CHECK(same_bits(decoder_step(second, once.cache, weights, options).output, other.output));
+    const DecoderStep once = decoder_step(first, start, {}, weights, options);
+    const DecoderStep other = decoder_step(second, once.cache, {}, weights, options);
+    CHECK(same_bits(decoder_step(first, start, {}, weights, options).output, once.output));
+    CHECK(same_bits(decoder_step(second, once.cache, {}, weights, options).output, other.output));
     CHECK(!start.layers[0].tokens.has_value());
     CHECK(shape_of(once.cache.layers[1].tokens->values) == Shape{1, 6});
     CHECK(shape_of(other.cache.layers[1].tokens->keys) == Shape{2, 6});
@@ -118,14 +118,13 @@ TEST_CASE("tracing a step changes no bit, and every formula gives what was compu
         CHECK(wrong_steps(starting) == std::vector<std::string>{});
         for (const std::size_t tokens : {1, 1, 2}) {
             const Matrix newest = rows_between(x, 0, tokens);
-            const DecoderOptions options{.attention = {.heads = 2},
-                                         .memory_mask = Mask(Mask::shape_type{tokens, 4}, true),
-                                         .placement = placement};
+            const DecoderOptions options{.attention = {.heads = 2}, .placement = placement};
+            const Mask mask(Mask::shape_type{tokens, 4}, true);
             DecoderStep step;
             const Recorder recorder =
-                recorded([&](const Trace& trace) { step = decoder_step(newest, cache, weights, options, trace); });
+                recorded([&](const Trace& trace) { step = decoder_step(newest, cache, mask, weights, options, trace); });
             CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-            CHECK(same_bits(step.output, decoder_step(newest, cache, weights, options).output));
+            CHECK(same_bits(step.output, decoder_step(newest, cache, mask, weights, options).output));
             CHECK(count_of(recorder, "memory_mask") == 1);
             CHECK(count_of(recorder, "causal") == (tokens > 1 ? 2 : 0));
             cache = step.cache;
@@ -142,7 +141,7 @@ TEST_CASE("the multiplications of a decoder are those of its trace, with a cache
         const DecoderWeights weights = random_decoder(numbers, 2, true);
         const DecoderSizes sizes{.layers = 2, .d_model = 6, .d_ff = 5, .m = 5};
         const DecoderOptions options{.attention = {.heads = heads}};
-        CHECK(multiplications_in(recorded([&](const Trace& trace) { decoder(x, memory, weights, options, trace); })) ==
+        CHECK(multiplications_in(recorded([&](const Trace& trace) { decoder(x, memory, {}, {}, weights, options, trace); })) ==
               decoder_multiplications(4, sizes));
         DecoderCache cache;
         CHECK(multiplications_in(recorded([&](const Trace& trace) {
@@ -151,7 +150,7 @@ TEST_CASE("the multiplications of a decoder are those of its trace, with a cache
         for (std::size_t i = 0; i < 4; ++i) {
             DecoderStep step;
             CHECK(multiplications_in(recorded([&](const Trace& trace) {
-                      step = decoder_step(rows_between(x, i, i + 1), cache, weights, options, trace);
+                      step = decoder_step(rows_between(x, i, i + 1), cache, {}, weights, options, trace);
                   })) == decoder_step_multiplications(i + 1, sizes));
             cache = step.cache;
         }
@@ -164,37 +163,34 @@ TEST_CASE("a step refuses what a cache can't serve", "[layers][decoder][cache]")
     const Matrix x = numbers.matrix(1, 6), memory = numbers.matrix(4, 6);
     const DecoderWeights weights = random_decoder(numbers, 2, false);
     const DecoderCache cache = start_decoder_cache(memory, weights);
-    CHECK_THROWS_WITH(decoder_step(x, {}, weights), ContainsSubstring("the cache has 0 layers, expected"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, weights, {.attention = {.mask = causal_mask(1, 1)}}),
-                      ContainsSubstring("mask"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, weights, {.attention = {.bias = numbers.matrix(1, 1)}}),
-                      ContainsSubstring("bias"));
-    CHECK_THROWS_WITH(decoder_step(numbers.matrix(1, 5), cache, weights), ContainsSubstring("x (1, 5)"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, weights, {.memory_mask = Mask(Mask::shape_type{1, 3}, true)}),
+    CHECK_THROWS_WITH(decoder_step(x, {}, {}, weights), ContainsSubstring("the cache has 0 layers, expected"));
+    CHECK_THROWS_WITH(decoder_step(numbers.matrix(1, 5), cache, {}, weights), ContainsSubstring("x (1, 5)"));
+    CHECK_THROWS_WITH(decoder_step(x, cache, Mask(Mask::shape_type{1, 3}, true), weights),
                       ContainsSubstring("mask (1, 3)"));
     CHECK_THROWS_WITH(start_decoder_cache(numbers.matrix(4, 5), weights), ContainsSubstring("(4, 5)"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, weights, {.attention = {.heads = 4}}), ContainsSubstring("to 4 heads"));
+    CHECK_THROWS_WITH(decoder_step(x, cache, {}, weights, {.attention = {.heads = 4}}),
+                      ContainsSubstring("among 4 heads"));
     DecoderCache other = cache;
     other.layers[1].memory.values = numbers.matrix(3, 6);
-    CHECK_THROWS_WITH(decoder_step(x, other, weights),
-                      ContainsSubstring("attend_by_heads: key (4, 6) and value (3, 6)"));
+    CHECK_THROWS_WITH(decoder_step(x, other, {}, weights),
+                      ContainsSubstring("cached_cross_attention: key (4, 6) and value (3, 6)"));
 }
 
-TEST_CASE("heads on what is packed already are multi-head attention", "[layers][heads][cache]")
+TEST_CASE("cross-attention with keys and values that are there already is multi-head attention", "[layers][heads][cache]")
 {
     Numbers numbers(6);
     const MultiHeadWeights weights = random_heads(numbers);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
-    const PackedHeads packed{linear_by_hand(x, weights.query), linear_by_hand(memory, weights.key),
-                             linear_by_hand(memory, weights.value)};
-    const MultiHeadOptions options{.heads = 2, .mask = numbers.mask(3, 4)};
-    const MultiHead found = attend_by_heads(packed, weights.output, options);
-    const MultiHead expected = multi_head_attention(x, memory, weights, options);
+    const KeyValueCache kept{linear_by_hand(memory, weights.key), linear_by_hand(memory, weights.value)};
+    const Mask mask = numbers.mask(3, 4);
+    const MultiHead found = cached_cross_attention(x, kept, mask, weights, {.heads = 2});
+    const MultiHead expected = multi_head_attention(x, memory, mask, {}, weights, {.heads = 2});
     CHECK(close(found.output, expected.output));
     CHECK(close(found.weights[1], expected.weights[1]));
-    CHECK_THROWS_WITH(attend_by_heads(packed, weights.output, {.heads = 3}), ContainsSubstring("to 3 heads"));
-    const Tensor3 narrow = numbers.tensor3(2, 3, 5), batch = numbers.tensor3(2, 4, 4), other = numbers.tensor3(3, 4, 4);
-    CHECK_THROWS_WITH(attend_by_heads(BatchPackedHeads{narrow, batch, batch}, {}), ContainsSubstring("h d_k"));
-    CHECK_THROWS_WITH(attend_by_heads(BatchPackedHeads{batch, other, other}, {}), ContainsSubstring("b"));
-    CHECK_THROWS_AS(attend_by_heads(packed, random_linear(numbers, 7, 6)), ShapeError);
+    CHECK_THROWS_WITH(cached_cross_attention(x, kept, {}, weights, {.heads = 3}), ContainsSubstring("among 3 heads"));
+    CHECK_THROWS_WITH(cached_cross_attention(x, {numbers.matrix(4, 5), kept.values}, {}, weights),
+                      ContainsSubstring("h d_k"));
+    MultiHeadWeights other = weights;
+    other.output = random_linear(numbers, 7, 6);
+    CHECK_THROWS_WITH(cached_cross_attention(x, kept, {}, other), ContainsSubstring("h d_v"));
 }

@@ -72,4 +72,17 @@ inline Matrix decoder_layer_by_hand(const Matrix& x, const Matrix& memory, const
     return sum_by_hand(second, feed(norm_by_hand(second, w.norm3, epsilon)));
 }
 
+template <Sequence T>
+T decode(const T& x, const T& memory, const DecoderLayerWeights& weights, const Layers& layers = {},
+         const Trace& trace = {})
+{
+    return decoder_layer(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+}
+
+template <Sequence T>
+T decode(const T& x, const T& memory, const DecoderWeights& weights, const Layers& layers = {}, const Trace& trace = {})
+{
+    return decoder(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+}
+
 } // namespace attn::test

@@ -12,9 +12,6 @@ using namespace attn::test;
 
 namespace {
 
-template <Sequence T>
-constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens
-
 DecoderLayerWeights decoder_layer_of(const Case& of, const std::string& scope = "")
 {
     const EncoderLayerWeights shared = layer_of(of, scope);
@@ -40,27 +37,25 @@ std::optional<AnyMask> memory_mask_of(const Case& of, std::size_t n, std::size_t
 {
     if (!of.has("memory_mask"))
         return std::nullopt;
-    const bool is_joined = of.has("memory_masking.mask");
+    if (!of.has("memory_masking.mask"))
+        return share("memory_mask[(b,) n, m]", std::optional(given_mask(of, "memory_mask")), trace);
     const Trace masking = trace.scope("memory_masking");
-    const AnyMask mask = is_joined ? *mask_of(of, n, m, masking, "memory_masking.") : given_mask(of, "memory_mask");
-    return std::visit(
-        [&](const auto& any) -> AnyMask {
-            return trace("memory_mask[(b,) n, m]", is_joined ? "memory_masking.mask" : "", any);
-        },
-        mask);
+    const std::optional<AnyMask> mask = mask_of(of, n, m, masking, "memory_masking.");
+    trace.alias("memory_mask", "memory_masking.mask");
+    return mask;
 }
 
 template <Sequence T>
 void decode(const Case& of, const Trace& trace)
 {
     const T x = of.get<T>("x"), memory = of.get<T>("memory");
-    const std::size_t n = x.shape(rows<T>), m = memory.shape(rows<T>);
-    DecoderOptions options{.attention = {.heads = heads_in(of, "self_attn.")},
+    const std::size_t n = x.shape(token_axis<T>), m = memory.shape(token_axis<T>);
+    const DecoderOptions options{.attention = {.heads = heads_in(of, "self_attn.")},
                            .feed_forward = {.activation = activation_of(of)},
                            .placement = placement_of(of)};
-    options.attention.mask = mask_of(of, n, n, trace);
-    options.memory_mask = memory_mask_of(of, n, m, trace);
-    decoder_layer(x, memory, decoder_layer_of(of), options, trace);
+    const std::optional<AnyMask> mask = mask_of(of, n, n, trace);
+    const std::optional<AnyMask> memory_mask = memory_mask_of(of, n, m, trace);
+    decoder_layer(x, memory, mask, memory_mask, decoder_layer_of(of), options, trace);
 }
 
 template <Sequence T>
@@ -69,13 +64,11 @@ void translate(const Case& of, const Trace& trace)
     const auto mask = [&](const std::string& step) {
         return of.has(step) ? std::optional(given_mask(of, step)) : std::nullopt;
     };
-    const TransformerOptions options{.heads = heads_in(of, "encoder.layers.0.self_attn."),
-                                     .source_mask = mask("source_mask"),
-                                     .target_mask = mask("target_mask"),
-                                     .memory_mask = mask("memory_mask"),
+    const TransformerOptions options{.attention = {.heads = heads_in(of, "encoder.layers.0.self_attn.")},
                                      .feed_forward = {.activation = activation_of(of)},
                                      .placement = placement_of(of)};
-    transformer(of.get<T>("source"), of.get<T>("target"), transformer_of(of), options, trace);
+    transformer(of.get<T>("source"), of.get<T>("target"), mask("source_mask"), mask("target_mask"),
+                mask("memory_mask"), transformer_of(of), options, trace);
 }
 
 void compute(const Case& of, const Trace& trace)

@@ -12,9 +12,9 @@ namespace {
 
 constexpr NormPlacement placements[] = {NormPlacement::post, NormPlacement::pre};
 
-EncoderOptions options_for(NormPlacement placement, const std::optional<AnyMask>& mask = {})
+Layers options_for(NormPlacement placement, const std::optional<AnyMask>& mask = {})
 {
-    return {.attention = {.heads = 2, .mask = mask}, .placement = placement};
+    return {{.attention = {.heads = 2}, .placement = placement}, mask};
 }
 
 EncoderWeights random_encoder(Numbers& numbers, std::size_t layers, bool has_norm)
@@ -50,25 +50,24 @@ TEST_CASE("an encoder layer is attention and feed-forward network, added and nor
                     CAPTURE(placement == NormPlacement::pre, name_of(activation), heads, is_biased);
                     const Matrix x = numbers.matrix(4, 6);
                     const EncoderLayerWeights weights = random_encoder_layer(numbers, 6, 5, is_biased);
-                    const EncoderOptions options{.attention = {.heads = heads},
+                    const Layers options{{.attention = {.heads = heads},
                                                  .feed_forward = {activation},
                                                  .norm = {1e-3},
-                                                 .placement = placement};
-                    CHECK(close(encoder_layer(x, weights, options), encoder_layer_by_hand(x, weights, options), 1e-10));
+                                                 .placement = placement}};
+                    CHECK(close(encode(x, weights, options), encoder_layer_by_hand(x, weights, options), 1e-10));
                 }
 }
 
-TEST_CASE("an encoder layer's mask, bias and scale reach its heads", "[layers][encoder][mask]")
+TEST_CASE("an encoder layer's mask and scale reach its heads", "[layers][encoder][mask]")
 {
     Numbers numbers(2);
     const Matrix x = numbers.matrix(4, 6);
     const EncoderLayerWeights weights = random_encoder_layer(numbers);
-    const ByHand by_hand{numbers.mask(4, 4), numbers.matrix(4, 4), 0.25};
+    const ByHand by_hand{numbers.mask(4, 4), {}, 0.25};
     for (const NormPlacement placement : placements) {
-        EncoderOptions options = options_for(placement, by_hand.mask);
-        options.attention.bias = by_hand.bias;
+        Layers options = options_for(placement, by_hand.mask);
         options.attention.scale = by_hand.scale;
-        CHECK(close(encoder_layer(x, weights, options), encoder_layer_by_hand(x, weights, options, by_hand), 1e-10));
+        CHECK(close(encode(x, weights, options), encoder_layer_by_hand(x, weights, options, by_hand), 1e-10));
     }
 }
 
@@ -77,11 +76,11 @@ TEST_CASE("an encoder layer is post-norm with epsilon 1e-5 and relu unless told 
     Numbers numbers(3);
     const Matrix x = numbers.matrix(3, 6);
     const EncoderLayerWeights weights = random_encoder_layer(numbers);
-    const EncoderOptions spelled{.attention = {.heads = 1},
+    const Layers spelled{{.attention = {.heads = 1},
                                  .feed_forward = {Activation::relu},
                                  .norm = {1e-5},
-                                 .placement = NormPlacement::post};
-    CHECK(same_bits(encoder_layer(x, weights), encoder_layer(x, weights, spelled)));
+                                 .placement = NormPlacement::post}};
+    CHECK(same_bits(encode(x, weights), encode(x, weights, spelled)));
 }
 
 TEST_CASE("a pre-norm layer whose blocks give nothing passes its tokens on, bit for bit", "[layers][encoder]")
@@ -91,9 +90,9 @@ TEST_CASE("a pre-norm layer whose blocks give nothing passes its tokens on, bit 
     EncoderLayerWeights weights = random_encoder_layer(numbers, 6, 5, false);
     weights.self_attention.output->weight.fill(0);
     weights.feed_forward.output.weight.fill(0);
-    CHECK(close(encoder_layer(x, weights, options_for(NormPlacement::pre)), x, 0));
+    CHECK(close(encode(x, weights, options_for(NormPlacement::pre)), x, 0));
     const Matrix normed = norm_by_hand(norm_by_hand(x, weights.norm1, 1e-5), weights.norm2, 1e-5);
-    CHECK(close(encoder_layer(x, weights, options_for(NormPlacement::post)), normed));
+    CHECK(close(encode(x, weights, options_for(NormPlacement::post)), normed));
 }
 
 TEST_CASE("permuting tokens permutes an encoder layer's outputs", "[layers][encoder]")
@@ -103,13 +102,13 @@ TEST_CASE("permuting tokens permutes an encoder layer's outputs", "[layers][enco
     const EncoderLayerWeights weights = random_encoder_layer(numbers);
     const std::vector<std::size_t> order{2, 0, 3, 1};
     for (const NormPlacement placement : placements) {
-        const EncoderOptions options = options_for(placement);
-        CHECK(close(encoder_layer(rows_by_hand(x, order), weights, options),
-                    rows_by_hand(encoder_layer(x, weights, options), order)));
-        EncoderOptions placed = options;
+        const Layers options = options_for(placement);
+        CHECK(close(encode(rows_by_hand(x, order), weights, options),
+                    rows_by_hand(encode(x, weights, options), order)));
+        Layers placed = options;
         placed.attention.positions = HeadPositions::alibi;
-        CHECK_FALSE(close(encoder_layer(rows_by_hand(x, order), weights, placed),
-                          rows_by_hand(encoder_layer(x, weights, placed), order)));
+        CHECK_FALSE(close(encode(rows_by_hand(x, order), weights, placed),
+                          rows_by_hand(encode(x, weights, placed), order)));
     }
 }
 
@@ -121,13 +120,13 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of an en
     Matrix changed = x;
     changed(3, 1) -= 2; // one feature: a norm would take back a shift of all
     for (const NormPlacement placement : placements) {
-        const EncoderOptions options = options_for(placement, causal_mask(5, 5));
-        const Matrix before = encoder(x, weights, options);
-        const Matrix after = encoder(changed, weights, options);
+        const Layers options = options_for(placement, causal_mask(5, 5));
+        const Matrix before = encode(x, weights, options);
+        const Matrix after = encode(changed, weights, options);
         CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
         CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
         CHECK_FALSE(close(rows_by_hand(before, {4}), rows_by_hand(after, {4})));
-        CHECK_FALSE(close(rows_by_hand(encoder(x, weights, options_for(placement)), {0}), rows_by_hand(before, {0})));
+        CHECK_FALSE(close(rows_by_hand(encode(x, weights, options_for(placement)), {0}), rows_by_hand(before, {0})));
     }
 }
 
@@ -135,32 +134,32 @@ TEST_CASE("what padded tokens are changes nothing at real tokens", "[layers][enc
 {
     Numbers numbers(7);
     const EncoderWeights weights = random_encoder(numbers, 2, true);
-    const std::vector<std::size_t> lengths{4, 2, 1};
+    const Integers lengths{4, 2, 1};
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     Tensor3 changed = x;
     for (std::size_t b = 0; b < 3; ++b)
-        for (std::size_t i = lengths[b]; i < 4; ++i)
+        for (std::size_t i = static_cast<std::size_t>(lengths(b)); i < 4; ++i)
             for (std::size_t j = 0; j < 6; ++j)
                 changed(b, i, j) = 1e3 * numbers.number();
     const std::optional<AnyMask> mask = join_masks(4, 4, {.key_lengths = lengths});
     for (const NormPlacement placement : placements) {
-        const EncoderOptions options = options_for(placement, mask);
-        const Tensor3 before = encoder(x, weights, options);
-        const Tensor3 after = encoder(changed, weights, options);
+        const Layers options = options_for(placement, mask);
+        const Tensor3 before = encode(x, weights, options);
+        const Tensor3 after = encode(changed, weights, options);
         for (std::size_t b = 0; b < 3; ++b) {
             CAPTURE(b);
-            std::vector<std::size_t> real(lengths[b]);
+            std::vector<std::size_t> real(static_cast<std::size_t>(lengths(b)));
             for (std::size_t i = 0; i < real.size(); ++i)
                 real[i] = i;
             CHECK(close(rows_by_hand(sequence_by_hand(before, b), real), rows_by_hand(sequence_by_hand(after, b), real),
                         0));
             // ... and the padded sequence is as good as the short one.
-            const Matrix alone = encoder(rows_by_hand(sequence_by_hand(x, b), real), weights, options_for(placement));
+            const Matrix alone = encode(rows_by_hand(sequence_by_hand(x, b), real), weights, options_for(placement));
             CHECK(close(rows_by_hand(sequence_by_hand(before, b), real), alone));
         }
-        const EncoderOptions open = options_for(placement);
-        CHECK_FALSE(close(rows_by_hand(sequence_by_hand(encoder(x, weights, open), 1), {0}),
-                          rows_by_hand(sequence_by_hand(encoder(changed, weights, open), 1), {0})));
+        const Layers open = options_for(placement);
+        CHECK_FALSE(close(rows_by_hand(sequence_by_hand(encode(x, weights, open), 1), {0}),
+                          rows_by_hand(sequence_by_hand(encode(changed, weights, open), 1), {0})));
     }
 }
 
@@ -173,17 +172,17 @@ TEST_CASE("a batch of encodings is each sequence's by itself", "[layers][encoder
     for (const NormPlacement placement : placements)
         for (const HeadPositions positions : {HeadPositions::none, HeadPositions::alibi})
             for (const bool has_mask : {true, false}) {
-                EncoderOptions options = options_for(placement);
+                Layers options = options_for(placement);
                 options.attention.positions = positions;
                 if (has_mask)
-                    options.attention.mask = one;
-                const Tensor3 layer = encoder_layer(x, weights.layers[0], options);
-                const Tensor3 stack = encoder(x, weights, options);
+                    options.mask = one;
+                const Tensor3 layer = encode(x, weights.layers[0], options);
+                const Tensor3 stack = encode(x, weights, options);
                 REQUIRE(shape_of(stack) == Shape{3, 4, 6});
                 for (std::size_t b = 0; b < 3; ++b) {
                     const Matrix tokens = sequence_by_hand(x, b);
-                    CHECK(close(sequence_by_hand(layer, b), encoder_layer(tokens, weights.layers[0], options)));
-                    CHECK(close(sequence_by_hand(stack, b), encoder(tokens, weights, options)));
+                    CHECK(close(sequence_by_hand(layer, b), encode(tokens, weights.layers[0], options)));
+                    CHECK(close(sequence_by_hand(stack, b), encode(tokens, weights, options)));
                 }
             }
 }
@@ -194,21 +193,21 @@ TEST_CASE("an encoder is its layers one after the other, and its norm at the end
     const Matrix x = numbers.matrix(4, 6);
     const EncoderWeights weights = random_encoder(numbers, 3, true);
     for (const NormPlacement placement : placements) {
-        const EncoderOptions options = options_for(placement);
+        const Layers options = options_for(placement);
         Matrix tokens = x;
         for (const EncoderLayerWeights& layer : weights.layers)
-            tokens = encoder_layer(tokens, layer, options);
-        CHECK(same_bits(encoder(x, {weights.layers}, options), tokens));
-        CHECK(close(encoder(x, weights, options), norm_by_hand(tokens, *weights.norm, 1e-5)));
+            tokens = encode(tokens, layer, options);
+        CHECK(same_bits(encode(x, EncoderWeights{weights.layers}, options), tokens));
+        CHECK(close(encode(x, weights, options), norm_by_hand(tokens, *weights.norm, 1e-5)));
     }
 }
 
 TEST_CASE("an encoder without layers passes its tokens on", "[layers][encoder]")
 {
     const Matrix x = Numbers(10).matrix(2, 6);
-    CHECK(same_bits(encoder(x, {}), x));
-    const Recorder recorder = recorded([&](const Trace& trace) { encoder(x, {}, {}, trace); });
-    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    CHECK(same_bits(encode(x, EncoderWeights{}), x));
+    const Recorder recorder = recorded([&](const Trace& trace) { encode(x, EncoderWeights{}, {}, trace); });
+    CHECK(recorder.recording().aliases.back().target == "x");
 }
 
 TEST_CASE("traced encoders give the same bits, and every formula holds", "[layers][encoder][trace]")
@@ -222,24 +221,24 @@ TEST_CASE("traced encoders give the same bits, and every formula holds", "[layer
             for (const bool has_mask : {true, false})
                 for (const Activation activation : {Activation::relu, Activation::gelu_tanh}) {
                     CAPTURE(placement == NormPlacement::pre, static_cast<int>(positions), has_mask);
-                    EncoderOptions options = options_for(placement);
+                    Layers options = options_for(placement);
                     options.attention.positions = positions;
                     options.feed_forward.activation = activation;
                     if (has_mask)
-                        options.attention.mask = mask;
+                        options.mask = mask;
                     const EncoderWeights weights = random_encoder(numbers, 2, has_mask);
                     const auto check = [&](const auto& tokens) {
                         const Recorder stack = recorded([&](const Trace& trace) {
                             CHECK(
-                                same_bits(encoder(tokens, weights, options, trace), encoder(tokens, weights, options)));
+                                same_bits(encode(tokens, weights, options, trace), encode(tokens, weights, options)));
                         });
                         CHECK(wrong_steps(stack) == std::vector<std::string>{});
                         const Recorder layer = recorded([&](const Trace& trace) {
-                            CHECK(same_bits(encoder_layer(tokens, weights.layers[0], options, trace),
-                                            encoder_layer(tokens, weights.layers[0], options)));
+                            CHECK(same_bits(encode(tokens, weights.layers[0], options, trace),
+                                            encode(tokens, weights.layers[0], options)));
                         });
                         CHECK(wrong_steps(layer) == std::vector<std::string>{});
-                        CHECK(layer.steps().back().path == "output");
+                        CHECK(layer.steps().back().path == (placement == NormPlacement::pre ? "output" : "norm2.output"));
                     };
                     check(x);
                     check(batch);
@@ -253,12 +252,12 @@ TEST_CASE("a mask that all layers share is recorded once, however it is shaped",
     const EncoderWeights weights = random_encoder(numbers, 3, false);
     for (const AnyMask& mask : {AnyMask(first_keys(3, 2)), AnyMask(BatchMask(BatchMask::shape_type{2, 3, 3}, true))}) {
         const Recorder stack =
-            recorded([&](const Trace& trace) { encoder(x, weights, options_for(NormPlacement::post, mask), trace); });
+            recorded([&](const Trace& trace) { encode(x, weights, options_for(NormPlacement::post, mask), trace); });
         CHECK(count_of(stack, "mask") == 1);
         CHECK(count_of(stack, "masked") == 6);
         CHECK(stack.steps()[1].path == "mask");
         const Recorder layer = recorded([&](const Trace& trace) {
-            encoder_layer(x, weights.layers[0], options_for(NormPlacement::post, mask), trace);
+            encode(x, weights.layers[0], options_for(NormPlacement::post, mask), trace);
         });
         CHECK(count_of(layer, "mask") == 1);
     }
@@ -269,13 +268,12 @@ TEST_CASE("an encoder says which options it ran with", "[layers][encoder][trace]
     Numbers numbers(13);
     const Matrix x = numbers.matrix(2, 6);
     const EncoderWeights weights = random_encoder(numbers, 2, false);
-    const EncoderOptions options{
-        .attention = {.heads = 3}, .feed_forward = {Activation::gelu}, .norm = {1e-6}, .placement = NormPlacement::pre};
+    const Layers options{{.attention = {.heads = 3}, .feed_forward = {Activation::gelu}, .norm = {1e-6}, .placement = NormPlacement::pre}};
     StepOptions expected{{"norm", "pre"}, {"heads", "3"}, {"activation", "gelu"}, {"epsilon", "1e-06"}};
-    const Recorder layer = recorded([&](const Trace& trace) { encoder_layer(x, weights.layers[0], options, trace); });
+    const Recorder layer = recorded([&](const Trace& trace) { encode(x, weights.layers[0], options, trace); });
     CHECK(layer.steps().front().options == expected);
     expected.emplace_back("layers", "2");
-    const Recorder stack = recorded([&](const Trace& trace) { encoder(x, weights, options, trace); });
+    const Recorder stack = recorded([&](const Trace& trace) { encode(x, weights, options, trace); });
     CHECK(stack.steps().front().options == expected);
 }
 
@@ -285,26 +283,26 @@ TEST_CASE("an encoder layer refuses tokens, weights and masks that disagree", "[
     EncoderLayerWeights weights = random_encoder_layer(numbers);
     const Matrix x = numbers.matrix(3, 6);
     for (const NormPlacement placement : placements) {
-        const EncoderOptions options = options_for(placement);
-        CHECK_THROWS_AS(encoder_layer(numbers.matrix(3, 5), weights, options), ShapeError);
-        CHECK_THROWS_WITH(encoder_layer(numbers.matrix(3, 5), weights, options), ContainsSubstring("x (3, 5)"));
-        CHECK_THROWS_AS(encoder_layer(x, weights, options_for(placement, first_keys(4, 4))), ShapeError);
-        CHECK_THROWS_WITH(encoder_layer(x, weights, options_for(placement, first_keys(4, 4))),
+        const Layers options = options_for(placement);
+        CHECK_THROWS_AS(encode(numbers.matrix(3, 5), weights, options), ShapeError);
+        CHECK_THROWS_WITH(encode(numbers.matrix(3, 5), weights, options), ContainsSubstring("x (3, 5)"));
+        CHECK_THROWS_AS(encode(x, weights, options_for(placement, first_keys(4, 4))), ShapeError);
+        CHECK_THROWS_WITH(encode(x, weights, options_for(placement, first_keys(4, 4))),
                           ContainsSubstring("mask (4, 4)"));
-        EncoderOptions four = options;
+        Layers four = options;
         four.attention.heads = 4;
-        CHECK_THROWS_WITH(encoder_layer(x, weights, four), ContainsSubstring("to 4 heads"));
+        CHECK_THROWS_WITH(encode(x, weights, four), ContainsSubstring("among 4 heads"));
         EncoderLayerWeights wide = weights;
         wide.norm2 = random_norm(numbers, 7);
-        CHECK_THROWS_WITH(encoder_layer(x, wide, options), ContainsSubstring("layer_norm: x (3, 6) and gain (7,)"));
+        CHECK_THROWS_WITH(encode(x, wide, options), ContainsSubstring("layer_norm: x (3, 6) and gain (7,)"));
         // An output map of another width would be broadcast by the residual sum, or read past its end.
         for (const std::size_t width : {1, 7}) {
             EncoderLayerWeights other = weights;
             other.self_attention.output = random_linear(numbers, 6, width);
-            CHECK_THROWS_AS(encoder_layer(x, other, options), Error);
+            CHECK_THROWS_AS(encode(x, other, options), Error);
             EncoderLayerWeights fed = weights;
             fed.feed_forward.output = random_linear(numbers, 5, width);
-            CHECK_THROWS_AS(encoder_layer(x, fed, options), Error);
+            CHECK_THROWS_AS(encode(x, fed, options), Error);
         }
     }
 }

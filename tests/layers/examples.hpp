@@ -5,7 +5,8 @@
 
 #include "attn/formula/verify.hpp"
 #include "attn/layers/encoder.hpp"
-#include "attn/layers/recurrent/recurrent.hpp"
+#include "attn/layers/recurrent/gru.hpp"
+#include "attn/layers/recurrent/lstm.hpp"
 #include "attn/trace_io/recorder.hpp"
 
 #include <optional>
@@ -327,7 +328,7 @@ MultiHeadOf<T> attend(const T& x, const T& memory, const MultiHeadWeights& weigh
                       const Trace& trace = {})
 {
     if (heads.positions != HeadPositions::none)
-        return grouped_query_attention(x, memory, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
+        return grouped_query_attention(x, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
     return multi_head_attention(x, memory, heads.mask, heads.bias, weights, heads.plain(), trace);
 }
 

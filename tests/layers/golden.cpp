@@ -19,20 +19,18 @@ HeadPositions positions_of(const Case& of)
     return of.word(1).starts_with("alibi") ? HeadPositions::alibi : HeadPositions::none;
 }
 
-MultiHeadOptions head_options(const Case& of, const std::string& scope, std::optional<AnyMask> mask)
+GroupedQueryOptions head_options(const Case& of, const std::string& scope)
 {
     return {.heads = heads_in(of, scope),
-            .mask = std::move(mask),
-            .bias = of.maybe<Matrix>("bias"),
             .positions = positions_of(of),
             .rotary = {.layout = of.word(1).starts_with("rotary_halves") ? RotaryLayout::halves : RotaryLayout::pairs}};
 }
 
-EncoderOptions encoder_options(const Case& of, const std::string& scope, std::optional<AnyMask> mask)
+EncoderOptions encoder_options(const Case& of, const std::string& scope)
 {
     static const std::map<std::string, Activation> activations{
         {"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}};
-    return {.attention = head_options(of, scope, std::move(mask)),
+    return {.attention = head_options(of, scope),
             .feed_forward = {.activation = activations.at(of.word(2))},
             .placement = of.word(1) == "pre" ? NormPlacement::pre : NormPlacement::post};
 }
@@ -42,29 +40,34 @@ EncoderOptions encoder_options(const Case& of, const std::string& scope, std::op
 template <Sequence T>
 void attend(const Case& of, const Trace& trace)
 {
-    constexpr std::size_t rows = std::same_as<T, Matrix> ? 0 : 1; // the axis of tokens
     const T x = of.get<T>("x");
     const T memory = of.has("memory") ? of.get<T>("memory") : x;
     const MultiHeadWeights weights = heads_of(of);
-    const MultiHeadOptions options = head_options(of, "", mask_of(of, x.shape(rows), memory.shape(rows), trace));
+    const GroupedQueryOptions options = head_options(of, "");
+    const MultiHeadOptions plain{.heads = options.heads};
+    const auto mask = mask_of(of, x.shape(token_axis<T>), memory.shape(token_axis<T>), trace);
+    const std::optional<AnyBias> bias = of.maybe<Matrix>("bias");
+    const bool is_plain = options.positions == HeadPositions::none;
     if (of.has("value_memory"))
-        multi_head_attention(x, memory, of.get<T>("value_memory"), weights, options, trace);
+        multi_head_attention(x, memory, of.get<T>("value_memory"), mask, bias, weights, plain, trace);
     else if (of.has("memory"))
-        multi_head_attention(x, memory, weights, options, trace);
+        is_plain ? multi_head_attention(x, memory, mask, bias, weights, plain, trace)
+                 : grouped_query_attention(x, memory, mask, bias, weights, options, trace);
     else
-        multi_head_attention(x, weights, options, trace);
+        is_plain ? multi_head_attention(x, mask, bias, weights, plain, trace)
+                 : grouped_query_attention(x, mask, bias, weights, options, trace);
 }
 
 template <Sequence T>
 void encode(const Case& of, const Trace& trace)
 {
     const T x = of.get<T>("x");
-    const std::size_t n = x.shape(std::same_as<T, Matrix> ? 0 : 1);
+    const std::size_t n = x.shape(token_axis<T>);
     const std::optional<AnyMask> mask = mask_of(of, n, n, trace);
     if (of.word(0) == "encoder")
-        encoder(x, stack_of(of), encoder_options(of, "layers.0.self_attn.", mask), trace);
+        encoder(x, mask, stack_of(of), encoder_options(of, "layers.0.self_attn."), trace);
     else
-        encoder_layer(x, layer_of(of), encoder_options(of, "self_attn.", mask), trace);
+        encoder_layer(x, mask, layer_of(of), encoder_options(of, "self_attn."), trace);
 }
 
 void compute(const Case& of, const Trace& trace)

@@ -82,14 +82,15 @@ void compute(const std::string& name, const Golden& steps, const Trace& trace)
         return;
     }
     TalkingHeadsOptions options;
+    std::optional<AnyMask> given;
     if (const Array* mask = find(steps, "mask"))
-        options.mask = mask->rank() == 3 ? AnyMask(from_array<BatchMask>(*mask)) : AnyMask(from_array<Mask>(*mask));
+        given = mask->rank() == 3 ? AnyMask(from_array<BatchMask>(*mask)) : AnyMask(from_array<Mask>(*mask));
     if (word(name, 1) == "scaled")
         options.scale = 0.25;
     if (word(name, 2) == "batch")
-        talking_heads_attention(get<Tensor3>(steps, "x"), talking_weights_of(steps), options, trace);
+        talking_heads_attention(get<Tensor3>(steps, "x"), given, talking_weights_of(steps), options, trace);
     else
-        talking_heads_attention(get<Matrix>(steps, "x"), talking_weights_of(steps), options, trace);
+        talking_heads_attention(get<Matrix>(steps, "x"), given, talking_weights_of(steps), options, trace);
 }
 
 } // namespace

@@ -137,6 +137,17 @@ TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
                         "output") == Shape{1, 3, 512});
 }
 
+TEST_CASE("lesson 16 runs on numbers of other sizes, and says which it can rotate for two heads", "[input]")
+{
+    CHECK(shape_of_step(taught("lesson_16_rotary_and_alibi", {{"tokens", numbers({3, 8})}}),
+                        "with_alibi.head.1.bias") == Shape{3, 3});
+    const TemporaryFolder folder;
+    write_input(folder / "mine.npz", {{"tokens", numbers({3, 6})}});
+    const Ended ended = run({"lesson_16_rotary_and_alibi", "--input", folder / "mine.npz"});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("tokens (3, 6)") && ContainsSubstring("multiple of 4"));
+}
+
 TEST_CASE("lesson 21 runs on numbers of other sizes", "[input][recurrent]")
 {
     for (const std::size_t n : {1, 2, 5})
@@ -157,9 +168,9 @@ TEST_CASE("lengths of a batch are whole, not longer than its sentences, and one 
         CHECK(ended.code == 2);
         return ended.errors;
     };
-    CHECK_THAT(refusal_of({{2}, {6, 1}}), ContainsSubstring("lengths[0] is 6, expected at most m = 5"));
+    CHECK_THAT(refusal_of({{2}, {6, 1}}), ContainsSubstring("lengths[0] is 6, expected 0 to m = 5"));
     CHECK_THAT(refusal_of({{2}, {2.5, 1}}), ContainsSubstring("lengths holds 2.5"));
-    CHECK_THAT(refusal_of({{2}, {-1, 1}}), ContainsSubstring("lengths holds -1"));
+    CHECK_THAT(refusal_of({{2}, {-1, 1}}), ContainsSubstring("lengths[0] is -1, expected 0 to m = 5"));
     CHECK_THAT(refusal_of({{3}, {1, 1, 1}}), ContainsSubstring("must agree in b"));
 }
 

@@ -1,7 +1,7 @@
 // Explains many numbers of one trace in one go: explain_cells TRACE, and on standard input lines "PATH OFFSET".
 //
-// What attn explain would print for each, or why it can't, with a zero byte after it: a process per number would take
-// too long.
+// What attn explain would print for each, or why it can't, each followed by a zero byte: a process per
+// number would take too long.
 
 #include "attn/error.hpp"
 #include "attn/formula/explain.hpp"

@@ -74,9 +74,10 @@ CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": Fa
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")
 
 
-def resolve(arrays, scope, name):
+def resolve(arrays, aliases, scope, name):
     while True:
         path = ".".join([*scope, name])
+        path = aliases.get(path, path)
         if path in arrays:
             return arrays[path]
         if not scope:
@@ -84,7 +85,7 @@ def resolve(arrays, scope, name):
         scope = scope[:-1]
 
 
-def evaluate(formula, arrays, scope):
+def evaluate(formula, arrays, aliases, scope):
     found = {}
 
     def stand_in(match):
@@ -92,7 +93,7 @@ def evaluate(formula, arrays, scope):
         if after or name in CONSTANTS:
             return name
         key = f"step_{len(found)}"
-        found[key] = resolve(arrays, scope, name).view(Tensor)
+        found[key] = resolve(arrays, aliases, scope, name).view(Tensor)
         return key
 
     text = NAME.sub(stand_in, formula)
@@ -102,13 +103,16 @@ def evaluate(formula, arrays, scope):
 
 def check(path):
     trace = np.load(path)
+    listed = json.loads(bytes(trace["steps.json"]))
+    steps, aliases = (listed["steps"], listed["aliases"]) if isinstance(listed, dict) else (listed, [])
+    aliases = {alias["path"]: alias["target"] for alias in aliases}
     arrays, recomputed = {}, 0
-    for step in json.loads(bytes(trace["steps.json"])):
+    for step in steps:
         recorded = trace[step["path"]]
-        if recorded.dtype.kind == "f":  # float32 is only how a file stores what fits
+        if recorded.dtype.kind != "b":  # float32 and int64 are only how a file stores what fits
             recorded = recorded.astype(np.float64)
         if step["formula"]:
-            again = evaluate(step["formula"], arrays, step["path"].split(".")[:-1]).astype(np.float64)
+            again = evaluate(step["formula"], arrays, aliases, step["path"].split(".")[:-1]).astype(np.float64)
             scale = np.max(np.abs(again[np.isfinite(again)]), initial=1)
             same = again.shape == recorded.shape and np.allclose(recorded.astype(np.float64), again, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
             if not same:

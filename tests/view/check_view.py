@@ -47,10 +47,10 @@ def step(path, shape, values, formula="", axes=(), kind="<f8", **more):
     return {"path": path, "formula": formula, "shape": list(shape), "axes": list(axes), **more}, npy
 
 
-def write_trace(path, steps):
+def write_trace(path, steps, aliases=()):
     with zipfile.ZipFile(path, "w") as archive:
-        archive.comment = b"attn trace 1"
-        archive.writestr("steps.json", json.dumps([description for description, _ in steps]))
+        names = [{"path": path, "target": target} for path, target in aliases]
+        archive.writestr("steps.json", json.dumps({"format": "attn trace 2", "steps": [description for description, _ in steps], "aliases": names}))
         for description, npy in steps:
             archive.writestr(description["path"] + ".npy", npy)
     return path
@@ -81,35 +81,6 @@ def odd_steps():
         step("wrong", (2,), [1, 2], "no_such_step + 1"),
         step("unreadable", (1,), [1], "softmax(("),
     ]
-
-
-OPERANDS = [
-    step("q", (2, 3), [1, 0, 2, -1, 0.5, 3]),
-    step("k", (3, 3), [2, 3, 1, 0, 1, -4, 1, 1, 1]),
-    step("w", (3,), [-1, 0, 0.25]),
-    step("n", (), [7]),
-    step("odd", (3,), [NAN, 1, INF]),
-    step("t", (2, 3, 12), [(i * 37 % 29 - 14) / 5 for i in range(72)]),
-    step("u", (12, 4), [(i * 53 % 31 - 15) / 7 for i in range(48)]),
-    step("mask", (2, 3), [1, 1, 0, 0, 1, 1], kind="|b1"),
-    step("ids", (2,), [2, 0], kind="<i8"),
-]
-LEAVES = "q k w n odd t u mask ids -2 0.5 1e-5 inf q.shape[1] arange(3) q[0] k[1:3,::-1] k[:,None] t[...,0] t[1] k[ids]".split()
-
-
-def random_formula(draw, depth):
-    """A formula on OPERANDS, whose shapes may not fit: then both programs have to say so in the same words."""
-    if depth == 0:
-        return draw.choice(LEAVES)
-    a, b, c = (random_formula(draw, depth - 1 if draw.random() < 0.7 else 0) for _ in range(3))
-    axis = draw.choice(["", ", axis=0", ", axis=-1", ", axis=0, keepdims=True"])
-    return draw.choice([
-        f"({a}) {draw.choice('+-*/')} ({b})", f"{draw.choice(LEAVES)} {draw.choice('+-*/')} ({a} {draw.choice('+-*/')} {b})",
-        f"({a}) @ ({b})", f"({a}).T", f"-({a})", f"({a}) ** {draw.choice(['2', '(-1)', '(n)'])}",
-        f"{draw.choice(['sqrt', 'relu', 'abs', 'floor'])}({a})", f"softmax({a})", f"{draw.choice(['sum', 'mean', 'max', 'min'])}({a}{axis})",
-        f"where({a} {draw.choice(['<', '>=', '=='])} {b}, {a}, {c})", f"concat({a}, {b}, axis=0)", f"interleave({a}, {b})",
-        f"repeat({a}, 2, axis=0)", f"({a} < {b}) & ({c} > 0)", f"reshape({a}, 3, 2)", f"diag({a})", f"outer({a}, {b})",
-    ])  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- the checks
@@ -181,8 +152,9 @@ class Check:
     def close(self, asked=()):
         """What has to be true of any page whatever was done on it. A served one may have asked for these paths."""
         self.problems += [f"{self.page}: {line}" for line in self.browser.console()]
-        requests = self.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
-        self.expect_equal({re.sub(r"\?.*", "", request) for request in requests}, {f"http://127.0.0.1:{self.port}/{path}" for path in asked} if asked else set(), "requests")
+        requests = self.run("return performance.getEntriesByType('resource').map(entry => entry.name.split('?')[0])")
+        allowed = {f"http://127.0.0.1:{self.port}/{path}" for path in asked} if self.server else set()
+        self.expect(set(requests) <= allowed, f"requests: {set(requests) - allowed}")
         self.expect(not self.run("return 'hacked' in window"), "a script of the trace ran")
         self.expect_equal(self.run("return document.querySelectorAll('img, iframe, object, a[href^=javascript]').length"), 0, "elements that a trace brought in")
         if self.server:
@@ -254,24 +226,6 @@ class Check:
         ended = subprocess.run([str(self.explain_cells), str(trace)], input=asked, capture_output=True, text=True, check=True)
         return ended.stdout.split("\0")[:-1]
 
-    def formulas(self):
-        """Formulas that no lesson has. No step has the value that its formula gives, so the page has to compute it."""
-        draw = random.Random(4)
-        texts = sorted({random_formula(draw, 1 + i % 3) for i in range(1500)})
-        names = [f"x{i}" for i in range(len(texts))]
-        trace = write_trace(self.folder / "shapes.npz", OPERANDS + [step(name, (97,), [0] * 97, text) for name, text in zip(names, texts)])
-        shapes = [re.search(r"has the shape \(([\d, ]*)\), and the step", answer) for answer in self.explain_many(trace, [(name, 0) for name in names])]
-        steps = []
-        for name, text, known in zip(names, texts, shapes):
-            shape = [int(size) for size in re.findall(r"\d+", known[1])] if known else [1]
-            if 0 < math.prod(shape) < 5000:
-                steps.append(step(name, shape, [0.123] * math.prod(shape), text))
-        self.expect(sum(map(bool, shapes)) > 300, f"only {sum(map(bool, shapes))} formulas whose shapes fit")
-        trace = write_trace(self.folder / "formulas.npz", OPERANDS + steps)
-        self.open(trace)
-        self.compare(trace, 3)
-        self.close()
-
     def lessons(self):
         topics = sorted(path.name.removeprefix("lesson_") for path in self.bin.glob("lesson_[0-9][0-9]_*"))
         self.expect(len(topics) >= 18, f"only {len(topics)} lessons")
@@ -279,9 +233,13 @@ class Check:
             trace = self.lesson(topic)
             seconds = self.open(trace)
             self.expect(seconds < 15, f"took {seconds:.1f} s to open")
-            steps = json.loads(zipfile.ZipFile(trace).read("steps.json"))
-            self.expect_equal(self.run("return model.entries.map(entry => entry.path)"), [each["path"] for each in steps], "steps")
-            self.compare(trace, 2 if topic.startswith(("03", "11", "14")) else 8)
+            recorded = json.loads(zipfile.ZipFile(trace).read("steps.json"))
+            self.expect_equal(self.run("return model.entries.map(entry => entry.path)"), [each["path"] for each in recorded["steps"]], "steps")
+            found = self.run("return model.aliases.map(({path, entry}) => ({path, target: entry.path}))")
+            self.expect_equal(found, recorded["aliases"], "aliases")
+            is_large = topic.startswith(("03", "11", "13"))
+            missing = self.compare(trace, 2 if is_large else 8)
+            self.expect_equal(missing > 0, is_large, f"{missing} numbers whose arithmetic the page does not carry")
             self.close()
 
     # ------------------------------------------------------------------------------------------------ by hand
@@ -396,6 +354,113 @@ class Check:
             self.press("Enter", "Enter", "Escape", "j")
         self.close()
 
+    def aliases(self):
+        """Other names stand in the list, are found, and lead to their step."""
+        steps = [step("x", (2,), [1, 2]), step("norm.output", (2,), [3, 4], "x + 2"), step("next.y", (2,), [6, 8], "x * 2")]
+        trace = write_trace(self.folder / "aliases.npz", steps, [("norm.x", "x"), ("next.x", "norm.output"), ("result", "next.y")])
+        for opened in (self.open, self.serve):
+            opened(trace)
+            listed = self.run("return [...document.querySelectorAll('#list li > button')].map(each => each.textContent)")
+            self.expect_equal(listed, ["x [2]", "norm", "x is x", "output [2]= x + 2", "next", "x is norm.output", "y [2]= x * 2", "result is next.y"], "the list")
+            self.click("#list button.alias", "is norm.output")
+            self.expect_equal(self.path(), "norm.output", "the step that an alias leads to")
+            self.expect("also called next.x" in self.run("return document.getElementById('step').innerText"), "the step doesn't say its other name")
+            self.press("/", *"result", "Enter")
+            self.expect_equal(self.path(), "next.y", "the step that is found by its other name")
+            self.run("location.hash = '#next.x[1]'")
+            time.sleep(0.1)
+            self.expect_equal(self.arithmetic(), self.explained(trace, "norm.output[1]"), "the arithmetic at an alias's address")
+            self.close(("tensor", "explain"))
+
+    def served(self):
+        """The same page from attn view itself, and whom it refuses."""
+        trace = self.lesson("06_multi_head")
+        self.serve(trace)
+        self.compare(trace, 4)
+        self.press("k", "j", "Enter", "End", "Enter")
+        self.click("#list button.step", "softmax")
+        self.click_cell(1, 0)
+        self.expect_equal(self.arithmetic(), self.explained(trace, "head.0.weights[1,0]"), "the arithmetic of a clicked number")
+        self.screenshot("served")
+        host = f"Host: 127.0.0.1:{self.port}\r\n"
+        for line, head, status in (
+            ("GET /", host, 200), ("GET /", f"Host: localhost:{self.port}\r\n", 200), ("GET /tensor?run=0&step=0", host, 200),
+            ("GET /", f"Host: attacker.example:{self.port}\r\n", 403), ("GET /tensor?run=0&step=0", "Host: attacker.example\r\n", 403),
+            ("GET /", "", 403), ("GET /", "Host: 127.0.0.1\r\n", 403), ("GET /", host + "Host: attacker.example\r\n", 403),
+            ("POST /", host, 405), ("HEAD /", host, 405), ("OPTIONS /tensor", host, 405), ("DELETE /", host, 405),
+            ("GET /etc/passwd", host, 404), ("GET /../../etc/passwd", host, 404), ("GET /explain", host, 400),
+            ("GET /tensor?run=0&step=9999", host, 400), ("GET /tensor?run=1&step=0", host, 400), ("GET /tensor?run=0&step=-1", host, 400),
+            ("GET /explain?run=0&step=0&offset=99999", host, 400), ("GET /explain?run=0&step=0&offset=0x1", host, 400),
+        ):  # fmt: skip
+            found = self.ask(f"{line} HTTP/1.1\r\n{head}Connection: close\r\n\r\n")
+            self.expect(found.startswith(f"HTTP/1.1 {status} "), f"{line} with {head!r} is answered {found[:60]!r}, expected {status}")
+            if status == 200:
+                for name in ("Content-Security-Policy: default-src 'none'", "Cross-Origin-Resource-Policy: same-origin", "X-Content-Type-Options: nosniff"):
+                    self.expect(name in found, f"{line} is answered without {name}")
+                self.expect("Access-Control" not in found, f"{line} lets other sites read")
+        self.expect_equal(self.run("return model.entries.length") > 0, True, "the page after all that")
+        port = self.port
+        self.close(("tensor", "explain"))
+        error = self.program("attn", "view", trace, "--no-browser", "--port", self.taken(), code=2)
+        self.expect("is taken" in error, f"the error is {error!r}")
+        again = self.serve(trace, "--port", port)
+        self.expect_equal(self.port, port, "the port that was asked for")
+        self.expect(again < 5, f"took {again:.1f} s to open again")
+        self.click("#list button.step", "scores")
+        self.run("return 0")
+        self.server.terminate()
+        self.expect_equal(self.server.wait(timeout=20), 0, "the exit code after SIGTERM")
+        self.click_cell(0, 0)
+        self.expect("has ended" in self.run("return document.getElementById('arithmetic').innerText"), "the page doesn't say that the server has ended")
+        self.server, _ = None, self.browser.console()
+
+        theirs = self.lesson("06_multi_head", "--pitfall", "no_scale", name="no_scale")
+        self.serve(trace, "--diff", theirs, name="difference_served")
+        self.expect_equal(self.run("return document.getElementById('verdict').textContent"), "part first at head.0.scaled", "verdict")
+        self.click("#verdict button")
+        self.click_cell(1, 1)
+        texts = self.run("return [...document.querySelectorAll('#arithmetic pre')].map(pre => pre.textContent)")
+        self.expect_equal(texts, [self.explained(each, "head.0.scaled[1,1]") for each in (trace, theirs)], "both arithmetics")
+        self.close(("tensor", "explain"))
+
+    def ask(self, request):
+        """What the server answers to these bytes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            connection.sendall(request.encode())
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        return answer.decode("latin-1")
+
+    def taken(self):
+        """A port that somebody listens at."""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        return self.listener.getsockname()[1]
+
+    def scrollbars(self):
+        """Where scrollbars take room, no heatmap that fits has one, and one that is too wide or too high has its own only."""
+        wide = [step("small", (3, 4), range(12), axes="nm"), step("row", (1, 40), range(40)), step("wide", (8, 400), [0.5] * 3200), step("high", (400, 8), [0.5] * 3200), step("both", (3000, 3000), bytes(72000000))]
+        usual, self.browser = self.browser, Browser(classic_scrollbars=True)
+        try:
+            for trace in (self.lesson("05_masking"), self.lesson("10_encoder_layer"), write_trace(self.folder / "wide.npz", wide)):
+                self.open(trace, name=f"scrollbars_{trace.stem}")
+                self.expect(self.run("return scrollbarSize()") > 5, "scrollbars take no room in this browser")
+                for _ in range(min(60, self.run("return model.entries.length"))):
+                    self.press("Enter", "Enter")
+                    for label, *sizes in self.run("""return heatmaps.map(({element: each, room}) => [each.ariaLabel, each.scrollWidth - each.clientWidth,
+                            each.scrollHeight - each.clientHeight, each.offsetWidth - each.clientWidth, each.offsetHeight - each.clientHeight])"""):
+                        hidden_x, hidden_y, bar_y, bar_x = sizes
+                        # What is hidden by less than a scrollbar is hidden by one.
+                        self.expect(hidden_x == 0 or hidden_x > 20, f"{label}: {hidden_x} pixels of the width are hidden")
+                        self.expect(hidden_y == 0 or hidden_y > 20, f"{label}: {hidden_y} pixels of the height are hidden")
+                        self.expect((bar_x > 0) == (hidden_x > 0) and (bar_y > 0) == (hidden_y > 0), f"{label}: scrollbars {sizes}")
+                    self.press("Escape", "j")
+                self.screenshot(f"scrollbars-{trace.stem}")
+                self.close()
+        finally:
+            self.browser.__exit__()
+            self.browser = usual
+
     def phone(self):
         """390 pixels, light and dark by the system: nothing is wider than the page, on any step."""
         for scheme in ("light", "dark"):
@@ -470,16 +535,26 @@ class Check:
         start = time.monotonic()
         self.click_cell(7, 100)
         self.press("PageDown", "End", "Enter", "Escape", "j", "Enter", "End", "Enter")
-        self.expect_equal(self.arithmetic(), self.explained(trace, "y[4194303]"), "the arithmetic of the last number")
+        command = self.run("return document.querySelector('#arithmetic code').textContent")
+        self.expect_equal(command, "attn explain large.npz 'y[4194303]'", "the command for a number whose arithmetic the page does not carry")
+        self.click("#arithmetic button", "Copy")
+        self.expect_equal(self.run("return document.querySelector('#arithmetic button.plain').textContent"), "Copied", "the button after a click")
         self.screenshot("large")
         self.close()
         print(f"check_view: 64 MiB: {made:.1f} s to make the page, {seconds:.1f} s to open it, {time.monotonic() - start:.1f} s for some steps on it")
+        seconds = self.serve(trace)
+        self.expect(seconds < 5, f"takes {seconds:.1f} s to serve and open")
+        self.press("j", "Enter", "End", "Enter")
+        self.expect_equal(self.arithmetic(), self.explained(trace, "y[4194303]"), "the arithmetic of the last number")
+        self.close(("tensor", "explain"))
+        print(f"check_view: 64 MiB: {seconds:.1f} s to serve and open it")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("bin", type=Path, help="the folder with attn and the lessons' programs")
     parser.add_argument("--explain", type=Path, help="the program explain_cells (BIN/explain_cells)")
+    parser.add_argument("--only", nargs="+", metavar="PART", help="these parts: lessons, walk, served, …")
     parser.add_argument("--screenshots", type=Path, help="a folder for pictures")
     arguments = parser.parse_args()
     if not Browser.is_installed():
@@ -490,7 +565,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="attn-view-") as folder, Browser() as browser:
         explain = arguments.explain or arguments.bin / "explain_cells"
         check = Check(browser, arguments.bin.resolve(), explain.resolve(), Path(folder), arguments.screenshots)
-        for part in (check.lessons, check.formulas, check.walk, check.numbers, check.heads_and_slices, check.difference, check.phone, check.odd, check.hostile, check.large):
+        parts = (check.lessons, check.walk, check.numbers, check.heads_and_slices, check.difference, check.aliases, check.served, check.phone, check.scrollbars,
+                 check.odd, check.hostile, check.large)  # fmt: skip
+        for part in parts if not arguments.only else [getattr(check, name) for name in arguments.only]:
             start = time.monotonic()
             try:
                 part()

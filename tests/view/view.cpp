@@ -27,25 +27,21 @@ std::vector<Step> sample()
             {"one", "", {}, "", {}, {{}, {NAN}}}};
 }
 
-PageOptions labelled(std::vector<std::string> tokens, std::vector<std::string> tokens_m = {})
+std::string page_of(std::vector<Step> steps, const TokenLabels& labels = {})
 {
-    PageOptions options;
-    options.tokens = std::move(tokens);
-    options.tokens_m = std::move(tokens_m);
-    return options;
+    return attn::page_of({{"trace", {std::move(steps), {}}}}, labels);
 }
 
-PageOptions compared(std::vector<Step> others)
+std::string page_of(std::vector<Step> steps, std::vector<Step> others)
 {
-    PageOptions options;
-    options.others.push_back({"other.npz", std::move(others)});
-    return options;
+    return attn::page_of({{"trace", {std::move(steps), {}}}, {"other.npz", {std::move(others), {}}}});
 }
 
-std::string refusal(const std::vector<Step>& steps, const PageOptions& options)
+template <class... Arguments>
+std::string refusal(const Arguments&... arguments)
 {
     try {
-        page_of(steps, options);
+        page_of(arguments...);
     } catch (const Error& error) {
         CHECK(std::string(error.what()).find('\n') == std::string::npos);
         return error.what();
@@ -82,6 +78,7 @@ TEST_CASE("the same steps give the same page, which holds each of them", "[view]
         CHECK(count(trace_of(page), path) == 1);
     }
     CHECK(count(page, "<script type=\"application/octet-stream\" id=\"tensor-") == sample().size());
+    CHECK(count(page, "<script type=\"application/octet-stream\" id=\"explained-") == 2); // what has a formula
     CHECK(page.find("{{") == std::string::npos);
 }
 
@@ -93,7 +90,7 @@ TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[
     const std::string policy = page.substr(begin, page.find('"', begin) - begin);
     CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
     CHECK(policy.ends_with("'; base-uri 'none'; form-action 'none'"));
-    CHECK(count(policy, "'sha256-") == 4); // three scripts, one style
+    CHECK(count(policy, "'sha256-") == 6); // five scripts, one style
     CHECK(count(policy, "unsafe") + count(policy, "*") + count(policy, ":") == 0);
     for (const char* way_out : {"http://", "https://", "@import", "url(", "innerHTML", "eval(", "fetch(", "src="})
         CHECK(count(page, way_out) == 0);
@@ -103,31 +100,27 @@ TEST_CASE("no text of a trace ends its script element", "[view]")
 {
     const std::string hostile = "</script><script>alert(1)</script><!--<script>{{tensors}}<img src=x onerror=alert(1)>";
     std::vector<Step> steps = sample();
-    steps[0].formula = steps[0].module = steps[0].axes[0] = hostile;
-    steps[0].options = {{hostile, hostile}};
-    PageOptions options = compared(steps);
-    options.title = options.others[0].title = hostile;
-    const std::string page = page_of(steps, options);
+    steps[2].formula = steps[2].module = steps[2].axes[0] = hostile;
+    steps[2].options = {{hostile, hostile}};
+    const std::string page = attn::page_of({{hostile, {steps, {}}}, {hostile, {steps, {}}}});
     CHECK(count(page, "<img") == 0);
     CHECK(count(page, "<!--") == 0);
-    CHECK(count(page, "<script") == count(page_of(sample(), compared(sample())), "<script"));
+    CHECK(count(page, "<script") == count(page_of(sample(), sample()), "<script"));
     CHECK_THAT(trace_of(page), ContainsSubstring("\\u003c/script>\\u003cscript>alert(1)"));
     CHECK(count(trace_of(page), "<") == 0);
 }
 
 TEST_CASE("bytes that are no UTF-8 don't stop a page", "[view]")
 {
-    PageOptions options;
-    options.title = "caf\xe9.npz";
-    CHECK_THAT(page_of(sample(), options), ContainsSubstring("caf\\ufffd.npz"));
+    CHECK_THAT(attn::page_of({{"caf\xe9.npz", {sample(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
 }
 
 TEST_CASE("tokens have to fit an axis", "[view]")
 {
-    CHECK(refusal(sample(), labelled({"a", "b"}, {"x", "y", "z"})) == "accepted");
-    CHECK_THAT(refusal(sample(), labelled({"a", "b", "c", "d"})),
+    CHECK(refusal(sample(), TokenLabels{{"a", "b"}, {"x", "y", "z"}}) == "accepted");
+    CHECK_THAT(refusal(sample(), TokenLabels{{"a", "b", "c", "d"}, {}}),
                ContainsSubstring("4 tokens for the axis n, and no step has that axis with 4 entries"));
-    CHECK_THAT(refusal(sample(), labelled({}, {"a"})), ContainsSubstring("1 tokens for the axis m"));
+    CHECK_THAT(refusal(sample(), TokenLabels{{}, {"a"}}), ContainsSubstring("1 tokens for the axis m"));
 }
 
 TEST_CASE("a page of two runs says of each step how they differ", "[view]")
@@ -137,7 +130,7 @@ TEST_CASE("a page of two runs says of each step how they differ", "[view]")
     others[2].value.values[4] += 1;      // differs
     others[4].value.shape = {2, 1};      // another shape
     others[5].path = "ids_of_the_other"; // one only here, one only there
-    const std::string page = trace_of(page_of(sample(), compared(others)));
+    const std::string page = trace_of(page_of(sample(), others));
     CHECK(count(page, "\"kind\":\"rounding\"") == 1);
     CHECK(count(page, "\"kind\":\"differs\",\"largest\":\"1\",\"at\":[1,1]") == 1);
     CHECK(count(page, "\"kind\":\"shape\"") == 1);
@@ -149,37 +142,50 @@ TEST_CASE("a page of two runs says of each step how they differ", "[view]")
     for (const double value : {NAN, INFINITY, -INFINITY}) {
         others = sample();
         others[1].value.values[2] = value;
-        CHECK_THAT(trace_of(page_of(sample(), compared(others))),
+        CHECK_THAT(trace_of(page_of(sample(), others)),
                    ContainsSubstring("\"kind\":\"differs\",\"largest\":\"inf\",\"at\":[1,0]"));
     }
 }
 
 TEST_CASE("two runs without a common step are no pair", "[view]")
 {
-    CHECK_THAT(refusal(sample(), compared({{"x", "", {}, "", {}, {{1}, {1}}}})),
+    CHECK_THAT(refusal(sample(), std::vector<Step>{{"x", "", {}, "", {}, {{1}, {1}}}}),
                ContainsSubstring("trace and other.npz have no step in common"));
-    PageOptions three = compared(sample());
-    three.others.push_back(three.others.front());
-    CHECK_THAT(refusal(sample(), three), ContainsSubstring("compares two traces, not 3"));
+    CHECK_THROWS_WITH(attn::page_of({{"a", {sample(), {}}}, {"b", {sample(), {}}}, {"c", {sample(), {}}}}),
+                      ContainsSubstring("shows one trace or compares two, not 3"));
 }
 
 TEST_CASE("a value that no file can hold is named by its step", "[view]")
 {
     std::vector<Step> steps = sample();
     steps[5].value.values[1] = 0.5;
-    CHECK_THAT(refusal(steps, {}), ContainsSubstring("step \"ids\" "));
+    CHECK_THAT(refusal(steps), ContainsSubstring("step \"ids\" "));
 }
 
-TEST_CASE("a page is written whole or not at all", "[view]")
+TEST_CASE("a page says what a formula's names mean, and a step's other names", "[view]")
 {
-    const TemporaryFolder folder;
-    write_page(folder / "page.html", sample());
-    CHECK((bytes_of(folder / "page.html") == page_of(sample()))); // in parentheses: not printed
-    CHECK_THROWS_AS(write_page(folder / "missing" / "page.html", sample()), FileError);
-    CHECK_THROWS_AS(write_page(folder.path(), sample()), FileError);
-    CHECK_THROWS_AS(write_page(folder / "page.html", sample(), labelled({"a", "b", "c", "d"})), Error);
-    CHECK((bytes_of(folder / "page.html") == page_of(sample()))); // in parentheses: not printed
-    CHECK(folder.count() == 1);
+    const std::string page = attn::page_of({{"t", {sample(), {{"attention.x", "queries"}}}}});
+    CHECK_THAT(trace_of(page), ContainsSubstring("\"formula\":\"queries @ keys.T\",\"links\":[[0,7,0],[10,4,1]]"));
+    CHECK_THAT(trace_of(page), ContainsSubstring("\"aliases\":[[\"attention.x\",\"queries\"]]"));
+}
+
+TEST_CASE("a formula that can't be read is a step's problem, not the page's", "[view]")
+{
+    std::vector<Step> steps = sample();
+    steps[2].formula = "softmax((";
+    CHECK_THAT(trace_of(page_of(steps)), ContainsSubstring("\"links\":[]"));
+    CHECK_THAT(trace_of(page_of(steps)), ContainsSubstring("\"problem\":\"\\\"softmax((\\\", character 10"));
+}
+
+TEST_CASE("a page carries the explanations of small steps, and of large ones as far as they fit", "[view]")
+{
+    const Array large{{1000, 100}, std::vector<double>(100000, 0.5)};
+    const std::vector<Step> steps{{"x", "", {}, "", {}, large},
+                                  {"y", "x + x.T.T", {}, "", {}, large},
+                                  {"z", "x[0, 0] * 2", {}, "", {}, {{}, {1}}}};
+    const std::string page = page_of(steps);
+    CHECK(count(page, "id=\"explained-0-2\"") == 1);
+    CHECK(count(page, "id=\"explained-") == 1);
 }
 
 TEST_CASE("tokens are read a line each", "[view]")

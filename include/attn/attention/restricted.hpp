@@ -43,7 +43,7 @@ struct RestrictedAttentionOf {
 };
 using RestrictedAttention = RestrictedAttentionOf<Matrix>;
 
-/// Restricted attention: each query attends to the keys near it, or to every so many-th, and to no others.
+/// Restricted attention: each query attends to the keys within a radius, to those at multiples of a stride, or to both.
 ///
 /// The result is that of scaled_dot_product_attention() under a mask. The cost is n width pairs instead of n n, and no
 /// (n, n) matrix exists. Without a listener the scores become the weights in one storage.

@@ -7,14 +7,11 @@
 
 namespace attn {
 
-/// How many matrix products of a trace have to wait for each other.
+/// The length of the longest chain of matrix products of a trace, in which each needs the result of the one before.
 ///
-/// Products that do not need one another can be computed at the same time; of those that do, each has to wait for the one
-/// before. The longest such chain is what no machine can shorten, however much it does at once. It is read from the
-/// formulas: a name in a formula is a step that has to be there first; only its size, as in `keys.shape[0]`, is known
-/// before.
-/// @param recording  of a run
-/// @return the number of products in the longest chain
+/// Products that do not need one another can be computed at the same time. The longest chain can't be shortened by any
+/// machine, however much it computes at once. It follows from the formulas: a name in a formula is a step that has to be
+/// computed first, unless only its size is used, as in `keys.shape[0]`.
 /// @throws FormulaError where a formula can't be parsed, or a name means no earlier step
 std::size_t products_in_line(const Recording& recording);
 

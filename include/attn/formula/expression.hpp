@@ -16,7 +16,7 @@ struct Subscript;
 /// A parsed formula, as a tree.
 struct Expression {
     enum class Kind {
-        number,     ///< 0.5, inf, True: see number; text is how it is written, empty for inf and pi
+        number,     ///< 0.5, inf, True: see number; text is how it is written
         name,       ///< a step: text is its name or dotted path
         negated,    ///< -a
         binary,     ///< a OP b: text is one of + - * / @ ** < <= > >= == &

@@ -8,11 +8,11 @@
 
 namespace attn {
 
-/// What became of one step.
+/// The result for one step.
 struct StepCheck {
     enum class Verdict {
         input,       ///< has no formula: there is nothing to recompute
-        agrees,      ///< recomputed, and the same but for rounding
+        agrees,      ///< recomputed, and the same apart from rounding
         differs,     ///< recomputed, and another number somewhere
         wrong_shape, ///< recomputed, and another shape
         unusable     ///< its formula can't be read or computed
@@ -26,7 +26,7 @@ struct StepCheck {
     bool passed() const { return verdict == Verdict::input || verdict == Verdict::agrees; }
 };
 
-/// What became of every step of a trace, in order.
+/// The results for all steps of a trace, in order.
 struct Verification {
     std::vector<StepCheck> checks;
 
@@ -41,8 +41,8 @@ struct Verification {
 /// A name in a formula means a step that was recorded earlier, in the innermost scope that has one: in the step
 /// `encoder.head.0.scores`, `keys` is `encoder.head.0.keys`, else `encoder.head.keys`, `encoder.keys`, or `keys`.
 ///
-/// A recorded number may be off by what rounding can do to this very computation, twice over, once for whoever recorded
-/// it and once for the recomputation: each number has a tolerance of its own. An infinity agrees with itself only, and
+/// A recorded number can be off by four times the error bound that is computed along with it, since both computations
+/// round: each number has a tolerance of its own. An infinity agrees with itself only, and
 /// NaN with NaN.
 /// @param roundoff  the unit roundoff of whoever computed the steps
 Verification verify(const Recording& recording, double roundoff = double_roundoff);

@@ -10,7 +10,7 @@ namespace attn {
 struct Band {
     Integers distances;                           ///< (width): column c of row i means row i + distances[c]
     Mask mask;                                    ///< (n, width): where there is such a row
-    std::optional<IntegerMatrix> neighbours = {}; ///< (n, width): the rows, where they are others
+    std::optional<IntegerMatrix> neighbours = {}; ///< (n, width): the rows themselves, in place of i + distances[c]
 };
 
 /// @name Products of each row with the rows around it

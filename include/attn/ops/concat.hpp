@@ -10,10 +10,11 @@ namespace attn {
 /// @name Put together, take apart
 /// @{
 
-/// One vector after the other: Vector or Integers.
+/// One vector after the other.
 /// @return (n + m)
-template <class Numbers>
-Numbers concat(const Numbers& first, const Numbers& second);
+Vector concat(const Vector& first, const Vector& second);
+/// @copydoc concat(const Vector&, const Vector&)
+Integers concat(const Integers& first, const Integers& second);
 
 /// One matrix on top of the other.
 /// @param first   (n, d)

@@ -13,7 +13,7 @@
 namespace attn::recurrent {
 
 template <Token T>
-constexpr std::size_t feature_axis = std::same_as<T, Vector> ? 0 : 1;
+constexpr std::size_t last_axis = std::same_as<T, Vector> ? 0 : 1;
 
 /// Columns from begin up to, not including, end.
 struct Columns {
@@ -70,8 +70,8 @@ void expect_fit(std::string_view function, const T& x, const T& previous_hidden,
                 std::size_t gates)
 {
     const Matrix &input = cell.input.weight, &recurrent = cell.recurrent.weight;
-    expect_agreement(function, "d_in", {"x", x, feature_axis<T>}, {"input weights", input, 0});
-    expect_agreement(function, "d_hidden", {"previous_hidden", previous_hidden, feature_axis<T>},
+    expect_agreement(function, "d_in", {"x", x, last_axis<T>}, {"input weights", input, 0});
+    expect_agreement(function, "d_hidden", {"previous_hidden", previous_hidden, last_axis<T>},
                      {"recurrent weights", recurrent, 0});
     if constexpr (std::same_as<T, Matrix>)
         expect_agreement(function, "b", {"x", x, 0}, {"previous_hidden", previous_hidden, 0});

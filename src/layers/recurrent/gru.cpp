@@ -46,7 +46,7 @@ T next_hidden(const T& x, const T& previous_hidden, const NamedCell& cell, const
 {
     expect_fit("gru_cell", x, previous_hidden, cell, 3);
     const Trace trace = caller.module("gru_cell", [&] { return describe(options); });
-    const std::size_t d_hidden = previous_hidden.shape(feature_axis<T>);
+    const std::size_t d_hidden = previous_hidden.shape(last_axis<T>);
     const bool is_after = options.reset == ResetGate::after_product;
 
     // Map the token and the state to all gates at once; the candidate can have to wait for the reset gate.

@@ -16,8 +16,8 @@ LstmStateOf<T> next_state(const T& x, const T& previous_hidden, const T& previou
                           const Trace& caller)
 {
     expect_fit("lstm_cell", x, previous_hidden, weights, 4);
-    for (std::size_t axis = 0; axis <= feature_axis<T>; ++axis)
-        expect_agreement("lstm_cell", axis == feature_axis<T> ? "d_hidden" : "b",
+    for (std::size_t axis = 0; axis <= last_axis<T>; ++axis)
+        expect_agreement("lstm_cell", axis == last_axis<T> ? "d_hidden" : "b",
                          {"previous_hidden", previous_hidden, axis}, {"previous_cell", previous_cell, axis});
     const Trace trace = caller.module("lstm_cell");
 
@@ -25,7 +25,7 @@ LstmStateOf<T> next_state(const T& x, const T& previous_hidden, const T& previou
     const T input_part = trace("input_part[(b,) d_gates]", weights.input.formula("x"), weights.input.apply(x));
     const T recurrent_part = trace("recurrent_part[(b,) d_gates]", weights.recurrent.formula("previous_hidden"),
                                    weights.recurrent.apply(previous_hidden));
-    const Gates<T> gates{input_part, recurrent_part, previous_hidden.shape(feature_axis<T>)};
+    const Gates<T> gates{input_part, recurrent_part, previous_hidden.shape(last_axis<T>)};
 
     // Three gates are numbers from 0 to 1; the candidate can be negative.
     const T input_gate = trace("input_gate[(b,) d_hidden]", gates.formula("sigmoid", 0), sigmoid(gates.sum(0)));

@@ -397,6 +397,20 @@ TEST_CASE("after an answer to any step, everything else of a GRU or LSTM follows
     });
 }
 
+TEST_CASE("lengths are used as answered, and refused where no sequence can have them", "[layers][recurrent][answers]")
+{
+    Numbers numbers(19);
+    const Tensor3 x = numbers.tensor3(2, 3, 2);
+    const RecurrentWeights weights = random_recurrent(numbers, 2, 3, 3);
+    AnswerStep shorter("lengths", [](double length) { return length - 1; });
+    CHECK(same_bits(gru(x, {}, Integers{3, 2}, weights, {}, Trace(shorter)).output,
+                    gru(x, {}, Integers{2, 1}, weights).output));
+    CHECK_THAT(complaint_of([&] {
+                   gru(x, {}, Integers{3, 1}, weights, {}, Trace(shorter));
+               }),
+               ContainsSubstring("a length is 0"));
+}
+
 // -------------------------------------------------------------------------------------------------------------- errors
 
 TEST_CASE("a cell says what does not fit", "[layers][recurrent][error]")

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "flags.hpp"
+
+#include "attn/trace_io/console.hpp"
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace attn {
+
+/// Knows the largest size of any finite number in the steps so far.
+class Largest final : public Listener {
+public:
+    double number = 0;
+
+private:
+    std::optional<Array> on_step(const Step& step) override
+    {
+        for (const double value : step.value.values)
+            if (std::isfinite(value))
+                number = std::max(number, std::abs(value));
+        return std::nullopt;
+    }
+};
+
+class Lesson::Refuted : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// What a lesson runs with, for as long as it runs.
+struct Lesson::Setup {
+    /// @param further  a listener that answers, besides those that the flags ask for; not owned
+    Setup(std::string_view lesson_topic, const LessonFlags& given, Listener* further = nullptr)
+        : topic(lesson_topic),
+          flags(given),
+          style(style_of(flags.console)),
+          console(standard_output(flags.console), style),
+          answers(flags.answers),
+          is_altered(flags.answers.any() || further != nullptr),
+          listeners(before(further, {&largest, &console, &recorder})),
+          unheard(before(further, {}))
+    {
+        if (!flags.input.empty())
+            input = read_npz(flags.input);
+    }
+
+    /// The listeners that answer, before those that only listen.
+    std::vector<Listener*> before(Listener* further, std::vector<Listener*> others)
+    {
+        if (further != nullptr)
+            others.insert(others.begin(), further);
+        return answers.before(others);
+    }
+
+    std::string topic;
+    LessonFlags flags;
+    ConsoleStyle style;
+    Largest largest;
+    Recorder recorder;
+    ConsoleListener console;
+    Answers answers;
+    bool is_altered; ///< what the lesson claims need no longer be so
+    Listeners listeners, unheard;
+    std::optional<NamedArrays> input;
+    std::size_t checks = 0, not_held = 0;
+    bool has_begun = false; ///< something was printed
+
+    /// Where the letter of an axis was first seen; every other axis of that letter has its size.
+    struct FirstSeen {
+        std::string name;
+        Shape shape;
+        std::size_t size;
+    };
+    std::map<std::string, FirstSeen> axes;
+};
+
+} // namespace attn

@@ -1,0 +1,55 @@
+#include "lesson_run.hpp"
+
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/trace_io/trace_file.hpp"
+#include "lessons/curriculum.hpp"
+
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include <unistd.h>
+
+std::vector<std::string> lesson_topics()
+{
+    std::vector<std::string> topics;
+    for (const attn::CurriculumEntry& entry : attn::curriculum())
+        topics.emplace_back(entry.topic);
+    return topics;
+}
+
+LessonRun lesson_run(const std::string& topic)
+{
+    const std::filesystem::path bin = ATTN_BIN_FOLDER, folder = bin.parent_path() / "lesson_runs";
+    const std::filesystem::path trace = folder / (topic + ".npz"), output = folder / (topic + ".txt");
+    const std::string program = "lesson_" + topic;
+    std::filesystem::create_directories(folder);
+    if (!exists(trace) || !exists(output) || last_write_time(output) < last_write_time(bin / program)) {
+        const Ended ended = run({program, "--all", "--trace", trace}, {"TZ=Asia/Tokyo"});
+        if (ended.code != 0 || !ended.errors.empty())
+            throw std::runtime_error(program + " ended with " + std::to_string(ended.code) + ": " + ended.errors);
+        const std::filesystem::path unfinished = output.string() + "." + std::to_string(getpid());
+        std::ofstream(unfinished) << ended.output;
+        std::filesystem::rename(unfinished, output);
+    }
+    return {trace, bytes_of(output)};
+}
+
+const attn::Recording& lesson_recording(const std::string& topic)
+{
+    static std::map<std::string, attn::Recording> recordings;
+    const auto found = recordings.find(topic);
+    return found != recordings.end()
+               ? found->second
+               : recordings.emplace(topic, attn::read_trace(lesson_run(topic).trace)).first->second;
+}
+
+TEST_CASE("every lesson runs once, for all tests that look at it", "[lessons][runs]")
+{
+    for (const std::string& topic : lesson_topics()) {
+        CAPTURE(topic);
+        CHECK_NOTHROW(lesson_run(topic));
+    }
+}

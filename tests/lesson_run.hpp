@@ -1,0 +1,25 @@
+#pragma once
+
+#include "program.hpp"
+
+#include "attn/recording.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// The names of all lessons: "01_single_query".
+std::vector<std::string> lesson_topics();
+
+/// What a lesson left behind that ran once, with --all and --trace, in the time zone of Tokyo. Tests share it: it lies in
+/// the build folder until the lesson's program is newer.
+struct LessonRun {
+    std::filesystem::path trace;
+    std::string output;
+};
+
+/// @throws std::runtime_error where the lesson fails or complains
+LessonRun lesson_run(const std::string& topic);
+
+/// What that run's trace holds; read once per test program.
+const attn::Recording& lesson_recording(const std::string& topic);
