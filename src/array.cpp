@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
+#include <numeric>
 
 namespace attn {
 
@@ -27,6 +28,40 @@ std::size_t element_count(const Shape& shape)
         if (__builtin_mul_overflow(count, size, &count))
             throw Error("the shape " + to_string(shape) + " has more elements than a computer can count");
     return count;
+}
+
+Array permuted(const Array& array, const std::vector<std::size_t>& order)
+{
+    std::vector<std::size_t> sorted = order, axes(array.rank());
+    std::ranges::sort(sorted);
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    if (sorted != axes)
+        throw Error("permute wants each of the " + std::to_string(array.rank()) + " axes once");
+
+    std::vector<std::size_t> strides(order.size()), own(order.size(), 1); // of the result's axes, and of the array's
+    for (std::size_t axis = order.size(); axis-- > 1;)
+        own[axis - 1] = own[axis] * array.shape[axis];
+    Array result{Shape(order.size()), {}, array.type};
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        result.shape[i] = array.shape[order[i]];
+        strides[i] = own[order[i]];
+    }
+
+    // Walk the result in order, and keep the place in the array up to date.
+    result.values.reserve(array.size());
+    Shape index(order.size(), 0);
+    std::size_t place = 0;
+    while (result.values.size() < array.size()) {
+        result.values.push_back(array.values[place]);
+        for (std::size_t axis = order.size(); axis-- > 0;) {
+            place += strides[axis];
+            if (++index[axis] < result.shape[axis])
+                break;
+            place -= strides[axis] * result.shape[axis];
+            index[axis] = 0;
+        }
+    }
+    return result;
 }
 
 std::string to_string(const Shape& shape)

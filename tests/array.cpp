@@ -5,6 +5,8 @@
 #include "test.hpp"
 
 #include <limits>
+#include <numeric>
+#include <vector>
 
 using namespace attn;
 
@@ -43,4 +45,19 @@ TEST_CASE("arrays are identical when their bits are", "[array]")
     CHECK_FALSE(identical({{1}, {0.0}}, {{1}, {-0.0}}));
     CHECK_FALSE(identical({{1, 2}, {1, 2}}, {{2}, {1, 2}}));
     CHECK_FALSE(identical({{1}, {1}}, {{1}, {1}, ElementType::boolean}));
+}
+
+TEST_CASE("axes change places as in NumPy, and each is wanted once", "[array]")
+{
+    Array array{{2, 3, 4}, std::vector<double>(24)};
+    std::iota(array.values.begin(), array.values.end(), 0);
+    // np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1)
+    const std::vector<double> expected{0, 4, 8,  12, 16, 20, 1, 5, 9,  13, 17, 21,
+                                       2, 6, 10, 14, 18, 22, 3, 7, 11, 15, 19, 23};
+    CHECK(identical(permuted(array, {2, 0, 1}), {{4, 2, 3}, expected}));
+    CHECK(identical(permuted(array, {0, 1, 2}), array));
+    CHECK(identical(permuted({{}, {7}, ElementType::integer}, {}), {{}, {7}, ElementType::integer}));
+    CHECK(identical(permuted({{0, 3}, {}}, {1, 0}), {{3, 0}, {}}));
+    for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, 2, 3}})
+        CHECK_THROWS_WITH(permuted(array, order), "permute wants each of the 3 axes once");
 }

@@ -2,8 +2,10 @@
 
 #include "sources.hpp"
 
+#include "attn/formula/scope.hpp"
 #include "attn/trace_io/recorder.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -51,7 +53,8 @@ inline std::vector<std::string> cells(const std::string& row)
     return result;
 }
 
-/// The rows of the step table in the doc comment above a function: step, shape, formula.
+/// The rows of the step table in the doc comment above a function: step, shape, formula. In place of a formula, "= NAME"
+/// says that the row is another name of the step NAME.
 inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
 {
     std::vector<std::vector<std::string>> table;
@@ -103,6 +106,11 @@ inline Lines with_numbers(Lines table, const std::vector<std::pair<std::string, 
     return table;
 }
 
+inline std::string shape_of_axes(const Step& step)
+{
+    return "(" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")");
+}
+
 /// The same three columns of what a run recorded; a shape of one axis has NumPy's comma.
 /// @param module  only the steps of this function; of all unless given
 inline Lines kept(const Recorder& recorder, const std::string& module = {})
@@ -110,8 +118,55 @@ inline Lines kept(const Recorder& recorder, const std::string& module = {})
     Lines result;
     for (const Step& step : recorder.steps())
         if (module.empty() || step.module == module)
-            result.push_back(step.path + " | (" + joined(step.axes) + (step.axes.size() == 1 ? ",)" : ")") + " | " +
-                             step.formula);
+            result.push_back(step.path + " | " + shape_of_axes(step) + " | " + step.formula);
+    return result;
+}
+
+/// What a run has under the path of a row. A row such as "norm1.x | (n, d_model) | = residual1" is another name: of the
+/// step that the name means there, with as many axes as that has, which can have other letters.
+inline std::string row_of(const std::string& row, const Recorder& recorder)
+{
+    const Recording& recording = recorder.recording();
+    const StepNames names(recording);
+    const std::string path = row.substr(0, row.find(" |"));
+    const std::optional<std::size_t> step = names.find(path);
+    if (!step)
+        return path + " is missing";
+    const std::string start = path + " | " + shape_of_axes(recording.steps[*step]) + " | ";
+    if (std::ranges::find(recording.aliases, path, &Alias::path) == recording.aliases.end())
+        return start + recording.steps[*step].formula;
+    const std::size_t equals = row.find(" | = ");
+    const std::string meant = equals == std::string::npos ? "" : row.substr(equals + 5);
+    const bool is_meant = resolve(path, meant, [&](std::string_view name) { return names.find(name); }) == step;
+    const bool same_rank = std::ranges::count(row.substr(0, equals), ',') == std::ranges::count(start, ',');
+    return is_meant && same_rank ? row : start + "= " + recording.steps[*step].path;
+}
+
+inline bool is_other_name(const std::string& row) { return row.find(" | = ") != std::string::npos; }
+
+/// A run as a table lists it: each row that is a step has the run's next step, each that is another name the run's, and
+/// steps that the table does not have follow.
+/// @param module  only the steps of this function; of all unless given
+inline Lines as_listed(const Lines& table, const Recorder& recorder, const std::string& module = {})
+{
+    const Lines steps = kept(recorder, module);
+    Lines result;
+    std::size_t next = 0;
+    for (const std::string& row : table)
+        if (is_other_name(row))
+            result.push_back(row_of(row, recorder));
+        else if (next < steps.size())
+            result.push_back(steps[next++]);
+    result.insert(result.end(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(next, steps.size())), steps.end());
+    return result;
+}
+
+/// The rows of a table that lists some of many steps, as a run has them.
+inline Lines rows_in(const Lines& table, const Recorder& recorder)
+{
+    Lines result;
+    for (const std::string& row : table)
+        result.push_back(row_of(row, recorder));
     return result;
 }
 

@@ -31,6 +31,10 @@ bool identical(const Array& left, const Array& right);
 /// @throws Error where the product does not fit std::size_t
 std::size_t element_count(const Shape& shape);
 
+/// The array with its axes in another order: axis i of the result is axis order[i] of the array.
+/// @throws Error where the order does not have each axis once
+Array permuted(const Array& array, const std::vector<std::size_t>& order);
+
 /// A shape as people write it: "(3, 4)", "(3,)", "()".
 std::string to_string(const Shape& shape);
 

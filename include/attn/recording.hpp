@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/array.hpp"
+#include "attn/step_name.hpp"
 
 #include <any>
 #include <deque>
@@ -37,21 +38,6 @@ struct Recording {
     std::vector<Step> steps;
     std::vector<Alias> aliases;
 };
-
-/// True for the name of a step or a scope: a letter or _, then letters, digits and _.
-bool is_step_name(std::string_view text);
-
-/// What stands before a formula: a step's name and the letters of its axes.
-struct StepLabel {
-    std::string name;
-    std::vector<std::string> axes;
-    bool may_be_batch = false; ///< a value with one more axis has the axis b in front of them
-};
-
-/// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes. "scores[(b,) n, m]" may be one
-/// sequence's scores or a batch's.
-/// @throws std::logic_error where the text is no such label
-StepLabel parse_step_label(std::string_view text);
 
 /// Hears the steps of one run, in order, and may answer with another value.
 ///

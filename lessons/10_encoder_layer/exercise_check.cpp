@@ -15,7 +15,7 @@ void check(Lesson& lesson)
     NamedArrays parameters = read_weights(lesson.file("pytorch.npz"));
     const Matrix x = from_array<Matrix>(parameters.extract("x").mapped());
     parameters.erase("output");
-    const EncoderLayerWeights weights = encoder_layer_weights(parameters, x.shape(1));
+    const EncoderLayerWeights weights = load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     for (const std::size_t heads : {2, 4})
         lesson.expect_equal(
             "my_pre_norm_layer is the library's, with " + std::to_string(heads) + " heads",

@@ -91,7 +91,7 @@ void run_pytorch_weights(Lesson& lesson)
     const Matrix expected = from_array<Matrix>(parameters.extract("output").mapped());
 
     const Trace pytorch = lesson.trace().scope("pytorch");
-    const EncoderLayerWeights weights = encoder_layer_weights(parameters, x.shape(1));
+    const EncoderLayerWeights weights = load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     const Matrix output = encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output, expected);
 }

@@ -70,7 +70,7 @@ void teach(Lesson& lesson)
     const Trace full = trace.scope("full", {{"queries", "tokens"}, {"keys", "tokens"}, {"values", "tokens"}});
     const std::string all_places = "arange(" + count_of_tokens + ")";
     const Mask near = full("mask[n, m]", "abs(" + all_places + "[:, None] - " + all_places + ") <= 1", pairs(n, local));
-    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, {.mask = near}, full);
+    const Attention all = scaled_dot_product_attention(tokens, tokens, tokens, near, {}, {}, full);
     lesson.expect_equal("the band gives what a masked matrix gives", context, all.context);
     const double wasted = full("wasted", "mean(where(weights == 0, 1, 0))",
                                mean_all(Matrix(xt::where(xt::equal(all.weights, 0.0), 1.0, 0.0))));

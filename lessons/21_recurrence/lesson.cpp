@@ -172,7 +172,8 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     }
 
     const Trace attention = trace.scope("attention", {{"x", "pair"}});
-    const Vector at_once = moved(attention, multi_head_attention(pair, random_head(numbers, d), {}, attention).output);
+    const Vector at_once =
+        moved(attention, multi_head_attention(pair, {}, {}, random_head(numbers, d), {}, attention).output);
     //! [moved]
 
     //! [path]
@@ -230,7 +231,7 @@ void count_waiting(Lesson& lesson, RandomNumbers& numbers)
                  count("convolution[lengths]", "0 * n + 1",
                        [&](const Matrix& x, const Trace& run) { convolution(x, kernel, run); }),
                  count("attention[lengths]", "0 * n + 3",
-                       [&](const Matrix& x, const Trace& run) { multi_head_attention(x, head, {}, run); })});
+                       [&](const Matrix& x, const Trace& run) { multi_head_attention(x, {}, {}, head, {}, run); })});
 }
 //! [waiting]
 
@@ -278,9 +279,10 @@ void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden, RandomNumb
         const Trace attention = step.scope("attention", {{"keys", "encoder.output"}, {"values", "encoder.output"}});
         const Matrix query =
             attention("queries[n, d_q]", "previous_hidden[None, :]", Matrix(xt::view(state, xt::newaxis(), xt::all())));
-        const Matrix context = additive_attention(query, states, states, alignment, {}, attention).context;
-        const Vector seen = step("x[d_in]", "concat(words[" + std::to_string(word) + "], attention.context[0], axis=0)",
-                                 concat(xt::view(words, word, xt::all()), xt::view(context, 0, xt::all())));
+        const Matrix context = additive_attention(query, states, states, {}, alignment, {}, attention).context;
+        const Vector seen =
+            step("x[d_in]", "concat(words[" + std::to_string(word) + "], attention.context[0], axis=0)",
+                 concat(Vector(xt::view(words, word, xt::all())), Vector(xt::view(context, 0, xt::all()))));
         state = gru_cell(seen, state, decoder, {}, step);
         from = "word." + std::to_string(word) + ".hidden";
     }

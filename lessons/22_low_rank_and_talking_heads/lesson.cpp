@@ -201,7 +201,7 @@ void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeight
     }
     const Matrix output = lesson.trace()("output[n, d_out]", formula, sum);
     lesson.expect_equal("with a form and a map per head, multi-head attention needs no queries, keys or values", output,
-                        multi_head_attention(inputs, learned, {heads}).output);
+                        multi_head_attention(inputs, {}, {}, learned, {heads}).output);
 }
 //! [maps]
 
@@ -252,7 +252,7 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
                                                            {"output_weights", "output_weights"},
                                                            {"talking_scores", "talking_scores"},
                                                            {"talking_weights", "talking_weights"}});
-    const MultiHead found = talking_heads_attention(inputs, learned, {}, talking);
+    const MultiHead found = talking_heads_attention(inputs, {}, learned, {}, talking);
     for (std::size_t into = 0; into < heads; ++into)
         lesson.expect_equal("talking head " + std::to_string(into) + " compares by a mixture of forms",
                             Matrix(weights[0] * learned.weights(0, into) + weights[1] * learned.weights(1, into)),
@@ -260,8 +260,8 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
 
     const Matrix identity{{1, 0}, {0, 1}};
     lesson.expect_equal("mixed by identities, heads are those of multi-head attention",
-                        talking_heads_attention(inputs, {learned.maps, identity, identity}).output,
-                        multi_head_attention(inputs, learned.maps, {heads}).output);
+                        talking_heads_attention(inputs, {}, {learned.maps, identity, identity}).output,
+                        multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
 }
 //! [talk]
 

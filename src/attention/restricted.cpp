@@ -112,7 +112,7 @@ void expect_fit(const T& queries, const T& keys, const T& values)
 {
     constexpr std::string_view function = "restricted_attention";
     constexpr std::size_t n = token_axis<T>;
-    expect_agreement(function, "d_k", {"queries", queries, n + 1}, {"keys", keys, n + 1});
+    expect_agreement(function, "d_k", {"queries", queries, feature_axis<T>}, {"keys", keys, feature_axis<T>});
     for (std::size_t axis = 0; axis <= n; ++axis) {
         expect_agreement(function, axis == n ? "n" : "b", {"queries", queries, axis}, {"keys", keys, axis});
         expect_agreement(function, axis == n ? "n" : "b", {"keys", keys, axis}, {"values", values, axis});
@@ -196,7 +196,7 @@ RestrictedAttentionOf<T> restricted_attention(const T& given_queries, const T& g
     T scores = trace("scores[(b,) n, width]", formula_of_scores<T>, banded_scores(queries, keys, band));
 
     // Keep the size of the comparison independent of d_k.
-    const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(token_axis<T> + 1))));
+    const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(feature_axis<T>))));
     T scaled = trace(
         "scaled[(b,) n, width]", [&] { return formula_of_scaled(options); }, times(std::move(scores), scale));
 

@@ -1,11 +1,10 @@
-#include "diff.hpp"
+#include "commands.hpp"
 
 #include "attn/error.hpp"
 #include "attn/diff/diff.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -255,108 +254,81 @@ NameRule read_rule(const std::string& text)
 {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-        throw Error("diff: --map " + text + " is not of the form NAME=STEP");
+        throw Error(text + " is not of the form NAME=STEP");
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-int compare(const Request& request, const std::vector<std::string>& maps)
+int compare(const Request& request)
 {
-    DiffOptions options = request.options;
-    for (const std::string& map : maps)
-        options.names.push_back(read_rule(map));
     const Recording reference = read_trace(request.reference);
-    const Diff result = diff(reference, request.mine, options);
+    const Diff result = diff(reference, request.mine, request.options);
     return request.for_machines ? report_for_machines(result, request) : report(result, request);
 }
 
 const char* const description =
-    "Compares what your program computed with a reference, step by step, and finds the first step that is wrong by "
-    "itself.\n\n"
-    "Each step that both have is equal, noise (rounding in the type that MINE was computed in, as far as measuring "
-    "tells), layout (the right numbers in another order), a bug (wrong by itself), or inherited (right for MINE's own "
-    "operands: an earlier step is to blame). Equal and noise pass.\n\n"
-    "Steps that MINE does not have are listed and pass, for hardly a program keeps all of them; they fail where "
-    "nothing "
-    "is in common, or with --all. Arrays of MINE that are no step fail, for a name may be misspelt; behind --names "
-    "they "
-    "are listed and pass, unless --all is given.\n\n"
-    "Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.";
+    R"(Each step that both have is
+  equal      the same number in every cell
+  noise      off by no more than rounding, in the type that MINE was computed in
+  layout     the right numbers in another order
+  a bug      wrong by itself
+  inherited  right for MINE's own operands: an earlier step is to blame
+Equal and noise pass. Steps that MINE does not have are listed and pass, since few programs keep all of them; they fail
+where nothing is in common, or with --all. Arrays of MINE that are no step fail, since a name may be misspelt; with
+--names they are listed and pass, unless --all is given.
 
-CLI::Validator not_negative()
-{
-    return CLI::Validator(
-        [](const std::string& text) -> std::string {
-            double number = 0;
-            const bool is_number = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
-            return is_number && number >= 0 ? "" : text + " is not a number from zero";
-        },
-        "");
-}
+Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.
+)";
 
-void add_name_flags(CLI::App& command, const std::shared_ptr<Request>& request,
-                    const std::shared_ptr<std::vector<std::string>>& maps)
+FlagGroup name_flags(Request& request)
 {
-    command
-        .add_option("--map", *maps,
-                    "the array NAME of MINE is the reference's STEP; again for more; 'probs[..., {h}, :, :]="
-                    "head.{h}.weights' takes an axis of heads apart")
-        ->type_name("NAME=STEP")
-        ->take_all();
-    std::vector<std::string> names;
+    Choices<const NameTable*> tables;
     for (const NameTable& table : name_tables())
-        names.emplace_back(table.name);
-    command
-        .add_option_function<std::string>(
-            "--names",
-            [request](const std::string& name) {
-                for (const NameTable& table : name_tables())
-                    if (table.name == name)
-                        request->options.table = &table;
-            },
-            "MINE has the names of a well-known program (docs/diff.md lists them)")
-        ->type_name(fmt::format("{}", fmt::join(names, "|")))
-        ->check(CLI::IsMember(names));
+        tables.emplace_back(table.name, &table);
+    const auto add_rule = [&request](const std::string& text) { request.options.names.push_back(read_rule(text)); };
+    return {"Names",
+            {{"--map",
+              "NAME=STEP",
+              {add_rule, true},
+              "the array NAME of MINE is the reference's STEP; 'probs[..., {h}, :, :]=head.{h}.weights' takes an axis "
+              "of heads apart"},
+             {"--names", "", one_of(request.options.table, tables),
+              "MINE has the names of a well-known program; docs/diff.md lists them"}}};
 }
 
-void add_number_flags(CLI::App& command, const std::shared_ptr<Request>& request)
+FlagGroup number_flags(Request& request)
 {
-    command.add_option("--atol", request->options.atol, "allow this much, in place of what is measured")
-        ->type_name("A")
-        ->check(not_negative());
-    command.add_option("--rtol", request->options.rtol, "allow this much of the expected number, besides --atol")
-        ->type_name("R")
-        ->check(not_negative());
-    command
-        .add_option_function<std::string>(
-            "--type",
-            [request](const std::string& name) {
-                for (const NumberType type :
-                     {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16})
-                    if (name == name_of(type))
-                        request->options.type = type;
-            },
-            "that MINE was computed in; seen from its numbers unless given")
-        ->type_name("float64|float32|float16|bfloat16")
-        ->check(CLI::IsMember({"float64", "float32", "float16", "bfloat16"}));
+    DiffOptions& options = request.options;
+    Choices<NumberType> types;
+    for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16})
+        types.emplace_back(name_of(type), type);
+    return {"Numbers",
+            {{"--atol", "A", number(options.atol, NumberRange::from_zero),
+              "allow this absolute difference, in place of what is measured"},
+             {"--rtol", "R", number(options.rtol, NumberRange::from_zero),
+              "allow this fraction of the expected number, in addition to --atol"},
+             {"--type", "", one_of(options.type, types),
+              "the type that MINE was computed in; seen from its numbers where it is not given"}}};
 }
 
 } // namespace
 
-std::function<int()> add_diff_command(CLI::App& app)
+Command diff_command()
 {
-    CLI::App* command = app.add_subcommand("diff", "where what your program computed first differs from a reference");
-    command->footer(description);
     const auto request = std::make_shared<Request>();
-    const auto maps = std::make_shared<std::vector<std::string>>();
-    command->add_option("REFERENCE.npz", request->reference, "a trace, as --trace wrote it")->required();
-    command->add_option("MINE", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files")
-        ->required();
-    add_name_flags(*command, request, maps);
-    add_number_flags(*command, request);
-    command->add_flag("--all", request->options.all, "fail where MINE lacks a step or has one more");
-    command->add_flag("--diagnose", request->diagnoses, "say which well-known mistake gives the first wrong step");
-    command->add_flag("--json", request->for_machines, "for machines");
-    return [request, maps] { return compare(*request, *maps); };
+    return {
+        .name = "diff",
+        .summary = "find the first step in which what your program computed differs from a reference",
+        .details = description,
+        .groups = {{"Arguments",
+                    {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it"},
+                     {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
+                   name_flags(*request),
+                   number_flags(*request),
+                   {"Verdict",
+                    {{"--all", "", request->options.all, "fail where MINE lacks a step or has one more"},
+                     {"--diagnose", "", request->diagnoses, "say which well-known mistake gives the first wrong step"},
+                     {"--json", "", request->for_machines, "print JSON"}}}},
+        .run = [request] { return compare(*request); }};
 }
 
 } // namespace attn

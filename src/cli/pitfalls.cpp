@@ -1,8 +1,7 @@
-#include "pitfalls.hpp"
+#include "commands.hpp"
 
 #include "attn/what_if/pitfalls.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -38,12 +37,13 @@ int list_for_machines()
 
 } // namespace
 
-std::function<int()> add_pitfalls_command(CLI::App& app)
+Command pitfalls_command()
 {
-    CLI::App* command = app.add_subcommand("pitfalls", "the well-known mistakes that --pitfall makes");
-    const auto json = std::make_shared<bool>(false);
-    command->add_flag("--json", *json, "for machines");
-    return [json] { return *json ? list_for_machines() : list(); };
+    const auto is_json = std::make_shared<bool>(false);
+    return {.name = "pitfalls",
+            .summary = "list the well-known mistakes that --pitfall makes",
+            .groups = {{"Flags", {{"--json", "", *is_json, "print JSON"}}}},
+            .run = [is_json] { return *is_json ? list_for_machines() : list(); }};
 }
 
 } // namespace attn

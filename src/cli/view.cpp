@@ -1,4 +1,5 @@
-#include "view.hpp"
+#include "commands.hpp"
+#include "shared_flags.hpp"
 
 #include "attn/error.hpp"
 #include "attn/trace_io/file.hpp"
@@ -6,7 +7,6 @@
 #include "attn/view/server.hpp"
 #include "attn/view/view.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -31,7 +30,7 @@ namespace fs = std::filesystem;
 struct Request {
     fs::path trace, page, other, tokens, tokens_m;
     int port = 0;
-    bool has_browser = true;
+    bool has_no_browser = false;
 };
 
 /// Runs what may complain about the traces together, and says which command that was.
@@ -43,7 +42,7 @@ auto about(const Request& request, F&& action)
     } catch (const FileError&) {
         throw;
     } catch (const Error& error) {
-        throw Error("view: " + request.trace.string() + ": " + error.what());
+        throw Error(request.trace.string() + ": " + error.what());
     }
 }
 
@@ -69,19 +68,9 @@ std::vector<TitledTrace> traces_of(const Request& request)
 
 // ------------------------------------------------------------------------------------------------ a page
 
-/// Refuses a page that would replace what it shows.
-void expect_no_source(const Request& request)
-{
-    for (const fs::path& source : {request.trace, request.other, request.tokens, request.tokens_m}) {
-        std::error_code missing;
-        if (!source.empty() && fs::equivalent(request.page, source, missing))
-            throw Error("view: -o would replace " + source.string() + ", which is read");
-    }
-}
-
 int write_page(const Request& request)
 {
-    expect_no_source(request);
+    expect_not_replaced("-o", request.page, {request.trace, request.other, request.tokens, request.tokens_m});
     std::vector<TitledRecording> runs;
     for (const TitledTrace& trace : traces_of(request))
         runs.push_back({trace.title, read_trace(trace.path)});
@@ -101,7 +90,7 @@ public:
     Interruption()
     {
         if (::pipe(pipe_) != 0)
-            throw Error("view: no pipe can be opened");
+            throw Error("no pipe can be opened");
         struct sigaction action = {};
         action.sa_handler = [](int) { notify(); };
         for (const int signal : {SIGINT, SIGTERM})
@@ -152,7 +141,7 @@ int serve(const Request& request)
     });
     fmt::print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
     std::fflush(stdout);
-    if (request.has_browser)
+    if (!request.has_no_browser)
         open_browser(server.address());
     interruption.wait();
     server.stop();
@@ -162,29 +151,35 @@ int serve(const Request& request)
 
 } // namespace
 
-std::function<int()> add_view_command(CLI::App& app)
+Command view_command()
 {
-    CLI::App* command = app.add_subcommand("view", "shows every step of a trace as a heatmap, and the arithmetic of each "
-                                                   "number, in a browser");
     const auto request = std::make_shared<Request>();
-    command->add_option("TRACE.npz", request->trace, "as a lesson's --trace wrote it")->required();
-    CLI::Option* page = command
-                            ->add_option("-o,--output", request->page,
-                                         "write one self-contained page instead of serving it on this machine")
-                            ->type_name("PAGE.html");
-    command->add_option("--diff", request->other, "another run's trace, shown beside the first with the difference")
-        ->type_name("OTHER.npz");
-    command->add_option("--tokens", request->tokens, "labels of the axis n, the queries: a text file, one token per line")
-        ->type_name("FILE");
-    command->add_option("--tokens-m", request->tokens_m, "labels of the axis m, the keys; --tokens unless given")
-        ->type_name("FILE");
-    command->add_option("--port", request->port, "the port of 127.0.0.1 to serve at; any free one unless given")
-        ->check(CLI::Range(1, 65535))
-        ->type_name("N")
-        ->excludes(page);
-    command->add_flag("!--no-browser", request->has_browser, "don't open the page in the desktop's browser")
-        ->excludes(page);
-    return [request] { return request->page.empty() ? serve(*request) : write_page(*request); };
+    const auto run = [request] {
+        if (request->page.empty())
+            return serve(*request);
+        if (request->port != 0 || request->has_no_browser)
+            throw Error("--port and --no-browser have no effect with -o: a page is written, not served");
+        return write_page(*request);
+    };
+    const auto port = [request](std::size_t given) { request->port = static_cast<int>(given); };
+    return {
+        .name = "view",
+        .summary = "show every step of a trace as a heatmap, and the arithmetic of each number, in a browser",
+        .groups = {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
+                   {"What to show",
+                    {{"--diff", "OTHER.npz", request->other,
+                      "another run's trace, shown beside the first with the difference"},
+                     {"--tokens", "FILE", request->tokens,
+                      "labels of the axis n, the queries: a text file with one token per line"},
+                     {"--tokens-m", "FILE", request->tokens_m,
+                      "labels of the axis m, the keys (default: those of --tokens)"}}},
+                   {"Where",
+                    {{"-o,--output", "PAGE.html", request->page,
+                      "write one self-contained page instead of serving it on this machine"},
+                     {"--port", "N", whole_number(port, "", 1, 65535),
+                      "the port of 127.0.0.1 to serve at (default: any that is free)"},
+                     {"--no-browser", "", request->has_no_browser, "don't open the page in the desktop's browser"}}}},
+        .run = run};
 }
 
 } // namespace attn

@@ -11,33 +11,6 @@ namespace {
 
 using Axes = std::vector<std::size_t>;
 
-/// Axis i of the result is axis order[i] of the array.
-Array permuted(const Array& array, const Axes& order)
-{
-    Array result{Shape(order.size()), {}, array.type};
-    Axes strides(order.size(), 1), own(order.size(), 1);
-    for (std::size_t axis = order.size(); axis-- > 1;)
-        own[axis - 1] = own[axis] * array.shape[axis];
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        result.shape[i] = array.shape[order[i]];
-        strides[i] = own[order[i]];
-    }
-    result.values.reserve(array.size());
-    Shape index(order.size(), 0);
-    std::size_t place = 0;
-    while (result.values.size() < array.size()) {
-        result.values.push_back(array.values[place]);
-        for (std::size_t axis = order.size(); axis-- > 0;) {
-            place += strides[axis];
-            if (++index[axis] < result.shape[axis])
-                break;
-            place -= strides[axis] * result.shape[axis];
-            index[axis] = 0;
-        }
-    }
-    return result;
-}
-
 Array reshaped(Array array, const Shape& shape)
 {
     array.shape = shape;

@@ -32,6 +32,25 @@ const Scalar& moved_cell(const Shaped& call, std::size_t offset, Scalars& scalar
     return *arithmetic.noted(Scalar::Note::off_diagonal, arithmetic.number(0), nullptr);
 }
 
+/// Completes the entry of a function whose shape rule says it all.
+Function moves(Function entry)
+{
+    entry.numbers = moved;
+    entry.cell = moved_cell;
+    return entry;
+}
+
+/// A loop that makes cells of the result from those of one operand.
+void add_loop(Shaped& call, Shape shape, View to, View from, std::size_t operand = 0)
+{
+    Loop loop;
+    loop.shape = std::move(shape);
+    loop.to = std::move(to);
+    loop.from.push_back(std::move(from));
+    loop.first_operand = operand;
+    call.loops.push_back(std::move(loop));
+}
+
 /// The type that all operands have together.
 ElementType common_type(const std::vector<Shaped>& operands)
 {
@@ -54,7 +73,7 @@ void reorder(Shaped& call, const std::vector<std::size_t>& order)
         from.strides.push_back(strides[axis]);
     }
     call.type = call.operands[0].type;
-    call.loops.push_back({call.shape, all_of(call.shape), {from}});
+    add_loop(call, call.shape, all_of(call.shape), from);
 }
 
 /// The last two axes swapped; a vector or a number as it is.
@@ -89,7 +108,7 @@ void shape_reshape(Shaped& call, const Shaper& shaper)
     if (element_count(call.shape) != count)
         throw Error("reshape: " + to_string(shape) + " doesn't have as many numbers as " + to_string(call.shape));
     call.type = call.operands[0].type;
-    call.loops.push_back({{count}, {0, {1}}, {{0, {1}}}});
+    add_loop(call, {count}, {0, {1}}, {0, {1}});
 }
 
 // ------------------------------------------------------------------------------------------------ several into one
@@ -113,7 +132,7 @@ void shape_concat(Shaped& call, const Shaper& shaper)
     std::size_t start = 0;
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
         const Shape& part = call.operands[i].shape;
-        call.loops.push_back({part, {start * strides[axis], strides}, {all_of(part)}, i});
+        add_loop(call, part, {start * strides[axis], strides}, all_of(part), i);
         start += part[axis];
     }
 }
@@ -132,7 +151,7 @@ void shape_interleave(Shaped& call, const Shaper&)
     for (std::size_t& stride : strides)
         stride *= 2;
     for (const std::size_t i : {0, 1})
-        call.loops.push_back({first, {i, strides}, {all_of(first)}, i});
+        add_loop(call, first, {i, strides}, all_of(first), i);
 }
 
 /// Each entry along an axis so many times: as if there were another axis beside it.
@@ -159,7 +178,7 @@ void shape_diagonal(Shaped& call, const Shaper&)
         throw Error("diag wants a vector, not a tensor " + to_string(shape));
     call.shape = {shape[0], shape[0]};
     call.type = call.operands[0].type;
-    call.loops.push_back({shape, {0, {shape[0] + 1}}, {{0, {1}}}});
+    add_loop(call, shape, {0, {shape[0] + 1}}, {0, {1}});
 }
 
 // --------------------------------------------------------------------------------------------------------- subscripts
@@ -280,7 +299,7 @@ void shape_subscripted(Shaped& call, const Shaper& shaper)
     Subscripts walk(shape, shaper);
     walk.take(subscripts);
     call.shape = walk.shape;
-    call.loops.push_back({call.shape, all_of(call.shape), {walk.view}});
+    add_loop(call, call.shape, all_of(call.shape), walk.view);
 }
 
 void shape_gathered(Shaped& call, const Shaper&)
@@ -335,24 +354,14 @@ std::span<const Function> rearranging_functions()
 {
     using More = Function::More;
     static const Function functions[] = {
-        {.kind = Kind::transposed, .shape = shape_transposed, .numbers = moved, .cell = moved_cell},
-        {.kind = Kind::indexed, .shape = shape_subscripted, .numbers = moved, .cell = moved_cell},
-        {.name = "permute", .more = More::numbers, .shape = shape_permute, .numbers = moved, .cell = moved_cell},
-        {.name = "reshape", .more = More::numbers, .shape = shape_reshape, .numbers = moved, .cell = moved_cell},
-        {.name = "concat",
-         .more = More::tensors,
-         .keywords = {"axis"},
-         .shape = shape_concat,
-         .numbers = moved,
-         .cell = moved_cell},
-        {.name = "repeat",
-         .numbers_after = 1,
-         .keywords = {"axis"},
-         .shape = shape_repeat,
-         .numbers = moved,
-         .cell = moved_cell},
-        {.name = "interleave", .tensors = 2, .shape = shape_interleave, .numbers = moved, .cell = moved_cell},
-        {.name = "diag", .shape = shape_diagonal, .numbers = moved, .cell = moved_cell},
+        moves({.kind = Kind::transposed, .shape = shape_transposed}),
+        moves({.kind = Kind::indexed, .shape = shape_subscripted}),
+        moves({.name = "permute", .more = More::numbers, .shape = shape_permute}),
+        moves({.name = "reshape", .more = More::numbers, .shape = shape_reshape}),
+        moves({.name = "concat", .more = More::tensors, .keywords = {"axis"}, .shape = shape_concat}),
+        moves({.name = "repeat", .numbers_after = 1, .keywords = {"axis"}, .shape = shape_repeat}),
+        moves({.name = "interleave", .tensors = 2, .shape = shape_interleave}),
+        moves({.name = "diag", .shape = shape_diagonal}),
     };
     return functions;
 }

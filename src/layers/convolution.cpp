@@ -13,7 +13,7 @@ namespace {
 template <Sequence T>
 std::size_t width_of(const T& x, const ConvolutionWeights& weights)
 {
-    const std::size_t rows = weights.kernel.shape(0), d_in = x.shape(token_axis<T> + 1);
+    const std::size_t rows = weights.kernel.shape(0), d_in = x.shape(feature_axis<T>);
     if (d_in == 0 || rows % d_in != 0 || rows / d_in % 2 == 0)
         throw ShapeError("convolution: kernel " + to_string(shape_of(weights.kernel)) + " and x " +
                          to_string(shape_of(x)) + " do not fit, expected d_in = " + std::to_string(d_in) +
@@ -31,7 +31,7 @@ T zeros(const T& x, std::size_t tokens, std::size_t features)
 {
     auto shape = x.shape();
     shape[token_axis<T>] = tokens;
-    shape[token_axis<T> + 1] = features;
+    shape[feature_axis<T>] = features;
     return xt::zeros<double>(shape);
 }
 
@@ -39,7 +39,7 @@ T zeros(const T& x, std::size_t tokens, std::size_t features)
 template <Sequence T>
 T pad(const T& x, std::size_t margin)
 {
-    const std::size_t n = x.shape(token_axis<T>), d = x.shape(token_axis<T> + 1);
+    const std::size_t n = x.shape(token_axis<T>), d = x.shape(feature_axis<T>);
     T padded = zeros(x, n + 2 * margin, d);
     for (std::size_t token = 0; token < x.size() / d; ++token)
         std::copy_n(x.data() + token * d, d, padded.data() + (token + (2 * (token / n) + 1) * margin) * d);
@@ -50,7 +50,7 @@ T pad(const T& x, std::size_t margin)
 template <Sequence T>
 T slide(const T& padded, std::size_t n, std::size_t width)
 {
-    const std::size_t d = padded.shape(token_axis<T> + 1), margin = width / 2;
+    const std::size_t d = padded.shape(feature_axis<T>), margin = width / 2;
     T windows = zeros(padded, n, width * d);
     for (std::size_t token = 0; token < windows.size() / (width * d); ++token)
         std::copy_n(padded.data() + (token + 2 * (token / n) * margin) * d, width * d,

@@ -106,6 +106,14 @@ MultiHeadOf<T> grouped_query_attention(const T& x, const std::optional<AnyMask>&
 }
 
 template <Sequence T>
+MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
+                                       const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
+                                       const GroupedQueryOptions& options, const Trace& trace)
+{
+    return attend(sources(x, memory), mask, bias, weights, options, trace);
+}
+
+template <Sequence T>
 MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const T& value_memory,
                                        const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                        const MultiHeadWeights& weights, const GroupedQueryOptions& options,
@@ -128,6 +136,9 @@ MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, co
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template MultiHeadOf<T> grouped_query_attention(const T&, const std::optional<AnyMask>&,                           \
+                                                    const std::optional<AnyBias>&, const MultiHeadWeights&,            \
+                                                    const GroupedQueryOptions&, const Trace&);                         \
+    template MultiHeadOf<T> grouped_query_attention(const T&, const T&, const std::optional<AnyMask>&,                 \
                                                     const std::optional<AnyBias>&, const MultiHeadWeights&,            \
                                                     const GroupedQueryOptions&, const Trace&);                         \
     template MultiHeadOf<T> grouped_query_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,       \

@@ -51,7 +51,7 @@ template <Sequence T>
 T banded_scores(const T& left, const T& right, const Band& band)
 {
     constexpr std::string_view function = "banded_scores";
-    constexpr std::size_t n = token_axis<T>, features = n + 1;
+    constexpr std::size_t n = token_axis<T>, features = feature_axis<T>;
     expect_same_batch<T>(function, {"left", left, 0}, {"right", right, 0});
     expect_agreement(function, "n", {"left", left, n}, {"right", right, n});
     expect_agreement(function, "k", {"left", left, features}, {"right", right, features});
@@ -74,7 +74,7 @@ template <Sequence T>
 T sum_of_neighbours(const T& weights, const T& values, const Band& band)
 {
     constexpr std::string_view function = "sum_of_neighbours";
-    constexpr std::size_t n = token_axis<T>, features = n + 1;
+    constexpr std::size_t n = token_axis<T>, features = feature_axis<T>;
     expect_same_batch<T>(function, {"weights", weights, 0}, {"values", values, 0});
     expect_agreement(function, "n", {"weights", weights, n}, {"values", values, n});
     expect_agreement(function, "width", {"weights", weights, features}, {"the band's mask", band.mask, 1});

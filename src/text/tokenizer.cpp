@@ -4,6 +4,7 @@
 
 #include "attn/error.hpp"
 #include "attn/trace_io/file.hpp"
+#include "attn/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +18,8 @@ constexpr std::string_view space = "\u2581"; // lower one eighth block: a space 
 
 constexpr char hexadecimal[] = "0123456789ABCDEF";
 
-std::string byte_token(unsigned char byte)
-{
-    return std::string("<0x") + hexadecimal[byte / 16] + hexadecimal[byte % 16] + ">";
-}
+std::string two_digits(unsigned char byte) { return {hexadecimal[byte / 16], hexadecimal[byte % 16]}; }
+std::string byte_token(unsigned char byte) { return "<0x" + two_digits(byte) + ">"; }
 
 /// The byte that a token such as <0x0A> stands for.
 std::optional<unsigned char> byte_of(std::string_view token)
@@ -32,31 +31,6 @@ std::optional<unsigned char> byte_of(std::string_view token)
     if (high == std::string_view::npos || low == std::string_view::npos)
         return std::nullopt;
     return static_cast<unsigned char>(16 * high + low);
-}
-
-/// How many bytes the UTF-8 character has that a text begins with; none where it begins with no such character.
-std::size_t character_length(std::string_view text)
-{
-    const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
-    const unsigned first = byte(0);
-    const std::size_t length = first < 0x80                     ? 1
-                               : first >= 0xC2 && first < 0xE0  ? 2
-                               : first >= 0xE0 && first < 0xF0  ? 3
-                               : first >= 0xF0 && first <= 0xF4 ? 4
-                                                                : 0;
-    if (length > text.size())
-        return 0;
-    for (std::size_t i = 1; i < length; ++i)
-        if (byte(i) / 64 != 2)
-            return 0;
-    // Longer than it need be, half of a pair of UTF-16, or beyond the last character.
-    if (length > 2) {
-        const unsigned second = byte(1);
-        if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
-            (first == 0xF4 && second > 0x8F))
-            return 0;
-    }
-    return length;
 }
 
 std::string with_seen_spaces(std::string_view text)
@@ -120,27 +94,31 @@ std::size_t Tokenizer::find(std::string_view text) const
     return found == ids_.end() ? tokens_.size() : found->second;
 }
 
+std::vector<std::size_t> Tokenizer::characters(std::string_view text) const
+{
+    std::vector<std::size_t> ids;
+    while (!text.empty()) {
+        const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+        const std::string_view character = text.substr(0, length);
+        const std::size_t id = is_utf8(character) ? find(character) : size();
+        if (id < size())
+            ids.push_back(id);
+        else
+            for (const char byte : character) {
+                const std::size_t of_byte = find(byte_token(static_cast<unsigned char>(byte)));
+                ids.push_back(of_byte < size() ? of_byte : unknown);
+            }
+        text.remove_prefix(length);
+    }
+    return ids;
+}
+
 std::vector<std::size_t> Tokenizer::encode(std::string_view text) const
 {
-    // Characters, or their bytes.
     std::vector<Link> chain;
-    const auto append = [&](std::size_t id) {
+    for (const std::size_t id : characters(text.empty() ? "" : with_seen_spaces(" " + std::string(text)))) {
         const auto place = static_cast<std::ptrdiff_t>(chain.size());
         chain.push_back({id, place - 1, place + 1});
-    };
-    const std::string seen = text.empty() ? "" : with_seen_spaces(" " + std::string(text));
-    for (std::size_t i = 0; i < seen.size();) {
-        const std::size_t length = character_length(std::string_view(seen).substr(i));
-        const std::size_t id = length == 0 ? size() : find(std::string_view(seen).substr(i, length));
-        const std::size_t end_of_character = i + std::max<std::size_t>(length, 1);
-        if (id < size())
-            append(id);
-        else
-            for (std::size_t byte = i; byte < end_of_character; ++byte) {
-                const std::size_t of_byte = find(byte_token(static_cast<unsigned char>(seen[byte])));
-                append(of_byte < size() ? of_byte : unknown);
-            }
-        i = end_of_character;
     }
     if (!chain.empty())
         chain.back().next = -1;
@@ -239,20 +217,13 @@ Tokenizer read_tokenizer(const std::filesystem::path& path)
 std::string shown(std::string_view text)
 {
     std::string result;
-    for (std::size_t i = 0; i < text.size();) {
-        const std::size_t length = character_length(text.substr(i));
-        const auto byte = static_cast<unsigned char>(text[i]);
-        const bool is_control = length == 1 && (byte < 0x20 || byte == 0x7F) && byte != '\n';
-        const bool is_late_control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-        const std::size_t taken = std::max<std::size_t>(length, 1);
-        if (length == 0 || is_control || is_late_control)
-            for (std::size_t j = i; j < i + taken; ++j) {
-                const auto hidden = static_cast<unsigned char>(text[j]);
-                result += std::string("\\x") + hexadecimal[hidden / 16] + hexadecimal[hidden % 16];
-            }
+    while (!text.empty()) {
+        const std::size_t length = text.front() == '\n' ? 1 : visible_length(text);
+        if (length > 0)
+            result += text.substr(0, length);
         else
-            result += text.substr(i, taken);
-        i += taken;
+            result += "\\x" + two_digits(static_cast<unsigned char>(text.front()));
+        text.remove_prefix(std::max<std::size_t>(length, 1));
     }
     return result;
 }

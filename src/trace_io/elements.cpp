@@ -100,47 +100,33 @@ bool is_float32(double value)
     return same_bits(static_cast<double>(static_cast<float>(value)), value);
 }
 
-std::string encode_float32(const std::vector<double>& values)
+std::uint32_t encode_float32(double value) { return std::bit_cast<std::uint32_t>(static_cast<float>(value)); }
+std::uint64_t encode_float64(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+std::uint8_t encode_boolean(double value)
 {
-    std::string bytes;
-    bytes.reserve(values.size() * 4);
+    if (!same_bits(value, 0) && !same_bits(value, 1))
+        throw Error("holds " + std::to_string(value) + " where a boolean, 0 or 1, was expected");
+    return static_cast<std::uint8_t>(value);
+}
+
+std::uint64_t encode_integer(double value)
+{
+    const bool in_range = std::abs(value) <= static_cast<double>(largest_exact);
+    if (!in_range || !same_bits(static_cast<double>(static_cast<std::int64_t>(value)), value))
+        throw Error("holds " + std::to_string(value) + " where a whole number of at most 2^53 was expected");
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+}
+
+/// Elements as a file has them: what each value becomes, one after the other.
+template <class Bits>
+EncodedElements encode_each(std::string_view format, const std::vector<double>& values, Bits (*encode)(double))
+{
+    EncodedElements elements{format_called(format), {}};
+    elements.bytes.reserve(values.size() * sizeof(Bits));
     for (const double value : values)
-        append_little_endian(bytes, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
-    return bytes;
-}
-
-std::string encode_float64(const std::vector<double>& values)
-{
-    std::string bytes;
-    bytes.reserve(values.size() * 8);
-    for (const double value : values)
-        append_little_endian(bytes, std::bit_cast<std::uint64_t>(value));
-    return bytes;
-}
-
-std::string encode_booleans(const std::vector<double>& values)
-{
-    std::string bytes;
-    bytes.reserve(values.size());
-    for (const double value : values) {
-        if (!same_bits(value, 0) && !same_bits(value, 1))
-            throw Error("holds " + std::to_string(value) + " where a boolean, 0 or 1, was expected");
-        bytes += static_cast<char>(value);
-    }
-    return bytes;
-}
-
-std::string encode_integers(const std::vector<double>& values)
-{
-    std::string bytes;
-    bytes.reserve(values.size() * 8);
-    for (const double value : values) {
-        const bool in_range = std::abs(value) <= static_cast<double>(largest_exact);
-        if (!in_range || !same_bits(static_cast<double>(static_cast<std::int64_t>(value)), value))
-            throw Error("holds " + std::to_string(value) + " where a whole number of at most 2^53 was expected");
-        append_little_endian(bytes, static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
-    }
-    return bytes;
+        append_little_endian(elements.bytes, encode(value));
+    return elements;
 }
 
 } // namespace
@@ -186,12 +172,12 @@ EncodedElements encode_elements(const Array& array)
                                std::to_string(array.values.size()) + " values");
     checked_count(array.shape);
     if (array.type == ElementType::boolean)
-        return {format_called("b1"), encode_booleans(array.values)};
+        return encode_each("b1", array.values, encode_boolean);
     if (array.type == ElementType::integer)
-        return {format_called("i8"), encode_integers(array.values)};
+        return encode_each("i8", array.values, encode_integer);
     if (std::ranges::all_of(array.values, is_float32))
-        return {format_called("f4"), encode_float32(array.values)};
-    return {format_called("f8"), encode_float64(array.values)};
+        return encode_each("f4", array.values, encode_float32);
+    return encode_each("f8", array.values, encode_float64);
 }
 
 } // namespace attn

@@ -1,5 +1,7 @@
 #include "attn/trace_io/file.hpp"
 
+#include "attn/utf8.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -147,30 +149,13 @@ void replace_file(const fs::path& path, const fs::path& target, std::string_view
         throw cannot_write(path, reason(error));
 }
 
-/// How many bytes the first character has; 0 where it is a control character or no UTF-8.
-std::size_t printable_bytes(std::string_view text)
-{
-    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-    const unsigned first = byte(0);
-    if (first < 0x80)
-        return first >= 0x20 && first != 0x7f ? 1 : 0;
-    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    const bool is_control = first == 0xc2 && byte(1) < 0xa0;
-    if (first < 0xc2 || first > 0xf4 || is_control)
-        return 0;
-    for (std::size_t i = 1; i < length; ++i)
-        if ((byte(i) & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 } // namespace
 
 std::string printable(std::string_view text, std::size_t longest)
 {
     std::string line;
     for (std::size_t at = 0; at < text.size() && line.size() < longest;) {
-        const std::size_t length = printable_bytes(text.substr(at));
+        const std::size_t length = visible_length(text.substr(at));
         line += length == 0 ? "?" : text.substr(at, length);
         at += std::max<std::size_t>(length, 1);
     }
@@ -180,6 +165,20 @@ std::string printable(std::string_view text, std::size_t longest)
 FileError::FileError(fs::path path, std::string_view message)
     : Error(printable(path.string() + ": " + std::string(message))), path_(std::move(path))
 {
+}
+
+void expect_regular_file(const fs::path& path, std::string_view kind)
+{
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (status.type() == fs::file_type::not_found)
+        throw FileError(path, "cannot be read: there is no such file");
+    if (!fs::exists(status))
+        throw FileError(path, "cannot be read: " + error.message());
+    if (fs::is_directory(status))
+        throw FileError(path, "is a folder, expected " + std::string(kind));
+    if (!fs::is_regular_file(status))
+        throw FileError(path, "is a device or a pipe, expected " + std::string(kind) + " on disk");
 }
 
 void write_file(const fs::path& path, std::string_view bytes)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -99,28 +100,13 @@ void expect_end(const ByteSource& source, const Shape& shape)
         throw Error("has trailing bytes after the elements of its shape " + to_string(shape));
 }
 
-/// Walks the result in order and keeps the place in the other order up to date.
-std::vector<double> column_to_row_major(const std::vector<double>& values, const Shape& shape)
+/// The array whose elements a file has with the first axis changing fastest.
+Array in_row_major(Array array)
 {
-    Shape strides(shape.size(), 1);
-    for (std::size_t axis = 1; axis < shape.size(); ++axis)
-        strides[axis] = strides[axis - 1] * shape[axis - 1];
-
-    std::vector<double> result;
-    result.reserve(values.size());
-    Shape index(shape.size(), 0);
-    std::size_t place = 0;
-    while (result.size() < values.size()) {
-        result.push_back(values[place]);
-        for (std::size_t axis = shape.size(); axis-- > 0;) {
-            place += strides[axis];
-            if (++index[axis] < shape[axis])
-                break;
-            place -= strides[axis] * shape[axis];
-            index[axis] = 0;
-        }
-    }
-    return result;
+    std::ranges::reverse(array.shape);
+    std::vector<std::size_t> reversed(array.rank());
+    std::iota(reversed.rbegin(), reversed.rend(), std::size_t{0});
+    return permuted(array, reversed);
 }
 
 // ------------------------------------------------------------------------------------------------ writing
@@ -157,11 +143,9 @@ Array decode_npy(const ByteSource& source, std::size_t most_elements)
         throw Error("has the shape " + to_string(header.shape) + ", more than the " + std::to_string(most_elements) +
                     " elements that are still accepted");
 
-    std::vector<double> values = read_elements(source, format, count);
+    Array array{header.shape, read_elements(source, format, count), format.type};
     expect_end(source, header.shape);
-    if (header.fortran_order)
-        values = column_to_row_major(values, header.shape);
-    return {header.shape, std::move(values), format.type};
+    return header.fortran_order ? in_row_major(std::move(array)) : array;
 }
 
 Array decode_npy_outline(const ByteSource& source)

@@ -1,6 +1,7 @@
 #include "attn/trace_io/npz.hpp"
 
 #include "attn/trace_io/file.hpp"
+#include "attn/step_name.hpp"
 #include "attn/trace_io/npy.hpp"
 #include "zip.hpp"
 
@@ -40,7 +41,7 @@ void expect_distinct(const fs::path& path, const std::vector<std::string>& names
 void expect_plain(const fs::path& path, const std::vector<std::string>& names)
 {
     for (const std::string& name : names)
-        if (!is_plain_name(name))
+        if (!is_step_path(name))
             throw FileError(path, "cannot be written: \"" + name +
                                       "\" is no plain name of letters, digits and _ with single dots between them");
 }
@@ -74,15 +75,6 @@ std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
 }
 
 } // namespace
-
-bool is_plain_name(std::string_view name)
-{
-    const auto is_plain = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-    };
-    return !name.empty() && name.front() != '.' && name.back() != '.' && name.find("..") == std::string_view::npos &&
-           std::ranges::all_of(name, is_plain);
-}
 
 NpzReader::NpzReader(fs::path path) : path_(std::move(path)), archive_(std::make_shared<ZipReader>(path_))
 {

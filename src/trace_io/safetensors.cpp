@@ -22,27 +22,13 @@ constexpr std::size_t alignment = 8;    // of the data in the file, so that it m
 
 // ------------------------------------------------------------------------------------------------ reading
 
-void expect_regular_file(const fs::path& path)
-{
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::not_found)
-        throw FileError(path, "cannot be read: there is no such file");
-    if (!fs::exists(status))
-        throw FileError(path, "cannot be read: " + error.message());
-    if (fs::is_directory(status))
-        throw FileError(path, "is a folder, expected a .safetensors file");
-    if (!fs::is_regular_file(status))
-        throw FileError(path, "is a device or a pipe, expected a .safetensors file on disk");
-}
-
 /// A file from its beginning to its end.
 class Reader {
 public:
     /// @throws FileError  where it is no regular file or cannot be opened
     explicit Reader(const fs::path& path)
     {
-        expect_regular_file(path);
+        expect_regular_file(path, "a .safetensors file");
         file_.open(path, std::ios::binary | std::ios::ate);
         if (!file_)
             throw FileError(path, "cannot be read: " + std::generic_category().message(errno));

@@ -1,6 +1,7 @@
 #include "safetensors_header.hpp"
 
 #include "attn/error.hpp"
+#include "attn/utf8.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -233,16 +234,13 @@ std::string to_text(const StoredTensors& tensors)
     for (const auto& [name, tensor] : tensors) {
         if (name == metadata_name)
             throw Error(tensor_called(name) + " must have another name: the format keeps this one for itself");
+        if (!is_utf8(name))
+            throw Error(tensor_called(name) + " has a name that is not UTF-8");
         Json json = Json::object();
         json["dtype"] = tensor.format->safetensors;
         json["shape"] = tensor.shape;
         json["data_offsets"] = {tensor.begin, tensor.end};
-        try {
-            text += text.empty() ? "" : ",";
-            text += Json(name).dump() + ':' + json.dump();
-        } catch (const Json::exception&) {
-            throw Error(tensor_called(name) + " has a name that is not UTF-8");
-        }
+        text += (text.empty() ? "" : ",") + Json(name).dump() + ':' + json.dump();
     }
     return '{' + text + '}';
 }

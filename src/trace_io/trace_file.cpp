@@ -28,7 +28,7 @@ std::string in_quotes(std::string_view text) { return '"' + std::string(text) + 
 /// What a step must fulfil on its way out and in.
 void expect_sound(const Step& step)
 {
-    if (!is_plain_name(step.path))
+    if (!is_step_path(step.path))
         throw Error("has a path that is not made of letters, digits and _ with single dots between them");
     if (!step.axes.empty() && step.axes.size() != step.value.rank())
         throw Error("names " + std::to_string(step.axes.size()) + " axes, expected " +
@@ -86,7 +86,7 @@ public:
 
     void add_alias(const Alias& alias)
     {
-        if (!is_plain_name(alias.path))
+        if (!is_step_path(alias.path))
             throw FileError(file_, "alias " + in_quotes(alias.path) + " is not made of letters, digits and _ with single dots between them");
         if (!steps_.contains(alias.target))
             throw FileError(file_, "alias " + in_quotes(alias.path) + " means " + in_quotes(alias.target) + ", which is no step");

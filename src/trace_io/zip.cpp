@@ -98,23 +98,6 @@ std::size_t read_from(zip_file_t* file, std::span<char> buffer)
     return done;
 }
 
-void expect_regular_file(const fs::path& path)
-{
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::not_found)
-        throw FileError(path, "cannot be read: there is no such file");
-    if (!fs::exists(status))
-        throw FileError(path, "cannot be read: " + error.message());
-    if (fs::is_directory(status))
-        throw FileError(path, "is a folder, expected an .npz file");
-    if (!fs::is_regular_file(status))
-        throw FileError(path, "is a device or a pipe, expected an .npz file on disk");
-    // libzip would call it an archive without members.
-    if (fs::file_size(path, error) == 0)
-        throw FileError(path, "is empty, expected an .npz file");
-}
-
 /// The archive's last record says how long its note is, and the file ends with it. libzip 1.7 sees to this, 1.12 takes an
 /// archive whose note was cut.
 void expect_whole_end(const fs::path& path, std::size_t comment_size)
@@ -158,7 +141,9 @@ std::string zip_archive(const std::vector<ZipMember>& members, const std::string
 
 ZipReader::ZipReader(const fs::path& path)
 {
-    expect_regular_file(path);
+    expect_regular_file(path, "an .npz file");
+    if (fs::file_size(path) == 0) // libzip would call it an archive without members
+        throw FileError(path, "is empty, expected an .npz file");
     int code = 0;
     archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code), [](zip_t* archive) {
         if (archive != nullptr)

@@ -18,9 +18,9 @@ Ended verified(const Change& change)
 {
     const TemporaryFolder folder;
     REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", folder / "t.npz"}).code == 0);
-    std::vector<Step> steps = read_trace(folder / "t.npz").steps;
-    change(steps);
-    write_trace(folder / "t.npz", steps);
+    Recording recording = read_trace(folder / "t.npz");
+    change(recording.steps);
+    write_trace(folder / "t.npz", recording);
     return run({"attn", "verify", folder / "t.npz"});
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("attn verify finds a change of 1e-6 in any step but an input, and name
     const TemporaryFolder folder;
     REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", folder / "t.npz"}).code == 0);
     for (const Step& step : read_trace(folder / "t.npz").steps) {
-        if (step.formula.empty().steps)
+        if (step.formula.empty())
             continue;
         CAPTURE(step.path);
         const Ended ended =

@@ -96,7 +96,7 @@ Array output_of(const NamedArrays& weights, const std::vector<std::string>& flag
     CAPTURE(ended.errors);
     REQUIRE(ended.code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
-    return read_trace(folder / "t.npz").steps.back().value;
+    return read_trace(folder / "t.npz").steps.back().value; // the step that output is another name of
 }
 
 std::string refusal_of(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
@@ -111,7 +111,7 @@ std::string refusal_of(const NamedArrays& weights, const Array& ids = {{3}, {4, 
 
 Array by_library(const LlamaWeights& weights, RotaryLayout layout, double epsilon = 1e-5, double base = 10000)
 {
-    return to_array(llama(Vector{4, 0, 2}, weights,
+    return to_array(llama(Integers{4, 0, 2}, weights,
                           {.heads = 4, .rotary = {.base = base, .layout = layout}, .norm = {.epsilon = epsilon}}));
 }
 
@@ -138,9 +138,9 @@ TEST_CASE("the flags of attn run llama mean what the library's options mean", "[
     const LlamaWeights weights = decoder();
     CHECK(identical(output_of(state_dict(weights), {"--heads", "4", "--epsilon", "0.5", "--rotary-base", "10"}),
                     by_library(weights, RotaryLayout::halves, 0.5, 10)));
-    CHECK(
-        identical(output_of(state_dict(weights), {"--heads", "2"}),
-                  to_array(llama(Vector{4, 0, 2}, weights, {.heads = 2, .rotary = {.layout = RotaryLayout::halves}}))));
+    CHECK(identical(
+        output_of(state_dict(weights), {"--heads", "2"}),
+        to_array(llama(Integers{4, 0, 2}, weights, {.heads = 2, .rotary = {.layout = RotaryLayout::halves}}))));
 }
 
 TEST_CASE("an output map that is the embedding is tied, and frequencies that follow are passed over",
@@ -219,12 +219,12 @@ TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks 
     REQUIRE(run_keras({{2}, {1, 0}}, {"--mask-right", "--penalty", "1e12"}).code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
     CHECK(identical(read_trace(folder / "t.npz").steps.back().value,
-                    to_array(keras_attention(x, memory, value_memory, weights, {Vector{1, 0}, Vector{1, 1, 0}},
-                                             {.heads = 2, .mask_right = true, .penalty = 1e12})
+                    to_array(keras_attention(x, memory, value_memory, KerasMasks{Vector{1, 0}, Vector{1, 1, 0}},
+                                             weights, {.heads = 2, .mask_right = true, .penalty = 1e12})
                                  .output)));
     const Ended halved = run_keras({{2}, {1, 0.5}}, {});
     CHECK(halved.code == 2);
-    CHECK_THAT(halved.errors, ContainsSubstring("value_mask holds 0.5, expected 1 for a token, 0 for padding"));
+    CHECK_THAT(halved.errors, ContainsSubstring("value_mask[1] is 0.5, expected 1 for a token, 0 for padding"));
     const Ended longer = run_keras({{3}, {1, 1, 1}}, {});
     CHECK(longer.code == 2);
     CHECK_THAT(longer.errors, ContainsSubstring("value mask (3,) and memory (2, 5) must agree in m"));

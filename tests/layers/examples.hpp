@@ -328,7 +328,7 @@ MultiHeadOf<T> attend(const T& x, const T& memory, const MultiHeadWeights& weigh
                       const Trace& trace = {})
 {
     if (heads.positions != HeadPositions::none)
-        return grouped_query_attention(x, memory, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
+        return grouped_query_attention(x, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
     return multi_head_attention(x, memory, heads.mask, heads.bias, weights, heads.plain(), trace);
 }
 

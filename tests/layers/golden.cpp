@@ -47,14 +47,15 @@ void attend(const Case& of, const Trace& trace)
     const MultiHeadOptions plain{.heads = options.heads};
     const auto mask = mask_of(of, x.shape(token_axis<T>), memory.shape(token_axis<T>), trace);
     const std::optional<AnyBias> bias = of.maybe<Matrix>("bias");
+    const bool is_plain = options.positions == HeadPositions::none;
     if (of.has("value_memory"))
         multi_head_attention(x, memory, of.get<T>("value_memory"), mask, bias, weights, plain, trace);
     else if (of.has("memory"))
-        multi_head_attention(x, memory, mask, bias, weights, plain, trace);
-    else if (options.positions == HeadPositions::none)
-        multi_head_attention(x, mask, bias, weights, plain, trace);
+        is_plain ? multi_head_attention(x, memory, mask, bias, weights, plain, trace)
+                 : grouped_query_attention(x, memory, mask, bias, weights, options, trace);
     else
-        grouped_query_attention(x, mask, bias, weights, options, trace);
+        is_plain ? multi_head_attention(x, mask, bias, weights, plain, trace)
+                 : grouped_query_attention(x, mask, bias, weights, options, trace);
 }
 
 template <Sequence T>

@@ -401,7 +401,7 @@ TEST_CASE("tokens, maps, masks and biases that disagree are refused before anyth
                       ContainsSubstring("value weights (6, 8) and output weights (7, 6) must agree in h d_v"));
     MultiHeadWeights uneven = weights;
     uneven.key = random_linear(numbers, 6, 6);
-    CHECK_THROWS_WITH(attend(x, uneven), ContainsSubstring("must agree in h d_k"));
+    CHECK_THROWS_WITH(multi_head_attention(x, {}, {}, uneven), ContainsSubstring("must agree in h d_k"));
 
     Recorder recorder;
     CHECK_THROWS_AS(attend(numbers.matrix(3, 5), weights, {}, Trace(recorder)), ShapeError);

@@ -183,9 +183,9 @@ TEST_CASE("talking heads refuse what doesn't fit, in words", "[layers][talking]"
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.weights = numbers.matrix(2, 2); }),
                       ContainsSubstring("talking_scores (2, 3) and talking_weights (2, 2) must agree in h"));
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.scores = numbers.matrix(3, 3); }),
-                      ContainsSubstring("query weights (6, 4) can't be shared out evenly to 3 heads"));
+                      ContainsSubstring("query weights (6, 4) can't be divided evenly among 3 heads"));
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.weights = numbers.matrix(3, 4); }),
-                      ContainsSubstring("value weights (6, 6) can't be shared out evenly to 4 heads"));
+                      ContainsSubstring("value weights (6, 6) can't be divided evenly among 4 heads"));
     CHECK_THROWS_AS(with([&](TalkingHeadsWeights& w) { w.maps.output->weight = numbers.matrix(5, 6); }), ShapeError);
     CHECK_THROWS_AS(talking_heads_attention(x, Mask(Mask::shape_type{3, 4}, true), right, {}), ShapeError);
 }

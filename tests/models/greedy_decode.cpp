@@ -23,21 +23,21 @@ TranslatorWeights random_translator(std::uint64_t seed, bool has_norm = false)
     return {std::move(table), random_transformer(numbers, 2, has_norm)};
 }
 
-const Vector source{3, 5, 2, 6};
+const Integers source{3, 5, 2, 6};
 
-double likeliest_by_hand(const Matrix& logits, std::size_t row)
+std::int64_t likeliest_by_hand(const Matrix& logits, std::size_t row)
 {
     std::size_t best = 0;
     for (std::size_t word = 1; word < logits.shape(1); ++word)
         if (logits(row, word) > logits(row, best))
             best = word;
-    return static_cast<double>(best);
+    return static_cast<std::int64_t>(best);
 }
 
 /// What goes in where that was said: shifted right behind the start.
-Vector shifted(const Vector& ids, double start)
+Integers shifted(const Integers& ids, std::int64_t start)
 {
-    Vector result(Vector::shape_type{ids.size()});
+    Integers result(Integers::shape_type{ids.size()});
     for (std::size_t i = 0; i < ids.size(); ++i)
         result(i) = i == 0 ? start : ids(i - 1);
     return result;
@@ -48,17 +48,17 @@ Vector shifted(const Vector& ids, double start)
 TEST_CASE("the next word's logits are an embedding, a Transformer and the table again", "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(1);
-    const Vector target{0, 4, 4, 2, 1};
-    const TransformerOptions options{.heads = 2};
+    const Integers target{0, 4, 4, 2, 1};
+    const TransformerOptions options{.attention = {.heads = 2}};
     TransformerOptions causal = options;
-    causal.target_mask = causal_mask(5, 5);
+    causal.attention.causal = Causal::bottom_right;
     const Matrix output =
-        transformer(embed(source, weights.table), embed(target, weights.table), weights.transformer, causal);
+        transformer(embed(source, weights.table), embed(target, weights.table), {}, {}, {}, weights.transformer, causal);
     Matrix found;
     const Recorder steps =
-        recorded([&](const Trace& trace) { found = predict_next(source, target, weights, options, trace); });
+        recorded([&](const Trace& trace) { found = predict_next(source, target, {}, {}, weights, options, trace); });
     CHECK(close(found, product_by_hand(output, transpose_by_hand(weights.table))));
-    CHECK(same_bits(found, predict_next(source, target, weights, options)));
+    CHECK(same_bits(found, predict_next(source, target, {}, {}, weights, options)));
     CHECK(wrong_steps(steps) == std::vector<std::string>{});
     CHECK(count_of(steps, "table") == 1); // the same at both ends
 }
@@ -66,29 +66,29 @@ TEST_CASE("the next word's logits are an embedding, a Transformer and the table 
 TEST_CASE("a later target word changes no earlier prediction", "[layers][translate][mask]")
 {
     const TranslatorWeights weights = random_translator(2);
-    const Matrix before = predict_next(source, Vector{0, 4, 3, 2}, weights, {.heads = 2});
-    const Matrix after = predict_next(source, Vector{0, 4, 3, 6}, weights, {.heads = 2});
+    const Matrix before = predict_next(source, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
+    const Matrix after = predict_next(source, Integers{0, 4, 3, 6}, {}, {}, weights, {.attention = {.heads = 2}});
     CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
     CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
-    const Matrix of_another = predict_next(Vector{3, 5, 2, 1}, Vector{0, 4, 3, 2}, weights, {.heads = 2});
+    const Matrix of_another = predict_next(Integers{3, 5, 2, 1}, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
     CHECK_FALSE(close(rows_by_hand(before, {0}), rows_by_hand(of_another, {0})));
 }
 
 TEST_CASE("greedy decoding says what teacher forcing finds likeliest, with a cache and without", "[layers][translate]")
 {
-    std::set<double> said;
+    std::set<std::int64_t> said;
     for (std::uint64_t seed = 0; seed < 12; ++seed)
         for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre}) {
             CAPTURE(seed, placement == NormPlacement::pre);
             const TranslatorWeights weights = random_translator(seed, placement == NormPlacement::pre);
-            GreedyOptions options{.transformer = {.heads = 3, .placement = placement}, .start = 2, .end = 5, .most = 6};
-            const Translation kept = greedy_decode(source, weights, options);
+            GreedyOptions options{.transformer = {.attention = {.heads = 3}, .placement = placement}, .start = 2, .end = 5, .max_tokens = 6};
+            const Translation kept = greedy_decode(source, {}, weights, options);
             options.caching = Caching::none;
-            const Translation plain = greedy_decode(source, weights, options);
+            const Translation plain = greedy_decode(source, {}, weights, options);
             CHECK(same_bits(kept.ids, plain.ids));
             CHECK(close(kept.logits, plain.logits, 1e-11));
 
-            const Matrix forced = predict_next(source, shifted(kept.ids, 2), weights, options.transformer);
+            const Matrix forced = predict_next(source, shifted(kept.ids, 2), {}, {}, weights, options.transformer);
             CHECK(close(kept.logits, forced, 1e-11));
             for (std::size_t i = 0; i < kept.ids.size(); ++i) {
                 CHECK(kept.ids(i) == likeliest_by_hand(forced, i));
@@ -104,11 +104,11 @@ TEST_CASE("a traced translation says the same, and every formula of every token 
 {
     const TranslatorWeights weights = random_translator(5);
     for (const Caching caching : {Caching::none, Caching::keys_and_values}) {
-        const GreedyOptions options{.transformer = {.heads = 2}, .most = 4, .caching = caching};
+        const GreedyOptions options{.transformer = {.attention = {.heads = 2}}, .max_tokens = 4, .caching = caching};
         Translation found;
         const Recorder steps =
-            recorded([&](const Trace& trace) { found = greedy_decode(source, weights, options, trace); });
-        const Translation expected = greedy_decode(source, weights, options);
+            recorded([&](const Trace& trace) { found = greedy_decode(source, {}, weights, options, trace); });
+        const Translation expected = greedy_decode(source, {}, weights, options);
         CHECK(same_bits(found.ids, expected.ids));
         CHECK(same_bits(found.logits, expected.logits));
         CHECK(wrong_steps(steps) == std::vector<std::string>{});
@@ -128,27 +128,31 @@ TEST_CASE("a traced translation says the same, and every formula of every token 
 TEST_CASE("a translation ends with the end, or after so many words", "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(7);
-    GreedyOptions options{.transformer = {.heads = 2}, .end = 100, .most = 5};
-    const Translation five = greedy_decode(source, weights, options);
+    GreedyOptions options{.transformer = {.attention = {.heads = 2}}, .end = 100, .max_tokens = 5};
+    const Translation five = greedy_decode(source, {}, weights, options);
     CHECK(five.ids.size() == 5);
     CHECK(shape_of(five.logits) == Shape{5, words});
-    options.end = static_cast<std::size_t>(five.ids(0));
-    CHECK(same_bits(greedy_decode(source, weights, options).ids, Vector{five.ids(0)}));
-    options.most = 0;
-    CHECK(greedy_decode(source, weights, options).ids.size() == 0);
+    options.end = five.ids(0);
+    CHECK(same_bits(greedy_decode(source, {}, weights, options).ids, Integers{five.ids(0)}));
+    options.max_tokens = 0;
+    CHECK(greedy_decode(source, {}, weights, options).ids.size() == 0);
 }
 
-TEST_CASE("a translation refuses masks that it makes itself, and words that are not in the table",
-          "[layers][translate]")
+TEST_CASE("a translation refuses words that are not in the table", "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(8);
-    CHECK_THROWS_WITH(predict_next(source, Vector{0}, weights, {.target_mask = causal_mask(1, 1)}),
-                      ContainsSubstring("predict_next: a target mask is given"));
-    CHECK_THROWS_WITH(greedy_decode(source, weights, {.transformer = {.target_mask = causal_mask(1, 1)}}),
-                      ContainsSubstring("a target mask is given"));
-    CHECK_THROWS_WITH(
-        greedy_decode(source, weights, {.transformer = {.memory_mask = Mask(Mask::shape_type{1, 4}, true)}}),
-        ContainsSubstring("a memory mask is given"));
-    CHECK_THROWS_AS(predict_next(Vector{7}, Vector{0}, weights), ShapeError);
-    CHECK_THROWS_AS(greedy_decode(source, weights, {.start = 7}), ShapeError);
+    CHECK_THROWS_AS(predict_next(Integers{7}, Integers{0}, {}, {}, weights), ShapeError);
+    CHECK_THROWS_AS(greedy_decode(source, {}, weights, {.start = 7}), ShapeError);
+}
+
+TEST_CASE("a translation does not attend to a source's padding", "[layers][translate][mask]")
+{
+    const TranslatorWeights weights = random_translator(9);
+    const Mask first_two = std::get<Mask>(*join_masks(4, 4, {.given = Mask(Mask::shape_type{4, 4}, true)}));
+    Mask padded = first_two;
+    for (std::size_t i = 0; i < 4; ++i)
+        padded(i, 2) = padded(i, 3) = false;
+    const GreedyOptions options{.max_tokens = 1};
+    const Matrix before = greedy_decode(source, padded, weights, options).logits;
+    CHECK_FALSE(close(before, greedy_decode(source, {}, weights, options).logits));
 }

@@ -5,37 +5,41 @@
 #include "attn/weights/state_dict.hpp"
 
 #include <cstdio>
+#include <map>
 #include <span>
 #include <string>
 
 namespace {
 
-attn::NamedArrays rewritten(const std::string& module, const attn::NamedArrays& weights,
-                            const attn::AttentionSizes& sizes)
+using namespace attn;
+
+template <class Weights>
+NamedArrays reloaded(const NamedArrays& weights, const AxisSizes& sizes)
 {
-    if (module == "multi-head-attention")
-        return attn::state_dict(attn::multi_head_weights(weights, sizes));
-    if (module == "feed-forward")
-        return attn::state_dict(attn::feed_forward_weights(weights, sizes.d_model));
-    if (module == "layer-norm")
-        return attn::state_dict(attn::layer_norm_weights(weights, sizes.d_model));
-    if (module == "encoder-layer")
-        return attn::state_dict(attn::encoder_layer_weights(weights, sizes.d_model));
-    if (module == "encoder")
-        return attn::state_dict(attn::encoder_weights(weights, sizes.d_model));
-    if (module == "decoder-layer")
-        return attn::state_dict(attn::decoder_layer_weights(weights, sizes.d_model));
-    if (module == "decoder")
-        return attn::state_dict(attn::decoder_weights(weights, sizes.d_model));
-    if (module == "transformer")
-        return attn::state_dict(attn::transformer_weights(weights, sizes.d_model));
+    return state_dict(load_weights<Weights>(weights, sizes));
+}
+
+NamedArrays rewritten(const std::string& module, const NamedArrays& weights, const AxisSizes& sizes)
+{
+    const std::map<std::string, NamedArrays (*)(const NamedArrays&, const AxisSizes&)> modules{
+        {"multi-head-attention", reloaded<MultiHeadWeights>},
+        {"feed-forward", reloaded<FeedForwardWeights>},
+        {"layer-norm", reloaded<LayerNormWeights>},
+        {"encoder-layer", reloaded<EncoderLayerWeights>},
+        {"encoder", reloaded<EncoderWeights>},
+        {"decoder-layer", reloaded<DecoderLayerWeights>},
+        {"decoder", reloaded<DecoderWeights>},
+        {"transformer", reloaded<TransformerWeights>},
+    };
+    if (const auto found = modules.find(module); found != modules.end())
+        return found->second(weights, sizes);
     if (module == "gru")
-        return attn::state_dict(attn::gru_weights(weights, sizes.d_model));
+        return state_dict(gru_weights(weights, sizes.at("d_model")));
     if (module == "lstm")
-        return attn::state_dict(attn::lstm_weights(weights, sizes.d_model));
+        return state_dict(lstm_weights(weights, sizes.at("d_model")));
     if (module == "llama")
-        return attn::state_dict(attn::llama_weights(weights).weights);
-    throw attn::Error("there is no module " + module);
+        return state_dict(llama_weights(weights).weights);
+    throw Error("there is no module " + module);
 }
 
 } // namespace
@@ -48,11 +52,11 @@ int main(int argc, char** argv)
         return 2;
     }
     try {
-        const attn::AttentionSizes sizes{.d_model = std::stoul(arguments[4]),
-                                         .d_memory = std::stoul(arguments[5]),
-                                         .d_value = std::stoul(arguments[6])};
+        const AxisSizes sizes{{"d_model", std::stoul(arguments[4])},
+                          {"d_memory", std::stoul(arguments[5])},
+                          {"d_value", std::stoul(arguments[6])}};
         const std::string prefix = arguments.size() == 8 ? arguments[7] : "";
-        attn::write_weights(arguments[3], rewritten(arguments[1], attn::read_weights(arguments[2], prefix), sizes));
+        write_weights(arguments[3], rewritten(arguments[1], read_weights(arguments[2], prefix), sizes));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "rewrite_weights: %s\n", error.what());
         return 1;

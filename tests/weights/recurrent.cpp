@@ -1,49 +1,18 @@
 // Weights of nn.GRU and nn.LSTM, under their names.
 
 #include "layers/examples.hpp"
+#include "weights/examples.hpp"
 #include "temporary_folder.hpp"
-#include "test.hpp"
-
-#include "attn/weights/state_dict.hpp"
-
-#include <set>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
 
-using Names = std::set<std::string>;
-
-Names names_of(const NamedArrays& arrays)
-{
-    Names names;
-    for (const auto& [name, array] : arrays)
-        names.insert(name);
-    return names;
-}
-
-bool same(const NamedArrays& left, const NamedArrays& right)
-{
-    return std::ranges::equal(
-        left, right, [](const auto& a, const auto& b) { return a.first == b.first && identical(a.second, b.second); });
-}
-
 RecurrentWeights weights_of(std::size_t gates, std::size_t layers = 1, bool is_both = false, bool is_biased = true)
 {
     Numbers numbers(1);
     return random_recurrent(numbers, 3, 2, gates, layers, is_both, is_biased);
-}
-
-template <class Read>
-std::string complaint_of(const Read& read)
-{
-    try {
-        read();
-    } catch (const WeightsError& error) {
-        return error.what();
-    }
-    return "fits";
 }
 
 } // namespace

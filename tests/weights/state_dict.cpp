@@ -3,33 +3,17 @@
 #include "layers/decoder_examples.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
+#include "weights/examples.hpp"
 
 #include "attn/trace_io/file.hpp"
 
 #include <chrono>
 #include <limits>
-#include <set>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-using Names = std::set<std::string>;
-
-Names names_of(const NamedArrays& arrays)
-{
-    Names names;
-    for (const auto& [name, array] : arrays)
-        names.insert(name);
-    return names;
-}
-
-bool same(const NamedArrays& left, const NamedArrays& right)
-{
-    return std::ranges::equal(
-        left, right, [](const auto& a, const auto& b) { return a.first == b.first && identical(a.second, b.second); });
-}
 
 bool same_map(const LinearWeights& left, const LinearWeights& right)
 {
@@ -71,17 +55,6 @@ NamedArrays through_file(const std::string& name, const NamedArrays& arrays)
     return read_weights(folder / name);
 }
 
-template <class Read>
-std::string complaint_of(const Read& read)
-{
-    try {
-        read();
-    } catch (const WeightsError& error) {
-        return error.what();
-    }
-    return "fits";
-}
-
 Array filled(const Shape& shape, double value = 0.5, ElementType type = ElementType::real)
 {
     return {shape, std::vector<double>(element_count(shape), value), type};
@@ -105,24 +78,30 @@ TEST_CASE("every function reads what state_dict writes, from either kind of file
         CAPTURE(file, is_biased);
         Numbers numbers(2);
         const MultiHeadWeights packed = random_heads(numbers, pytorch_sizes(6, 6, 6, is_biased));
-        CHECK(same_attention(multi_head_weights(through_file(file, state_dict(packed)), {.d_model = 6}), packed));
+        CHECK(same_attention(load_weights<MultiHeadWeights>(through_file(file, state_dict(packed)), {{"d_model", 6}}),
+                             packed));
 
         const MultiHeadWeights separate = random_heads(numbers, pytorch_sizes(6, 5, 3, is_biased));
-        CHECK(same_attention(multi_head_weights(through_file(file, state_dict(separate)), {6, 5, 3}), separate));
+        CHECK(same_attention(load_weights<MultiHeadWeights>(through_file(file, state_dict(separate)),
+                                                            {{"d_model", 6}, {"d_memory", 5}, {"d_value", 3}}),
+                             separate));
 
         const FeedForwardWeights fed = random_feed_forward(numbers, 6, 5, is_biased);
-        const FeedForwardWeights fed_back = feed_forward_weights(through_file(file, state_dict(fed)), 6);
+        const FeedForwardWeights fed_back =
+            load_weights<FeedForwardWeights>(through_file(file, state_dict(fed)), {{"d_model", 6}});
         CHECK(same_map(fed_back.hidden, fed.hidden));
         CHECK(same_map(fed_back.output, fed.output));
 
         const LayerNormWeights norm = random_norm(numbers, 6, is_biased);
-        CHECK(same_norm(layer_norm_weights(through_file(file, state_dict(norm)), 6), norm));
+        CHECK(same_norm(load_weights<LayerNormWeights>(through_file(file, state_dict(norm)), {{"d_model", 6}}), norm));
 
         const EncoderLayerWeights layer = random_encoder_layer(numbers, 6, 5, is_biased);
-        CHECK(same_layer(encoder_layer_weights(through_file(file, state_dict(layer)), 6), layer));
+        CHECK(same_layer(load_weights<EncoderLayerWeights>(through_file(file, state_dict(layer)), {{"d_model", 6}}),
+                         layer));
 
         const TalkingHeadsWeights talking{packed, numbers.matrix(2, 5), numbers.matrix(5, 3)};
-        const TalkingHeadsWeights talking_back = talking_heads_weights(through_file(file, state_dict(talking)), 6);
+        const TalkingHeadsWeights talking_back =
+            load_weights<TalkingHeadsWeights>(through_file(file, state_dict(talking)), {{"d_model", 6}});
         CHECK(same_attention(talking_back.maps, talking.maps));
         CHECK(same_bits(talking_back.scores, talking.scores));
         CHECK(same_bits(talking_back.weights, talking.weights));
@@ -131,7 +110,8 @@ TEST_CASE("every function reads what state_dict writes, from either kind of file
             EncoderWeights stack{{layer, random_encoder_layer(numbers, 6, 5, is_biased)}};
             if (has_norm)
                 stack.norm = norm;
-            const EncoderWeights back = encoder_weights(through_file(file, state_dict(stack)), 6);
+            const EncoderWeights back =
+                load_weights<EncoderWeights>(through_file(file, state_dict(stack)), {{"d_model", 6}});
             REQUIRE(back.layers.size() == 2);
             CHECK(same_layer(back.layers[0], stack.layers[0]));
             CHECK(same_layer(back.layers[1], stack.layers[1]));
@@ -216,12 +196,14 @@ TEST_CASE("heads that stay side by side may have any size, and have no out_proj"
                 bias.insert(bias.end(), map->bias->begin(), map->bias->end());
             arrays["in_proj_bias"] = {{16}, bias};
         }
-        CHECK(same_attention(multi_head_weights(arrays, {6, 5, 3}, false), weights));
+        CHECK(same_attention(load_weights<MultiHeadWeights>(arrays, {{"d_model", 6}, {"d_memory", 5}, {"d_value", 3}},
+                                                            {.has_output_map = false}),
+                             weights));
         arrays["out_proj.weight"] = filled({6, 8});
-        CHECK(complaint_of([&] {
-                  multi_head_weights(arrays, {6, 5, 3}, false);
-              }) ==
-              "1 tensor does not fit a multi-head attention with d_model 6:\n  out_proj.weight (6, 8) is not expected");
+        CHECK(complaint_of<MultiHeadWeights>(arrays, {{"d_model", 6}, {"d_memory", 5}, {"d_value", 3}},
+                                             {.has_output_map = false}) ==
+              "1 tensor does not fit a multi-head attention with d_memory 5, d_model 6, d_value 3:\n  out_proj.weight "
+              "(6, 8) is not expected");
         CHECK_THROWS_AS(state_dict(weights), Error);
     }
 }
@@ -232,8 +214,8 @@ TEST_CASE("a bias of heads side by side that is not as long as all three maps is
                              {"k_proj_weight", filled({4, 6})},
                              {"v_proj_weight", filled({8, 6})},
                              {"in_proj_bias", filled({12})}};
-    CHECK_THAT(complaint_of([&] { multi_head_weights(arrays, {6}, false); }),
-               ContainsSubstring("in_proj_bias (12,) is not as long"));
+    CHECK_THAT(complaint_of<MultiHeadWeights>(arrays, {{"d_model", 6}}, {.has_output_map = false}),
+               ContainsSubstring("\n  in_proj_bias is (12,), expected (2*h_d_k + h_d_v,) = (16,)"));
 }
 
 TEST_CASE("weights that PyTorch's module has no place for are not written", "[weights]")
@@ -250,8 +232,8 @@ TEST_CASE("a memory's sizes are d_model unless given, and a value's are the memo
 {
     Numbers numbers(8);
     const NamedArrays narrow = state_dict(random_heads(numbers, pytorch_sizes(6, 5, 5)));
-    CHECK_NOTHROW(multi_head_weights(narrow, {.d_model = 6, .d_memory = 5}));
-    CHECK(complaint_of([&] { multi_head_weights(narrow, {.d_model = 6}); }) ==
+    CHECK_NOTHROW(load_weights<MultiHeadWeights>(narrow, {{"d_model", 6}, {"d_memory", 5}}));
+    CHECK(complaint_of<MultiHeadWeights>(narrow, {{"d_model", 6}}) ==
           "2 tensors do not fit a multi-head attention with d_model 6:\n"
           "  k_proj_weight is (6, 5), expected (d_model, d_memory) = (6, 6)\n"
           "  v_proj_weight is (6, 5), expected (d_model, d_value) = (6, 6)");
@@ -264,7 +246,7 @@ TEST_CASE("a message about weights names each tensor, what it is and what was ex
     NamedArrays arrays = small_layer();
     arrays["self_attn.in_proj_weight"] = filled({12, 5});
     arrays.erase("norm1.bias");
-    CHECK(complaint_of([&] { encoder_layer_weights(arrays, 4); }) ==
+    CHECK(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}) ==
           "2 tensors do not fit an encoder layer with d_model 4:\n"
           "  self_attn.in_proj_weight is (12, 5), expected (3*d_model, d_model) = (12, 4)\n"
           "  norm1.bias is missing");
@@ -282,7 +264,7 @@ TEST_CASE("everything that does not fit is listed at once, in the order of the m
     arrays["norm1.weight"].values[2] = std::numeric_limits<double>::quiet_NaN();
     arrays["norm2.weight"] = filled({0});
     arrays["norm3.weight"] = filled({4});
-    const std::string complaint = complaint_of([&] { encoder_layer_weights(arrays, 4); });
+    const std::string complaint = complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}});
     CHECK(complaint == "9 tensors do not fit an encoder layer with d_model 4:\n"
                        "  self_attn.in_proj_bias is (4,), expected (3*d_model,) = (12,)\n"
                        "  self_attn.out_proj.weight holds whole numbers, expected real numbers\n"
@@ -299,11 +281,11 @@ TEST_CASE("a size that no tensor has decided yet is named by its letter", "[weig
 {
     NamedArrays arrays = small_layer();
     arrays["linear1.weight"] = filled({12});
-    CHECK_THAT(complaint_of([&] { encoder_layer_weights(arrays, 4); }),
+    CHECK_THAT(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}),
                ContainsSubstring("\n  linear1.weight is (12,), expected (d_ff, d_model)"));
     arrays = small_layer();
     arrays["linear2.weight"] = filled({4, 7});
-    CHECK(complaint_of([&] { encoder_layer_weights(arrays, 4); }) ==
+    CHECK(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}) ==
           "1 tensor does not fit an encoder layer with d_model 4:\n"
           "  linear2.weight is (4, 7), expected (d_model, d_ff) = (4, 3)");
 }
@@ -312,9 +294,9 @@ TEST_CASE("biases are all there or all missing", "[weights]")
 {
     NamedArrays arrays = small_layer();
     std::erase_if(arrays, [](const auto& entry) { return entry.first.ends_with("bias"); });
-    CHECK_NOTHROW(encoder_layer_weights(arrays, 4));
+    CHECK_NOTHROW(load_weights<EncoderLayerWeights>(arrays, {{"d_model", 4}}));
     arrays["norm2.bias"] = filled({4});
-    CHECK(complaint_of([&] { encoder_layer_weights(arrays, 4); }) ==
+    CHECK(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}) ==
           "5 tensors do not fit an encoder layer with d_model 4:\n"
           "  self_attn.in_proj_bias is missing\n"
           "  self_attn.out_proj.bias is missing\n"
@@ -326,23 +308,21 @@ TEST_CASE("biases are all there or all missing", "[weights]")
 TEST_CASE("each reader says which module its weights are not of", "[weights]")
 {
     const NamedArrays none;
-    CHECK(complaint_of([&] { layer_norm_weights(none, 4); }) ==
+    CHECK(complaint_of<LayerNormWeights>(none, {{"d_model", 4}}) ==
           "1 tensor does not fit a layer norm with d_model 4:\n  weight is missing");
-    CHECK(complaint_of([&] { feed_forward_weights(none, 4); }) ==
+    CHECK(complaint_of<FeedForwardWeights>(none, {{"d_model", 4}}) ==
           "2 tensors do not fit a feed-forward network with d_model 4:\n"
           "  linear1.weight is missing\n  linear2.weight is missing");
-    CHECK(complaint_of([&] { multi_head_weights(none, {4}); }) ==
+    CHECK(complaint_of<MultiHeadWeights>(none, {{"d_model", 4}}) ==
           "2 tensors do not fit a multi-head attention with d_model 4:\n"
           "  in_proj_weight is missing\n  out_proj.weight is missing");
-    CHECK(complaint_of([&] { talking_heads_weights(none, 4); }) ==
+    CHECK(complaint_of<TalkingHeadsWeights>(none, {{"d_model", 4}}) ==
           "4 tensors do not fit a talking-heads attention with d_model 4:\n"
           "  in_proj_weight is missing\n  out_proj.weight is missing\n"
           "  talking_scores is missing\n  talking_weights is missing");
-    CHECK_THAT(complaint_of([&] { encoder_weights(none, 4); }),
+    CHECK_THAT(complaint_of<EncoderWeights>(none, {{"d_model", 4}}),
                ContainsSubstring("not fit an encoder with d_model 4:\n  layers.0.self_attn.in_proj_weight is missing"));
-    CHECK_THAT(complaint_of([&] {
-                   encoder_layer_weights(state_dict(LayerNormWeights{Vector{1, 1, 1, 1}}), 4);
-               }),
+    CHECK_THAT(complaint_of<EncoderLayerWeights>(state_dict(LayerNormWeights{Vector{1, 1, 1, 1}}), {{"d_model", 4}}),
                ContainsSubstring("\n  weight (4,) is not expected"));
 }
 
@@ -351,16 +331,16 @@ TEST_CASE("an encoder has as many layers as its weights, or as many as asked for
     Numbers numbers(9);
     const EncoderLayerWeights layer = random_encoder_layer(numbers, 4, 3, false);
     const NamedArrays three = state_dict(EncoderWeights{{layer, layer, layer}});
-    CHECK(encoder_weights(three, 4).layers.size() == 3);
-    CHECK(encoder_weights(three, 4, 3).layers.size() == 3);
-    CHECK_THAT(complaint_of([&] { encoder_weights(three, 4, 2); }),
+    CHECK(load_weights<EncoderWeights>(three, {{"d_model", 4}}).layers.size() == 3);
+    CHECK(load_weights<EncoderWeights>(three, {{"d_model", 4}}, {.layers = 3}).layers.size() == 3);
+    CHECK_THAT(complaint_of<EncoderWeights>(three, {{"d_model", 4}}, {.layers = 2}),
                ContainsSubstring("6 tensors") && ContainsSubstring("layers.2.linear1.weight (3, 4) is not expected"));
-    CHECK_THAT(complaint_of([&] { encoder_weights(three, 4, 4); }),
+    CHECK_THAT(complaint_of<EncoderWeights>(three, {{"d_model", 4}}, {.layers = 4}),
                ContainsSubstring("6 tensors") && ContainsSubstring("layers.3.linear1.weight is missing"));
     // Without its middle layer, what follows is not taken for it.
     NamedArrays gap = three;
     std::erase_if(gap, [](const auto& entry) { return entry.first.starts_with("layers.1."); });
-    CHECK_THAT(complaint_of([&] { encoder_weights(gap, 4); }),
+    CHECK_THAT(complaint_of<EncoderWeights>(gap, {{"d_model", 4}}),
                ContainsSubstring("layers.2.linear1.weight (3, 4) is not expected"));
 }
 
@@ -373,14 +353,15 @@ TEST_CASE("layers of an encoder may differ in d_ff, and in whether they have bia
     std::erase_if(arrays, [](const auto& entry) {
         return entry.first.starts_with("layers.0.") && entry.first.ends_with("bias");
     });
-    const EncoderWeights read = encoder_weights(arrays, 4);
+    const EncoderWeights read = load_weights<EncoderWeights>(arrays, {{"d_model", 4}});
     CHECK(read.layers[1].feed_forward.hidden.weight.shape(1) == 5);
     CHECK_FALSE(read.layers[0].norm1.bias.has_value());
     CHECK(read.layers[1].norm1.bias.has_value());
     CHECK(read.norm->bias.has_value());
 
     arrays.erase("layers.1.norm1.bias");
-    CHECK_THAT(complaint_of([&] { encoder_weights(arrays, 4); }), ContainsSubstring("layers.1.norm1.bias is missing"));
+    CHECK_THAT(complaint_of<EncoderWeights>(arrays, {{"d_model", 4}}),
+               ContainsSubstring("layers.1.norm1.bias is missing"));
 }
 
 TEST_CASE("a hostile name is made printable", "[weights][hostile]")
@@ -388,7 +369,7 @@ TEST_CASE("a hostile name is made printable", "[weights][hostile]")
     NamedArrays arrays = small_layer();
     arrays["\x1b[2Jevil\nname\t\x7f\xff"] = filled({1});
     arrays[std::string(100'000, 'x')] = filled({1});
-    const std::string complaint = complaint_of([&] { encoder_layer_weights(arrays, 4); });
+    const std::string complaint = complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}});
     CHECK_THAT(complaint, ContainsSubstring("2 tensors do not fit") && ContainsSubstring("evil"));
     CHECK(std::ranges::count(complaint, '\n') == 2);
     CHECK(std::ranges::none_of(complaint, [](unsigned char c) { return (c < ' ' && c != '\n') || c == 0x7f; }));
@@ -401,7 +382,7 @@ TEST_CASE("a hundred thousand tensors that nobody expects are said in bounded wo
     for (int i = 0; i < 100'000; ++i)
         arrays["tensor" + std::to_string(i)] = filled({1});
     const auto begin = std::chrono::steady_clock::now();
-    const std::string complaint = complaint_of([&] { encoder_layer_weights(arrays, 4); });
+    const std::string complaint = complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}});
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
     CHECK(complaint.size() < 10'000);
     CHECK_THAT(complaint, ContainsSubstring("100000 tensors do not fit") && ContainsSubstring("\n  and 99900 more"));
@@ -422,7 +403,8 @@ TEST_CASE("a prefix takes the tensors of one part of a larger model, without it"
         write_weights(folder / file, larger);
         CHECK(same(read_weights(folder / file), larger));
         CHECK(same(read_weights(folder / file, "encoder."), state_dict(layer)));
-        CHECK(same_layer(encoder_layer_weights(read_weights(folder / file, "encoder."), 4), layer));
+        CHECK(same_layer(load_weights<EncoderLayerWeights>(read_weights(folder / file, "encoder."), {{"d_model", 4}}),
+                         layer));
         CHECK_THROWS_AS(read_weights(folder / file, "decoder."), FileError);
         CHECK_THROWS_WITH(read_weights(folder / file, "decoder."),
                           ContainsSubstring((folder / file).string()) &&
@@ -480,10 +462,12 @@ TEST_CASE("decoders and Transformers come back from a file as they were written,
                    same_norm(left.norm3, right.norm3);
         };
         const DecoderLayerWeights layer = random_decoder_layer(numbers, 6, 5, is_biased);
-        CHECK(same_decoder_layer(decoder_layer_weights(through_file(file, state_dict(layer)), 6), layer));
+        CHECK(same_decoder_layer(
+            load_weights<DecoderLayerWeights>(through_file(file, state_dict(layer)), {{"d_model", 6}}), layer));
 
         DecoderWeights stack{{layer, random_decoder_layer(numbers, 6, 3, is_biased)}, random_norm(numbers, 6)};
-        const DecoderWeights back = decoder_weights(through_file(file, state_dict(stack)), 6, 2);
+        const DecoderWeights back =
+            load_weights<DecoderWeights>(through_file(file, state_dict(stack)), {{"d_model", 6}}, {.layers = 2});
         REQUIRE(back.layers.size() == 2);
         CHECK(same_decoder_layer(back.layers[0], layer));
         CHECK(same_decoder_layer(back.layers[1], stack.layers[1]));
@@ -491,7 +475,8 @@ TEST_CASE("decoders and Transformers come back from a file as they were written,
         CHECK(same_norm(*back.norm, *stack.norm));
 
         const TransformerWeights whole{{{random_encoder_layer(numbers, 6, 5, is_biased)}}, stack};
-        const TransformerWeights both = transformer_weights(through_file(file, state_dict(whole)), 6);
+        const TransformerWeights both =
+            load_weights<TransformerWeights>(through_file(file, state_dict(whole)), {{"d_model", 6}});
         REQUIRE(both.encoder.layers.size() == 1);
         REQUIRE(both.decoder.layers.size() == 2);
         CHECK(same_layer(both.encoder.layers[0], whole.encoder.layers[0]));
@@ -513,19 +498,19 @@ TEST_CASE("weights of an encoder are none of a decoder, and what is missing is n
 {
     Numbers numbers(23);
     const NamedArrays encoder = state_dict(random_encoder_layer(numbers, 4, 3, false));
-    CHECK(complaint_of([&] { decoder_layer_weights(encoder, 4); }) ==
+    CHECK(complaint_of<DecoderLayerWeights>(encoder, {{"d_model", 4}}) ==
           "3 tensors do not fit a decoder layer with d_model 4:\n"
           "  multihead_attn.in_proj_weight is missing\n"
           "  multihead_attn.out_proj.weight is missing\n"
           "  norm3.weight is missing");
     NamedArrays whole = state_dict(random_transformer(numbers, 2, false, 4));
-    CHECK(transformer_weights(whole, 4).decoder.layers.size() == 2);
+    CHECK(load_weights<TransformerWeights>(whole, {{"d_model", 4}}).decoder.layers.size() == 2);
     CHECK_THAT(
-        complaint_of([&] { transformer_weights(whole, 4, 3); }),
+        complaint_of<TransformerWeights>(whole, {{"d_model", 4}}, {.layers = 3}),
         ContainsSubstring("a Transformer with d_model 4:\n  encoder.layers.2.self_attn.in_proj_weight is missing"));
     whole["decoder.layers.0.norm3.bias"] = filled({3});
-    CHECK_THAT(complaint_of([&] { transformer_weights(whole, 4); }),
+    CHECK_THAT(complaint_of<TransformerWeights>(whole, {{"d_model", 4}}),
                ContainsSubstring("decoder.layers.0.norm3.bias is (3,), expected (d_model,) = (4,)"));
-    CHECK_THAT(complaint_of([] { decoder_weights({}, 4); }),
+    CHECK_THAT(complaint_of<DecoderWeights>({}, {{"d_model", 4}}),
                ContainsSubstring("not fit a decoder with d_model 4:\n  layers.0.self_attn.in_proj_weight is missing"));
 }

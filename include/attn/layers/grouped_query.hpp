@@ -66,6 +66,13 @@ MultiHeadOf<T> grouped_query_attention(const T& x, const std::optional<AnyMask>&
                                        const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
                                        const GroupedQueryOptions& options = {}, const Trace& trace = {});
 
+/// Cross-attention, with the input `memory` after `x`; see multi_head_attention().
+/// @throws ShapeError, Error  as above
+template <Sequence T>
+MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
+                                       const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
+                                       const GroupedQueryOptions& options = {}, const Trace& trace = {});
+
 /// The general form: keys from one sequence, values from another of the same length; see multi_head_attention().
 /// @throws ShapeError, Error  as above
 template <Sequence T>

@@ -7,14 +7,14 @@
 
 namespace attn {
 
-/// The most likely token; of equally likely ones the first.
+/// The most likely token: the index of the largest logit, the first of equally large ones.
 /// @param logits  (vocabulary), at least one
-/// @throws Error where one is NaN: nothing can be said to be likely
+/// @throws Error where a logit is NaN
 std::size_t argmax(const Vector& logits);
 
-/// A token by chance, in the proportions softmax(logits / temperature).
+/// A random token, with the probabilities softmax(logits / temperature).
 /// @param logits       (vocabulary), at least one
-/// @param temperature  from 0, where it is the most likely one; at 1 what the model says, above it bolder
+/// @param temperature  0 always gives the most likely token, 1 the model's own probabilities, more makes them more equal
 /// @param numbers      the same seed draws the same tokens on every machine
 /// @throws Error where a logit is NaN, or the temperature is below 0 or not finite
 std::size_t sample(const Vector& logits, double temperature, RandomNumbers& numbers);

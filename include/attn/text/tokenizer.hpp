@@ -11,9 +11,9 @@ namespace attn {
 
 /// Text as tokens and back, as SentencePiece's byte-pair encoding does it and llama2.c after it.
 ///
-/// A text gets a space in front, spaces become U+2581 (▁), and each character becomes a token; of all neighbours that
-/// are a token together, the pair whose token has the largest score is joined, until none is. A character that is no
-/// token becomes its bytes, each a token such as <0x0A>.
+/// A text gets a space in front, spaces become U+2581 (▁), and each character becomes a token. Of all neighbours that are
+/// a token together, the pair whose token has the largest score is joined, again and again until no pair is left. A
+/// character that is no token becomes its bytes, each a token such as <0x0A>.
 class Tokenizer {
 public:
     /// @param tokens  the text of each, by its number; among them `<unk>`, `<s>` and `</s>` as 0, 1 and 2
@@ -29,7 +29,7 @@ public:
     const std::string& token(std::size_t id) const { return tokens_.at(id); }
 
     /// The tokens of a text, `<s>` in front.
-    /// @param text  any bytes; those that are no UTF-8 become tokens of bytes, or unknown where there are none
+    /// @param text  any bytes; those that are not UTF-8 become tokens of bytes, or `<unk>` where the vocabulary has none
     std::vector<std::size_t> encode(std::string_view text) const;
 
     /// The text of tokens, byte by byte: what encode() was given, where every byte of it is in the vocabulary and it
@@ -41,7 +41,8 @@ public:
     std::string piece(std::size_t id) const;
 
 private:
-    std::size_t find(std::string_view text) const;
+    std::size_t find(std::string_view text) const;                    // size() where it is no token
+    std::vector<std::size_t> characters(std::string_view text) const; // each a token, or its bytes
 
     std::vector<std::string> tokens_;
     std::vector<double> scores_;
@@ -52,10 +53,10 @@ private:
 /// @throws FileError where the file is missing, is no such JSON, or its lists do not fit
 Tokenizer read_tokenizer(const std::filesystem::path& path);
 
-/// A token as a label of one line: printable, with spaces as they are seen in the vocabulary (▁) and bytes by their two digits.
+/// A token as a label of one line: spaces as the vocabulary writes them (▁), control characters and bytes as \x0A.
 std::string label_of(const Tokenizer& tokenizer, std::size_t id);
 
-/// Text for a screen: what is no UTF-8, and what would move the cursor other than a line feed, is written by the two digits of its bytes.
+/// Text for a screen: bytes that are not UTF-8, and control characters other than a line feed, are written as \x1B.
 std::string shown(std::string_view text);
 
 } // namespace attn

@@ -24,9 +24,14 @@ private:
     std::filesystem::path path_;
 };
 
+/// Refuses what is no file on disk.
+/// @param kind  what it should be: "an .npz file"
+/// @throws FileError  where there is nothing, or a folder, a device or a pipe
+void expect_regular_file(const std::filesystem::path& path, std::string_view kind);
+
 /// Writes a whole file or nothing: into a temporary file of the same folder, which then takes the name.
 ///
-/// A link stays, and the file behind it is replaced. A device or a pipe, such as /dev/null, is written into, since
+/// A link stays, and the file that it leads to is replaced. A device or a pipe, such as /dev/null, is written into, since
 /// there is nothing to replace. What was there before stays as it was when anything fails.
 ///
 /// @throws FileError  where the folder is missing, the target is a folder or write-protected, or the disk is full

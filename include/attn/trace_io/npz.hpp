@@ -84,11 +84,8 @@ Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::s
 
 /// Writes an .npz file that numpy.load reads; the texts come first. All of it or nothing, and always the same bytes.
 ///
-/// @throws FileError  where a name is taken or not plain, a value cannot be stored, or the file cannot be written
+/// @throws FileError  where a name is taken or no is_step_path(), a value cannot be stored, or the file cannot be written
 /// @see write_file, encode_npy
 void write_npz(const std::filesystem::path& path, const Npz& content);
-
-/// True for a name that is safe in any archive: words of letters, digits and _ with single dots between them.
-bool is_plain_name(std::string_view name);
 
 } // namespace attn

@@ -1,11 +1,11 @@
 // Decoders, and the whole Transformer.
 
 #include "families.hpp"
+#include "shared.hpp"
 
 #include "attn/models/transformer.hpp"
-#include "attn/weights/state_dict.hpp"
 
-#include <string>
+#include <memory>
 
 namespace attn {
 namespace {
@@ -20,94 +20,112 @@ struct MaskRole {
 
 /// One mask of several: as the input has it, or joined in a scope of its own.
 template <Sequence T>
-std::optional<AnyMask> mask_as(const MaskRole& role, const T& asking, const T& answering, const ModuleRun& run)
+std::optional<AnyMask> mask_as(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
 {
-    const Inputs& inputs = run.inputs;
-    const Trace& trace = run.trace;
-    MaskParts parts{.given = inputs.mask(role.step), .causal = role.causal};
-    const bool is_padded = inputs.has(role.lengths);
-    if (!is_padded && !role.causal)
-        return share(std::string(role.step) + "[(b,) n, m]", parts.given, trace);
+    const MaskParts parts{.given = run.inputs.pairs<AnyMask>(role.step, queries, keys),
+                          .causal = role.causal,
+                          .key_lengths = run.inputs.lengths(role.lengths, keys)};
+    if (!parts.key_lengths && !parts.causal)
+        return share(std::string(role.step) + "[(b,) n, m]", parts.given, run.trace);
 
-    const Trace masking = trace.scope(role.scope);
-    if (is_padded) {
-        parts.key_lengths = inputs.lengths(answering.shape(0), std::same_as<T, Tensor3>, role.lengths);
+    const Trace masking = run.trace.scope(role.scope);
+    if (parts.key_lengths)
         masking.alias("lengths", role.lengths);
-    }
-    const std::optional<AnyMask> joined = join_masks(asking.shape(token_axis<T>), answering.shape(token_axis<T>), parts, masking);
-    trace.alias(role.step, std::string(role.scope) + ".mask");
+    const std::optional<AnyMask> joined =
+        join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, masking);
+    run.trace.alias(role.step, std::string(role.scope) + ".mask");
     return joined;
 }
 
 void name_lengths(std::string_view name, const ModuleRun& run)
 {
     if (run.inputs.has(name))
-        static_cast<void>(run.trace.input(std::string(name) + "[b]", run.inputs.get<Integers>(name)));
-}
-
-/// What a layer of a decoder is told by flags.
-DecoderOptions told(const ModuleOptions& options)
-{
-    DecoderOptions of_decoder{.attention = grouped_query_options(options),
-                              .feed_forward = {.activation = options.activation},
-                              .norm = {.epsilon = options.epsilon},
-                              .placement = options.placement};
-    if (options.final_epsilon)
-        of_decoder.final_norm = {.epsilon = *options.final_epsilon};
-    return of_decoder;
-}
-
-/// Calls a function with tokens, what they ask, and what they are told.
-template <Sequence T, class Work>
-void decode(const ModuleRun& run, const Work& work)
-{
-    const T x = run.trace("x[(b,) n, d_model]", "", run.inputs.get<T>("x"));
-    const T memory = run.trace("memory[(b,) m, d_model]", "", run.inputs.get<T>("memory"));
-    const std::optional<AnyMask> mask = mask_for(x, x, run);
-    name_lengths("memory_lengths", run);
-    work(x, memory, mask, mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run),
-         told(run.options));
+        (void)run.input<Integers>(name);
 }
 
 template <Sequence T>
-void translate(const ModuleRun& run)
+std::optional<AnyMask> memory_mask(const T& x, const T& memory, const ModuleRun& run)
 {
-    const T source = run.trace("source[(b,) m, d_model]", "", run.inputs.get<T>("source"));
-    const T target = run.trace("target[(b,) n, d_model]", "", run.inputs.get<T>("target"));
+    name_lengths("memory_lengths", run);
+    return mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run);
+}
+
+std::vector<ModuleInput> decoder_inputs()
+{
+    return {required("x", "(b,) n, d_model"),
+            required("memory", "(b,) m, d_model"),
+            mask_input("mask", "n, n"),
+            mask_input("memory_mask"),
+            lengths_input(),
+            lengths_input("memory_lengths")};
+}
+
+template <Sequence T>
+void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
+{
+    const T target = run.input<T>("target");
     name_lengths("source_lengths", run);
     name_lengths("target_lengths", run);
-    const auto source_mask = mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
-    const auto target_mask =
-        mask_as({"target_mask", "target_masking", "target_lengths", run.options.causal}, target, target, run);
-    // Nobody looks at the source's padding, from wherever.
-    const auto memory_mask = mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
-    transformer(source, target, source_mask, target_mask, memory_mask,
-                transformer_weights(run.weights, features(source), run.options.layers), told(run.options), run.trace);
+    const std::optional<AnyMask> source_mask =
+        mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
+    const std::optional<AnyMask> target_mask =
+        mask_as({"target_mask", "target_masking", "target_lengths", flags.causal}, target, target, run);
+    // No query can attend to the source's padding, those of the target neither.
+    const std::optional<AnyMask> to_source =
+        mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
+    const auto weights = run.load<TransformerWeights>(d_model(source), {.layers = flags.layers});
+    expect_final_norm(flags, weights.encoder);
+    transformer(source, target, source_mask, target_mask, to_source, weights, flags.all_options(), run.trace);
 }
 
 } // namespace
 
-void run_decoder_layer(const ModuleRun& run)
+Module decoder_layer_module()
 {
-    const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
-                          const DecoderOptions& options) {
-        decoder_layer(x, memory, mask, memory_mask, decoder_layer_weights(run.weights, features(x)), options, run.trace);
-    };
-    run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
+    const auto flags = std::make_shared<StackFlags>();
+    return {.name = "decoder-layer",
+            .summary = "nn.TransformerDecoderLayer",
+            .inputs = decoder_inputs(),
+            .flags = flags->of_layer(" of the target"),
+            .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
+                const T memory = run.input<T>("memory");
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+                const auto weights = run.load<DecoderLayerWeights>(d_model(x));
+                decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
+            })};
 }
 
-void run_decoder(const ModuleRun& run)
+Module decoder_module()
 {
-    const auto work = [&](const auto& x, const auto& memory, const auto& mask, const auto& memory_mask,
-                          const DecoderOptions& options) {
-        decoder(x, memory, mask, memory_mask, decoder_weights(run.weights, features(x), run.options.layers), options, run.trace);
-    };
-    run.inputs.is_batch("x") ? decode<Tensor3>(run, work) : decode<Matrix>(run, work);
+    const auto flags = std::make_shared<StackFlags>();
+    return {.name = "decoder",
+            .summary = "nn.TransformerDecoder",
+            .inputs = decoder_inputs(),
+            .flags = flags->of_layer(" of the target") + flags->of_stack(),
+            .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
+                const T memory = run.input<T>("memory");
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+                const auto weights = run.load<DecoderWeights>(d_model(x), {.layers = flags->layers});
+                expect_final_norm(*flags, weights);
+                decoder(x, memory, mask, to_memory, weights, flags->all_options(), run.trace);
+            })};
 }
 
-void run_transformer(const ModuleRun& run)
+Module transformer_module()
 {
-    run.inputs.is_batch("source") ? translate<Tensor3>(run) : translate<Matrix>(run);
+    const auto flags = std::make_shared<StackFlags>();
+    return {.name = "transformer",
+            .summary = "nn.Transformer",
+            .inputs = {required("source", "(b,) m, d_model"), required("target", "(b,) n, d_model"),
+                       mask_input("source_mask", "m, m"), mask_input("target_mask", "n, n"), mask_input("memory_mask"),
+                       lengths_input("source_lengths"), lengths_input("target_lengths")},
+            .flags = std::vector<Flag>{heads_flag(flags->options.attention.heads),
+                                       mask_flag(flags->causal, " of the target")} +
+                     flags->of_feed_forward_and_norm() + flags->of_stack(),
+            .run = with_tokens("source",
+                               [flags](const auto& source, const ModuleRun& run) { translate(*flags, source, run); })};
 }
 
 } // namespace attn

@@ -1,65 +1,68 @@
 // What an encoder is made of, and encoders.
 
 #include "families.hpp"
+#include "shared.hpp"
 
-#include "attn/weights/state_dict.hpp"
+#include <memory>
 
 namespace attn {
 namespace {
 
-EncoderOptions encoder_options(const ModuleOptions& options)
-{
-    EncoderOptions of_encoder{.attention = grouped_query_options(options),
-                              .feed_forward = {.activation = options.activation},
-                              .norm = {.epsilon = options.epsilon},
-                              .placement = options.placement};
-    if (options.final_epsilon)
-        of_encoder.final_norm = {.epsilon = *options.final_epsilon};
-    return of_encoder;
-}
-
-/// Calls a function with the tokens x, of one sequence or of a batch.
-template <class Work>
-void with_tokens(const ModuleRun& run, const Work& work)
-{
-    const std::string_view label = "x[(b,) n, d_model]";
-    if (run.inputs.is_batch("x"))
-        work(run.trace(label, "", run.inputs.get<Tensor3>("x")));
-    else
-        work(run.trace(label, "", run.inputs.get<Matrix>("x")));
-}
+ModuleInput tokens() { return required("x", "(b,) n, d_model"); }
 
 } // namespace
 
-void run_feed_forward(const ModuleRun& run)
+Module feed_forward_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        feed_forward(x, feed_forward_weights(run.weights, features(x)), {.activation = run.options.activation},
-                     run.trace);
-    });
+    const auto options = std::make_shared<FeedForwardOptions>();
+    return {.name = "feed-forward",
+            .summary = "linear1, activation, linear2, for each token by itself",
+            .inputs = {tokens()},
+            .flags = {activation_flag(*options)},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                feed_forward(x, run.load<FeedForwardWeights>(d_model(x)), *options, run.trace);
+            })};
 }
 
-void run_layer_norm(const ModuleRun& run)
+Module layer_norm_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        layer_norm(x, layer_norm_weights(run.weights, features(x)), {.epsilon = run.options.epsilon}, run.trace);
-    });
+    const auto options = std::make_shared<LayerNormOptions>();
+    return {.name = "layer-norm",
+            .summary = "nn.LayerNorm over the features of each token",
+            .inputs = {tokens()},
+            .flags = {epsilon_flag(*options)},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                layer_norm(x, run.load<LayerNormWeights>(d_model(x)), *options, run.trace);
+            })};
 }
 
-void run_encoder_layer(const ModuleRun& run)
+Module encoder_layer_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        const std::optional<AnyMask> mask = mask_for(x, x, run);
-        encoder_layer(x, mask, encoder_layer_weights(run.weights, features(x)), encoder_options(run.options), run.trace);
-    });
+    const auto flags = std::make_shared<StackFlags>();
+    return {.name = "encoder-layer",
+            .summary = "nn.TransformerEncoderLayer",
+            .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
+            .flags = flags->of_layer(),
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const auto weights = run.load<EncoderLayerWeights>(d_model(x));
+                encoder_layer(x, mask, weights, flags->options, run.trace);
+            })};
 }
 
-void run_encoder(const ModuleRun& run)
+Module encoder_module()
 {
-    with_tokens(run, [&](const auto& x) {
-        const std::optional<AnyMask> mask = mask_for(x, x, run);
-        encoder(x, mask, encoder_weights(run.weights, features(x), run.options.layers), encoder_options(run.options), run.trace);
-    });
+    const auto flags = std::make_shared<StackFlags>();
+    return {.name = "encoder",
+            .summary = "nn.TransformerEncoder",
+            .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
+            .flags = flags->of_layer() + flags->of_stack(),
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const auto weights = run.load<EncoderWeights>(d_model(x), {.layers = flags->layers});
+                expect_final_norm(*flags, weights);
+                encoder(x, mask, weights, flags->all_options(), run.trace);
+            })};
 }
 
 } // namespace attn

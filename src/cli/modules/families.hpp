@@ -1,29 +1,26 @@
 #pragma once
 
-#include "inputs.hpp"
+#include "module.hpp"
 
 namespace attn {
 
-/// @name What modules() has, one function a module
-/// @throws Error         where inputs are unusable or options contradict each other
-/// @throws WeightsError  where weights do not fit
-/// @throws ShapeError    where inputs disagree
+/// @name The modules, each with flags of its own; a new one needs a line here and in modules()
 /// @{
-void run_attention(const ModuleRun& run);
-void run_multi_head_attention(const ModuleRun& run);
-void run_feed_forward(const ModuleRun& run);
-void run_layer_norm(const ModuleRun& run);
-void run_encoder_layer(const ModuleRun& run);
-void run_encoder(const ModuleRun& run);
-void run_decoder_layer(const ModuleRun& run);
-void run_decoder(const ModuleRun& run);
-void run_transformer(const ModuleRun& run);
-void run_restricted_attention(const ModuleRun& run);
-void run_talking_heads_attention(const ModuleRun& run);
-void run_gru(const ModuleRun& run);
-void run_lstm(const ModuleRun& run);
-void run_llama(const ModuleRun& run);
-void run_keras_attention(const ModuleRun& run);
+Module attention_module();
+Module multi_head_attention_module();
+Module feed_forward_module();
+Module layer_norm_module();
+Module encoder_layer_module();
+Module encoder_module();
+Module decoder_layer_module();
+Module decoder_module();
+Module transformer_module();
+Module restricted_attention_module();
+Module talking_heads_attention_module();
+Module gru_module();
+Module lstm_module();
+Module llama_module();
+Module keras_attention_module();
 /// @}
 
 } // namespace attn

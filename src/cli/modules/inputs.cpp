@@ -1,41 +1,242 @@
-#include "inputs.hpp"
+#include "module.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace attn {
 namespace {
 
-/// True for a name that some module takes: an array of that name is meant.
-bool is_known(std::string_view name)
+// --------------------------------------------------------------------------------------------------------------- names
+
+/// How other programs call what a module takes.
+struct WellKnownName {
+    std::string_view name;
+    std::string_view here; ///< an input, or a flag
+    std::string_view remark = {};
+};
+
+constexpr std::string_view torch_mask =
+    "nn.MultiheadAttention means the opposite, true where a query can NOT attend: save ~attn_mask as mask; "
+    "F.scaled_dot_product_attention means the same as mask";
+constexpr std::string_view torch_padding =
+    "PyTorch's is true at padding, mask where a query can attend: save (~key_padding_mask)[:, None, :] as the mask, or "
+    "the number of tokens of each sequence as lengths";
+constexpr std::string_view hugging_face_mask =
+    "Hugging Face's is 1 at a token and 0 at padding: save attention_mask[:, None, :] == 1 as the mask";
+
+constexpr std::array well_known_names{
+    WellKnownName{"attn_mask", "mask", torch_mask},
+    WellKnownName{"key_padding_mask", "mask", torch_padding},
+    WellKnownName{"src_key_padding_mask", "mask", torch_padding},
+    WellKnownName{"src_key_padding_mask", "source_mask", torch_padding},
+    WellKnownName{"tgt_key_padding_mask", "mask", torch_padding},
+    WellKnownName{"tgt_key_padding_mask", "target_mask", torch_padding},
+    WellKnownName{"memory_key_padding_mask", "memory_mask", torch_padding},
+    WellKnownName{"attention_mask", "mask", hugging_face_mask},
+    WellKnownName{"src_mask", "mask", torch_mask},
+    WellKnownName{"src_mask", "source_mask", torch_mask},
+    WellKnownName{"tgt_mask", "mask", torch_mask},
+    WellKnownName{"tgt_mask", "target_mask", torch_mask},
+    WellKnownName{"attn_bias", "bias"},
+    WellKnownName{"is_causal", "--mask causal"},
+    WellKnownName{"causal", "--mask causal"},
+    WellKnownName{"scale", "--scale"},
+    WellKnownName{"heads", "--heads"},
+    WellKnownName{"num_heads", "--heads"},
+    WellKnownName{"nhead", "--heads"},
+    WellKnownName{"seq_lens", "lengths"},
+    WellKnownName{"sequence_lengths", "lengths"},
+    WellKnownName{"q", "queries"},
+    WellKnownName{"k", "keys"},
+    WellKnownName{"v", "values"},
+    WellKnownName{"query", "queries"},
+    WellKnownName{"src", "source"},
+    WellKnownName{"src", "x"},
+    WellKnownName{"tgt", "target"},
+    WellKnownName{"tgt", "x"},
+    WellKnownName{"input", "x"},
+    WellKnownName{"inputs", "x"},
+    WellKnownName{"hidden_states", "x"},
+    WellKnownName{"encoder_hidden_states", "memory"},
+    WellKnownName{"input_ids", "ids"},
+    WellKnownName{"h0", "initial_hidden"},
+    WellKnownName{"h_0", "initial_hidden"},
+    WellKnownName{"c0", "initial_cell"},
+    WellKnownName{"c_0", "initial_cell"},
+};
+
+const ModuleInput* input_of(const Module& module, std::string_view name)
 {
-    return std::ranges::any_of(modules(), [&](const ModuleEntry& entry) {
-        return std::ranges::find(entry.inputs, name, &ModuleInput::name) != entry.inputs.end();
-    });
+    const auto found = std::ranges::find(module.inputs, name, &ModuleInput::name);
+    return found == module.inputs.end() ? nullptr : &*found;
 }
 
-std::string listed(std::span<const ModuleInput> inputs)
+/// True where one letter was put in, taken out or changed.
+bool is_nearly(std::string_view from, std::string_view to)
 {
-    std::string text;
-    for (const auto& [name, shape, is_required] : inputs)
-        text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::string(shape) +
-                (is_required ? "" : " if you like");
-    return text;
+    if (from.size() > to.size())
+        std::swap(from, to);
+    const auto [here, there] = std::ranges::mismatch(from, to);
+    const std::string_view rest(here, from.end()), other(there, to.end());
+    return from.size() > 2 && to.size() - from.size() <= 1 && !other.empty() &&
+           (from.size() == to.size() ? rest.substr(1) : rest) == other.substr(1);
+}
+
+/// What an array that the module does not take may be meant for.
+/// @param subject  how the question calls it: "it"
+std::string suggestion(std::string_view name, const std::string& subject, const Module& module)
+{
+    for (const WellKnownName& known : well_known_names) {
+        const std::string here(known.here);
+        const bool is_flag =
+            std::ranges::find(module.flags, here.substr(0, here.find(' ')), &Flag::name) != module.flags.end();
+        if (known.name == name && is_flag)
+            return " Is " + subject + " the flag " + here + "?";
+        if (known.name == name && input_of(module, here) != nullptr)
+            return " Is " + subject + " the " + here + "?" +
+                   (known.remark.empty() ? "" : " " + std::string(known.remark) + ".");
+    }
+    for (const ModuleInput& input : module.inputs)
+        if (is_nearly(name, input.name))
+            return " Is " + subject + " the " + input.name + "?";
+    return "";
+}
+
+/// "array called x", "arrays called x, y and 3 more".
+std::string arrays_called(const std::vector<std::string>& names)
+{
+    constexpr std::size_t most = 6;
+    std::string text = names.size() == 1 ? "array called " : "arrays called ";
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+        text += (i == 0 ? "" : ", ") + names[i];
+    return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+}
+
+// --------------------------------------------------------------------------------------------------------------- kinds
+
+/// "x[1, 0]"
+std::string cell_text(std::string_view name, const Shape& index)
+{
+    const std::string numbers = to_string(index); // "(1, 0)", "(1,)"
+    return std::string(name) + "[" + numbers.substr(1, numbers.find_last_not_of(",)")) + "]";
+}
+
+void expect_booleans(const std::string& name, const Array& array)
+{
+    if (array.type != ElementType::boolean)
+        throw Error(name +
+                    " holds numbers, expected booleans that are true where a query can attend: of 0 and 1, save " +
+                    name + " == 1 where 1 means that it can, " + name +
+                    " == 0 where 1 means that it can't, as at padding; of numbers to be added to the scores, 0 and "
+                    "-inf, save " +
+                    name + " == 0, or give them as bias where the module takes one");
+}
+
+bool is_whole(double value) { return value >= 0 && value < 0x1p53 && value == std::trunc(value); }
+
+bool can_be(double value, InputKind kind)
+{
+    switch (kind) {
+    case InputKind::bias:
+        return std::isfinite(value) || value == -INFINITY;
+    case InputKind::whole_numbers:
+        return is_whole(value);
+    case InputKind::zero_or_one:
+        return value == 0 || value == 1;
+    default:
+        return std::isfinite(value);
+    }
+}
+
+std::string expected_of(InputKind kind)
+{
+    switch (kind) {
+    case InputKind::bias:
+        return "finite numbers, or -inf where a query can't attend";
+    case InputKind::whole_numbers:
+        return "whole numbers from 0";
+    case InputKind::zero_or_one:
+        return "1 for a token, 0 for padding";
+    default:
+        return "finite numbers";
+    }
+}
+
+/// Where an axis has the size 1, the same for the whole axis.
+Array broadcast(const Array& array, const Shape& shape)
+{
+    Array result{shape, {}, array.type};
+    for (std::size_t i = 0; i < element_count(shape); ++i) {
+        const Shape index = index_at(i, shape);
+        std::size_t offset = 0;
+        for (std::size_t axis = 0; axis < shape.size(); ++axis)
+            offset = offset * array.shape[axis] + (array.shape[axis] == 1 ? 0 : index[axis]);
+        result.values.push_back(array.values[offset]);
+    }
+    return result;
+}
+
+bool broadcasts(const Shape& from, const Shape& to)
+{
+    return std::ranges::equal(from, to, [](std::size_t a, std::size_t b) { return a == b || a == 1; });
+}
+
+/// A mask or bias of two axes, for a batch: it is (n, m), and never (b, m).
+void expect_pairs(const std::string& name, const Shape& shape, const Shape& pairs)
+{
+    const bool is_for_keys = shape == Shape{pairs[0], pairs[2]}, is_for_pairs = shape == Shape{pairs[1], pairs[2]};
+    const std::string found = name + " has the shape " + to_string(shape);
+    const std::string for_keys = "save " + name + "[:, None, :] where each sequence has a row of keys of its own";
+    if (is_for_keys && is_for_pairs && pairs[0] > 1)
+        throw Error(found + ", which is (n, m) as well as (b, m) here: save " + name +
+                    "[None, :, :] where it is the same for all sequences, " + for_keys);
+    if (is_for_keys && !is_for_pairs)
+        throw Error(found + ", which is (b, m), expected (n, m) or (b, n, m): " + for_keys);
 }
 
 } // namespace
 
-Inputs::Inputs(const NamedArrays& arrays, std::span<const ModuleInput> accepted) : arrays_(arrays)
+ModuleInput required(std::string name, std::string axes) { return {std::move(name), std::move(axes), "", true}; }
+
+ModuleInput mask_input(std::string name, std::string pairs)
 {
-    std::string complaints;
-    for (const ModuleInput& input : accepted)
+    return {std::move(name), "(b,) " + pairs, "booleans, true where a query can attend", false, InputKind::mask};
+}
+
+ModuleInput lengths_input(std::string name)
+{
+    return {std::move(name), "b", "tokens of each sequence before its padding", false, InputKind::whole_numbers};
+}
+
+ModuleInput bias_input() { return {"bias", "(b,) n, m", "is added to the scaled scores", false, InputKind::bias}; }
+
+Inputs::Inputs(const NamedArrays& arrays, const Module& module, std::optional<Precision> round)
+    : arrays_(arrays), module_(module), round_(round)
+{
+    std::vector<std::string> missing, unknown;
+    std::string taken;
+    for (const ModuleInput& input : module.inputs) {
+        taken += (taken.empty() ? "" : ", ") + input.name;
         if (input.is_required && !has(input.name))
-            complaints += "\n  " + std::string(input.name) + " is missing";
+            missing.push_back(input.name);
+    }
     for (const auto& [name, array] : arrays)
-        if (is_known(name) && std::ranges::find(accepted, name, &ModuleInput::name) == accepted.end())
-            complaints += "\n  " + name + " is not taken by this module";
-    if (!complaints.empty())
-        throw Error("these inputs do not fit:" + complaints + "\n  expected " + listed(accepted));
+        if (input_of(module, name) == nullptr)
+            unknown.push_back(name);
+    if (missing.empty() && unknown.empty())
+        return;
+
+    std::string text;
+    if (!missing.empty())
+        text = "has no " + arrays_called(missing) + ", which " + module.name + " needs; ";
+    if (!unknown.empty())
+        text += (unknown.size() == 1 ? "has an " : "has ") + arrays_called(unknown) + ", which " + module.name +
+                " does not take; ";
+    text += "it takes " + taken + ".";
+    for (const std::string& name : unknown)
+        text += suggestion(name, unknown.size() == 1 ? "it" : name, module);
+    throw InputNamesError(text);
 }
 
 bool Inputs::is_batch(std::string_view name) const
@@ -47,43 +248,61 @@ bool Inputs::is_batch(std::string_view name) const
     return rank == 3;
 }
 
-std::optional<AnyMask> Inputs::mask(std::string_view name) const
+std::string Inputs::label(std::string_view name) const
 {
-    if (!has(name))
-        return std::nullopt;
-    return find(name).rank() == 3 ? AnyMask(get<BatchMask>(name)) : AnyMask(get<Mask>(name));
+    return std::string(name) + "[" + input_of(module_, name)->axes + "]";
 }
 
-std::optional<Integers> Inputs::lengths(std::size_t sequences, bool is_batch, std::string_view name) const
+Array Inputs::checked(std::string_view name) const
 {
-    if (!has(name))
-        return std::nullopt;
-    const Array& array = find(name);
-    if (!is_batch || array.shape != Shape{sequences})
-        throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
-                    ", expected a number for each sequence of a batch" +
-                    (is_batch ? ", " + to_string(Shape{sequences}) : "; there is only one sequence here"));
-    return get<Integers>(name);
-}
-
-void Inputs::expect_usable(std::string_view name, const Array& array)
-{
+    Array array = find(name);
+    const InputKind kind = input_of(module_, name)->kind;
     if (array.size() == 0)
         throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
                     " and no numbers, expected at least one on every axis");
-    const bool is_mask = name.ends_with("mask");
-    if (!is_mask && array.type == ElementType::boolean)
+    if (kind == InputKind::mask) {
+        expect_booleans(std::string(name), array);
+        return array;
+    }
+    if (array.type == ElementType::boolean && kind != InputKind::zero_or_one)
         throw Error(std::string(name) + " holds booleans, expected numbers");
     for (std::size_t i = 0; i < array.size(); ++i)
-        if (const bool may_forbid = name == "bias" && array.values[i] == -INFINITY;
-            !std::isfinite(array.values[i]) && !may_forbid)
-            throw Error(std::string(name) + " at " + to_string(index_at(i, array.shape)) + " is " +
-                        exact_text(array.values[i]) + ", expected finite numbers");
+        if (!can_be(array.values[i], kind))
+            throw Error(cell_text(name, index_at(i, array.shape)) + " is " + exact_text(array.values[i]) +
+                        ", expected " + expected_of(kind));
+    if (kind == InputKind::whole_numbers)
+        array.type = ElementType::integer;
+    if (round_ && array.type == ElementType::real)
+        for (double& value : array.values)
+            value = rounded_to(*round_, value);
+    return array;
 }
 
-GroupedQueryOptions grouped_query_options(const ModuleOptions& options)
+Array Inputs::checked_pairs(std::string_view name, const Shape& pairs) const
 {
-    return {.heads = options.heads, .scale = options.scale, .positions = options.positions, .rotary = options.rotary};
+    const Array array = checked(name);
+    const bool is_batch = pairs.size() == 3;
+    const Shape one(pairs.end() - 2, pairs.end()); // the same for all sequences
+    if (is_batch && array.rank() == 2)
+        expect_pairs(std::string(name), array.shape, pairs);
+    if (array.shape == one)
+        return array;
+    if (!is_batch || !broadcasts(array.shape, pairs))
+        throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
+                    ", expected (n, m) = " + to_string(one) + (is_batch ? " or (b, n, m) = " + to_string(pairs) : ""));
+    const bool is_for_all = array.shape[0] == 1 && pairs[0] > 1;
+    if (!is_for_all)
+        return broadcast(array, pairs);
+    return {one, broadcast(array, {1, one[0], one[1]}).values, array.type};
+}
+
+void Inputs::expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const
+{
+    const Shape& shape = find(name).shape;
+    if (!sequences || shape != Shape{*sequences})
+        throw Error(std::string(name) + " has the shape " + to_string(shape) +
+                    ", expected a number for each sequence of a batch" +
+                    (sequences ? ", " + to_string(Shape{*sequences}) : "; there is only one sequence here"));
 }
 
 } // namespace attn

@@ -1,54 +1,72 @@
 // Attention as an early Keras layer has it.
 
 #include "families.hpp"
+#include "shared.hpp"
 
-#include "attn/weights/state_dict.hpp"
+#include "attn/models/keras_attention.hpp"
+
+#include <memory>
 
 namespace attn {
 namespace {
 
-/// Ones and zeros, as numbers or as booleans.
-template <class T>
-std::optional<T> mask_of(const Inputs& inputs, std::string_view name)
-{
-    if (!inputs.has(name))
-        return std::nullopt;
-    T mask = inputs.get<T>(name);
-    for (const double value : mask)
-        if (value != 0 && value != 1)
-            throw Error(std::string(name) + " holds " + exact_text(value) + ", expected 1 for a token, 0 for padding");
-    return mask;
-}
+struct KerasFlags {
+    KerasAttentionOptions options = {};
+    std::optional<double> penalty = {};
+
+    std::vector<Flag> flags()
+    {
+        return {heads_flag(options.heads),
+                {"--mask-right", "", options.mask_right, "no later keys"},
+                {"--penalty", "P", number(penalty, NumberRange::from_zero),
+                 "subtracted from the scores of keys that a query can't attend to (default: 1e10)"}};
+    }
+};
 
 template <Sequence T>
-void attend(const ModuleRun& run)
+void attend(const KerasFlags& flags, const T& x, const ModuleRun& run)
 {
     const Inputs& inputs = run.inputs;
-    const ModuleOptions& options = run.options;
-    const Trace& trace = run.trace;
-    const T x = trace("x[(b,) n, d_model]", "", inputs.get<T>("x"));
-    const auto given_or = [&](std::string_view name, std::string_view step, std::string_view otherwise,
-                              const T& other) {
+    KerasAttentionOptions options = flags.options;
+    if (flags.penalty && !options.mask_right && !inputs.has("value_mask"))
+        throw Error("--penalty has no effect: there is no value_mask, and no --mask-right");
+    options.penalty = flags.penalty.value_or(options.penalty);
+    const auto mask = [&](std::string_view name) {
+        return inputs.has(name) ? std::optional(inputs.get<PerToken<T>>(name)) : std::nullopt;
+    };
+    const auto given_or = [&](std::string_view name, std::string_view otherwise, const T& other) -> T {
         if (inputs.has(name))
-            return trace(step, "", inputs.get<T>(name));
-        trace.alias(name, otherwise);
+            return run.input<T>(name);
+        run.trace.alias(name, otherwise);
         return other;
     };
-    const T memory = given_or("memory", "memory[(b,) m, d_memory]", "x", x);
-    const T value_memory = given_or("value_memory", "value_memory[(b,) m, d_value]", "memory", memory);
-    const KerasMasksOf<T> masks{mask_of<PerToken<T>>(inputs, "value_mask"), mask_of<PerToken<T>>(inputs, "query_mask")};
-    keras_attention(
-        x, memory, value_memory, masks,
-        keras_attention_weights(
-            run.weights, {.d_model = features(x), .d_memory = features(memory), .d_value = features(value_memory)}),
-        {.heads = options.heads, .mask_right = options.mask_right, .penalty = options.penalty}, trace);
+    const T memory = given_or("memory", "x", x), value_memory = given_or("value_memory", "memory", memory);
+    const AxisSizes sizes{
+        {"d_model", features(x)}, {"d_memory", features(memory)}, {"d_value", features(value_memory)}};
+    keras_attention(x, memory, value_memory, KerasMasksOf<T>{mask("value_mask"), mask("query_mask")},
+                    run.load<KerasAttentionWeights>(sizes), options, run.trace);
+}
+
+ModuleInput mask_of(std::string name, std::string axes, std::string help)
+{
+    return {std::move(name), std::move(axes), std::move(help), false, InputKind::zero_or_one};
 }
 
 } // namespace
 
-void run_keras_attention(const ModuleRun& run)
+Module keras_attention_module()
 {
-    run.inputs.is_batch("x") ? attend<Tensor3>(run) : attend<Matrix>(run);
+    const auto flags = std::make_shared<KerasFlags>();
+    return {.name = "keras-attention",
+            .summary = "an early layer for Keras: heads without biases or W^o, masks that subtract a large number",
+            .inputs = {required("x", "(b,) n, d_model"),
+                       {"memory", "(b,) m, d_memory", "keys are made of it (default: x)"},
+                       {"value_memory", "(b,) m, d_value", "values are made of it (default: memory)"},
+                       mask_of("value_mask", "(b,) m", "1 for a token that can be attended to, 0 for padding"),
+                       mask_of("query_mask", "(b,) n", "1 for a token whose output counts, 0 for padding")},
+            .what_weights = "query_weights, key_weights and value_weights, each (in, out)",
+            .flags = flags->flags(),
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) { attend(*flags, x, run); })};
 }
 
 } // namespace attn

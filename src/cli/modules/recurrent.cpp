@@ -1,50 +1,62 @@
 // GRUs and LSTMs.
 
 #include "families.hpp"
+#include "shared.hpp"
 
 #include "attn/layers/recurrent/gru.hpp"
 #include "attn/layers/recurrent/lstm.hpp"
-#include "attn/weights/state_dict.hpp"
+
+#include <memory>
 
 namespace attn {
 namespace {
 
-/// Calls a function with the tokens x, of one sequence or of a batch, and with the lengths of its sequences.
-template <class Work>
-void with_sequence(const ModuleRun& run, const Work& work)
+ModuleInput initial_state(std::string name) { return {std::move(name), "cells, (b,) d_hidden", "(default: zeros)"}; }
+
+std::vector<ModuleInput> recurrent_inputs()
 {
-    const std::string_view label = "x[(b,) n, d_in]";
-    if (run.inputs.is_batch("x")) {
-        const Tensor3 x = run.trace(label, "", run.inputs.get<Tensor3>("x"));
-        work(x, run.inputs.lengths(x.shape(0), true));
-    } else {
-        const Matrix x = run.trace(label, "", run.inputs.get<Matrix>("x"));
-        work(x, run.inputs.lengths(x.shape(0), false));
-    }
+    return {required("x", "(b,) n, d_in"), lengths_input(), initial_state("initial_hidden")};
 }
 
 } // namespace
 
-void run_gru(const ModuleRun& run)
+Module gru_module()
 {
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::optional<Integers>& lengths) {
-        std::optional<T> initial_hidden;
-        if (run.inputs.has("initial_hidden"))
-            initial_hidden = run.inputs.get<T>("initial_hidden");
-        gru(x, initial_hidden, lengths, gru_weights(run.weights, features(x)), {run.options.reset}, run.trace);
-    });
+    const auto options = std::make_shared<GruOptions>();
+    return {
+        .name = "gru",
+        .summary = "nn.GRU: layers and directions are those of the weights",
+        .inputs = recurrent_inputs(),
+        .flags = {{"--reset", "",
+                   one_of(options->reset, {{"after", ResetGate::after_product}, {"before", ResetGate::before_product}}),
+                   "the reset gate acts on the state's product (after: PyTorch), or on the state (before: Cho et al. "
+                   "2014, Keras with reset_after=False)"}},
+        .run = with_tokens("x", [options]<Sequence T>(const T& x, const ModuleRun& run) {
+            std::optional<T> initial;
+            if (run.inputs.has("initial_hidden"))
+                initial = run.inputs.get<T>("initial_hidden");
+            gru(x, initial, run.inputs.lengths("lengths", x), run.list(gru_weights(run.arrays, features(x))), *options,
+                run.trace);
+        })};
 }
 
-void run_lstm(const ModuleRun& run)
+Module lstm_module()
 {
-    if (run.inputs.has("initial_hidden") != run.inputs.has("initial_cell"))
-        throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
-    with_sequence(run, [&]<Sequence T>(const T& x, const std::optional<Integers>& lengths) {
-        std::optional<LstmStateOf<T>> initial;
-        if (run.inputs.has("initial_hidden"))
-            initial = {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")};
-        lstm(x, initial, lengths, lstm_weights(run.weights, features(x)), run.trace);
-    });
+    std::vector<ModuleInput> inputs = recurrent_inputs();
+    inputs.push_back(initial_state("initial_cell"));
+    return {.name = "lstm",
+            .summary = "nn.LSTM: layers and directions are those of the weights",
+            .inputs = inputs,
+            .run = with_tokens("x", []<Sequence T>(const T& x, const ModuleRun& run) {
+                const bool has_state = run.inputs.has("initial_hidden");
+                if (has_state != run.inputs.has("initial_cell"))
+                    throw Error("initial_hidden and initial_cell belong together: give both, or none for zeros");
+                std::optional<LstmStateOf<T>> initial;
+                if (has_state)
+                    initial = {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")};
+                lstm(x, initial, run.inputs.lengths("lengths", x), run.list(lstm_weights(run.arrays, features(x))),
+                     run.trace);
+            })};
 }
 
 } // namespace attn

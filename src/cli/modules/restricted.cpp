@@ -1,51 +1,67 @@
 // Attention to neighbours only, and heads that talk.
 
 #include "families.hpp"
+#include "shared.hpp"
 
 #include "attn/attention/restricted.hpp"
-#include "attn/shape.hpp"
-#include "attn/weights/state_dict.hpp"
+
+#include <memory>
 
 namespace attn {
 namespace {
 
-RestrictedOptions restricted_options(const ModuleOptions& options)
+std::vector<Flag> restricted_flags(RestrictedOptions& options)
 {
-    return {.neighbourhood = {.radius = options.radius,
-                              .stride = options.stride,
-                              .side = options.causal ? Side::causal : Side::both},
-            .scale = options.scale};
+    Neighbourhood& neighbourhood = options.neighbourhood;
+    constexpr std::size_t most = std::size_t{1} << 40;
+    return {{"--radius", "R", whole_number(neighbourhood.radius, 0, most), "neighbours are at most R places away"},
+            {"--stride", "S", whole_number(neighbourhood.stride, 1, most),
+             "neighbours are a multiple of S places away, however far; with --radius the union of both"},
+            {"--mask", "", one_of(neighbourhood.side, {{"causal", Side::causal}}), "no later neighbours"},
+            scale_flag(options.scale)};
 }
 
-template <Sequence T>
-void attend_to_neighbours(const ModuleRun& run)
-{
-    const T queries = run.trace("queries[(b,) n, d_k]", "", run.inputs.get<T>("queries"));
-    const T keys = run.trace("keys[(b,) n, d_k]", "", run.inputs.get<T>("keys"));
-    const T values = run.trace("values[(b,) n, d_v]", "", run.inputs.get<T>("values"));
-    restricted_attention(queries, keys, values, restricted_options(run.options), run.trace);
-    run.trace.alias("output", "context");
-}
-
-template <Sequence T>
-void talk(const ModuleRun& run)
-{
-    const T x = run.trace("x[(b,) n, d_model]", "", run.inputs.get<T>("x"));
-    const std::optional<AnyMask> mask = mask_for(x, x, run);
-    talking_heads_attention(x, mask, talking_heads_weights(run.weights, features(x)), {.scale = run.options.scale},
-                            run.trace);
-}
+struct TalkingHeadsFlags {
+    std::optional<double> scale = {};
+    std::optional<Causal> causal = {};
+};
 
 } // namespace
 
-void run_restricted_attention(const ModuleRun& run)
+Module restricted_attention_module()
 {
-    run.inputs.is_batch("queries") ? attend_to_neighbours<Tensor3>(run) : attend_to_neighbours<Matrix>(run);
+    const auto options = std::make_shared<RestrictedOptions>();
+    return {.name = "restricted-attention",
+            .summary = "attention to the keys around each query only",
+            .inputs = {required("queries", "(b,) n, d_k"), required("keys", "(b,) n, d_k"),
+                       required("values", "(b,) n, d_v")},
+            .weights = Weights::none,
+            .flags = restricted_flags(*options),
+            .check =
+                [options](bool) {
+                    if (!options->neighbourhood.radius && !options->neighbourhood.stride)
+                        throw Error("which keys are neighbours? Give --radius, --stride, or both");
+                },
+            .run = with_tokens("queries", [options]<Sequence T>(const T& queries, const ModuleRun& run) {
+                const T keys = run.input<T>("keys"), values = run.input<T>("values");
+                restricted_attention(queries, keys, values, *options, run.trace);
+                run.trace.alias("output", "context");
+            })};
 }
 
-void run_talking_heads_attention(const ModuleRun& run)
+Module talking_heads_attention_module()
 {
-    run.inputs.is_batch("x") ? talk<Tensor3>(run) : talk<Matrix>(run);
+    const auto flags = std::make_shared<TalkingHeadsFlags>();
+    return {.name = "talking-heads-attention",
+            .summary = "multi-head attention whose heads are mixed before softmax and after it",
+            .inputs = {required("x", "(b,) n, d_model"), mask_input("mask", "n, n"), lengths_input()},
+            .what_weights = "the state_dict of nn.MultiheadAttention, talking_scores and talking_weights",
+            .flags = {scale_flag(flags->scale), mask_flag(flags->causal)},
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                talking_heads_attention(x, mask, run.load<TalkingHeadsWeights>(d_model(x)), {.scale = flags->scale},
+                                        run.trace);
+            })};
 }
 
 } // namespace attn

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "flags.hpp"
+
+namespace attn {
+
+/// @name The subcommands of attn, each in a file with its name
+/// @{
+Command lessons_command();
+Command run_command();
+Command verify_command();
+Command explain_command();
+Command diff_command();
+Command view_command();
+Command pitfalls_command();
+/// @}
+
+} // namespace attn

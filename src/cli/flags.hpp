@@ -1,0 +1,125 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// Where the value of a flag goes, and which texts are a value.
+struct FlagValue {
+    FlagValue(bool& value);                     ///< takes no text: true where the flag is given
+    FlagValue(std::string& value);              ///< any text but an empty one
+    FlagValue(std::filesystem::path& value);    ///< the same
+    FlagValue(std::vector<std::string>& value); ///< the same; the flag can be given several times
+    FlagValue(std::function<void(const std::string&)> store, bool several = false)
+        : take(std::move(store)), takes_several(several)
+    {
+    }
+
+    std::function<void(const std::string&)> take; ///< stores a text's value; throws Error where it has none
+    std::string type = {};                        ///< as --help shows it, where the flag does not name it
+    std::string preset = {};                      ///< what --help shows as the default; empty for none
+    bool takes_text = true;
+    bool takes_several = false;
+};
+
+/// Which numbers a flag takes; finite ones only.
+enum class NumberRange { any, above_zero, from_zero };
+
+/// @name Values that are numbers, or one of several names
+///
+/// The target holds the default; an optional one has none.
+/// @{
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+FlagValue whole_number(std::function<void(std::size_t)> store, std::string preset, std::size_t least, std::size_t most);
+FlagValue number(double& value, NumberRange range = NumberRange::any);
+FlagValue number(std::optional<double>& value, NumberRange range = NumberRange::any);
+
+/// Decimal digits: 10 and 010 are ten.
+template <std::integral T>
+FlagValue whole_number(T& value, std::size_t least, std::size_t most = unlimited)
+{
+    return whole_number([&value](std::size_t given) { value = static_cast<T>(given); }, std::to_string(value), least,
+                        most);
+}
+
+inline FlagValue whole_number(std::optional<std::size_t>& value, std::size_t least, std::size_t most = unlimited)
+{
+    return whole_number([&value](std::size_t given) { value = given; }, "", least, most);
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+/// What choices have in common, whatever they stand for.
+FlagValue one_of_names(std::function<void(std::size_t)> store, const std::vector<std::string>& names);
+
+template <class T, class Target>
+FlagValue choice_for(Target& value, const Choices<T>& choices)
+{
+    std::vector<std::string> names;
+    for (const auto& choice : choices)
+        names.push_back(choice.first);
+    FlagValue result = one_of_names([&value, choices](std::size_t i) { value = choices[i].second; }, names);
+    for (const auto& choice : choices)
+        if (value == choice.second)
+            result.preset = choice.first;
+    return result;
+}
+
+template <class T>
+FlagValue one_of(T& value, const std::type_identity_t<Choices<T>>& choices)
+{
+    return choice_for<T>(value, choices);
+}
+
+template <class T>
+FlagValue one_of(std::optional<T>& value, const std::type_identity_t<Choices<T>>& choices)
+{
+    return choice_for<T>(value, choices);
+}
+/// @}
+
+/// A flag of a program, or an argument by position.
+struct Flag {
+    std::string name; ///< "--heads", "-o,--output"; without a dash an argument by position, which is required: "MINE"
+    std::string type; ///< of its value, as --help shows it: "H"; empty for the value's own: "post|pre"
+    FlagValue value;
+    std::string help;
+    bool is_required = false;
+    std::string needs = {}; ///< without which it has no effect: "--weights", or "--positions rotary"
+};
+
+/// Flags that --help shows together.
+struct FlagGroup {
+    std::string title;
+    std::vector<Flag> flags;
+};
+
+/// A program, or one of its subcommands.
+struct Command {
+    std::string name;         ///< "attn"; "run"
+    std::string summary;      ///< what it does, in one line
+    std::string details = {}; ///< what its --help says before the flags, ended by a newline
+    std::vector<FlagGroup> groups = {};
+    std::vector<Command> commands = {}; ///< one of them has to be given
+    std::function<int()> run = {};      ///< does what was asked for; @return exit code
+    std::string version = {};           ///< what --version prints
+};
+
+/// Reads a command line, and runs the command that it names.
+///
+/// Wrong usage, and an Error of the command, are one message on standard error, which begins with the program and its
+/// subcommand: "attn run: --heads: 0 is not a whole number from 1 (see attn run encoder --help)".
+/// @return the command's exit code; 0 after --help; 2 where usage or input is unusable, or output can't be written
+int run_program(const Command& program, int argc, const char* const* argv);
+
+} // namespace attn

@@ -1,0 +1,36 @@
+#include "commands.hpp"
+
+#include "lessons/curriculum.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+namespace attn {
+namespace {
+
+int list_lessons()
+{
+    std::optional<Part> part;
+    for (const CurriculumEntry& lesson : curriculum()) {
+        if (part != lesson.part)
+            fmt::print("{}\n\n", title_of(lesson.part));
+        part = lesson.part;
+        fmt::print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
+        if (!lesson.needs.empty())
+            fmt::print("{:<22}  builds on lesson {}\n", "", fmt::join(lesson.needs, ", "));
+        fmt::print("\n");
+    }
+    fmt::print("Run one: lesson_{} --help\n", curriculum().front().topic);
+    return 0;
+}
+
+} // namespace
+
+Command lessons_command()
+{
+    return {.name = "lessons", .summary = "list the lessons, and which builds on which", .run = list_lessons};
+}
+
+} // namespace attn

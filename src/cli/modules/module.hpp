@@ -1,0 +1,92 @@
+#pragma once
+
+#include "cli/flags.hpp"
+#include "inputs.hpp"
+
+#include "attn/weights/state_dict.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// What one run of a module works with.
+struct ModuleRun {
+    const Inputs& inputs;
+    const NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
+    const Trace& trace;
+    std::vector<Parameter>& learned; ///< what the module makes of the arrays
+
+    /// An input, which becomes a step under its name.
+    template <Traceable T>
+    T input(std::string_view name) const
+    {
+        return trace.input(inputs.label(name), inputs.get<T>(name));
+    }
+
+    /// The weights, listed among what is learned.
+    template <class Weights>
+    Weights load(const AxisSizes& sizes, const LoadOptions& options = {}) const
+    {
+        return list(load_weights<Weights>(arrays, sizes, options));
+    }
+    template <class Weights>
+    Weights list(Weights weights) const
+    {
+        learned = parameters(weights);
+        return weights;
+    }
+};
+
+/// Whether a module has learned weights.
+enum class Weights { none, optional, required };
+
+/// A module of `attn run`: all that there is to know about it.
+///
+/// Its inputs become steps under their names, and its result is the step `output`.
+struct Module {
+    std::string name;    ///< "encoder-layer"
+    std::string summary; ///< in one line
+    std::vector<ModuleInput> inputs;
+    Weights weights = Weights::required;
+    std::string what_weights = "the module's state_dict"; ///< for --help
+    std::vector<Flag> flags = {};
+    /// Refuses flags that contradict each other or have no effect, before any file is read.
+    /// @throws Error
+    std::function<void(bool has_weights)> check = [](bool) {};
+    /// @throws Error         where inputs are unusable
+    /// @throws WeightsError  where weights do not fit
+    /// @throws ShapeError    where inputs disagree
+    std::function<void(const ModuleRun& run)> run;
+};
+
+/// All modules, each with flags of its own.
+std::vector<Module> modules();
+
+/// Runs a function on an input that is one sequence, a Matrix, or a batch, a Tensor3.
+template <class Work>
+std::function<void(const ModuleRun&)> with_tokens(std::string name, Work work)
+{
+    return [name = std::move(name), work = std::move(work)](const ModuleRun& run) {
+        if (run.inputs.is_batch(name))
+            work(run.input<Tensor3>(name), run);
+        else
+            work(run.input<Matrix>(name), run);
+    };
+}
+
+template <Sequence T>
+std::size_t features(const T& tokens)
+{
+    return tokens.shape(feature_axis<T>);
+}
+
+/// Weights are looked for by d_model, which the tokens decide.
+template <Sequence T>
+AxisSizes d_model(const T& tokens)
+{
+    return {{"d_model", features(tokens)}};
+}
+
+} // namespace attn

@@ -1,0 +1,97 @@
+#include "shared.hpp"
+
+namespace attn {
+
+Flag heads_flag(std::size_t& heads)
+{
+    return {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20), "number of heads", true};
+}
+
+Flag scale_flag(std::optional<double>& scale)
+{
+    return {"--scale", "S", number(scale), "factor of the scores (default: 1/sqrt(d_k))"};
+}
+
+Flag mask_flag(std::optional<Causal>& causal, const std::string& whose)
+{
+    return {"--mask", "", one_of(causal, {{"causal", Causal::bottom_right}, {"causal-top-left", Causal::top_left}}),
+            "no later keys" + whose +
+                ", in addition to the masks and lengths of the input; where n and m differ, the last query can attend "
+                "to every key (causal), or the first query to the first key only (causal-top-left)"};
+}
+
+Flag rotary_base_flag(RotaryOptions& rotary)
+{
+    return {"--rotary-base", "B", number(rotary.base, NumberRange::above_zero),
+            "pair i of d features is rotated by position / B^(2i/d)"};
+}
+
+Flag epsilon_flag(LayerNormOptions& options)
+{
+    return {"--epsilon", "E", number(options.epsilon, NumberRange::from_zero),
+            "added to the variance, inside the root"};
+}
+
+Flag activation_flag(FeedForwardOptions& options)
+{
+    return {"--activation", "",
+            one_of(options.activation,
+                   {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}}),
+            "of the hidden layer"};
+}
+
+std::vector<Flag> head_flags(GroupedQueryOptions& options)
+{
+    std::vector<Flag> flags{
+        heads_flag(options.heads),
+        scale_flag(options.scale),
+        {"--positions", "",
+         one_of(options.positions,
+                {{"none", HeadPositions::none}, {"rotary", HeadPositions::rotary}, {"alibi", HeadPositions::alibi}}),
+         "how attention depends on positions"},
+        rotary_base_flag(options.rotary),
+        {"--rotary-layout", "",
+         one_of(options.rotary.layout, {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}}),
+         "which features are rotated together: neighbours, or i and i + d/2"}};
+    for (Flag& flag : flags)
+        if (flag.name.starts_with("--rotary"))
+            flag.needs = "--positions rotary";
+    return flags;
+}
+
+std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right)
+{
+    left.insert(left.end(), std::make_move_iterator(right.begin()), std::make_move_iterator(right.end()));
+    return left;
+}
+
+std::vector<Flag> StackFlags::of_feed_forward_and_norm()
+{
+    return {activation_flag(options.feed_forward),
+            epsilon_flag(options.norm),
+            {"--norm", "", one_of(options.placement, {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}),
+             "where layer norms stand: after each block, or before it"}};
+}
+
+std::vector<Flag> StackFlags::of_layer(const std::string& whose)
+{
+    return head_flags(options.attention) + std::vector<Flag>{mask_flag(causal, whose)} + of_feed_forward_and_norm();
+}
+
+std::vector<Flag> StackFlags::of_stack()
+{
+    return {{"--final-epsilon", "E", number(final_epsilon, NumberRange::from_zero),
+             "of the norm after the last layer (default: that of the layers)"},
+            {"--layers", "N", whole_number(layers, 1, 10'000),
+             "number of layers that the weights must have (default: as many as they have)"}};
+}
+
+EncoderOptions StackFlags::all_options() const
+{
+    EncoderOptions all = options;
+    if (final_epsilon)
+        all.final_norm = {.epsilon = *final_epsilon};
+    return all;
+}
+
+} // namespace attn

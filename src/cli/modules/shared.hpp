@@ -1,0 +1,57 @@
+#pragma once
+
+#include "module.hpp"
+
+#include "attn/layers/encoder.hpp"
+
+namespace attn {
+
+/// @name Flags that several modules take
+/// @{
+Flag heads_flag(std::size_t& heads);
+Flag scale_flag(std::optional<double>& scale);
+/// @param whose  keys: " of the target", or nothing
+Flag mask_flag(std::optional<Causal>& causal, const std::string& whose = "");
+Flag rotary_base_flag(RotaryOptions& rotary);
+Flag epsilon_flag(LayerNormOptions& options);
+Flag activation_flag(FeedForwardOptions& options);
+std::vector<Flag> head_flags(GroupedQueryOptions& options);
+/// @}
+
+/// Both after each other.
+std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right);
+
+/// The flags of an encoder, a decoder, a layer of either, and a whole Transformer: their options, and what else is asked.
+struct StackFlags {
+    EncoderOptions options = {};
+    std::optional<Causal> causal = {}; ///< joined with the masks of the input
+    std::optional<double> final_epsilon = {};
+    std::optional<std::size_t> layers = {};
+
+    std::vector<Flag> of_feed_forward_and_norm();
+    /// @param whose  keys a causal mask is about: " of the target", or nothing
+    std::vector<Flag> of_layer(const std::string& whose = "");
+    std::vector<Flag> of_stack();
+
+    EncoderOptions all_options() const;
+};
+
+/// @throws Error where the norm after a stack should have an epsilon, and the weights have no such norm
+template <class Stack>
+void expect_final_norm(const StackFlags& flags, const Stack& weights)
+{
+    if (flags.final_epsilon && !weights.norm)
+        throw Error("--final-epsilon has no effect: the weights have no norm after the last layer");
+}
+
+/// The input's mask and lengths, and the flag's, joined to one mask.
+template <Sequence T>
+std::optional<AnyMask> joined_mask(const T& queries, const T& keys, std::optional<Causal> causal, const ModuleRun& run)
+{
+    const MaskParts parts{.given = run.inputs.pairs<AnyMask>("mask", queries, keys),
+                          .causal = causal,
+                          .key_lengths = run.inputs.lengths("lengths", keys)};
+    return join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, run.trace);
+}
+
+} // namespace attn

@@ -1,0 +1,39 @@
+#include "shared_flags.hpp"
+
+#include "attn/error.hpp"
+
+#include <system_error>
+
+namespace attn {
+
+FlagGroup what_if_flags(AnswerFlags& flags)
+{
+    Choices<Precision> precisions;
+    for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16})
+        precisions.emplace_back(name_of(precision), precision);
+    return {"What if",
+            {{"--round", "", one_of(flags.round, precisions), "round every number that is given or computed"},
+             {"--ablate", "STEP", flags.ablate, "make a step zero"},
+             {"--pitfall", "ID", flags.pitfall, "make a well-known mistake; attn pitfalls lists them"}}};
+}
+
+FlagGroup screen_flags(ConsoleFlags& flags)
+{
+    return {"On the screen",
+            {{"--precision", "DIGITS", whole_number(flags.precision, 0, 17), "digits after the point"},
+             {"--color", "", one_of(flags.color, {{"auto", "auto"}, {"always", "always"}, {"never", "never"}}),
+              "print names bold and formulas dim"},
+             {"--quiet", "", flags.quiet, "print nothing but errors"}}};
+}
+
+void expect_not_replaced(std::string_view flag, const std::filesystem::path& written,
+                         std::initializer_list<std::filesystem::path> read)
+{
+    for (const std::filesystem::path& source : read) {
+        std::error_code missing;
+        if (!written.empty() && std::filesystem::equivalent(written, source, missing))
+            throw Error(std::string(flag) + " would replace " + source.string() + ", which is read");
+    }
+}
+
+} // namespace attn

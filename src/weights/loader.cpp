@@ -1,0 +1,224 @@
+#include "attn/weights/loader.hpp"
+
+#include "attn/trace_io/file.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attn {
+namespace {
+
+/// So many times a letter.
+struct Term {
+    std::size_t times;
+    std::string letter;
+};
+
+/// "2*h_d_k + h_d_v" is {2, h_d_k} and {1, h_d_v}.
+std::vector<Term> terms_of(const std::string& axis)
+{
+    std::vector<Term> terms;
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 3) {
+        end = axis.find(" + ", begin);
+        const std::string term = axis.substr(begin, end - begin);
+        const std::size_t star = term.find('*');
+        if (star == std::string::npos)
+            terms.push_back({1, term});
+        else
+            terms.push_back({std::stoul(term.substr(0, star)), term.substr(star + 1)});
+    }
+    return terms;
+}
+
+/// "layers.0.self_attn.in_proj_bias", "bias_ih_l0"
+bool is_bias(const std::string& name) { return name.find("bias", name.rfind('.') + 1) != std::string::npos; }
+
+/// Rows of a stored tensor: its slices along the first axis.
+Array slice(const Array& array, std::size_t begin, std::size_t rows)
+{
+    const std::size_t width = array.size() / array.shape.front();
+    const auto first = array.values.begin() + static_cast<std::ptrdiff_t>(begin * width);
+    Array part{array.shape, {first, first + static_cast<std::ptrdiff_t>(rows * width)}, array.type};
+    part.shape.front() = rows;
+    return part;
+}
+
+} // namespace
+
+WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
+                             const LoadOptions& options)
+    : arrays_(arrays), options_(options), sizes_(sizes), module_(options.module.empty() ? module : options.module)
+{
+    std::string_view before = " with ";
+    for (const auto& [letter, size] : sizes) {
+        module_ += std::string(before) + letter + " " + std::to_string(size);
+        before = ", ";
+    }
+    if (sizes.contains("d_model"))
+        sizes_.try_emplace("d_memory", sizes.at("d_model"));
+    if (sizes_.contains("d_memory"))
+        sizes_.try_emplace("d_value", sizes_.at("d_memory"));
+    begin_layer("");
+}
+
+// ------------------------------------------------------------------------------------------------ which parts there are
+
+bool WeightsLoader::has_any(const std::string& prefix) const
+{
+    const auto first = arrays_.lower_bound(prefix);
+    return first != arrays_.end() && first->first.starts_with(prefix);
+}
+
+void WeightsLoader::begin_layer(const std::string& prefix)
+{
+    bool& has_biases = has_biases_[prefix];
+    for (auto entry = arrays_.lower_bound(prefix); entry != arrays_.end() && entry->first.starts_with(prefix); ++entry)
+        has_biases = has_biases || is_bias(entry->first);
+    sizes_.erase("d_ff");
+}
+
+std::size_t WeightsLoader::layers_after(const std::string& prefix) const
+{
+    std::size_t found = 0;
+    while (has_any(prefix + std::to_string(found) + "."))
+        ++found;
+    return options_.layers.value_or(std::max<std::size_t>(found, 1));
+}
+
+void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string&)
+{
+    if (options_.has_output_map)
+        weights.output.emplace();
+}
+
+void WeightsLoader::begin_part(LlamaLayerWeights& weights, const std::string& prefix)
+{
+    begin_layer(prefix);
+    weights.self_attention.output.emplace();
+}
+
+void WeightsLoader::begin_part(RecurrentWeights& weights, const std::string& prefix)
+{
+    const auto has_cell = [&](const std::string& ending) {
+        return has(prefix + "weight_ih_l" + ending) || has(prefix + "weight_hh_l" + ending);
+    };
+    RecurrentLayerWeights layer{RecurrentCellWeights{}};
+    if (has_cell("0_reverse"))
+        layer.backward.emplace();
+    const auto has_layer = [&](const std::string& i) { return has_cell(i) || has_cell(i + "_reverse"); };
+    do
+        weights.layers.push_back(layer);
+    while (has_layer(std::to_string(weights.layers.size())));
+}
+
+void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& name)
+{
+    // The innermost part around it: of all prefixes of a name, the longest is the last in order.
+    auto part = has_biases_.upper_bound(name);
+    do
+        --part;
+    while (!name.starts_with(part->first));
+    if (part->second)
+        bias.emplace();
+}
+
+// -------------------------------------------------------------------------------------------------- what does not fit
+
+std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t parts)
+{
+    used_.insert(tensor.name);
+    const auto found = arrays_.find(tensor.name);
+    const std::string complaint = found == arrays_.end() ? "is missing" : objection(found->second, tensor.axes);
+    if (!complaint.empty()) {
+        complaints_.push_back(tensor.name + " " + complaint);
+        return {};
+    }
+    if (parts == 1)
+        return {found->second};
+    std::vector<Array> slices;
+    std::size_t begin = 0;
+    for (const auto& [times, letter] : terms_of(tensor.axes.front()))
+        for (std::size_t i = 0; i < times && complaints_.empty(); ++i) {
+            const std::size_t rows = sizes_.at(letter);
+            slices.push_back(slice(found->second, begin, rows));
+            begin += rows;
+        }
+    return complaints_.empty() ? slices : std::vector<Array>{};
+}
+
+/// Why a tensor can't be taken; nothing where it can.
+std::string WeightsLoader::objection(const Array& array, const std::vector<std::string>& axes)
+{
+    bool fits_all = array.rank() == axes.size();
+    for (std::size_t axis = 0; fits_all && axis < axes.size(); ++axis)
+        fits_all = fits(array.shape[axis], axes[axis]);
+    if (!fits_all)
+        return "is " + to_string(array.shape) + ", expected " + in_letters(axes);
+    if (array.type != ElementType::real)
+        return "holds " + std::string(array.type == ElementType::boolean ? "booleans" : "whole numbers") +
+               ", expected real numbers";
+    const auto infinite = std::ranges::find_if_not(array.values, [](double value) { return std::isfinite(value); });
+    if (infinite != array.values.end())
+        return "holds " + std::to_string(*infinite) + " at " +
+               to_string(index_at(static_cast<std::size_t>(infinite - array.values.begin()), array.shape)) +
+               ", expected finite numbers";
+    return {};
+}
+
+/// Whether an axis has its size. A letter that is seen for the first time takes the size that makes it fit; a sum of
+/// unknown letters is let through, since the tensors that decide them have been complained about.
+bool WeightsLoader::fits(std::size_t found, const std::string& axis)
+{
+    const std::vector<Term> terms = terms_of(axis);
+    if (found == 0 || (terms.size() == 1 && found % terms.front().times != 0))
+        return false;
+    if (terms.size() == 1)
+        sizes_.try_emplace(terms.front().letter, found / terms.front().times);
+    return size_of(axis).value_or(found) == found;
+}
+
+/// The size of an axis, where all its letters are known.
+std::optional<std::size_t> WeightsLoader::size_of(const std::string& axis) const
+{
+    std::size_t sum = 0;
+    for (const auto& [times, letter] : terms_of(axis)) {
+        const auto size = sizes_.find(letter);
+        if (size == sizes_.end())
+            return std::nullopt;
+        sum += times * size->second;
+    }
+    return sum;
+}
+
+/// "(3*d_model, d_model) = (12, 4)"; without the sizes where one is not known yet.
+std::string WeightsLoader::in_letters(const std::vector<std::string>& axes) const
+{
+    std::string letters;
+    Shape shape;
+    for (const std::string& axis : axes) {
+        letters += (letters.empty() ? "" : ", ") + axis;
+        if (const std::optional<std::size_t> size = size_of(axis))
+            shape.push_back(*size);
+    }
+    const std::string text = "(" + letters + (axes.size() == 1 ? ",)" : ")");
+    return shape.size() == axes.size() ? text + " = " + to_string(shape) : text;
+}
+
+void WeightsLoader::finish()
+{
+    for (const auto& [name, array] : arrays_)
+        if (!used_.contains(name) && (options_.ignored.empty() || !name.ends_with(options_.ignored)))
+            complaints_.push_back(printable(name) + " " + to_string(array.shape) + " is not expected");
+    if (complaints_.empty())
+        return;
+    const std::size_t count = complaints_.size(), most = 100; // of lines: a file may hold a million tensors
+    std::string message =
+        std::to_string(count) + (count == 1 ? " tensor does" : " tensors do") + " not fit " + module_ + ":";
+    for (std::size_t i = 0; i < std::min(count, most); ++i)
+        message += "\n  " + complaints_[i];
+    if (count > most)
+        message += "\n  and " + std::to_string(count - most) + " more";
+    throw WeightsError(message);
+}
+
+} // namespace attn

@@ -1,0 +1,279 @@
+#pragma once
+
+#include "layers/decoder_examples.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/formula/scope.hpp"
+#include "attn/trace_io/trace_file.hpp"
+#include "attn/weights/state_dict.hpp"
+#include "cli/modules/module.hpp"
+
+#include <sstream>
+
+/// attn run, as a user runs it: arrays in a file, weights in another, a module, its flags.
+namespace attn::test {
+
+using Words = std::vector<std::string>;
+
+inline Words operator+(Words left, const Words& right)
+{
+    left.insert(left.end(), right.begin(), right.end());
+    return left;
+}
+
+inline Words words_of(const std::string& text)
+{
+    std::istringstream stream(text);
+    return {std::istream_iterator<std::string>(stream), {}};
+}
+
+inline Array booleans(const Shape& shape, std::vector<double> values)
+{
+    return {shape, std::move(values), ElementType::boolean};
+}
+
+/// All ones: every query can attend to every key.
+inline Array all_allowed(const Shape& shape) { return booleans(shape, std::vector<double>(element_count(shape), 1)); }
+
+inline NamedArrays with(NamedArrays arrays, const std::string& name, const Array& array)
+{
+    arrays[name] = array;
+    return arrays;
+}
+
+inline NamedArrays without(NamedArrays arrays, const std::string& name)
+{
+    arrays.erase(name);
+    return arrays;
+}
+
+/// A folder with an input and weights, in which modules are run.
+class Desk {
+public:
+    Desk(const NamedArrays& input, const NamedArrays& weights)
+    {
+        write_npz(folder_ / "in.npz", {{}, {input.begin(), input.end()}, {}});
+        if (!weights.empty())
+            put_weights("w.npz", weights);
+    }
+
+    void put_weights(const std::string& name, const NamedArrays& weights)
+    {
+        weights_ = folder_ / name;
+        write_weights(*weights_, weights);
+    }
+
+    /// attn run MODULE --input … --weights … and those flags.
+    Ended run_module(const std::string& module, const Words& flags = {}) const
+    {
+        Words words{"attn", "run", module, "--input", folder_ / "in.npz"};
+        if (weights_)
+            words = words + Words{"--weights", *weights_};
+        return run(words + flags);
+    }
+
+    /// What a run records that has to succeed, and whose every step has to follow from its formula unless it is rounded.
+    Recording recording(const std::string& module, const Words& flags = {}) const
+    {
+        const Ended ended = run_module(module, flags + Words{"--quiet", "--trace", folder_ / "t.npz"});
+        CAPTURE(module, flags, ended.errors);
+        REQUIRE(ended.code == 0);
+        CHECK(ended.output.empty());
+        CHECK(ended.errors.empty());
+        const Recording result = read_trace(folder_ / "t.npz");
+        CHECK((verify(result).passed() || std::ranges::find(flags, "--round") != flags.end()));
+        return result;
+    }
+
+    /// What a name means in the recording of a run: a step, or another name of one.
+    Array step(const std::string& path, const std::string& module, const Words& flags = {}) const
+    {
+        const Recording all = recording(module, flags);
+        const std::optional<std::size_t> found = StepNames(all).find(path);
+        CAPTURE(path);
+        REQUIRE(found);
+        return all.steps[*found].value;
+    }
+
+    Array output(const std::string& module, const Words& flags = {}) const { return step("output", module, flags); }
+
+    /// What a run says that has to be refused: in one message, without a file or a word on standard output.
+    std::string refusal(const std::string& module, const Words& flags = {}) const
+    {
+        std::filesystem::remove(folder_ / "t.npz"); // of an earlier run
+        const std::ptrdiff_t before = folder_.count();
+        const Ended ended = run_module(module, flags + Words{"--quiet", "--trace", folder_ / "t.npz"});
+        CAPTURE(module, flags, ended.output, ended.errors);
+        CHECK(ended.code == 2);
+        CHECK(ended.output.empty());
+        CHECK(ended.errors.starts_with("attn run: "));
+        CHECK(folder_.count() == before);
+        return ended.errors;
+    }
+
+    /// The same, where the fault is the input's.
+    std::string input_refusal(const std::string& module, const Words& flags = {}) const
+    {
+        const std::string message = refusal(module, flags);
+        CHECK(message.starts_with("attn run: " + (folder_ / "in.npz").string()));
+        CHECK(lines_in(message) == 1);
+        return message;
+    }
+
+    std::filesystem::path operator/(std::string_view name) const { return folder_ / name; }
+
+private:
+    TemporaryFolder folder_;
+    std::optional<std::filesystem::path> weights_;
+};
+
+// ------------------------------------------------------------------------------------------------------------ examples
+
+inline EncoderWeights stack_of(std::size_t layers)
+{
+    Numbers numbers(1);
+    EncoderWeights weights;
+    for (std::size_t i = 0; i < layers; ++i)
+        weights.layers.push_back(random_encoder_layer(numbers, 4, 3));
+    weights.norm = random_norm(numbers, 4);
+    return weights;
+}
+
+inline MultiHeadWeights heads_of_four()
+{
+    Numbers numbers(2);
+    return random_heads(numbers, {4, 4, 4, 4, 4});
+}
+
+inline NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
+{
+    Numbers numbers(3);
+    return {{"queries", to_array(numbers.matrix(n, 4))},
+            {"keys", to_array(numbers.matrix(m, 4))},
+            {"values", to_array(numbers.matrix(m, 5))}};
+}
+
+inline NamedArrays queries_keys_values_of(std::size_t sequences, std::size_t n, std::size_t m)
+{
+    Numbers numbers(3);
+    return {{"queries", to_array(numbers.tensor3(sequences, n, 4))},
+            {"keys", to_array(numbers.tensor3(sequences, m, 4))},
+            {"values", to_array(numbers.tensor3(sequences, m, 5))}};
+}
+
+inline TalkingHeadsWeights talking_heads_of_four()
+{
+    Numbers numbers(9);
+    return {heads_of_four(), numbers.matrix(2, 3), numbers.matrix(3, 2)};
+}
+
+inline Matrix tokens() { return Numbers(4).matrix(3, 4); }
+inline Tensor3 batch() { return Numbers(5).tensor3(2, 3, 4); }
+inline Matrix memory_tokens() { return Numbers(14).matrix(5, 4); }
+
+inline TransformerWeights whole_of(std::size_t layers)
+{
+    Numbers numbers(13);
+    return random_transformer(numbers, layers, true, 4);
+}
+
+inline NamedArrays with_memory() { return {{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}}; }
+inline NamedArrays source_and_target()
+{
+    return {{"source", to_array(memory_tokens())}, {"target", to_array(tokens())}};
+}
+
+/// Two heads that share keys and values, three words.
+inline LlamaWeights small_decoder()
+{
+    Numbers numbers(8);
+    LlamaWeights weights{numbers.matrix(3, 4)};
+    for (int i = 0; i < 2; ++i) {
+        LlamaLayerWeights& layer = weights.layers.emplace_back();
+        layer.norm1 = {numbers.vector(4)};
+        layer.self_attention = {{numbers.matrix(4, 8)},
+                                {numbers.matrix(4, 4)},
+                                {numbers.matrix(4, 4)},
+                                LinearWeights{numbers.matrix(8, 4)}};
+        layer.norm2 = {numbers.vector(4)};
+        layer.feed_forward = {{numbers.matrix(4, 5)}, {numbers.matrix(4, 5)}, {numbers.matrix(5, 4)}};
+    }
+    weights.norm = {numbers.vector(4)};
+    return weights;
+}
+
+inline NamedArrays keras_weights()
+{
+    Numbers numbers(9);
+    return {{"query_weights", to_array(numbers.matrix(4, 4))},
+            {"key_weights", to_array(numbers.matrix(4, 4))},
+            {"value_weights", to_array(numbers.matrix(4, 6))}};
+}
+
+/// What each module is given here, and the flags that it can't do without.
+struct Example {
+    std::string module;
+    Words needed;
+    NamedArrays input;
+    NamedArrays weights;
+
+    /// Those flags, and the needed ones unless one of them is there.
+    Words flags(const std::string& text) const
+    {
+        const Words words = words_of(text);
+        for (const std::string& word : words)
+            if (word.starts_with("--") && std::ranges::find(needed, word) != needed.end())
+                return words;
+        return needed + words;
+    }
+};
+
+inline std::vector<Example> examples()
+{
+    Numbers numbers(6);
+    const NamedArrays x{{"x", to_array(tokens())}};
+    const Words heads{"--heads", "2"};
+    return {{"attention", {}, queries_keys_values(), {}},
+            {"multi-head-attention", heads, x, state_dict(heads_of_four())},
+            {"feed-forward", {}, x, state_dict(random_feed_forward(numbers, 4, 3))},
+            {"layer-norm", {}, x, state_dict(random_norm(numbers, 4))},
+            {"encoder-layer", heads, x, state_dict(stack_of(1).layers[0])},
+            {"encoder", heads, x, state_dict(stack_of(2))},
+            {"decoder-layer", heads, with_memory(), state_dict(whole_of(1).decoder.layers[0])},
+            {"decoder", heads, with_memory(), state_dict(whole_of(2).decoder)},
+            {"transformer", heads, source_and_target(), state_dict(whole_of(2))},
+            {"restricted-attention", words_of("--radius 1 --stride 4"), queries_keys_values(9, 9), {}},
+            {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
+            {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
+            {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))},
+            {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
+            {"keras-attention", heads, x, keras_weights()}};
+}
+
+/// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.
+inline std::vector<Example> examples_of_tokens()
+{
+    std::vector<Example> all = examples();
+    std::erase_if(all, [](const Example& example) { return example.input.contains("ids"); });
+    return all;
+}
+
+inline Example example_of(const std::string& module)
+{
+    for (const Example& example : examples())
+        if (example.module == module)
+            return example;
+    throw std::out_of_range(module);
+}
+
+inline Module module_of(const std::string& name)
+{
+    for (const Module& module : modules())
+        if (module.name == name)
+            return module;
+    throw std::out_of_range(name);
+}
+
+} // namespace attn::test

@@ -1,0 +1,353 @@
+// What attn run reads from --input: which arrays, of which kinds, and masks above all.
+
+#include "cli/desk.hpp"
+
+#include <limits>
+#include <numeric>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// What attn run attention says of these arrays, which it refuses.
+std::string refusal_of(const NamedArrays& input, const Words& flags = {})
+{
+    return Desk(input, {}).input_refusal("attention", flags);
+}
+
+std::string refusal_of(const Example& example, const std::string& name, const Array& array)
+{
+    return Desk(with(example.input, name, array), example.weights).input_refusal(example.module, example.needed);
+}
+
+Array context_of(const NamedArrays& input, const Words& flags = {})
+{
+    return Desk(input, {}).output("attention", flags);
+}
+
+Array mask_of(const NamedArrays& input, const Words& flags = {})
+{
+    return Desk(input, {}).step("mask", "attention", flags);
+}
+
+/// A batch as one sequence of it.
+NamedArrays as_batch_of_one(NamedArrays arrays)
+{
+    for (auto& [name, array] : arrays)
+        array.shape.insert(array.shape.begin(), 1);
+    return arrays;
+}
+
+} // namespace
+
+// --------------------------------------------------------------------------------------------------------------- names
+
+TEST_CASE("attn run refuses an array that a module does not take, and says what it takes", "[cli][run]")
+{
+    const auto [name, question] = GENERATE(table<std::string, std::string>({
+        {"attn_mask", " Is it the mask? nn.MultiheadAttention means the opposite, true where a query can NOT attend"},
+        {"key_padding_mask", " Is it the mask? PyTorch's is true at padding"},
+        {"attention_mask", " Is it the mask? Hugging Face's is 1 at a token and 0 at padding"},
+        {"masks", " Is it the mask?\n"},
+        {"is_causal", " Is it the flag --mask causal?\n"},
+        {"length", " Is it the lengths?\n"},
+        {"scale", " Is it the flag --scale?\n"},
+        {"attn_bias", " Is it the bias?\n"},
+        {"biases", "bias.\n"},
+        {"dropout_p", "bias.\n"},
+        {"heads", "bias.\n"},
+        {"memory", "bias.\n"},
+    }));
+    CAPTURE(name);
+    CHECK_THAT(
+        refusal_of(with(queries_keys_values(), name, all_allowed({2, 3}))),
+        ContainsSubstring(" has an array called " + name +
+                          ", which attention does not take; it takes queries, keys, values, mask, lengths, bias.") &&
+            ContainsSubstring(question));
+}
+
+TEST_CASE("attn run refuses what a module does not take, whichever it is", "[cli][run]")
+{
+    for (const Example& example : examples())
+        for (const std::string name : {"attn_mask", "key_padding_mask", "masks", "is_causal", "length", "labels"})
+            CHECK_THAT(refusal_of(example, name, all_allowed({3, 3})),
+                       ContainsSubstring(name + ", which " + example.module + " does not take; it takes " +
+                                         module_of(example.module).inputs.front().name));
+}
+
+TEST_CASE("attn run names all arrays that are missing or not taken at once", "[cli][run]")
+{
+    const NamedArrays given{{"q", to_array(tokens())}, {"keys", to_array(tokens())}, {"v", to_array(tokens())}};
+    CHECK_THAT(refusal_of(given),
+               ContainsSubstring("has no arrays called queries, values, which attention needs; has arrays called q, v, "
+                                 "which attention does not take; it takes queries, keys, values, mask, lengths, bias. "
+                                 "Is q the queries? Is v the values?\n"));
+    NamedArrays trace = queries_keys_values();
+    for (int i = 0; i < 9; ++i)
+        trace["step" + std::to_string(i)] = to_array(tokens());
+    CHECK_THAT(refusal_of(trace),
+               ContainsSubstring("arrays called step0, step1, step2, step3, step4, step5 and 3 more"));
+}
+
+// --------------------------------------------------------------------------------------------------------------- kinds
+
+TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
+{
+    for (const Shape& shape : {Shape{}, Shape{12}, Shape{1, 1, 3, 4}}) {
+        const Array array{shape, std::vector<double>(element_count(shape), 1)};
+        for (const Example& example : examples_of_tokens()) {
+            const std::string name = module_of(example.module).inputs.front().name;
+            CHECK_THAT(refusal_of(example, name, array),
+                       ContainsSubstring(name + " has the shape " + to_string(shape)));
+        }
+    }
+    const Example example = example_of("attention");
+    CHECK_THAT(refusal_of(example, "keys", to_array(batch())), ContainsSubstring("keys: "));
+    CHECK_THAT(refusal_of(example, "bias", {{1, 2, 3}, std::vector<double>(6, 0)}), ContainsSubstring("bias: "));
+}
+
+TEST_CASE("attn run refuses inputs that are not finite, not numbers, or not there", "[cli][run]")
+{
+    for (const double value : {std::nan(""), infinity, -infinity})
+        for (const Example& example : examples_of_tokens())
+            for (auto [name, array] : example.input) {
+                array.values[5] = value;
+                CHECK_THAT(refusal_of(example, name, array),
+                           ContainsSubstring(name + "[1, ") && ContainsSubstring("expected finite numbers"));
+            }
+    const Example norm = example_of("layer-norm");
+    CHECK_THAT(refusal_of(norm, "x", booleans({1, 4}, {1, 0, 1, 0})), ContainsSubstring("x holds booleans"));
+    CHECK_THAT(refusal_of(norm, "x", {{0, 4}, {}}), ContainsSubstring("x has the shape (0, 4)"));
+}
+
+TEST_CASE("attn run refuses inputs that disagree, and says in what", "[cli][run]")
+{
+    Numbers numbers(12);
+    const Example example = example_of("attention");
+    CHECK_THAT(refusal_of(example, "values", to_array(numbers.matrix(4, 5))), ContainsSubstring("must agree in m"));
+    CHECK_THAT(refusal_of(example, "queries", to_array(numbers.matrix(2, 3))), ContainsSubstring("must agree in d_k"));
+    CHECK_THAT(refusal_of(with(queries_keys_values_of(3, 1, 2), "queries", to_array(numbers.tensor3(2, 1, 4)))),
+               ContainsSubstring("must agree in b"));
+    CHECK_THAT(Desk(queries_keys_values(), {}).input_refusal("restricted-attention", {"--radius", "1"}),
+               ContainsSubstring("queries (2, 4) and keys (3, 4) must agree in n"));
+    CHECK_THAT(Desk(queries_keys_values_of(2, 1, 1), {{"bilinear_weights", to_array(numbers.matrix(4, 4))}})
+                   .input_refusal("attention", {"--score", "bilinear"}),
+               ContainsSubstring("not a batch"));
+}
+
+TEST_CASE("a bias of attn run is added to the scores, and can forbid with minus infinity", "[cli][run]")
+{
+    const NamedArrays given = with(queries_keys_values(), "bias", {{2, 3}, {0, 0, -infinity, -infinity, 0, 0}});
+    const NamedArrays masked = with(queries_keys_values(), "mask", booleans({2, 3}, {1, 1, 0, 0, 1, 1}));
+    CHECK(identical(context_of(given), context_of(masked)));
+    CHECK_FALSE(identical(context_of(given), context_of(queries_keys_values())));
+    CHECK_THAT(refusal_of(with(given, "bias", {{2, 3}, {infinity, 0, 0, 0, 0, 0}})),
+               ContainsSubstring("bias[0, 0] is inf"));
+    CHECK_THAT(refusal_of(given, {"--score", "dot"}), ContainsSubstring("bias has no effect"));
+    const Example heads = example_of("multi-head-attention");
+    CHECK_THAT(Desk(with(heads.input, "bias", to_array(Numbers(8).matrix(3, 3))), heads.weights)
+                   .input_refusal(heads.module, words_of("--heads 2 --positions alibi")),
+               ContainsSubstring("ALiBi"));
+}
+
+// --------------------------------------------------------------------------------------------------------------- masks
+
+TEST_CASE("attn run refuses a mask of numbers, and says what to save in its place", "[cli][run][mask]")
+{
+    const std::vector<Array> of_numbers{{{2, 3}, {1, 1, 0, 1, 1, 1}}, // 0 and 1, of either meaning
+                                        {{2, 3}, {1, 1, 0, 1, 1, 1}, ElementType::integer},      //
+                                        {{2, 3}, {0, 0, -infinity, 0, 0, 0}},                    // to be added
+                                        {{2, 3}, {0, 0, -10000, 0, 0, 0}, ElementType::integer}, //
+                                        {{2, 3}, {0.5, 0, 0, 0, 0, 0}}};
+    for (const Array& mask : of_numbers)
+        CHECK_THAT(
+            refusal_of(with(queries_keys_values(), "mask", mask)),
+            ContainsSubstring("mask holds numbers, expected booleans that are true where a query can attend") &&
+                ContainsSubstring("of 0 and 1, save mask == 1 where 1 means that it can, mask == 0 where 1 means "
+                                  "that it can't") &&
+                ContainsSubstring("of numbers to be added to the scores, 0 and -inf, save mask == 0, or give "
+                                  "them as bias"));
+
+    // What it says to save does what the numbers were meant to do.
+    const NamedArrays boolean = with(queries_keys_values(), "mask", booleans({2, 3}, {1, 1, 0, 1, 1, 1}));
+    const NamedArrays added = with(queries_keys_values(), "bias", of_numbers[2]);
+    CHECK(identical(context_of(boolean), context_of(added)));
+    const Example decoder = example_of("decoder-layer");
+    CHECK_THAT(refusal_of(decoder, "memory_mask", {{3, 5}, std::vector<double>(15, 1)}),
+               ContainsSubstring("memory_mask holds numbers") && ContainsSubstring("save memory_mask == 1"));
+}
+
+TEST_CASE("attn run refuses a mask of another shape, and says which it takes", "[cli][run][mask]")
+{
+    for (const std::string module : {"attention", "multi-head-attention", "encoder-layer", "encoder"}) {
+        const Example example = example_of(module);
+        const std::string expected = module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3)";
+        for (const Shape& shape : {Shape{4, 4}, Shape{1, 3, 3}, Shape{9}, Shape{3, 1}})
+            CHECK_THAT(refusal_of(example, "mask", all_allowed(shape)),
+                       ContainsSubstring("mask has the shape " + to_string(shape) + ", expected " + expected));
+    }
+    const NamedArrays batch_of_two = queries_keys_values_of(2, 4, 3);
+    for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 1, 4, 3}, Shape{3}})
+        CHECK_THAT(refusal_of(with(batch_of_two, "mask", all_allowed(shape))),
+                   ContainsSubstring(to_string(shape) + ", expected (n, m) = (4, 3) or (b, n, m) = (2, 4, 3)"));
+}
+
+TEST_CASE("a mask (b, m) is never read as (n, m): attn run says how to write each", "[cli][run][mask]")
+{
+    const Array keys_or_pairs = booleans({3, 4}, {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0});
+    const auto shaped = [&](const Shape& shape) { return booleans(shape, keys_or_pairs.values); };
+    const NamedArrays as_many = queries_keys_values_of(3, 3, 4); // b = n
+    CHECK_THAT(refusal_of(with(as_many, "mask", keys_or_pairs)),
+               ContainsSubstring("mask has the shape (3, 4), which is (n, m) as well as (b, m) here") &&
+                   ContainsSubstring("mask[None, :, :]") && ContainsSubstring("mask[:, None, :]"));
+    CHECK_THAT(refusal_of(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
+               ContainsSubstring("which is (b, m), expected (n, m) or (b, n, m)") &&
+                   ContainsSubstring("mask[:, None, :]"));
+
+    // Written as it says, each means what it says.
+    const Array for_all = mask_of(with(as_many, "mask", shaped({1, 3, 4})));
+    CHECK(identical(for_all, keys_or_pairs));
+    const Array for_keys = mask_of(with(as_many, "mask", shaped({3, 1, 4})));
+    REQUIRE(for_keys.shape == Shape{3, 3, 4});
+    for (std::size_t i = 0; i < for_keys.size(); ++i)
+        CHECK(for_keys.values[i] == keys_or_pairs.values[i / 12 * 4 + i % 4]);
+    const NamedArrays batch_of_two = queries_keys_values_of(2, 3, 4); // b != n: only (n, m) fits
+    CHECK(identical(mask_of(with(batch_of_two, "mask", keys_or_pairs)), keys_or_pairs));
+    CHECK(identical(context_of(with(batch_of_two, "mask", keys_or_pairs)),
+                    context_of(with(batch_of_two, "mask", shaped({1, 3, 4})))));
+
+    const Example encoder = example_of("encoder");
+    const NamedArrays square{{"x", to_array(Numbers(3).tensor3(3, 3, 4))}, {"mask", all_allowed({3, 3})}};
+    CHECK_THAT(Desk(square, encoder.weights).input_refusal("encoder", encoder.needed),
+               ContainsSubstring("(n, m) as well as (b, m)"));
+    // Of one sequence with one query both mean the same.
+    CHECK(mask_of(with(queries_keys_values_of(1, 1, 4), "mask", booleans({1, 4}, {1, 0, 1, 1}))).values ==
+          std::vector<double>{1, 0, 1, 1});
+}
+
+TEST_CASE("a key mask for each sequence does what lengths do", "[cli][run][mask]")
+{
+    const NamedArrays given = queries_keys_values_of(2, 2, 3);
+    CHECK(identical(context_of(with(given, "mask", booleans({2, 1, 3}, {1, 1, 1, 1, 0, 0}))),
+                    context_of(with(given, "lengths", {{2}, {3, 1}, ElementType::integer}))));
+}
+
+TEST_CASE("attn run joins the input's mask and lengths and the flag's", "[cli][run][mask]")
+{
+    const NamedArrays given = queries_keys_values_of(2, 4, 3);
+    Numbers numbers(11);
+    BatchMask own(BatchMask::shape_type{2, 4, 3});
+    for (bool& allowed : own)
+        allowed = numbers.number() < 1;
+    for (const Array& mask : {to_array(numbers.mask(4, 3)), to_array(own)})
+        for (const bool is_causal : {false, true}) {
+            const NamedArrays input = with(with(given, "mask", mask), "lengths", {{2}, {3, 1}});
+            const Array joined = mask_of(input, is_causal ? words_of("--mask causal") : Words{});
+            REQUIRE(joined.shape == Shape{2, 4, 3});
+            for (std::size_t i = 0; i < joined.size(); ++i) {
+                const std::size_t sequence = i / 12, query = i / 3 % 4, key = i % 3;
+                const bool is_real = key < (sequence == 0 ? 3U : 1U), is_earlier = key + 1 <= query + !is_causal * 9;
+                CHECK(joined.values[i] == (mask.values[i % mask.size()] != 0 && is_real && is_earlier));
+            }
+        }
+}
+
+// ------------------------------------------------------------------------------------------------------------- lengths
+
+TEST_CASE("attn run refuses lengths of a single sequence, too long, not whole or too many", "[cli][run][mask]")
+{
+    for (const std::string module : {"attention", "multi-head-attention", "encoder-layer", "encoder"}) {
+        CAPTURE(module);
+        Example example = example_of(module);
+        CHECK_THAT(refusal_of(example, "lengths", {{1}, {2}, ElementType::integer}),
+                   ContainsSubstring("lengths") && ContainsSubstring("only one sequence"));
+        example.input = as_batch_of_one(example.input);
+        const auto expect_refusal_of = [&](const Array& lengths, const std::string& complaint) {
+            CHECK_THAT(refusal_of(example, "lengths", lengths), ContainsSubstring(complaint));
+        };
+        expect_refusal_of({{1}, {4}, ElementType::integer}, "lengths[0] is 4, expected at most");
+        expect_refusal_of({{1}, {-1}, ElementType::integer}, "lengths[0] is -1, expected whole numbers from 0");
+        expect_refusal_of({{1}, {2.5}}, "lengths[0] is 2.5, expected whole numbers from 0");
+        expect_refusal_of({{1}, {std::nan("")}}, "lengths[0] is nan");
+        expect_refusal_of(booleans({1}, {1}), "lengths holds booleans");
+        expect_refusal_of({{2}, {1, 1}}, "lengths has the shape (2,)");
+        expect_refusal_of({{1, 1}, {1}}, "lengths has the shape (1, 1)");
+        expect_refusal_of({{}, {1}}, "lengths has the shape ()");
+        expect_refusal_of({{0}, {}}, "lengths has the shape (0,)");
+    }
+}
+
+TEST_CASE("lengths can be 2.0, and no rounding moves them or any other whole number", "[cli][run][mask]")
+{
+    NamedArrays given = queries_keys_values_of(1, 1, 300);
+    const std::string longest = "257"; // which bfloat16 does not have
+    for (const ElementType type : {ElementType::real, ElementType::integer}) {
+        given["lengths"] = {{1}, {std::stod(longest)}, type};
+        CHECK(Desk(given, {}).step("lengths", "attention", words_of("--round bfloat16")).values[0] == 257);
+        const Array mask = mask_of(given, words_of("--round bfloat16"));
+        CHECK(std::accumulate(mask.values.begin(), mask.values.end(), 0.0) == 257);
+    }
+    given["keys"].type = ElementType::integer;
+    given["keys"].values.assign(1200, 257);
+    CHECK(Desk(given, {}).step("keys", "attention", words_of("--round bfloat16")).values[0] == 257);
+    given["keys"].type = ElementType::real;
+    CHECK(Desk(given, {}).step("keys", "attention", words_of("--round bfloat16")).values[0] == 256);
+}
+
+// ------------------------------------------------------------------------------------------------------------- decoders
+
+TEST_CASE("attn run keeps the masks of target, memory and source apart", "[cli][run][decoder][mask]")
+{
+    const Array given = booleans({3, 5}, {1, 0, 1, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0});
+    const DecoderWeights weights = whole_of(2).decoder;
+    CHECK(identical(Desk(with(with_memory(), "memory_mask", given), state_dict(weights))
+                        .output("decoder", words_of("--heads 2 --mask causal")),
+                    to_array(decoder(tokens(), memory_tokens(), causal_mask(3, 3), from_array<Mask>(given), weights,
+                                     {.attention = {.heads = 2}}))));
+
+    NamedArrays both = with(source_and_target(), "memory_mask", given);
+    both["target_mask"] = booleans({3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1});
+    both["source_mask"] = all_allowed({5, 5});
+    both["source_mask"].values[7] = 0;
+    CHECK(identical(Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
+                    to_array(transformer(memory_tokens(), tokens(), from_array<Mask>(both["source_mask"]),
+                                         from_array<Mask>(both["target_mask"]), from_array<Mask>(given), whole_of(2),
+                                         {.attention = {.heads = 2}}))));
+}
+
+TEST_CASE("attn run pads target and memory, and no query attends to the source's padding", "[cli][run][decoder][mask]")
+{
+    Numbers numbers(15);
+    const Tensor3 target = numbers.tensor3(2, 3, 4), source = numbers.tensor3(2, 5, 4);
+    const Array of_target{{2}, {2, 3}}, of_source{{2}, {5, 1}};
+    const auto padding = [](std::size_t n, std::size_t m, const Array& lengths) {
+        return join_masks(n, m, {.key_lengths = from_array<Integers>(lengths)});
+    };
+    const EncoderOptions two_heads{.attention = {.heads = 2}};
+    const NamedArrays two{
+        {"x", to_array(target)}, {"memory", to_array(source)}, {"lengths", of_target}, {"memory_lengths", of_source}};
+    CHECK(identical(Desk(two, state_dict(whole_of(2).decoder)).output("decoder", {"--heads", "2"}),
+                    to_array(decoder(target, source, padding(3, 3, of_target), padding(3, 5, of_source),
+                                     whole_of(2).decoder, two_heads))));
+
+    const NamedArrays both{{"target", to_array(target)},
+                           {"source", to_array(source)},
+                           {"target_lengths", of_target},
+                           {"source_lengths", of_source}};
+    CHECK(identical(Desk(both, state_dict(whole_of(2))).output("transformer", {"--heads", "2"}),
+                    to_array(transformer(source, target, padding(5, 5, of_source), padding(3, 3, of_target),
+                                         padding(3, 5, of_source), whole_of(2), two_heads))));
+}
+
+TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cli][run][decoder][mask][hostile]")
+{
+    const Example example = example_of("decoder-layer");
+    CHECK_THAT(refusal_of(example, "memory_mask", all_allowed({3, 3})), ContainsSubstring("(n, m) = (3, 5)"));
+    CHECK_THAT(refusal_of(example, "memory_lengths", {{1}, {2}}),
+               ContainsSubstring("memory_lengths has the shape (1,)"));
+    CHECK_THAT(refusal_of(example, "memory", to_array(Numbers(16).tensor3(2, 5, 4))), ContainsSubstring("memory"));
+    CHECK_THAT(refusal_of(example, "memory", to_array(Numbers(16).matrix(5, 3))), ContainsSubstring("memory (5, 3)"));
+}
