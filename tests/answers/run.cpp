@@ -1,17 +1,19 @@
 // A lesson's program with this in place of lessons/run.cpp answers the lesson's steps instead of printing them, and says
 // where the lesson goes on with something else than the answer:
 //
-//   answers_NN              each computed step is zero in a run of its own, as by --ablate; then --round to each type
-//   answers_NN --at-once    every computed step is answered in one run, for lessons at the paper's size
+//   answers_NN              each computed step is zero in a run of its own, as by --ablate; then --round to each type;
+//                           then every computed step is answered in one run
+//   answers_NN --at-once    the last of these only, for lessons at the paper's size
 //
 // A run that went on with every answer verifies but for the step that was answered. Exit code 1 where one doesn't.
 
 #include "lessons/setup.hpp"
 
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
 
 #include <cstdio>
-#include <cstring>
 
 namespace attn {
 namespace {
@@ -34,41 +36,69 @@ private:
     std::string path_;
 };
 
-/// Answers every computed step with its tanh, or zero where it is a whole number, and keeps what was answered under a
-/// formula that says so: where a run goes on with every answer, it verifies.
-class AnswerAll final : public Listener {
+/// Keeps every step as it was computed, before anything is answered; answers with the tanh of real numbers, and zero for
+/// whole ones, where it is told to.
+class Computed final : public Listener {
 public:
-    Recording recording;
+    explicit Computed(bool answers) : answers_(answers) {}
+
+    std::vector<Step> steps;
     std::size_t answered = 0;
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
-        Step kept = step;
-        const bool is_answered = !step.formula.empty() && step.value.type != ElementType::boolean;
-        if (is_answered) {
-            const bool is_real = step.value.type == ElementType::real;
-            kept.formula = (is_real ? "tanh(" : "0 * (") + step.formula + ")";
-            for (double& value : kept.value.values)
-                value = is_real ? std::tanh(value) : 0;
-            ++answered;
-        }
-        recording.steps.push_back(kept);
-        return is_answered ? std::optional(kept.value) : std::nullopt;
+        steps.push_back(step);
+        if (!answers_ || step.formula.empty() || step.value.type == ElementType::boolean)
+            return std::nullopt;
+        Array answer = step.value;
+        for (double& value : answer.values)
+            value = step.value.type == ElementType::real ? std::tanh(value) : 0;
+        ++answered;
+        return answer;
     }
-    void on_alias(const Alias& alias) override { recording.aliases.push_back(alias); }
+
+    bool answers_;
 };
 
 /// How many steps fail to verify, but for one; says which.
-std::size_t failures(const Recording& recording, const std::string& what, std::string_view but_for = "",
-                     double roundoff = double_roundoff)
+std::size_t failures(const Recording& recording, const std::string& what, std::string_view but_for)
 {
     std::size_t count = 0;
-    for (const StepCheck& check : verify(recording, roundoff).checks)
+    for (const StepCheck& check : verify(recording).checks)
         if (!check.passed() && check.path != but_for) {
             std::printf("%s: %s\n", what.c_str(), check.message.c_str());
             ++count;
         }
+    return count;
+}
+
+/// The same where every step was answered: how many, as they were computed, don't follow from the answers to others.
+std::size_t failures(const std::vector<Step>& computed, const Recording& answered, const std::string& what)
+{
+    const StepNames names(answered);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < computed.size(); ++i) {
+        if (computed[i].formula.empty())
+            continue;
+        const Evaluated again = evaluate(computed[i].formula, [&](std::string_view name) {
+            const std::optional<std::size_t> found = names.resolve(i, name);
+            return found ? &answered.steps[*found].value : nullptr;
+        });
+        const auto follows = [&](std::size_t at) {
+            const double found = computed[i].value.values[at], expected = again.value.values[at];
+            return found == expected || (std::isnan(found) && std::isnan(expected)) ||
+                   std::abs(found - expected) <= 4 * again.error[at];
+        };
+        std::size_t at = 0;
+        while (at < again.value.size() && follows(at))
+            ++at;
+        if (at < again.value.size()) {
+            std::printf("%s: %s was computed as %.17g, but %s gives %.17g\n", what.c_str(), computed[i].path.c_str(),
+                        computed[i].value.values[at], computed[i].formula.c_str(), again.value.values[at]);
+            ++count;
+        }
+    }
     return count;
 }
 
@@ -86,28 +116,26 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         return setup.recorder.recording();
     };
 
-    std::size_t dropped = 0, answered = 0;
-    if (argc > 1 && std::strcmp(argv[1], "--at-once") == 0) {
-        AnswerAll all;
-        taught(&all);
-        answered = all.answered;
-        dropped += failures(all.recording, "after answers to all steps");
-    } else {
-        for (const Step& step : taught(nullptr).steps) {
-            if (step.formula.empty())
-                continue;
-            Zero zero(step.path);
-            dropped += failures(taught(&zero), "after --ablate " + step.path, step.path);
-            ++answered;
-        }
+    Computed all(true);
+    const Recording answered = taught(&all);
+    std::size_t wrong = failures(all.steps, answered, "after answers to all steps"), ablated = 0;
+    if (argc == 1) {
+        for (const Step& step : answered.steps)
+            if (!step.formula.empty()) {
+                Zero zero(step.path);
+                wrong += failures(taught(&zero), "after --ablate " + step.path, step.path);
+                ++ablated;
+            }
         for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16}) {
             flags.answers.round = precision;
-            dropped += failures(taught(nullptr), "after --round " + std::string(name_of(precision)), "",
-                                roundoff_of(precision));
+            Computed computed(false);
+            const Recording rounded = taught(&computed);
+            wrong += failures(computed.steps, rounded, "after --round " + std::string(name_of(precision)));
         }
     }
-    std::printf("%s: %zu steps answered, %zu steps wrong after that\n", std::string(topic).c_str(), answered, dropped);
-    return dropped == 0 ? 0 : 1;
+    std::printf("%s: %zu steps ablated, %zu answered at once, %zu wrong after that\n", std::string(topic).c_str(),
+                ablated, all.answered, wrong);
+    return wrong == 0 ? 0 : 1;
 }
 
 } // namespace attn
