@@ -219,7 +219,7 @@ TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks 
     REQUIRE(run_keras({{2}, {1, 0}}, {"--mask-right", "--penalty", "1e12"}).code == 0);
     CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
     CHECK(identical(read_trace(folder / "t.npz").steps.back().value,
-                    to_array(keras_attention(x, memory, value_memory, weights, {Vector{1, 0}, Vector{1, 1, 0}},
+                    to_array(keras_attention(x, memory, value_memory, {Vector{1, 0}, Vector{1, 1, 0}}, weights,
                                              {.heads = 2, .mask_right = true, .penalty = 1e12})
                                  .output)));
     const Ended halved = run_keras({{2}, {1, 0.5}}, {});

@@ -40,8 +40,7 @@ void run_layer(const Trace& trace)
     const Matrix x = numbers.matrix(4, 6);
     EncoderOptions options;
     options.attention.heads = 2;
-    options.attention.mask = first_keys_only(4, 4);
-    encoder_layer(x, weights, options, trace);
+    encoder_layer(x, first_keys_only(4, 4), weights, options, trace);
 }
 
 /// Two pre-norm layers of three heads over a batch, with GELU and rotary positions.
@@ -56,7 +55,7 @@ void run_stack(const Trace& trace)
     options.attention.positions = HeadPositions::rotary;
     options.placement = NormPlacement::pre;
     options.feed_forward.activation = Activation::gelu;
-    encoder(x, weights, options, trace);
+    encoder(x, {}, weights, options, trace);
 }
 
 /// One attention of two heads with a memory of another length.
@@ -66,7 +65,7 @@ void run_heads(const Trace& trace)
     const MultiHeadWeights weights = random_heads(numbers);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const Tensor3 memory = numbers.tensor3(3, 5, 6);
-    multi_head_attention(x, memory, weights, {.heads = 2}, trace);
+    multi_head_attention(x, memory, {}, {}, weights, {.heads = 2}, trace);
 }
 
 Steps steps_of(const Run& run)
@@ -870,7 +869,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     const Steps alone = steps_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);
-        scaled_dot_product_attention(q, k, v, {}, trace);
+        scaled_dot_product_attention(q, k, v, {}, {}, {}, trace);
     });
     Array q = named(alone, "queries").value;
     q.shape = {1, 1, 2, 3};
@@ -899,12 +898,12 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
           Run([](const Trace& trace) {
               Numbers numbers(15);
               const Matrix x = numbers.matrix(2, 3);
-              scaled_dot_product_attention(x, x, x, {.mask = Mask(Mask::shape_type{2, 2}, true)}, trace);
+              scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
           }),
           Run([](const Trace& trace) {
               Numbers numbers(16);
               const Matrix x = numbers.matrix(2, 6);
-              multi_head_attention(x, random_heads(numbers), {.heads = 2, .bias = numbers.matrix(2, 2)}, trace);
+              multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2}, trace);
           })})
         for (const Step& step : steps_of(run)) {
             paths.insert(step.path);
