@@ -210,7 +210,7 @@ Json parse_steps(const fs::path& file, const std::string& text)
     return json;
 }
 
-Error newer_format(const fs::path& file, const std::string& found)
+FileError newer_format(const fs::path& file, const std::string& found)
 {
     return FileError(file, "says that it is an " + found + ", expected " + format_name + format_version + " or " +
                                format_name + "1; read it with a newer attn");

@@ -61,7 +61,7 @@ std::string refusal_to_write(const Step& step)
 {
     const TemporaryFolder folder;
     try {
-        write_trace(folder / "t.npz", {step});
+        write_trace(folder / "t.npz", {{step}, {}});
     } catch (const FileError& error) {
         CHECK(folder.count() == 0);
         return error.what();
@@ -74,45 +74,49 @@ std::string refusal_to_write(const Step& step)
 TEST_CASE("a trace survives the file, every text and bit in its order", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", sample());
-    CHECK(equal(read_trace(folder / "t.npz"), sample()));
+    write_trace(folder / "t.npz", {sample(), {{"head.0.mask", "mask"}, {"output", "a_loss"}}});
+    const Recording found = read_trace(folder / "t.npz");
+    CHECK(equal(found.steps, sample()));
+    REQUIRE(found.aliases.size() == 2);
+    CHECK(found.aliases[0].path == "head.0.mask");
+    CHECK(found.aliases[1].target == "a_loss");
     write_trace(folder / "none.npz", {});
-    CHECK(read_trace(folder / "none.npz").empty());
+    CHECK(read_trace(folder / "none.npz").steps.empty());
 }
 
 TEST_CASE("a trace serves as a file of named arrays", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", sample());
+    write_trace(folder / "t.npz", {sample(), {}});
     const NamedArrays arrays = read_npz(folder / "t.npz");
     CHECK(arrays.size() == 4);
     CHECK(identical(arrays.at("head.0.masked"), sample()[1].value));
 }
 
-TEST_CASE("steps.json is a list with a step on each line", "[trace_io][trace_file]")
+TEST_CASE("steps.json has a step on each line, then the other names", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", {sample()[0], sample()[1]});
+    write_trace(folder / "t.npz", {{sample()[0], sample()[1]}, {{"output", "mask"}}});
     CHECK(
         read_npz_members(folder / "t.npz", {"steps.json"}).texts.at(0).second ==
-        "[\n"
+        "{\"format\": \"attn trace 2\",\n\"steps\": [\n"
         R"({"path":"mask","formula":"","shape":[1,2],"axes":["n","m"],"module":"","options":{}},)"
         "\n"
         R"({"path":"head.0.masked","formula":"where(mask, scaled, -inf) \"quoted\" )"
         "\xc3\xa9"
         R"json(","shape":[1,2],"axes":["n","m"],"module":"attention","options":{"scale":"1/sqrt(d_k)","causal":""}})json"
-        "\n]\n");
+        "\n],\n\"aliases\": [\n{\"path\":\"output\",\"target\":\"mask\"}\n]}\n");
 }
 
 TEST_CASE("the same steps give the same bytes and other steps others", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "one.npz", sample());
-    write_trace(folder / "two.npz", sample());
+    write_trace(folder / "one.npz", {sample(), {}});
+    write_trace(folder / "two.npz", {sample(), {}});
     CHECK(bytes_of(folder / "one.npz") == bytes_of(folder / "two.npz"));
     std::vector<Step> other = sample();
     other[1].options[0].second = "1";
-    write_trace(folder / "two.npz", other);
+    write_trace(folder / "two.npz", {other, {}});
     CHECK(bytes_of(folder / "one.npz") != bytes_of(folder / "two.npz"));
 }
 
@@ -135,7 +139,13 @@ TEST_CASE("a step that a file cannot represent is not written", "[trace_io][trac
     CHECK_THAT(changed([](Step& s) { s.value.type = ElementType::boolean; }), ContainsSubstring("head.0.masked"));
 
     const TemporaryFolder folder;
-    CHECK_THROWS_WITH(write_trace(folder / "t.npz", {good, good}), ContainsSubstring("two steps are called"));
+    CHECK_THROWS_WITH(write_trace(folder / "t.npz", {{good, good}, {}}), ContainsSubstring("two steps are called"));
+    CHECK_THROWS_WITH(write_trace(folder / "t.npz", {{good}, {{"output", "nowhere"}}}),
+                      ContainsSubstring("alias \"output\" means \"nowhere\", which is no step"));
+    CHECK_THROWS_WITH(write_trace(folder / "t.npz", {{good}, {{good.path, good.path}}}),
+                      ContainsSubstring("two steps are called"));
+    CHECK_THROWS_WITH(write_trace(folder / "t.npz", {{good}, {{"a/b", good.path}}}),
+                      ContainsSubstring("alias \"a/b\""));
     CHECK(folder.count() == 0);
 }
 
@@ -158,7 +168,9 @@ TEST_CASE("steps.json must be a list of steps", "[trace_io][trace_file]")
     CHECK_THAT(refusal(""), ContainsSubstring("is not JSON"));
     CHECK_THAT(refusal("[{]"), ContainsSubstring("is not JSON"));
     CHECK_THAT(refusal("[]x"), ContainsSubstring("is not JSON"));
-    CHECK_THAT(refusal("{}"), ContainsSubstring("is a JSON object, expected the list"));
+    CHECK_THAT(refusal("1"),
+               ContainsSubstring("is a JSON number, expected an object with the lists steps and aliases"));
+    CHECK_THAT(refusal("{}"), ContainsSubstring("has null as its steps, expected a list"));
     CHECK_THAT(refusal("null"), ContainsSubstring("is null"));
     CHECK_THAT(refusal("[1]"), ContainsSubstring("steps.json[0] is a JSON number"));
     CHECK_THAT(refusal("[{}]"), ContainsSubstring("steps.json[0] has no \"path\""));
@@ -190,14 +202,29 @@ TEST_CASE("steps and arrays must match", "[trace_io][trace_file]")
     CHECK_THAT(refusal(step(R"("axes": ["n"])")), ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
     CHECK_THAT(refusal(R"([{"path": "b"}])"), ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
     CHECK_THAT(refusal("[]"), ContainsSubstring("has the array \"a\", which no step"));
-    CHECK_THAT(refusal(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps called \"a\""));
+    CHECK_THAT(refusal(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps are called \"a\""));
 }
 
 TEST_CASE("a trace of a later format is refused, another's note is not", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 2"), ContainsSubstring("newer attn"));
-    CHECK(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 1") == "accepted");
+    CHECK_THAT(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 3"), ContainsSubstring("newer attn"));
+    CHECK_THAT(refusal(R"({"format": "attn trace 3", "steps": [{"path": "a"}]})"), ContainsSubstring("newer attn"));
+    CHECK(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 1") == "accepted"); // a list of steps is version 1
     CHECK(refusal(R"([{"path": "a"}])", {"a"}, "made by hand") == "accepted");
+    CHECK(refusal(R"({"steps": [{"path": "a"}], "aliases": [{"path": "b", "target": "a"}]})") == "accepted");
+}
+
+TEST_CASE("other names in a file must be names of steps", "[trace_io][trace_file]")
+{
+    const auto with = [](const std::string& aliases) {
+        return refusal(R"({"steps": [{"path": "a"}], "aliases": )" + aliases + "}");
+    };
+    CHECK(with("[]") == "accepted");
+    CHECK_THAT(with(R"([{"path": "b", "target": "c"}])"), ContainsSubstring("which is no step"));
+    CHECK_THAT(with(R"([{"path": "a", "target": "a"}])"), ContainsSubstring("two steps are called"));
+    for (const std::string aliases :
+         {"{}", "null", "[1]", R"([{"path": "b"}])", R"([{"target": "a"}])", R"([{"path": 1, "target": "a"}])"})
+        CHECK(with(aliases) != "accepted");
 }
 
 TEST_CASE("deep nesting is refused before it can exhaust the stack", "[trace_io][trace_file]")
