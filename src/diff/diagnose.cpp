@@ -7,6 +7,7 @@
 #include "world.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
@@ -73,7 +74,11 @@ private:
 };
 
 /// True for a step that is another one under a further name: "x = norm1.output".
-bool is_copy(const Step& step) { return is_plain_name(step.formula); }
+bool is_copy(const Step& step)
+{
+    return std::ranges::all_of(step.formula, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.'; }) &&
+           !step.formula.empty() && std::isdigit(static_cast<unsigned char>(step.formula.front())) == 0;
+}
 
 /// A mistake, wherever it can be made.
 Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const Diff::World& world)
