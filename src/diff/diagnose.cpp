@@ -76,7 +76,8 @@ private:
 /// True for a step that is another one under a further name: "x = norm1.output".
 bool is_copy(const Step& step)
 {
-    return std::ranges::all_of(step.formula, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.'; }) &&
+    return std::ranges::all_of(step.formula,
+                               [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.'; }) &&
            !step.formula.empty() && std::isdigit(static_cast<unsigned char>(step.formula.front())) == 0;
 }
 
@@ -158,7 +159,8 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     if (found == nullptr || found->shape != wrong->step->value.shape)
         return {};
     try {
-        auto diagnoses = mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
+        auto diagnoses =
+            mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
         return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, world) : diagnoses;
     } catch (const FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape
