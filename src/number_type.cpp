@@ -22,8 +22,10 @@ struct Format {
 
 const Format& format_of(NumberType type)
 {
-    static constexpr Format formats[] = {
-        {"float64", 53, -1022, 1023, 17}, {"float32", 24, -126, 127, 9}, {"float16", 11, -14, 15, 5}, {"bfloat16", 8, -126, 127, 4}};
+    static constexpr Format formats[] = {{"float64", 53, -1022, 1023, 17},
+                                         {"float32", 24, -126, 127, 9},
+                                         {"float16", 11, -14, 15, 5},
+                                         {"bfloat16", 8, -126, 127, 4}};
     return formats[static_cast<std::size_t>(type)];
 }
 
@@ -82,7 +84,8 @@ std::string number_text(double number, NumberType type)
     if (type == NumberType::float64)
         return exact_text(number);
     char text[32];
-    const auto end = std::to_chars(text, text + sizeof text, number, std::chars_format::general, format_of(type).decimals);
+    const auto end =
+        std::to_chars(text, text + sizeof text, number, std::chars_format::general, format_of(type).decimals);
     return {text, end.ptr};
 }
 

@@ -97,9 +97,10 @@ bool is_like_rounding(const StepDiff& step)
 
 std::string text_about_inputs(const std::string& inputs, NumberType type, NumberType own)
 {
-    return fmt::format("{} to {}, and MINE is right for these in {}: give attn run the same {} numbers to compare every "
-                       "digit",
-                       inputs, name_of(type), name_of(own), name_of(type));
+    return fmt::format(
+        "{} to {}, and MINE is right for these in {}: give attn run the same {} numbers to compare every "
+        "digit",
+        inputs, name_of(type), name_of(own), name_of(type));
 }
 
 /// A line about inputs that MINE has in a shorter type than it computes in.

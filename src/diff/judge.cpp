@@ -253,14 +253,14 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
     if (found.shape != right.value.shape) {
         own_ = nullptr;
         const auto part = recognise_part(found, {right, right.value, tolerance, 0});
-        result.message = part ? *part
-                              : fmt::format("has the shape {}, expected {}", to_string(found.shape),
-                                            to_string(right.value.shape));
+        result.message =
+            part ? *part
+                 : fmt::format("has the shape {}, expected {}", to_string(found.shape), to_string(right.value.shape));
         return;
     }
     describe(found, expected, tolerance, step, result);
     const Distance& distance = result.distance;
-    const std::size_t count = distance.nans > 0 ? distance.nans
+    const std::size_t count = distance.nans > 0         ? distance.nans
                               : distance.infinities > 0 ? distance.infinities
                                                         : distance.beyond;
     result.message = fmt::format("{} in {} of its {} numbers",
@@ -273,9 +273,9 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
     else if (!trouble.empty())
         result.message += "; its formula can't be computed: " + trouble;
     else
-        result.message += fmt::format(": from MINE's own operands, {} gives {} at {}", right.formula,
+        result.message += fmt::format(": from MINE's own operands, {} gives {}{}", right.formula,
                                       number_text(number_at(expected, distance.worst), diff_.type),
-                                      cell_of("", distance.worst));
+                                      distance.worst.empty() ? "" : " at " + cell_of("", distance.worst));
     const auto factor = common_factor(found, expected, tolerance);
     const std::string times = fmt::format("{:.{}g}", factor.value_or(1), diff_.type == NumberType::bfloat16 ? 3 : 5);
     if (times != "1")

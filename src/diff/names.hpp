@@ -30,7 +30,7 @@ struct Claims {
     std::vector<Claim> claims;                       ///< in the order of the steps, one per array or part
     std::vector<std::string> extra;                  ///< arrays that are no step
     std::vector<std::unique_ptr<const Array>> parts; ///< what was taken out of arrays
-    std::optional<Recording> widened;                ///< the reference with those aliases as steps, where there are some
+    std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
 
 /// Reads the names of MINE: first the options' rules, then their table, then as paths.

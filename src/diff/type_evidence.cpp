@@ -49,8 +49,8 @@ void TypeEvidence::add(const Array& found, const Array& reference)
             if (!needs_digits(type, found.values[i]) || (fits && is_of_type(reference.values[i])))
                 continue;
             one.tell.insert(found.values[i]);
-            one.is_told = one.tell.size() == needed_for(type) ||
-                          (fits && is_near(type, found.values[i], reference.values[i]));
+            one.is_told =
+                one.tell.size() == needed_for(type) || (fits && is_near(type, found.values[i], reference.values[i]));
         }
     }
     arrays_ += counts ? 1 : 0;

@@ -54,7 +54,7 @@ struct Diff::World {
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
         Evaluated plain, moved;
-        double scale = 0;      ///< the largest number among the operands that roundings move
+        double scale = 0;       ///< the largest number among the operands that roundings move
         bool has_exact = false; ///< one of the operands is exact
     };
     using ArrayOf = std::function<const Array&(std::size_t step)>;

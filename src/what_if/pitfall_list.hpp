@@ -181,8 +181,8 @@ inline constexpr Pitfall pitfall_list[] = {
      "norm1.output + self_attn.output"},
     {"norm_skipped", "A block, such as the feed-forward network, is given the sum before its norm.",
      "A layer that is neither post-norm nor pre-norm.",
-     "Xiong et al. 2020, figure 1: the two placements that it falls between", "https://arxiv.org/abs/2002.04745", "hidden",
-     "%norm%.output @ hidden_weights%", "$1residual$2 @ hidden_weights$3"},
+     "Xiong et al. 2020, figure 1: the two placements that it falls between", "https://arxiv.org/abs/2002.04745",
+     "hidden", "%norm%.output @ hidden_weights%", "$1residual$2 @ hidden_weights$3"},
     {"norm_all_tokens", "Layer norm takes its mean over all tokens instead of each one's features.",
      "A token depends on its neighbours, and on the padding.",
      "Qualcomm-AI-research/geometric-algebra-transformer #8: the baseline transformer's layer norm normalised over all "

@@ -404,7 +404,8 @@ Recording padded_averages(const std::vector<double>& lengths)
 
 } // namespace
 
-TEST_CASE("lengths that are real numbers are not moved by roundings, so that what ignores them is wrong", "[diff][exact]")
+TEST_CASE("lengths that are real numbers are not moved by roundings, so that what ignores them is wrong",
+          "[diff][exact]")
 {
     const Recording reference = padded_averages({2, 3, 1}), ignoring = padded_averages({4, 4, 4});
     for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::bfloat16})
@@ -1081,21 +1082,21 @@ TEST_CASE("the names of Llama mean the steps of a pre-norm layer", "[diff][names
 TEST_CASE("every name of every table means a step that a layer or an attention has", "[diff][names]")
 {
     std::set<std::string> paths;
-    for (const Run& run :
-         {Run(run_stack), Run([](const Trace& trace) {
-              const Trace layers = trace.scope("layers", 0);
-              run_layer(layers);
-          }),
-          Run([](const Trace& trace) {
-              Numbers numbers(15);
-              const Matrix x = numbers.matrix(2, 3);
-              scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
-          }),
-          Run([](const Trace& trace) {
-              Numbers numbers(16);
-              const Matrix x = numbers.matrix(2, 6);
-              multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2}, trace);
-          })})
+    for (const Run& run : {Run(run_stack), Run([](const Trace& trace) {
+                               const Trace layers = trace.scope("layers", 0);
+                               run_layer(layers);
+                           }),
+                           Run([](const Trace& trace) {
+                               Numbers numbers(15);
+                               const Matrix x = numbers.matrix(2, 3);
+                               scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
+                           }),
+                           Run([](const Trace& trace) {
+                               Numbers numbers(16);
+                               const Matrix x = numbers.matrix(2, 6);
+                               multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2},
+                                                    trace);
+                           })})
         for (const Step& step : recording_of(run).steps) {
             paths.insert(step.path);
             paths.insert("layers.0.self_attn." + step.path);
@@ -1200,7 +1201,8 @@ TEST_CASE("a mistake in what a step is given is recognised where it is saved, an
     const std::vector<std::string> expected{"norm_skipped in feed_forward.hidden"};
     CHECK(diagnosed(run_layer, all, {"norm1.output", "feed_forward.hidden"}) == expected);
     all["feed_forward.x"] = all["residual1"];
-    CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) == expected);
+    CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) ==
+          expected);
 }
 
 // -------------------------------------------------------------------------------------------------------- files

@@ -63,7 +63,7 @@ class Comparison:
         self.wrong = self.json["first_wrong"]
         self.ids = [match["id"] for match in self.json["looks_like"]]
         self.verdicts = {step["step"]: step["verdict"] for step in self.json["steps"]}
-        self.through = next((s["through"] for s in self.json["steps"] if s["step"] == self.wrong), [])
+        self.mine = next((step["mine"] for step in self.json["steps"] if step["step"] == self.wrong), None)
 
 
 # ------------------------------------------------------------------------------------------------------- right programs
@@ -77,7 +77,9 @@ def check_right(attn, folder, reference):
             verdicts = set(found.verdicts.values())
             what = f"right, in {kind}: {exhibit}: {sorted(verdicts)}, exit code {found.code}"
             print(what)
-            expect(found.code == 0 and len(found.verdicts) == len(arrays), what)
+            # An x, and the output of a post-norm layer, are further names of steps: the same array is reported once.
+            own = [name for name in arrays if not name.endswith((".x", "post.output"))]
+            expect(found.code == 0 and not found.json["extra"] and len(found.verdicts) >= len(own), what)
             expect(verdicts <= ({"equal"} if kind == "float64" else {"equal", "noise"}), what)
             if kind != "float64":
                 expect("noise" in verdicts and found.json["type"] == kind, f"{what}, as {found.json['type']}")
@@ -110,7 +112,7 @@ def check_output_alone(attn, folder, reference, mistake, kind):
     print(what)
     if mistake in HIDDEN["output"]:
         return expect(found.code == 0, f"{what}: it is said to change nothing")
-    expect(found.wrong == output and mistake in found.ids, what)
+    expect(found.mine == output and mistake in found.ids, what)
 
 
 def check_mistakes(attn, folder, reference):
