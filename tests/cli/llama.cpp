@@ -178,7 +178,8 @@ TEST_CASE("attn run llama says which weights and ids do not fit, and in which fi
     CHECK_THAT(refusal_of(weights, {{2}, {1, 5}}), ContainsSubstring("in.npz") && ContainsSubstring("ids[1] is 5"));
     CHECK_THAT(refusal_of(weights, {{1, 2}, {1, 1}}), ContainsSubstring("ids") && ContainsSubstring("expected 1"));
     CHECK_THAT(refusal_of(weights, {{2}, {1, 1.5}}), ContainsSubstring("ids[1] is 1.5"));
-    CHECK_THAT(refusal_of(weights, {{1}, {1}}, {"--heads", "3"}), ContainsSubstring("do not make heads of one size"));
+    CHECK_THAT(refusal_of(weights, {{1}, {1}}, {"--heads", "3"}),
+               ContainsSubstring("can't be divided evenly among 3 heads"));
     CHECK_THAT(refusal_of(weights, {{1}, {1}}, {}), ContainsSubstring("--heads"));
     weights.erase("model.layers.0.mlp.up_proj.weight");
     weights["model.layers.0.input_layernorm.weight"] = {{5}, std::vector<double>(5, 1)};

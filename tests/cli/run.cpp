@@ -383,12 +383,12 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
         {"attention", "--prefix a.", "--prefix has no effect without --weights"},
         {"encoder-layer", "--rotary-base 100", "--rotary-base has no effect without --positions rotary"},
         {"encoder-layer", "--positions alibi --rotary-layout halves", "no effect without --positions rotary"},
-        {"encoder-layer", "--heads 3", "to 3 heads"},
+        {"encoder-layer", "--heads 3", "can't be divided evenly among 3 heads"},
         {"encoder-layer", "--heads 4 --positions rotary", "1 features do not make pairs"},
         {"restricted-attention", "--radius 1 --weights w.npz", "--weights"},
         {"restricted-attention", "--scale 1", "Give --radius, --stride, or both"},
         {"keras-attention", "--penalty 2", "--penalty has no effect"},
-        {"llama", "--heads 3", "do not make heads of one size"},
+        {"llama", "--heads 3", "can't be divided evenly among 3 heads"},
     }));
     Example example = example_of(module);
     if (flags == "--scale 1")

@@ -10,7 +10,7 @@ import functools
 import sys
 
 import modules
-from modules import ACTIVATIONS, CODES
+from modules import ACTIVATIONS, CODES, mask_shapes
 
 import torch
 from torch import nn
@@ -62,7 +62,7 @@ def draw_inputs(draw, c):
     if c["given_masks"]:
         sizes = {"target_mask" if is_whole else "mask": "nn", "memory_mask": "nm"} | ({"source_mask": "mm"} if is_whole else {})
         for name, (rows, columns) in sizes.items():
-            inputs[name] = torch.rand(draw.choice([shape(c[rows], c[columns]), (c[rows], c[columns])])) < 0.7
+            inputs[name] = torch.rand(draw.choice(mask_shapes(c["batch"], c[rows], c[columns]))) < 0.7
             inputs[name][..., 0] = True
     return inputs
 

@@ -22,7 +22,7 @@ except ImportError:
     print("skipped: there is no PyTorch")
     sys.exit(77)
 
-from modules import CODES, call, expect, expect_same_tensors, load, main, report, save
+from modules import CODES, call, expect, expect_same_tensors, load, main, output_of, report, save
 
 
 class Norm(nn.Module):
@@ -139,7 +139,7 @@ def check(attn, rewrite, number, seed):
         flags = ["--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"], "--quiet"]
         call(attn, "run", "llama", "--input", Path(folder) / "ids.npz", "--weights", weights, "--trace", trace, *flags)
         call(attn, "verify", trace)
-        error = expect("attn's logits", np.load(trace)["output"], expected)
+        error = expect("attn's logits", output_of(trace), expected)
         call(rewrite, "llama", weights, written, c["d_model"], c["d_model"], c["d_model"])
         returned = Decoder(c).double()
         returned.load_state_dict(load(written), strict=True)

@@ -18,6 +18,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 try:
@@ -182,6 +183,12 @@ def draw_states(draw, c):
     return inputs
 
 
+def mask_shapes(batch, n, m):
+    """One mask of each sequence, or one for all, which attn refuses where it could be one row of keys per sequence."""
+    own = (n, m) if batch is None else (batch, n, m)
+    return [own, own if batch == n else (n, m)]
+
+
 def draw_inputs(draw, c):
     """What `attn run` takes from a file."""
     if c["module"] in ("gru", "lstm"):
@@ -195,7 +202,7 @@ def draw_inputs(draw, c):
     if c["lengths"]:
         inputs["lengths"] = torch.tensor([draw.randint(1, c["m"]) for _ in range(c["batch"])])
     if c["given_mask"]:  # for all sequences, or for each its own
-        inputs["mask"] = torch.rand(draw.choice([shape(c["n"], c["m"]), (c["n"], c["m"])])) < 0.7
+        inputs["mask"] = torch.rand(draw.choice(mask_shapes(c["batch"], c["n"], c["m"]))) < 0.7
         inputs["mask"][..., 0] = True
     return inputs
 
@@ -270,6 +277,13 @@ def expect(what, found, expected):
     return error / size
 
 
+def output_of(trace):
+    """The step `output`, or the one that it is another name of."""
+    with zipfile.ZipFile(trace) as file:
+        aliases = {alias["path"]: alias["target"] for alias in json.loads(file.read("steps.json"))["aliases"]}
+    return np.load(trace)[aliases.get("output", "output")]
+
+
 def there(attn, folder, c, module, inputs, flags):
     """`attn run` on the module's own state_dict, inside of a larger model where there is a prefix."""
     weights, trace = folder / f"weights{c['ending']}", folder / "trace.npz"
@@ -280,7 +294,7 @@ def there(attn, folder, c, module, inputs, flags):
     if printed := call(attn, "run", c["module"], *files, *flags, "--quiet"):
         raise Mismatch(f"attn run --quiet prints:\n{printed}")
     call(attn, "verify", trace)
-    return weights, np.load(trace)["output"]
+    return weights, output_of(trace)
 
 
 def back(rewrite, folder, c, weights):

@@ -17,7 +17,7 @@ struct WellKnownName {
 };
 
 constexpr std::string_view torch_mask =
-    "nn.MultiheadAttention means the opposite, true where a query can NOT attend: save ~attn_mask as mask; "
+    "nn.MultiheadAttention means the opposite, true where a query can NOT attend: save its negation, ~; "
     "F.scaled_dot_product_attention means the same as mask";
 constexpr std::string_view torch_padding =
     "PyTorch's is true at padding, mask where a query can attend: save (~key_padding_mask)[:, None, :] as the mask, or "

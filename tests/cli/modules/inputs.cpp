@@ -106,7 +106,8 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
     }
     const Example example = example_of("attention");
     CHECK_THAT(refusal_of(example, "keys", to_array(batch())), ContainsSubstring("keys: "));
-    CHECK_THAT(refusal_of(example, "bias", {{1, 2, 3}, std::vector<double>(6, 0)}), ContainsSubstring("bias: "));
+    CHECK_THAT(refusal_of(example, "bias", {{1, 2, 3}, std::vector<double>(6, 0)}),
+               ContainsSubstring("bias has the shape (1, 2, 3), expected (n, m) = (2, 3)"));
 }
 
 TEST_CASE("attn run refuses inputs that are not finite, not numbers, or not there", "[cli][run]")
@@ -143,6 +144,10 @@ TEST_CASE("a bias of attn run is added to the scores, and can forbid with minus 
     const NamedArrays given = with(queries_keys_values(), "bias", {{2, 3}, {0, 0, -infinity, -infinity, 0, 0}});
     const NamedArrays masked = with(queries_keys_values(), "mask", booleans({2, 3}, {1, 1, 0, 0, 1, 1}));
     CHECK(identical(context_of(given), context_of(masked)));
+    const NamedArrays two = queries_keys_values_of(2, 2, 3); // of a batch, where (b, m) is no bias either
+    CHECK_THAT(refusal_of(with(two, "bias", given.at("bias"))), ContainsSubstring("(n, m) as well as (b, m)"));
+    CHECK(identical(context_of(with(two, "bias", {{1, 2, 3}, given.at("bias").values})),
+                    context_of(with(two, "mask", booleans({1, 2, 3}, {1, 1, 0, 0, 1, 1})))));
     CHECK_FALSE(identical(context_of(given), context_of(queries_keys_values())));
     CHECK_THAT(refusal_of(with(given, "bias", {{2, 3}, {infinity, 0, 0, 0, 0, 0}})),
                ContainsSubstring("bias[0, 0] is inf"));
@@ -268,7 +273,7 @@ TEST_CASE("attn run refuses lengths of a single sequence, too long, not whole or
         const auto expect_refusal_of = [&](const Array& lengths, const std::string& complaint) {
             CHECK_THAT(refusal_of(example, "lengths", lengths), ContainsSubstring(complaint));
         };
-        expect_refusal_of({{1}, {4}, ElementType::integer}, "lengths[0] is 4, expected at most");
+        expect_refusal_of({{1}, {4}, ElementType::integer}, "lengths[0] is 4, expected 0 to m = 3");
         expect_refusal_of({{1}, {-1}, ElementType::integer}, "lengths[0] is -1, expected whole numbers from 0");
         expect_refusal_of({{1}, {2.5}}, "lengths[0] is 2.5, expected whole numbers from 0");
         expect_refusal_of({{1}, {std::nan("")}}, "lengths[0] is nan");
