@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include "attn/formula/verify.hpp"
+#include "attn/trace.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/what_if/answers.hpp"
 

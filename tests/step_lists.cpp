@@ -56,7 +56,8 @@ TEST_CASE("a given scale is in the formula, to the last digit", "[steps][attenti
 {
     const auto formula_of_scaled = [](double scale) {
         Recorder recorder;
-        scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = scale}, Trace(recorder));
+        scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = scale},
+                                     Trace(recorder));
         return recorder.steps().at(4).formula;
     };
     CHECK(formula_of_scaled(0.125) == "scores * 0.125");
@@ -74,7 +75,8 @@ TEST_CASE("every step says which options its function ran with", "[steps][attent
             const StepOptions expected = scoring == Scoring::scaled_dot_product
                                              ? StepOptions{{"mask", mask}, {"bias", "none"}, {"scale", "1/sqrt(d_k)"}}
                                              : StepOptions{{"mask", mask}, {"normalization", "softmax"}};
-            const Recorder recorder = recorded(scoring, with_mask ? std::optional<AnyMask>(problem.mask) : std::nullopt);
+            const Recorder recorder =
+                recorded(scoring, with_mask ? std::optional<AnyMask>(problem.mask) : std::nullopt);
             for (const Step& step : recorder.steps()) {
                 CAPTURE(to_string(scoring), step.path);
                 CHECK(step.options == expected);
@@ -82,7 +84,8 @@ TEST_CASE("every step says which options its function ran with", "[steps][attent
         }
     }
     Recorder recorder;
-    scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = 0.5}, Trace(recorder));
+    scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = 0.5},
+                                 Trace(recorder));
     CHECK(recorder.steps().front().options == StepOptions{{"mask", "none"}, {"bias", "none"}, {"scale", "0.5"}});
 }
 

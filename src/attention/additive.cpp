@@ -68,10 +68,9 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                                  const Trace& caller)
 {
     if (q.shape(1) + k.shape(1) != weights.hidden.shape(0))
-        throw ShapeError("concatenated_attention: queries " + to_string(shape_of(q)) + " and keys " +
-                         to_string(shape_of(k)) + " make pairs of d_q + d_k features, but hidden weights " +
-                         to_string(shape_of(weights.hidden)) + " have " + std::to_string(weights.hidden.shape(0)) +
-                         " rows");
+        throw ShapeError("concatenated_attention: queries " + to_string(shape_of(q)) + ", keys " +
+                         to_string(shape_of(k)) + " and hidden weights " + to_string(shape_of(weights.hidden)) +
+                         " must agree in d_q + d_k, the features of a pair");
     expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1},
                      {"score weights", weights.score, 0});
     expect_agreement("concatenated_attention", "m", {"keys", k, 0}, {"values", v, 0});
@@ -87,8 +86,8 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                                 "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
                                 "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",
                                 concatenate_pairs(queries, keys));
-    const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)",
-                                 attn::tanh(matmul(pairs, hidden_weights)));
+    const Tensor3 hidden =
+        trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)", attn::tanh(matmul(pairs, hidden_weights)));
     const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
     return weigh_values(scores, "scores", values, mask, options, trace);

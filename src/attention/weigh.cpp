@@ -28,8 +28,7 @@ AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& val
     const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
     if (const auto mask = join_masks(n, m, {.given = given, .causal = options.causal}, trace)) {
         allowed = trace(
-            "masked[(b,) n, m]",
-            [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
+            "masked[(b,) n, m]", [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
             apply_mask(*mask, scores, is_softmax ? -std::numeric_limits<double>::infinity() : 0.0));
         allowed_name = "masked";
     }

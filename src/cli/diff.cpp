@@ -267,13 +267,13 @@ int compare(const Request& request)
 
 const char* const description =
     R"(Each step that both have is
-  equal      the same number in every cell
+  equal      the same but for rounding in float64
   noise      off by no more than rounding, in the type that MINE was computed in
   layout     the right numbers in another order
   a bug      wrong by itself
   inherited  right for MINE's own operands: an earlier step is to blame
 Equal and noise pass. Steps that MINE does not have are listed and pass, since few programs keep all of them; they fail
-where nothing is in common, or with --all. Arrays of MINE that are no step fail, since a name may be misspelt; with
+where nothing is in common, or with --all. Arrays of MINE that are no step fail, since a name can be misspelt; with
 --names they are listed and pass, unless --all is given.
 
 Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.

@@ -73,7 +73,7 @@ private:
 };
 
 /// True for a step that is another one under a further name: "x = norm1.output".
-bool is_copy(const Step& step) { return is_plain_name(step.formula); }
+bool is_copy(const Step& step) { return is_step_path(step.formula); }
 
 /// A mistake, wherever it can be made.
 Edits edits_of(const Pitfall& pitfall, const std::set<std::size_t>& steps, const Diff::World& world)

@@ -123,7 +123,7 @@ std::optional<Layout> as_heads(const Array& found, const Expected& expected)
                             "has its heads split without the permute: the tokens stand before the axis of heads"))
         return layout;
     return tried({batch, rows, d, heads}, {0, 1, 3, 2},
-                 "has the features of its heads interleaved, one of each in turn, instead of head behind head");
+                 "has the features of its heads interleaved, one of each in turn, instead of head after head");
 }
 
 /// Entries of one axis seen as equal pieces: which piece of the expected array each one is.
@@ -216,7 +216,7 @@ std::optional<Layout> as_complement(const Array& found, const Expected& expected
         value = 1 - value;
     if (!same_numbers(other, expected.value))
         return std::nullopt;
-    return Layout{"is the reference with true and false exchanged: here true is where a query may attend",
+    return Layout{"is the reference with true and false exchanged: here true is where a query can attend",
                   std::move(other)};
 }
 

@@ -5,7 +5,7 @@
 namespace attn {
 namespace {
 
-/// The rules of one layer: those behind "layer." in the other program's names, with "layers.{i}." before our steps.
+/// The rules of one layer: those after "layer." in the other program's names, with "layers.{i}." before our steps.
 void add_layer(NameTable& table, const std::vector<NameRule>& rules)
 {
     for (const NameRule& rule : rules) {

@@ -1,5 +1,7 @@
 #include "attn/formula/expression.hpp"
 
+#include "attn/step_name.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -21,7 +23,6 @@ constexpr Constant constants[] = {
     {"inf", std::numeric_limits<double>::infinity()}, {"pi", std::numbers::pi}, {"True", 1}, {"False", 0}};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /// Recursive descent: a function a rule, in the order of precedence from loose to tight.
 class Parser {
@@ -125,7 +126,7 @@ private:
         }
         if (is_digit(c))
             return number();
-        if (is_letter(c))
+        if (begins_name(c))
             return name_or_call();
         fail("expected a number, a name or a parenthesis");
     }
@@ -210,7 +211,7 @@ private:
         const std::size_t begin = at_;
         read_word();
         while (at_ + 1 < formula_.size() && formula_[at_] == '.' && !next_is_word(".T") && !next_is_word(".shape") &&
-               (is_letter(formula_[at_ + 1]) || is_digit(formula_[at_ + 1]))) {
+               continues_name(formula_[at_ + 1])) {
             ++at_;
             read_word();
         }
@@ -219,7 +220,7 @@ private:
 
     void read_word()
     {
-        while (at_ < formula_.size() && (is_letter(formula_[at_]) || is_digit(formula_[at_])))
+        while (at_ < formula_.size() && continues_name(formula_[at_]))
             ++at_;
     }
 
@@ -265,7 +266,7 @@ private:
     bool next_is_word(std::string_view word)
     {
         const std::size_t end = at_ + word.size();
-        return next_is(word) && (end == formula_.size() || (!is_letter(formula_[end]) && !is_digit(formula_[end])));
+        return next_is(word) && (end == formula_.size() || !continues_name(formula_[end]));
     }
 
     bool accept(std::string_view token)

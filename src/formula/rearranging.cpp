@@ -186,7 +186,8 @@ void shape_diagonal(Shaped& call, const Shaper&)
 /// Walks from a tensor to what its subscripts take of it, axis by axis.
 class Subscripts {
 public:
-    Subscripts(const Shape& shape, const Shaper& shaper) : shape_(shape), strides_(strides_of(shape)), shaper_(shaper)
+    Subscripts(const Shape& operand, const Shaper& shaper)
+        : shape_(operand), strides_(strides_of(operand)), shaper_(shaper)
     {
     }
 

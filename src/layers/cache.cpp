@@ -26,7 +26,7 @@ Matrix append(std::string_view step, std::string_view past_name, const Matrix& p
 
 /// What the heads of a group leave for later tokens, group by group.
 Matrix cached(std::string_view step, std::string_view name, const std::vector<Matrix>& kept, const Groups& groups,
-            const Trace& trace)
+              const Trace& trace)
 {
     return trace(
         step, [&] { return merging(name, groups.heads, groups.heads / groups.groups); }, concat_columns(kept));
@@ -79,8 +79,8 @@ CachedMultiHead cached_self_attention(const Matrix& new_tokens, const std::optio
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
         const std::size_t group = groups.of(i);
-        const Matrix queries = placed_head("rotary_query", "queries[(b,) n, d_k]", "query", packed.query, i,
-                                           groups.heads, placed, head);
+        const Matrix queries =
+            placed_head("rotary_query", "queries[(b,) n, d_k]", "query", packed.query, i, groups.heads, placed, head);
         Matrix keys = placed_head("rotary_key", past ? "new_keys[n, d_k]" : "keys[m, d_k]", "key", packed.key, group,
                                   groups.groups, placed, head);
         if (past)
@@ -88,8 +88,8 @@ CachedMultiHead cached_self_attention(const Matrix& new_tokens, const std::optio
         Matrix values = split_head(past ? "new_values[n, d_v]" : "values[m, d_v]", "value", packed.value, group,
                                    groups.groups, head);
         if (past)
-            values =
-                append("values[m, d_v]", "past_values", before.values, "new_values", values, group, groups.groups, head);
+            values = append("values[m, d_v]", "past_values", before.values, "new_values", values, group, groups.groups,
+                            head);
         const auto bias = head_bias(shared_bias, n, m, i, options, head);
         Attention attention =
             scaled_dot_product_attention(queries, keys, values, mask, bias, {.scale = options.scale}, head);
@@ -104,7 +104,8 @@ CachedMultiHead cached_self_attention(const Matrix& new_tokens, const std::optio
     result.output = map_output(merged, weights.output, trace);
 
     // Keep what later tokens will attend to.
-    result.cache.keys = cached(is_grouped ? "cache_keys[m, g_d_k]" : "cache_keys[m, h_d_k]", "keys", kept_keys, groups, trace);
+    result.cache.keys =
+        cached(is_grouped ? "cache_keys[m, g_d_k]" : "cache_keys[m, h_d_k]", "keys", kept_keys, groups, trace);
     result.cache.values =
         cached(is_grouped ? "cache_values[m, g_d_v]" : "cache_values[m, h_d_v]", "values", kept_values, groups, trace);
     return result;

@@ -34,17 +34,16 @@ T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
 {
     const Trace trace = caller.module("decoder_layer", [&] { return describe(options); });
     const Inputs<T> inputs = name_inputs(x, memory, mask, memory_mask, options, trace);
-    return decoder_blocks(
-        "decoder_layer", inputs.x, weights, options, trace,
-        attend(inputs.mask, weights.self_attention, options.attention),
-        [&](const T& tokens, const Trace& cross_attn) {
-            cross_attn.alias("memory", "memory");
-            if (inputs.memory_mask) // not the mask of self-attention, which a scope around has
-                cross_attn.alias("mask", "memory_mask");
-            return multi_head_attention(tokens, inputs.memory, inputs.memory_mask, {}, weights.cross_attention,
-                                        cross_options(options), cross_attn)
-                .output;
-        });
+    return decoder_blocks("decoder_layer", inputs.x, weights, options, trace,
+                          attend(inputs.mask, weights.self_attention, options.attention),
+                          [&](const T& tokens, const Trace& cross_attn) {
+                              cross_attn.alias("memory", "memory");
+                              if (inputs.memory_mask) // not the mask of self-attention, which a scope around has
+                                  cross_attn.alias("mask", "memory_mask");
+                              return multi_head_attention(tokens, inputs.memory, inputs.memory_mask, {},
+                                                          weights.cross_attention, cross_options(options), cross_attn)
+                                  .output;
+                          });
 }
 
 template <Sequence T>
@@ -54,11 +53,10 @@ T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const
     const Trace trace = caller.module("decoder", [&] { return describe(options, weights.layers.size()); });
     const Inputs<T> inputs = name_inputs(x, memory, mask, memory_mask, options, trace);
     const DecoderOptions of_layers = without_causal(options);
-    return stack_layers(inputs.x, weights, options, trace,
-                        [&](const T& tokens, const DecoderLayerWeights& layer, const Trace& inside) {
-                            return decoder_layer(tokens, inputs.memory, inputs.mask, inputs.memory_mask, layer,
-                                                 of_layers, inside);
-                        });
+    return stack_layers(
+        inputs.x, weights, options, trace, [&](const T& tokens, const DecoderLayerWeights& layer, const Trace& inside) {
+            return decoder_layer(tokens, inputs.memory, inputs.mask, inputs.memory_mask, layer, of_layers, inside);
+        });
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \

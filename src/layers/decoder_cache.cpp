@@ -67,11 +67,10 @@ DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const 
 
     DecoderCache longer = cache;
     std::size_t i = 0;
-    Matrix output = stack_layers(x, weights, options, trace,
-                                 [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
-                                     return layer_step(inputs, longer.layers[i++], memory_mask, layer, of_layers,
-                                                       inside);
-                                 });
+    Matrix output = stack_layers(
+        x, weights, options, trace, [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+            return layer_step(inputs, longer.layers[i++], memory_mask, layer, of_layers, inside);
+        });
     return {std::move(output), std::move(longer)};
 }
 

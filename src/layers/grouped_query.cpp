@@ -15,9 +15,10 @@ std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
     const Matrix& key = weights.key.weight;
     const std::size_t d_k = heads == 0 ? 0 : query.shape(1) / heads;
     if (d_k == 0 || query.shape(1) % heads != 0 || key.shape(1) == 0 || key.shape(1) % d_k != 0)
-        throw ShapeError("attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
-                         " heads and key weights " + to_string(shape_of(key)) +
-                         " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
+        throw ShapeError(
+            "attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
+            " heads and key weights " + to_string(shape_of(key)) +
+            " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
     return key.shape(1) / d_k;
 }
 
@@ -77,8 +78,8 @@ MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& giv
     std::vector<T> contexts;
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
-        const T queries = placed_head("rotary_query", "queries[(b,) n, d_k]", "query", packed.query, i, groups.heads,
-                                      options, head);
+        const T queries =
+            placed_head("rotary_query", "queries[(b,) n, d_k]", "query", packed.query, i, groups.heads, options, head);
         const T keys = placed_head("rotary_key", "keys[(b,) m, d_k]", "key", packed.key, groups.of(i), groups.groups,
                                    options, head);
         const T values = split_head("values[(b,) m, d_v]", "value", packed.value, groups.of(i), groups.groups, head);
@@ -126,11 +127,11 @@ template <Sequence T>
 MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options, const Trace& trace)
 {
-    const bool is_plain = options.positions == HeadPositions::none &&
-                          weights.key.weight.shape(1) == weights.query.weight.shape(1);
+    const bool is_plain =
+        options.positions == HeadPositions::none && weights.key.weight.shape(1) == weights.query.weight.shape(1);
     if (is_plain)
-        return multi_head_attention(
-            x, mask, {}, weights, {.heads = options.heads, .causal = options.causal, .scale = options.scale}, trace);
+        return multi_head_attention(x, mask, {}, weights,
+                                    {.heads = options.heads, .causal = options.causal, .scale = options.scale}, trace);
     return grouped_query_attention(x, mask, {}, weights, options, trace);
 }
 

@@ -96,8 +96,8 @@ PackedHeads<T> project(const Sources<T>& from, const MultiHeadWeights& weights, 
                        const Trace& trace)
 {
     return {linear(from.queries, weights.query, {"x", "query", "d_model", "h_d_k"}, trace),
-            linear(from.keys, weights.key,
-                   {from.keys_name, "key", features_of(from.keys_name), axes.key, axes.tokens}, trace),
+            linear(from.keys, weights.key, {from.keys_name, "key", features_of(from.keys_name), axes.key, axes.tokens},
+                   trace),
             linear(from.values, weights.value,
                    {from.values_name, "value", features_of(from.values_name), axes.value, axes.tokens}, trace)};
 }
@@ -168,7 +168,6 @@ struct MergedHeads {
 /// Attends in each head with its share of the features, under one mask and with one bias.
 template <Sequence T>
 MergedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const std::optional<AnyMask>& mask,
-                               const std::optional<AnyBias>& bias, const MultiHeadOptions& options,
-                               const Trace& trace);
+                               const std::optional<AnyBias>& bias, const MultiHeadOptions& options, const Trace& trace);
 
 } // namespace attn

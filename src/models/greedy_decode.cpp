@@ -62,8 +62,7 @@ Matrix decode_newest(Decoding& decoding, std::size_t i, const Trace& token)
     const Trace trace = token.scope("decoder", {{"x", "embedding.output"}});
     if (trace.has_listener())
         name_cache(decoding.cache, i, trace);
-    DecoderStep step =
-        decoder_step(x, decoding.cache, {}, decoding.weights, decoding.options, trace);
+    DecoderStep step = decoder_step(x, decoding.cache, {}, decoding.weights, decoding.options, trace);
     decoding.cache = std::move(step.cache);
     return step.output;
 }
@@ -127,8 +126,7 @@ Matrix predict_next(const Integers& given_source, const Integers& given_target,
     // No token sees the one that is to be predicted from it.
     TransformerOptions causal = options;
     causal.attention.causal = Causal::bottom_right;
-    const Matrix output =
-        transformer(source, target, source_mask, {}, memory_mask, weights.transformer, causal, trace);
+    const Matrix output = transformer(source, target, source_mask, {}, memory_mask, weights.transformer, causal, trace);
 
     // Compare the result with every word.
     Matrix logits = logits_of(output, "output", table, trace);
@@ -147,12 +145,15 @@ Translation greedy_decode(const Integers& given_source, const std::optional<AnyM
     const Trace of_source = trace.scope("source_embedding", {{"ids", "source_ids"}});
     const Matrix source = embed(source_ids, table, {}, of_source);
     const Trace of_encoder = trace.scope("encoder", {{"x", "source_embedding.output"}});
-    const Matrix memory =
-        encoder(source, source_mask, weights.transformer.encoder, options.transformer, of_encoder);
+    const Matrix memory = encoder(source, source_mask, weights.transformer.encoder, options.transformer, of_encoder);
 
     // Decode token by token: the last row of the logits gives the next one.
     const DecoderWeights& decoder = weights.transformer.decoder;
-    Decoding decoding{decoder, table, options.transformer, memory, Integers{options.start},
+    Decoding decoding{decoder,
+                      table,
+                      options.transformer,
+                      memory,
+                      Integers{options.start},
                       start_cache(memory, decoder, options.caching, trace)};
     Translation result{Integers(Integers::shape_type{0}), Matrix(Matrix::shape_type{0, table.shape(0)})};
     for (std::size_t i = 0; i < options.max_tokens; ++i) {

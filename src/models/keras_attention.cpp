@@ -60,8 +60,8 @@ std::optional<AnyBias> bias_of(const T& x, const T& memory, const std::optional<
     for (std::size_t i = 0; options.mask_right && i < bias.size(); ++i)
         bias.data()[i] -= i % m > i / m % n ? options.penalty : 0;
     return trace(
-        "bias[(b,) n, m]",
-        [&] { return bias_formula(given.has_value(), options.mask_right, n, m, options.penalty); }, bias);
+        "bias[(b,) n, m]", [&] { return bias_formula(given.has_value(), options.mask_right, n, m, options.penalty); },
+        bias);
 }
 
 template <Sequence T>

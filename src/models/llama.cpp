@@ -113,8 +113,9 @@ LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights&
         throw ShapeError("llama: a cache of " + std::to_string(past.layers.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
     LlamaStep step;
-    const auto attend = [&](const Matrix& tokens, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights_of,
-                            const GroupedQueryOptions& of_heads, const Trace& inside) {
+    const auto attend = [&](const Matrix& tokens, const std::optional<AnyMask>& mask,
+                            const MultiHeadWeights& weights_of, const GroupedQueryOptions& of_heads,
+                            const Trace& inside) {
         std::optional<KeyValueCache> before;
         if (!past.layers.empty())
             before = past.layers[step.cache.layers.size()];
@@ -122,16 +123,16 @@ LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights&
         step.cache.layers.push_back(std::move(attended.cache));
         return std::move(attended.output);
     };
-    step.logits = decode(ids, past.length(), weights, options, trace,
-                         [&](const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& of_layer,
-                             const Trace& inside) {
-                             return layer(x, mask, of_layer, options, inside,
-                                          [&](const Matrix& tokens, const std::optional<AnyMask>& joined,
-                                              const GroupedQueryOptions& of_heads, const Trace& self_attn) {
-                                              return attend(tokens, joined, of_layer.self_attention, of_heads,
-                                                            self_attn);
-                                          });
-                         });
+    step.logits =
+        decode(ids, past.length(), weights, options, trace,
+               [&](const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& of_layer,
+                   const Trace& inside) {
+                   return layer(x, mask, of_layer, options, inside,
+                                [&](const Matrix& tokens, const std::optional<AnyMask>& joined,
+                                    const GroupedQueryOptions& of_heads, const Trace& self_attn) {
+                                    return attend(tokens, joined, of_layer.self_attention, of_heads, self_attn);
+                                });
+               });
     return step;
 }
 

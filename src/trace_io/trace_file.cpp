@@ -82,14 +82,20 @@ class Paths {
 public:
     explicit Paths(const fs::path& file) : file_(file) {}
 
-    void add_step(const std::string& path) { add(path); steps_.insert(path); }
+    void add_step(const std::string& path)
+    {
+        add(path);
+        steps_.insert(path);
+    }
 
     void add_alias(const Alias& alias)
     {
         if (!is_step_path(alias.path))
-            throw FileError(file_, "alias " + in_quotes(alias.path) + " is not made of letters, digits and _ with single dots between them");
+            throw FileError(file_, "alias " + in_quotes(alias.path) +
+                                       " is not made of letters, digits and _ with single dots between them");
         if (!steps_.contains(alias.target))
-            throw FileError(file_, "alias " + in_quotes(alias.path) + " means " + in_quotes(alias.target) + ", which is no step");
+            throw FileError(file_, "alias " + in_quotes(alias.path) + " means " + in_quotes(alias.target) +
+                                       ", which is no step");
         add(alias.path);
     }
 
@@ -206,7 +212,8 @@ Json parse_steps(const fs::path& file, const std::string& text)
 
 Error newer_format(const fs::path& file, const std::string& found)
 {
-    return FileError(file, "says that it is an " + found + ", expected " + format_name + format_version + " or " + format_name + "1; read it with a newer attn");
+    return FileError(file, "says that it is an " + found + ", expected " + format_name + format_version + " or " +
+                               format_name + "1; read it with a newer attn");
 }
 
 /// The lists of a steps.json: the steps, and their other names.
@@ -219,14 +226,16 @@ Lists lists_in(const fs::path& file, Json json)
     if (json.is_array()) // version 1
         return {std::move(json), Json::array()};
     if (!json.is_object())
-        throw FileError(file, "steps.json is " + kind_of(json) + ", expected an object with the lists steps and aliases, or the list of steps");
+        throw FileError(file, "steps.json is " + kind_of(json) +
+                                  ", expected an object with the lists steps and aliases, or the list of steps");
     const Json format = json.value("format", Json(format_name + format_version));
     if (format != format_name + format_version)
         throw newer_format(file, format.is_string() ? format.get<std::string>() : format.dump());
     Lists lists{json.value("steps", Json()), json.value("aliases", Json::array())};
     for (const auto& [name, list] : {std::pair{"steps", &lists.steps}, std::pair{"aliases", &lists.aliases}})
         if (!list->is_array())
-            throw FileError(file, std::string("steps.json has ") + kind_of(*list) + " as its " + name + ", expected a list");
+            throw FileError(file,
+                            std::string("steps.json has ") + kind_of(*list) + " as its " + name + ", expected a list");
     return lists;
 }
 
@@ -307,16 +316,16 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
                             "step " + in_quotes(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
         Array outline = file_.outline(array.mapped());
-        outline_.steps.push_back(about_step(file_.path(), path,
-                                            [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
+        outline_.steps.push_back(
+            about_step(file_.path(), path, [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
     }
     for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
         outline_.aliases.push_back(alias_at(file_.path(), lists.aliases, index));
         paths.add_alias(outline_.aliases.back());
     }
     if (!places.empty())
-        throw FileError(file_.path(), "has the array " + in_quotes(places.begin()->first) +
-                                          ", which no step in steps.json names");
+        throw FileError(file_.path(),
+                        "has the array " + in_quotes(places.begin()->first) + ", which no step in steps.json names");
 }
 
 Recording read_trace(const fs::path& path)

@@ -163,7 +163,8 @@ void expect_fitting(const std::vector<Step>& steps, const std::vector<std::strin
 {
     const std::string count = std::to_string(tokens.size());
     if (!tokens.empty() && !has_axis(steps, letter, tokens.size()))
-        throw Error(count + " tokens for the axis " + letter + ", and no step has that axis with " + count + " entries");
+        throw Error(count + " tokens for the axis " + letter + ", and no step has that axis with " + count +
+                    " entries");
 }
 
 void expect_usable(const std::deque<ShownRun>& runs, const TokenLabels& labels)
@@ -185,9 +186,8 @@ void expect_usable(const std::deque<ShownRun>& runs, const TokenLabels& labels)
 Json model_of(std::deque<ShownRun>& runs, const TokenLabels& labels)
 {
     expect_usable(runs, labels);
-    Json model = {{"title", runs[0].title()},
-                  {"tokens", labels.n},
-                  {"tokens_m", labels.m.empty() ? labels.n : labels.m}};
+    Json model = {
+        {"title", runs[0].title()}, {"tokens", labels.n}, {"tokens_m", labels.m.empty() ? labels.n : labels.m}};
     if (runs.size() == 2)
         model["other"] = runs[1].title();
     model["aliases"] = aliases_of(runs);

@@ -119,7 +119,9 @@ public:
             for (std::size_t step = 0; step < runs_[run].outline().steps.size(); ++step)
                 if (!runs_[run].outline().steps[step].formula.empty())
                     computed.emplace_back(run, step);
-        const auto count = [&](const auto& place) { return runs_[place.first].outline().steps[place.second].value.size(); };
+        const auto count = [&](const auto& place) {
+            return runs_[place.first].outline().steps[place.second].value.size();
+        };
         std::ranges::stable_sort(computed, {}, count);
         std::size_t left = most_explained;
         for (const auto& [run, step] : computed)

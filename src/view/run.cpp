@@ -18,15 +18,8 @@ void for_each_name(const Expression& expression, const Take& take)
 {
     if (expression.kind == Expression::Kind::name)
         take(expression);
-    for (const Expression& operand : expression.operands)
-        for_each_name(operand, take);
-    for (const Keyword& keyword : expression.keywords)
-        for_each_name(keyword.value, take);
-    for (const Subscript& subscript : expression.subscripts)
-        for (const std::optional<Expression>* part :
-             {&subscript.index, &subscript.start, &subscript.stop, &subscript.step})
-            if (*part)
-                for_each_name(**part, take);
+    for (const Expression* part : parts_of(expression))
+        for_each_name(*part, take);
 }
 
 /// Offsets as [start, stride, count, start, stride, count, …].

@@ -40,9 +40,10 @@ std::size_t number_in(const httplib::Request& request, const char* name, std::si
 void send(httplib::Response& response, const char* type, std::string content)
 {
     const auto bytes = std::make_shared<std::string>(std::move(content));
-    response.set_content_provider(bytes->size(), type, [bytes](std::size_t at, std::size_t size, httplib::DataSink& to) {
-        return to.write(bytes->data() + at, size);
-    });
+    response.set_content_provider(bytes->size(), type,
+                                  [bytes](std::size_t at, std::size_t size, httplib::DataSink& to) {
+                                      return to.write(bytes->data() + at, size);
+                                  });
 }
 
 void refuse(httplib::Response& response, int status, const std::string& why)
@@ -99,8 +100,9 @@ void ViewServer::Implementation::listen_on(int wanted_port)
         port = wanted_port;
     if (port <= 0)
         throw Error(wanted_port == 0 ? std::string("no port of 127.0.0.1 is free")
-                                     : "port " + std::to_string(wanted_port) + " is taken or not allowed; leave --port "
-                                                                               "out for any free one");
+                                     : "port " + std::to_string(wanted_port) +
+                                           " is taken or not allowed; leave --port "
+                                           "out for any free one");
 }
 
 /// A page of another site may have a name that it lets mean 127.0.0.1; its requests come with that name.

@@ -5,9 +5,9 @@
 
 #include "attn/error.hpp"
 #include "attn/formula/scope.hpp"
+#include "attn/step_name.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 namespace attn {
 namespace {
@@ -49,7 +49,7 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
 /// A formula with the paths of steps where it has other names of theirs: "norm1.output @ weights" for "x @ weights".
 std::string with_paths(std::string_view formula, const StepOf& step_of)
 {
-    const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; };
+    const auto is_word = [](char c) { return continues_name(c) || c == '.'; };
     std::string text;
     for (std::size_t begin = 0, end = 0; begin < formula.size(); begin = end) {
         while (end < formula.size() && is_word(formula[end]) == is_word(formula[begin]))
@@ -62,9 +62,10 @@ std::string with_paths(std::string_view formula, const StepOf& step_of)
                 after = suffix;
                 word.remove_suffix(suffix.size());
             }
-        const bool is_name = !is_call && is_word(word.front()) && !(word.front() >= '0' && word.front() <= '9');
+        const bool is_name = !is_call && begins_name(word.front());
         const Step* meant = is_name ? step_of(word) : nullptr;
-        const bool is_other = meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
+        const bool is_other =
+            meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
         text.append(is_other ? meant->path : word).append(after);
     }
     return text;

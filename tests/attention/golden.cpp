@@ -66,7 +66,8 @@ void compute(const std::string& function, const Case& of, const Trace& trace)
     else if (function == "additive")
         additive_attention(
             queries, keys, values, mask,
-            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, {}, trace);
+            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, {},
+            trace);
     else if (function == "concatenated")
         concatenated_attention(queries, keys, values, mask,
                                {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, {}, trace);

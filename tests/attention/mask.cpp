@@ -103,7 +103,8 @@ TEST_CASE("a traced causal mask gives the same bits, and its formula holds at ev
 
 TEST_CASE("a padding mask is true where there is a token", "[mask]")
 {
-    CHECK(same_bits(padding_mask(Integers{3, 0, 2}, 3), Mask{{true, true, true}, {false, false, false}, {true, true, false}}));
+    CHECK(same_bits(padding_mask(Integers{3, 0, 2}, 3),
+                    Mask{{true, true, true}, {false, false, false}, {true, true, false}}));
     CHECK(shape_of(padding_mask(Integers(Integers::shape_type{0}), 3)) == Shape{0, 3});
 }
 
@@ -212,7 +213,8 @@ TEST_CASE("a given mask that does not fit is refused, not broadcast", "[mask]")
     CHECK_THROWS_WITH(join_masks(2, 3, given(Mask(Mask::shape_type{1, 3}, true))),
                       ContainsSubstring("(2, 3)") && ContainsSubstring("mask (1, 3)"));
     CHECK_THROWS_AS(join_masks(2, 3, given(BatchMask(BatchMask::shape_type{2, 2, 1}, true))), ShapeError);
-    const MaskParts three_for_two{.given = BatchMask(BatchMask::shape_type{3, 2, 3}, true), .key_lengths = Integers{1, 2}};
+    const MaskParts three_for_two{.given = BatchMask(BatchMask::shape_type{3, 2, 3}, true),
+                                  .key_lengths = Integers{1, 2}};
     CHECK_THROWS_AS(join_masks(2, 3, three_for_two), ShapeError);
     CHECK_THROWS_WITH(join_masks(2, 3, three_for_two), ContainsSubstring("(2, 2, 3) and mask (3, 2, 3)"));
     const MaskParts too_long{.causal = Causal::bottom_right, .key_lengths = Integers{1, 4}};

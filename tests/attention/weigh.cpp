@@ -76,8 +76,7 @@ TEST_CASE("permuting keys and values together changes no context", "[attention]"
     for (const Scoring scoring : all_scorings) {
         CAPTURE(to_string(scoring));
         CHECK(close(attend(scoring, p).context, attend(scoring, permuted).context));
-        CHECK(close(attend(scoring, p, p.mask).context,
-                    attend(scoring, permuted, permuted.mask).context));
+        CHECK(close(attend(scoring, p, p.mask).context, attend(scoring, permuted, permuted.mask).context));
         CHECK_FALSE(close(attend(scoring, p).weights, attend(scoring, permuted).weights));
     }
 }
@@ -204,8 +203,7 @@ TEST_CASE("without normalisation the scores are the weights, and forbidden ones 
     const Attention plain = weigh_values(scores, "scores", values, {}, {.normalization = Normalization::none}, {});
     CHECK(same_bits(plain.weights, scores));
     CHECK(same_bits(plain.context, Matrix{{7, 4}, {-8, -7}}));
-    const Attention masked =
-        weigh_values(scores, "scores", values, mask, {.normalization = Normalization::none}, {});
+    const Attention masked = weigh_values(scores, "scores", values, mask, {.normalization = Normalization::none}, {});
     CHECK(same_bits(masked.weights, Matrix{{1, 0, 3}, {0, 5, -6}}));
     CHECK(same_bits(masked.context, Matrix{{7, 6}, {-12, -7}}));
 }

@@ -102,8 +102,8 @@ TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM en
 {
     const TraceFolder folder;
     for (const int signal : {SIGINT, SIGTERM}) {
-        const std::string command = "echo $$; exec '" ATTN_BIN_FOLDER "/attn' view '" + (folder / "t.npz").string() +
-                                    "' --no-browser";
+        const std::string command =
+            "echo $$; exec '" ATTN_BIN_FOLDER "/attn' view '" + (folder / "t.npz").string() + "' --no-browser";
         FILE* program = ::popen(command.c_str(), "r");
         REQUIRE(program != nullptr);
         char process[32], line[4096];

@@ -405,7 +405,9 @@ def pitfalls():
     for mistake in planted.MISTAKES:
         exhibit, wrong = planted.planted(mistake)
         right = planted.Program().run(exhibit)
-        path = planted.first_difference(right, wrong)
+        # The input of a block is another name of what it comes from: the first step that differs is inside the block.
+        computed = {p: array for p, array in right.items() if not p.endswith(".x") or "rotary" in p}
+        path = planted.first_difference(computed, wrong)
         scope = f"{path.rpartition('.')[0]}.mistakes.{mistake}"
         golden |= {f"{scope}.right": golden[path], f"{scope}.mistaken": wrong[path]}
         last = list(right)[-1]

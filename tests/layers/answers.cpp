@@ -29,7 +29,9 @@ private:
             return std::nullopt;
         Array other = step.value;
         for (double& value : other.values)
-            value = other.type == ElementType::real ? value + 0.125 : other.type == ElementType::boolean ? 1 - value : 0;
+            value = other.type == ElementType::real      ? value + 0.125
+                    : other.type == ElementType::boolean ? 1 - value
+                                                         : 0;
         return other;
     }
 
@@ -133,20 +135,21 @@ TEST_CASE("every answer to a whole model is used", "[models][answers]")
               predict_next(Integers{3, 5}, Integers{1, 4}, {}, {}, translator, {}, trace);
           }) == Lines{});
     for (const Caching caching : {Caching::none, Caching::keys_and_values})
-        CHECK(dropped_answers([&](const Trace& trace) {
-                  greedy_decode(Integers{3, 5}, {}, translator, {.end = 100, .max_tokens = 2, .caching = caching},
-                                trace);
-              }) == Lines{});
+        CHECK(
+            dropped_answers([&](const Trace& trace) {
+                greedy_decode(Integers{3, 5}, {}, translator, {.end = 100, .max_tokens = 2, .caching = caching}, trace);
+            }) == Lines{});
 
     LlamaWeights llama_weights{.embedding = numbers.matrix(5, 4)};
-    llama_weights.layers.push_back({{numbers.vector(4)},
-                                    {{numbers.matrix(4, 4)}, {numbers.matrix(4, 2)}, {numbers.matrix(4, 2)},
-                                     LinearWeights{numbers.matrix(4, 4)}},
-                                    {numbers.vector(4)},
-                                    {{numbers.matrix(4, 3)}, {numbers.matrix(4, 3)}, {numbers.matrix(3, 4)}}});
+    llama_weights.layers.push_back(
+        {{numbers.vector(4)},
+         {{numbers.matrix(4, 4)}, {numbers.matrix(4, 2)}, {numbers.matrix(4, 2)}, LinearWeights{numbers.matrix(4, 4)}},
+         {numbers.vector(4)},
+         {{numbers.matrix(4, 3)}, {numbers.matrix(4, 3)}, {numbers.matrix(3, 4)}}});
     llama_weights.norm = {numbers.vector(4)};
-    CHECK(dropped_answers([&](const Trace& trace) { llama(Integers{1, 2, 3}, llama_weights, {.heads = 2}, trace); }) ==
-          Lines{});
+    CHECK(dropped_answers([&](const Trace& trace) {
+              llama(Integers{1, 2, 3}, llama_weights, {.heads = 2}, trace);
+          }) == Lines{});
     const LlamaCache past = llama(Integers{1, 2}, {}, llama_weights, {.heads = 2}).cache;
     CHECK(dropped_answers([&](const Trace& trace) {
               llama(Integers{4, 3}, past, llama_weights, {.heads = 2}, trace);

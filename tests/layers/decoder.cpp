@@ -32,11 +32,11 @@ TEST_CASE("a decoder layer is two attentions and a feed-forward network, added a
                     const Matrix x = numbers.matrix(4, 6), memory = numbers.matrix(3, 6);
                     const DecoderLayerWeights weights = random_decoder_layer(numbers, 6, 5, is_biased);
                     const Layers options{{.attention = {.heads = heads},
-                                                 .feed_forward = {activation},
-                                                 .norm = {1e-3},
-                                                 .placement = placement}};
-                    CHECK(close(decode(x, memory, weights, options),
-                                decoder_layer_by_hand(x, memory, weights, options), 1e-10));
+                                          .feed_forward = {activation},
+                                          .norm = {1e-3},
+                                          .placement = placement}};
+                    CHECK(close(decode(x, memory, weights, options), decoder_layer_by_hand(x, memory, weights, options),
+                                1e-10));
                 }
 }
 
@@ -55,8 +55,7 @@ TEST_CASE("each of a decoder layer's masks reaches its own attention, the scale 
         CHECK_FALSE(close(decode(x, memory, weights, options), found));
         options.memory_mask.reset();
         CHECK(close(decode(x, memory, weights, options),
-                    decoder_layer_by_hand(x, memory, weights, options, {cross.mask, {}, 0.25}, {{}, {}, 0.25}),
-                    1e-10));
+                    decoder_layer_by_hand(x, memory, weights, options, {cross.mask, {}, 0.25}, {{}, {}, 0.25}), 1e-10));
     }
 }
 
@@ -112,8 +111,7 @@ TEST_CASE("a batch of decodings is each sequence's by itself", "[layers][decoder
     const BatchMask padding = std::get<BatchMask>(*join_masks(4, 5, {.key_lengths = lengths}));
     for (const NormPlacement placement : placements) {
         const Tensor3 stack = decode(x, memory, weights, options_for(placement, causal_mask(4, 4), padding));
-        const Tensor3 layer =
-            decode(x, memory, weights.layers[0], options_for(placement, causal_mask(4, 4), padding));
+        const Tensor3 layer = decode(x, memory, weights.layers[0], options_for(placement, causal_mask(4, 4), padding));
         REQUIRE(shape_of(stack) == Shape{3, 4, 6});
         for (std::size_t b = 0; b < 3; ++b) {
             const Matrix tokens = sequence_by_hand(x, b), known = sequence_by_hand(memory, b);
@@ -180,10 +178,12 @@ TEST_CASE("a decoder says which options it ran with", "[layers][decoder][trace]"
     Numbers numbers(8);
     const Matrix x = numbers.matrix(2, 6), memory = numbers.matrix(3, 6);
     const DecoderWeights weights = random_decoder(numbers, 2, false);
-    const Layers options{{.attention = {.heads = 3}, .feed_forward = {Activation::gelu}, .norm = {1e-6}, .placement = NormPlacement::pre}};
+    const Layers options{{.attention = {.heads = 3},
+                          .feed_forward = {Activation::gelu},
+                          .norm = {1e-6},
+                          .placement = NormPlacement::pre}};
     StepOptions expected{{"norm", "pre"}, {"heads", "3"}, {"activation", "gelu"}, {"epsilon", "1e-06"}};
-    const Recorder layer =
-        recorded([&](const Trace& trace) { decode(x, memory, weights.layers[0], options, trace); });
+    const Recorder layer = recorded([&](const Trace& trace) { decode(x, memory, weights.layers[0], options, trace); });
     CHECK(layer.steps().front().options == expected);
     expected.emplace_back("layers", "2");
     const Recorder stack = recorded([&](const Trace& trace) { decode(x, memory, weights, options, trace); });
@@ -202,9 +202,8 @@ TEST_CASE("a decoder layer refuses tokens, memories, weights and masks that disa
                           ContainsSubstring("memory (4, 5) and key weights (6, 6)"));
         CHECK_THROWS_WITH(decode(x, memory, weights, options_for(placement, Mask(Mask::shape_type{3, 4}, true))),
                           ContainsSubstring("mask (3, 4)"));
-        CHECK_THROWS_WITH(
-            decode(x, memory, weights, options_for(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
-            ContainsSubstring("mask (3, 3)"));
+        CHECK_THROWS_WITH(decode(x, memory, weights, options_for(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
+                          ContainsSubstring("mask (3, 3)"));
         CHECK_THROWS_WITH(decode(numbers.tensor3(2, 3, 6), numbers.tensor3(3, 4, 6), weights, options),
                           ContainsSubstring("decoder: x (2, 3, 6) and memory (3, 4, 6)"));
         // An output map of another width would be broadcast by the residual sum, or read past its end.
@@ -214,8 +213,7 @@ TEST_CASE("a decoder layer refuses tokens, memories, weights and masks that disa
             cross.cross_attention.output = random_linear(numbers, 6, width);
             fed.feed_forward.output = random_linear(numbers, 5, width);
             CHECK_THROWS_WITH(decode(x, memory, self, options), ContainsSubstring("self_attn.output"));
-            CHECK_THROWS_WITH(decode(x, memory, cross, options),
-                              ContainsSubstring("cross_attn.output"));
+            CHECK_THROWS_WITH(decode(x, memory, cross, options), ContainsSubstring("cross_attn.output"));
             CHECK_THROWS_WITH(decode(x, memory, fed, options), ContainsSubstring("feed_forward.output"));
         }
     }

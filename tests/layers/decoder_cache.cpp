@@ -79,8 +79,8 @@ TEST_CASE("a decoder that keeps keys and values gives what it gives on everythin
                 for (const std::size_t at_a_time : {1, 2, 5}) {
                     CAPTURE(placement == NormPlacement::pre, memory_mask.has_value(), at_a_time);
                     const DecoderWeights weights = random_decoder(numbers, 3, true, 8);
-                    Layers options{{.attention = {.heads = 2, .scale = 0.3, .positions = positions},
-                                    .placement = placement}};
+                    Layers options{
+                        {.attention = {.heads = 2, .scale = 0.3, .positions = positions}, .placement = placement}};
                     options.memory_mask = memory_mask;
                     const Matrix found = step_by_step(x, memory, weights, options, at_a_time);
                     options.attention.causal = Causal::bottom_right;
@@ -121,8 +121,8 @@ TEST_CASE("tracing a step changes no bit, and every formula gives what was compu
             const DecoderOptions options{.attention = {.heads = 2}, .placement = placement};
             const Mask mask(Mask::shape_type{tokens, 4}, true);
             DecoderStep step;
-            const Recorder recorder =
-                recorded([&](const Trace& trace) { step = decoder_step(newest, cache, mask, weights, options, trace); });
+            const Recorder recorder = recorded(
+                [&](const Trace& trace) { step = decoder_step(newest, cache, mask, weights, options, trace); });
             CHECK(wrong_steps(recorder) == std::vector<std::string>{});
             CHECK(same_bits(step.output, decoder_step(newest, cache, mask, weights, options).output));
             CHECK(count_of(recorder, "memory_mask") == 1);
@@ -141,8 +141,9 @@ TEST_CASE("the multiplications of a decoder are those of its trace, with a cache
         const DecoderWeights weights = random_decoder(numbers, 2, true);
         const DecoderSizes sizes{.layers = 2, .d_model = 6, .d_ff = 5, .m = 5};
         const DecoderOptions options{.attention = {.heads = heads}};
-        CHECK(multiplications_in(recorded([&](const Trace& trace) { decoder(x, memory, {}, {}, weights, options, trace); })) ==
-              decoder_multiplications(4, sizes));
+        CHECK(multiplications_in(recorded([&](const Trace& trace) {
+                  decoder(x, memory, {}, {}, weights, options, trace);
+              })) == decoder_multiplications(4, sizes));
         DecoderCache cache;
         CHECK(multiplications_in(recorded([&](const Trace& trace) {
                   cache = start_decoder_cache(memory, weights, trace);
@@ -176,7 +177,8 @@ TEST_CASE("a step refuses what a cache can't serve", "[layers][decoder][cache]")
                       ContainsSubstring("cached_cross_attention: key (4, 6) and value (3, 6)"));
 }
 
-TEST_CASE("cross-attention with keys and values that are there already is multi-head attention", "[layers][heads][cache]")
+TEST_CASE("cross-attention with keys and values that are there already is multi-head attention",
+          "[layers][heads][cache]")
 {
     Numbers numbers(6);
     const MultiHeadWeights weights = random_heads(numbers);

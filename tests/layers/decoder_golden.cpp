@@ -51,8 +51,8 @@ void decode(const Case& of, const Trace& trace)
     const T x = of.get<T>("x"), memory = of.get<T>("memory");
     const std::size_t n = x.shape(token_axis<T>), m = memory.shape(token_axis<T>);
     const DecoderOptions options{.attention = {.heads = heads_in(of, "self_attn.")},
-                           .feed_forward = {.activation = activation_of(of)},
-                           .placement = placement_of(of)};
+                                 .feed_forward = {.activation = activation_of(of)},
+                                 .placement = placement_of(of)};
     const std::optional<AnyMask> mask = mask_of(of, n, n, trace);
     const std::optional<AnyMask> memory_mask = memory_mask_of(of, n, m, trace);
     decoder_layer(x, memory, mask, memory_mask, decoder_layer_of(of), options, trace);
@@ -67,8 +67,8 @@ void translate(const Case& of, const Trace& trace)
     const TransformerOptions options{.attention = {.heads = heads_in(of, "encoder.layers.0.self_attn.")},
                                      .feed_forward = {.activation = activation_of(of)},
                                      .placement = placement_of(of)};
-    transformer(of.get<T>("source"), of.get<T>("target"), mask("source_mask"), mask("target_mask"),
-                mask("memory_mask"), transformer_of(of), options, trace);
+    transformer(of.get<T>("source"), of.get<T>("target"), mask("source_mask"), mask("target_mask"), mask("memory_mask"),
+                transformer_of(of), options, trace);
 }
 
 void compute(const Case& of, const Trace& trace)

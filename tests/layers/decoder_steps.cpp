@@ -39,20 +39,17 @@ TEST_CASE("the steps of decoders and of a Transformer are those in their doc com
     const TransformerWeights weights = random_transformer(numbers, 2, false);
     const Lines layer = promised("layers/decoder.hpp", "decoder_layer");
     REQUIRE(layer.size() == 13);
-    CHECK(as_listed(layer, recorded([&](const Trace& trace) {
-                        decoder_layer(x, memory, {}, {}, layer_weights(), {}, trace);
-                    }),
+    CHECK(as_listed(layer,
+                    recorded([&](const Trace& trace) { decoder_layer(x, memory, {}, {}, layer_weights(), {}, trace); }),
                     "decoder_layer") == layer);
     const Lines stack = promised("layers/decoder.hpp", "decoder");
     REQUIRE(stack.size() == 5);
-    CHECK(as_listed(stack, recorded([&](const Trace& trace) {
-                        decoder(x, memory, {}, {}, weights.decoder, {}, trace);
-                    }),
+    CHECK(as_listed(stack,
+                    recorded([&](const Trace& trace) { decoder(x, memory, {}, {}, weights.decoder, {}, trace); }),
                     "decoder") == stack);
     const Lines whole = promised("models/transformer.hpp", "transformer");
     REQUIRE(whole.size() == 6);
-    const Recorder run =
-        recorded([&](const Trace& trace) { transformer(memory, x, {}, {}, {}, weights, {}, trace); });
+    const Recorder run = recorded([&](const Trace& trace) { transformer(memory, x, {}, {}, {}, weights, {}, trace); });
     CHECK(as_listed(whole, run, "transformer") == whole);
 }
 
@@ -65,8 +62,9 @@ TEST_CASE("a pre-norm decoder layer normalises before its blocks", "[steps][laye
                                     "cross_attn.x = norm2.output", "cross_attn.memory = memory", "norm3.x = residual2",
                                     "feed_forward.x = norm3.output"});
     const std::string n = " | (n, d_model) | ";
-    for (const std::string& line : {"residual1" + n + "x + self_attn.output", "residual2" + n + "residual1 + cross_attn.output",
-                                    "output" + n + "residual2 + feed_forward.output"})
+    for (const std::string& line :
+         {"residual1" + n + "x + self_attn.output", "residual2" + n + "residual1 + cross_attn.output",
+          "output" + n + "residual2 + feed_forward.output"})
         CHECK(contains(kept(run), line));
 }
 

@@ -51,9 +51,9 @@ TEST_CASE("an encoder layer is attention and feed-forward network, added and nor
                     const Matrix x = numbers.matrix(4, 6);
                     const EncoderLayerWeights weights = random_encoder_layer(numbers, 6, 5, is_biased);
                     const Layers options{{.attention = {.heads = heads},
-                                                 .feed_forward = {activation},
-                                                 .norm = {1e-3},
-                                                 .placement = placement}};
+                                          .feed_forward = {activation},
+                                          .norm = {1e-3},
+                                          .placement = placement}};
                     CHECK(close(encode(x, weights, options), encoder_layer_by_hand(x, weights, options), 1e-10));
                 }
 }
@@ -77,9 +77,9 @@ TEST_CASE("an encoder layer is post-norm with epsilon 1e-5 and relu unless told 
     const Matrix x = numbers.matrix(3, 6);
     const EncoderLayerWeights weights = random_encoder_layer(numbers);
     const Layers spelled{{.attention = {.heads = 1},
-                                 .feed_forward = {Activation::relu},
-                                 .norm = {1e-5},
-                                 .placement = NormPlacement::post}};
+                          .feed_forward = {Activation::relu},
+                          .norm = {1e-5},
+                          .placement = NormPlacement::post}};
     CHECK(same_bits(encode(x, weights), encode(x, weights, spelled)));
 }
 
@@ -103,12 +103,12 @@ TEST_CASE("permuting tokens permutes an encoder layer's outputs", "[layers][enco
     const std::vector<std::size_t> order{2, 0, 3, 1};
     for (const NormPlacement placement : placements) {
         const Layers options = options_for(placement);
-        CHECK(close(encode(rows_by_hand(x, order), weights, options),
-                    rows_by_hand(encode(x, weights, options), order)));
+        CHECK(
+            close(encode(rows_by_hand(x, order), weights, options), rows_by_hand(encode(x, weights, options), order)));
         Layers placed = options;
         placed.attention.positions = HeadPositions::alibi;
-        CHECK_FALSE(close(encode(rows_by_hand(x, order), weights, placed),
-                          rows_by_hand(encode(x, weights, placed), order)));
+        CHECK_FALSE(
+            close(encode(rows_by_hand(x, order), weights, placed), rows_by_hand(encode(x, weights, placed), order)));
     }
 }
 
@@ -229,8 +229,7 @@ TEST_CASE("traced encoders give the same bits, and every formula holds", "[layer
                     const EncoderWeights weights = random_encoder(numbers, 2, has_mask);
                     const auto check = [&](const auto& tokens) {
                         const Recorder stack = recorded([&](const Trace& trace) {
-                            CHECK(
-                                same_bits(encode(tokens, weights, options, trace), encode(tokens, weights, options)));
+                            CHECK(same_bits(encode(tokens, weights, options, trace), encode(tokens, weights, options)));
                         });
                         CHECK(wrong_steps(stack) == std::vector<std::string>{});
                         const Recorder layer = recorded([&](const Trace& trace) {
@@ -238,7 +237,8 @@ TEST_CASE("traced encoders give the same bits, and every formula holds", "[layer
                                             encode(tokens, weights.layers[0], options)));
                         });
                         CHECK(wrong_steps(layer) == std::vector<std::string>{});
-                        CHECK(layer.steps().back().path == (placement == NormPlacement::pre ? "output" : "norm2.output"));
+                        CHECK(layer.steps().back().path ==
+                              (placement == NormPlacement::pre ? "output" : "norm2.output"));
                     };
                     check(x);
                     check(batch);
@@ -256,9 +256,8 @@ TEST_CASE("a mask that all layers share is recorded once, however it is shaped",
         CHECK(count_of(stack, "mask") == 1);
         CHECK(count_of(stack, "masked") == 6);
         CHECK(stack.steps()[1].path == "mask");
-        const Recorder layer = recorded([&](const Trace& trace) {
-            encode(x, weights.layers[0], options_for(NormPlacement::post, mask), trace);
-        });
+        const Recorder layer = recorded(
+            [&](const Trace& trace) { encode(x, weights.layers[0], options_for(NormPlacement::post, mask), trace); });
         CHECK(count_of(layer, "mask") == 1);
     }
 }
@@ -268,7 +267,10 @@ TEST_CASE("an encoder says which options it ran with", "[layers][encoder][trace]
     Numbers numbers(13);
     const Matrix x = numbers.matrix(2, 6);
     const EncoderWeights weights = random_encoder(numbers, 2, false);
-    const Layers options{{.attention = {.heads = 3}, .feed_forward = {Activation::gelu}, .norm = {1e-6}, .placement = NormPlacement::pre}};
+    const Layers options{{.attention = {.heads = 3},
+                          .feed_forward = {Activation::gelu},
+                          .norm = {1e-6},
+                          .placement = NormPlacement::pre}};
     StepOptions expected{{"norm", "pre"}, {"heads", "3"}, {"activation", "gelu"}, {"epsilon", "1e-06"}};
     const Recorder layer = recorded([&](const Trace& trace) { encode(x, weights.layers[0], options, trace); });
     CHECK(layer.steps().front().options == expected);

@@ -81,8 +81,7 @@ TEST_CASE("keys and values are made of the memory, or values of a memory of thei
     const Matrix memory = numbers.matrix(5, 5);
     const Matrix value_memory = numbers.matrix(5, 3);
     const MultiHeadWeights cross = random_heads(numbers, {.d_memory = 5, .d_value = 5});
-    CHECK(
-        close_heads(attend(x, memory, cross, {.heads = 2}), heads_by_hand(x, memory, memory, cross, 2)));
+    CHECK(close_heads(attend(x, memory, cross, {.heads = 2}), heads_by_hand(x, memory, memory, cross, 2)));
     const MultiHeadWeights general = random_heads(numbers, memory_sizes);
     CHECK(close_heads(attend(x, memory, value_memory, general, {.heads = 2}),
                       heads_by_hand(x, memory, value_memory, general, 2)));
@@ -177,9 +176,7 @@ TEST_CASE("a batch of attentions is each sequence's by itself", "[layers][multi_
     const MultiHeadWeights general = random_heads(numbers, memory_sizes);
     for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary, HeadPositions::alibi}) {
         const Heads open{.heads = 2, .positions = positions};
-        const auto with = [&](const AnyMask& mask) {
-            return Heads{.heads = 2, .mask = mask, .positions = positions};
-        };
+        const auto with = [&](const AnyMask& mask) { return Heads{.heads = 2, .mask = mask, .positions = positions}; };
         const BatchMultiHead plain = attend(x, weights, open);
         const BatchMultiHead under_one = attend(x, weights, with(shared));
         const BatchMultiHead under_own = attend(x, weights, with(own));
@@ -198,8 +195,8 @@ TEST_CASE("a batch of attentions is each sequence's by itself", "[layers][multi_
             CHECK(same(under_one, attend(tokens, weights, with(shared))));
             CHECK(same(under_own, attend(tokens, weights, with(sequence_by_hand(own, b)))));
             CHECK(same(crossed, attend(tokens, sequence_by_hand(memory, b), cross, open)));
-            CHECK(same(generally, attend(tokens, sequence_by_hand(memory, b),
-                                                       sequence_by_hand(value_memory, b), general, open)));
+            CHECK(same(generally,
+                       attend(tokens, sequence_by_hand(memory, b), sequence_by_hand(value_memory, b), general, open)));
         }
     }
 }
@@ -211,8 +208,8 @@ TEST_CASE("rotary heads compare turned queries with turned keys, and mix values 
     const MultiHeadWeights weights = random_heads(numbers, {.has_output_map = false});
     for (const RotaryLayout layout : {RotaryLayout::pairs, RotaryLayout::halves}) {
         const RotaryOptions rotary_options{100, layout, 2};
-        const MultiHead found = attend(
-            x, weights, {.heads = 2, .positions = HeadPositions::rotary, .rotary = rotary_options});
+        const MultiHead found =
+            attend(x, weights, {.heads = 2, .positions = HeadPositions::rotary, .rotary = rotary_options});
         const Matrix query = linear_by_hand(x, weights.query);
         const Matrix key = linear_by_hand(x, weights.key);
         const Matrix value = linear_by_hand(x, weights.value);
@@ -233,8 +230,7 @@ TEST_CASE("rotary weights depend on the tokens' distances, not on where the firs
     const Matrix x = numbers.matrix(4, 6);
     const MultiHeadWeights weights = random_heads(numbers);
     const auto from_place = [&](std::size_t first) {
-        return attend(x, weights,
-                                    {.heads = 2, .positions = HeadPositions::rotary, .rotary = {.first = first}});
+        return attend(x, weights, {.heads = 2, .positions = HeadPositions::rotary, .rotary = {.first = first}});
     };
     CHECK(close_heads(from_place(0), from_place(17)));
     CHECK_FALSE(close(from_place(0).output, attend(x, weights, {.heads = 2}).output));
@@ -277,8 +273,8 @@ TEST_CASE("traced heads give the same bits, and every formula holds", "[layers][
                         options.bias = bias;
                     const auto check = [&](const auto& tokens) {
                         const Recorder recorder = recorded([&](const Trace& trace) {
-                            CHECK(same_heads(attend(tokens, weights, options, trace),
-                                             attend(tokens, weights, options)));
+                            CHECK(
+                                same_heads(attend(tokens, weights, options, trace), attend(tokens, weights, options)));
                         });
                         CHECK(wrong_steps(recorder) == std::vector<std::string>{});
                     };
@@ -298,8 +294,7 @@ TEST_CASE("traced cross-attention gives the same bits, and every formula holds",
     for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary, HeadPositions::alibi}) {
         const Heads options{.heads = 2, .positions = positions};
         const Recorder crossed = recorded([&](const Trace& trace) {
-            CHECK(same_heads(attend(x, memory, cross, options, trace),
-                             attend(x, memory, cross, options)));
+            CHECK(same_heads(attend(x, memory, cross, options, trace), attend(x, memory, cross, options)));
         });
         CHECK(wrong_steps(crossed) == std::vector<std::string>{});
         const Recorder generally = recorded([&](const Trace& trace) {
@@ -321,9 +316,8 @@ TEST_CASE("a mask and a bias that all heads share are recorded once", "[layers][
     CHECK(count_of(recorder, "bias") == 1);
     CHECK(count_of(recorder, "masked") == 4);
     CHECK(count_of(recorder, "biased") == 4);
-    const Recorder alibi = recorded([&](const Trace& trace) {
-        attend(x, weights, {.heads = 4, .positions = HeadPositions::alibi}, trace);
-    });
+    const Recorder alibi = recorded(
+        [&](const Trace& trace) { attend(x, weights, {.heads = 4, .positions = HeadPositions::alibi}, trace); });
     CHECK(count_of(alibi, "bias") == 4);
 }
 
@@ -333,10 +327,7 @@ TEST_CASE("every step of multi-head attention says which options it ran with", "
     const Matrix x = numbers.matrix(3, 6);
     const MultiHeadWeights weights = random_heads(numbers);
     const auto options_of = [&](const Heads& options) {
-        return recorded([&](const Trace& trace) { attend(x, weights, options, trace); })
-            .steps()
-            .back()
-            .options;
+        return recorded([&](const Trace& trace) { attend(x, weights, options, trace); }).steps().back().options;
     };
     CHECK(options_of({.heads = 2}) ==
           StepOptions{{"heads", "2"}, {"mask", "none"}, {"bias", "none"}, {"scale", "1/sqrt(d_k)"}});

@@ -119,8 +119,9 @@ TEST_CASE("the doc comments of positions and masks list their steps, with letter
                  [](const Trace& trace) { alibi_bias(2, 4, 0.5, trace); }));
     CHECK(listed(table_of("attention/mask.hpp", "causal_mask", 1), {{"N", "2"}, {"M", "4"}},
                  [](const Trace& trace) { causal_mask(2, 4, Causal::bottom_right, trace); }));
-    CHECK(listed(table_of("attention/mask.hpp", "padding_mask", 2), {{"M", "4"}},
-                 [](const Trace& trace) { padding_mask(Integers{2, 4}, 4, trace); }));
+    CHECK(listed(table_of("attention/mask.hpp", "padding_mask", 2), {{"M", "4"}}, [](const Trace& trace) {
+        padding_mask(Integers{2, 4}, 4, trace);
+    }));
 }
 
 TEST_CASE("the doc comment of join_masks lists every step that there can be, in order", "[steps][mask][source]")
@@ -134,7 +135,8 @@ TEST_CASE("the doc comment of join_masks lists every step that there can be, in 
     CHECK(listed[4] == "mask | (n, m) | given_mask & causal & padding[:, None, :]");
     CHECK(found[4] == "mask | (b, n, m) | given_mask & causal & padding[:, None, :]");
 
-    const Recorder causal = recorded([&](const Trace& trace) { join_masks(3, 3, {.causal = Causal::top_left}, trace); });
+    const Recorder causal =
+        recorded([&](const Trace& trace) { join_masks(3, 3, {.causal = Causal::top_left}, trace); });
     CHECK(paths_of(causal) == Lines{"causal"});
     CHECK(other_names(causal) == Lines{"mask = causal"});
 }
@@ -171,11 +173,13 @@ TEST_CASE("an activation is in the formula of what it makes", "[steps][layers]")
 
 TEST_CASE("heads have their columns, and mask and bias are named once before them", "[steps][layers][mask]")
 {
-    const Heads options{
-        .heads = 2, .mask = Mask(Mask::shape_type{3, 3}, true), .bias = Matrix(Matrix::shape_type{3, 3}, 1.0), .scale = 0.5};
+    const Heads options{.heads = 2,
+                        .mask = Mask(Mask::shape_type{3, 3}, true),
+                        .bias = Matrix(Matrix::shape_type{3, 3}, 1.0),
+                        .scale = 0.5};
     const Recorder run = run_of(heads(), options);
-    Lines expected{"x",          "query_weights", "query_bias",    "query",      "key_weights", "key_bias",
-                   "key",        "value_weights", "value_bias",    "value",      "mask",        "bias"};
+    Lines expected{"x",   "query_weights", "query_bias", "query", "key_weights", "key_bias",
+                   "key", "value_weights", "value_bias", "value", "mask",        "bias"};
     for (const std::string head : {"head.0.", "head.1."})
         for (const char* step :
              {"queries", "keys", "values", "scores", "scaled", "biased", "masked", "weights", "context"})
@@ -234,9 +238,8 @@ TEST_CASE("the steps of cross-attention name the memories, and their sizes", "[s
 
 TEST_CASE("norms before the blocks change what they are made of", "[steps][layers][encoder]")
 {
-    const Recorder run = recorded([&](const Trace& trace) {
-        encoder_layer(x, {}, layer_weights(), {.placement = NormPlacement::pre}, trace);
-    });
+    const Recorder run = recorded(
+        [&](const Trace& trace) { encoder_layer(x, {}, layer_weights(), {.placement = NormPlacement::pre}, trace); });
     CHECK(other_names(run) ==
           Lines{"norm1.x = x", "self_attn.x = norm1.output", "norm2.x = residual1", "feed_forward.x = norm2.output"});
     CHECK(formula_of("residual1", run) == "x + self_attn.output");
@@ -265,8 +268,7 @@ TEST_CASE("positions say base, layout and first position in their formulas", "[s
     CHECK(formula_of("positions", odd) == "interleave(sin(angles), cos(angles))[:, 0:5]");
     const Recorder learned = recorded([&](const Trace& trace) { learned_positions(x, 2, 1, trace); });
     CHECK(formula_of("positions", learned) == "table[1:3]");
-    const Recorder turned =
-        recorded([&](const Trace& trace) { rotary(x, {.layout = RotaryLayout::halves}, trace); });
+    const Recorder turned = recorded([&](const Trace& trace) { rotary(x, {.layout = RotaryLayout::halves}, trace); });
     CHECK(formula_of("output", turned) == "concat(x[..., 0:3] * cos(angles) - x[..., 3:6] * sin(angles), "
                                           "x[..., 0:3] * sin(angles) + x[..., 3:6] * cos(angles), axis=-1)");
 }

@@ -121,8 +121,8 @@ TEST_CASE("heads that are mixed by a permutation change places, and nothing else
     const MultiHeadWeights maps = random_heads(numbers, {.h_d_k = 4, .h_d_v = 8});
     const Matrix swap{{0, 1}, {1, 0}};
     CHECK(close_heads(talking_heads_attention(x, {}, {maps, swap, swap}), attend(x, maps, {.heads = 2})));
-    CHECK_FALSE(close(talking_heads_attention(x, {}, {maps, swap, identity(2)}).output,
-                      attend(x, maps, {.heads = 2}).output));
+    CHECK_FALSE(
+        close(talking_heads_attention(x, {}, {maps, swap, identity(2)}).output, attend(x, maps, {.heads = 2}).output));
 }
 
 TEST_CASE("what is forbidden weighs nothing in any mixture", "[layers][talking][mask]")
@@ -131,8 +131,7 @@ TEST_CASE("what is forbidden weighs nothing in any mixture", "[layers][talking][
     const Matrix x = numbers.matrix(5, 6);
     Mask mask = causal_by_hand(5);
     mask(0, 0) = false; // the first may attend to nothing
-    for (const Matrix& weights :
-         talking_heads_attention(x, mask, random_talking_heads(numbers, 2, 3, 2), {}).weights)
+    for (const Matrix& weights : talking_heads_attention(x, mask, random_talking_heads(numbers, 2, 3, 2), {}).weights)
         for (std::size_t i = 0; i < 5; ++i)
             for (std::size_t j = 0; j < 5; ++j)
                 CHECK((mask(i, j) || weights(i, j) == 0));
@@ -161,8 +160,7 @@ TEST_CASE("a batch of talking heads is each sequence's by itself", "[layers][tal
         allowed = numbers.number() < 1;
     const BatchMultiHead found = talking_heads_attention(x, mask, weights, {});
     for (std::size_t b = 0; b < 3; ++b) {
-        const MultiHead alone =
-            talking_heads_attention(sequence_by_hand(x, b), sequence_by_hand(mask, b), weights, {});
+        const MultiHead alone = talking_heads_attention(sequence_by_hand(x, b), sequence_by_hand(mask, b), weights, {});
         CHECK(close(sequence_by_hand(found.output, b), alone.output));
         CHECK(close(sequence_by_hand(found.weights[1], b), alone.weights[1]));
     }

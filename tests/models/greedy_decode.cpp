@@ -52,8 +52,8 @@ TEST_CASE("the next word's logits are an embedding, a Transformer and the table 
     const TransformerOptions options{.attention = {.heads = 2}};
     TransformerOptions causal = options;
     causal.attention.causal = Causal::bottom_right;
-    const Matrix output =
-        transformer(embed(source, weights.table), embed(target, weights.table), {}, {}, {}, weights.transformer, causal);
+    const Matrix output = transformer(embed(source, weights.table), embed(target, weights.table), {}, {}, {},
+                                      weights.transformer, causal);
     Matrix found;
     const Recorder steps =
         recorded([&](const Trace& trace) { found = predict_next(source, target, {}, {}, weights, options, trace); });
@@ -70,7 +70,8 @@ TEST_CASE("a later target word changes no earlier prediction", "[layers][transla
     const Matrix after = predict_next(source, Integers{0, 4, 3, 6}, {}, {}, weights, {.attention = {.heads = 2}});
     CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
     CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
-    const Matrix of_another = predict_next(Integers{3, 5, 2, 1}, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
+    const Matrix of_another =
+        predict_next(Integers{3, 5, 2, 1}, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
     CHECK_FALSE(close(rows_by_hand(before, {0}), rows_by_hand(of_another, {0})));
 }
 
@@ -81,7 +82,10 @@ TEST_CASE("greedy decoding says what teacher forcing finds likeliest, with a cac
         for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre}) {
             CAPTURE(seed, placement == NormPlacement::pre);
             const TranslatorWeights weights = random_translator(seed, placement == NormPlacement::pre);
-            GreedyOptions options{.transformer = {.attention = {.heads = 3}, .placement = placement}, .start = 2, .end = 5, .max_tokens = 6};
+            GreedyOptions options{.transformer = {.attention = {.heads = 3}, .placement = placement},
+                                  .start = 2,
+                                  .end = 5,
+                                  .max_tokens = 6};
             const Translation kept = greedy_decode(source, {}, weights, options);
             options.caching = Caching::none;
             const Translation plain = greedy_decode(source, {}, weights, options);

@@ -311,8 +311,7 @@ TEST_CASE("heads that share keys and values are heads whose maps repeat those co
                 const Matrix bias = repeated_by_hand(xt::view(*map->bias, xt::newaxis(), xt::all()), heads, groups);
                 map->bias = Vector(xt::view(bias, 0, xt::all()));
             }
-            const MultiHead found =
-                attend(x, grouped, {.heads = heads, .positions = positions});
+            const MultiHead found = attend(x, grouped, {.heads = heads, .positions = positions});
             const MultiHead expected = attend(x, repeated, {.heads = heads, .positions = positions});
             CHECK(close(found.output, expected.output));
             for (std::size_t head = 0; head < heads; ++head)
@@ -352,8 +351,9 @@ TEST_CASE("groups that don't fit heads or weights are refused", "[layers][multi_
     CHECK_THAT(refusal(6, 6), ContainsSubstring("4 heads can't be divided evenly among 3 key/value heads"));
     CHECK_THAT(refusal(5, 4), ContainsSubstring("query weights (6, 8) of 4 heads and key weights (6, 5)"));
     CHECK_THAT(refusal(0, 4), ContainsSubstring("key weights (6, 0)"));
-    CHECK_THAT(refusal(4, 8), ContainsSubstring("value weights (6, 8) of 2 key/value heads and output weights (8, 6) of "
-                                                "4 heads must agree in d_v"));
+    CHECK_THAT(refusal(4, 8),
+               ContainsSubstring("value weights (6, 8) of 2 key/value heads and output weights (8, 6) of "
+                                 "4 heads must agree in d_v"));
     CHECK_THAT(refusal(4, 5), ContainsSubstring("value weights (6, 5) can't be divided evenly among 2 heads"));
 }
 
@@ -369,14 +369,13 @@ TEST_CASE("attention with a cache gives the new tokens what they have among all 
                                                {numbers.matrix(6, groups * 2)},
                                                {numbers.matrix(6, groups * 2)},
                                                LinearWeights{numbers.matrix(8, 6)}};
-                const GroupedQueryOptions options{
-                    .heads = 4, .causal = Causal::bottom_right, .positions = positions};
+                const GroupedQueryOptions options{.heads = 4, .causal = Causal::bottom_right, .positions = positions};
                 const MultiHead whole = grouped_query_attention(x, {}, {}, weights, options);
 
                 std::optional<KeyValueCache> cache;
                 if (past > 0) {
-                    cache = cached_self_attention(rows_by_hand(x, std::vector<std::size_t>{0, 1, 2}), std::nullopt, {}, {},
-                                                  weights, options)
+                    cache = cached_self_attention(rows_by_hand(x, std::vector<std::size_t>{0, 1, 2}), std::nullopt, {},
+                                                  {}, weights, options)
                                 .cache;
                     cache->keys = Matrix(xt::view(cache->keys, xt::range(std::size_t{0}, past), xt::all()));
                     cache->values = Matrix(xt::view(cache->values, xt::range(std::size_t{0}, past), xt::all()));
@@ -499,8 +498,7 @@ TEST_CASE("Keras-style attention is multi-head attention under a mask, where som
     const Matrix x = numbers.matrix(4, 6);
     const KerasAttentionWeights weights{numbers.matrix(6, 4), numbers.matrix(6, 4), numbers.matrix(6, 6)};
     const MultiHeadWeights same{{weights.query}, {weights.key}, {weights.value}};
-    CHECK(close(keras_attention(x, x, x, {}, weights, {.heads = 2}).output,
-                attend(x, same, {.heads = 2}).output));
+    CHECK(close(keras_attention(x, x, x, {}, weights, {.heads = 2}).output, attend(x, same, {.heads = 2}).output));
     CHECK(close(keras_attention(x, x, x, {}, weights, {.heads = 2, .mask_right = true}).output,
                 attend(x, same, {.heads = 2, .mask = causal_mask(4, 4)}).output));
     Mask first_three(Mask::shape_type{4, 4}, true);
@@ -522,8 +520,7 @@ TEST_CASE("where nothing is left, a large number forbids nothing and minus infin
     CHECK_FALSE(close(starved, unmasked, 1e-12));
     const Mask nothing(Mask::shape_type{3, 3}, false);
     const MultiHeadWeights same{{weights.query}, {weights.key}, {weights.value}};
-    CHECK(
-        same_bits(attend(x, same, {.mask = nothing}).weights[0], Matrix(Matrix::shape_type{3, 3}, 0.0)));
+    CHECK(same_bits(attend(x, same, {.mask = nothing}).weights[0], Matrix(Matrix::shape_type{3, 3}, 0.0)));
 }
 
 TEST_CASE("queries of padding come out as zeros, and change nothing else", "[layers][keras][mask]")
@@ -600,8 +597,8 @@ TEST_CASE("grouped heads are named by their groups' axes, and slice what they sh
     Numbers numbers(20);
     const Matrix x = numbers.matrix(3, 6);
     const MultiHeadWeights weights{{numbers.matrix(6, 8)}, {numbers.matrix(6, 4)}, {numbers.matrix(6, 6)}};
-    const Lines all = lines(recorded(
-        [&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); }));
+    const Lines all =
+        lines(recorded([&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); }));
     const auto has = [&](const std::string& line) { return std::ranges::find(all, line) != all.end(); };
     CHECK(has("key_weights | d_model, g_d_k |  | grouped_query_attention"));
     CHECK(has("key | m, g_d_k | x @ key_weights | grouped_query_attention"));
@@ -611,7 +608,7 @@ TEST_CASE("grouped heads are named by their groups' axes, and slice what they sh
     CHECK(has("head.2.keys | m, d_k | key[..., 2:4] | grouped_query_attention"));
     CHECK(has("head.3.values | m, d_v | value[..., 3:6] | grouped_query_attention"));
     CHECK(has("head.3.queries | n, d_k | query[..., 6:8] | grouped_query_attention"));
-    const Recorder described = recorded(
-        [&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); });
+    const Recorder described =
+        recorded([&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); });
     CHECK(described.steps().front().options[1] == std::pair<std::string, std::string>{"key_value_heads", "2"});
 }

@@ -46,15 +46,14 @@ TEST_CASE("a batch of Transformers is each pair of sequences by itself", "[layer
     const std::optional<AnyMask> of_source = join_masks(5, 5, {.key_lengths = Integers{5, 2}});
     const std::optional<AnyMask> of_memory = join_masks(3, 5, {.key_lengths = Integers{5, 2}});
     Tensor3 output;
-    const Recorder steps =
-        recorded([&](const Trace& trace) {
-            output = transformer(source, target, of_source, {}, of_memory, weights, options, trace);
-        });
+    const Recorder steps = recorded([&](const Trace& trace) {
+        output = transformer(source, target, of_source, {}, of_memory, weights, options, trace);
+    });
     CHECK(wrong_steps(steps) == std::vector<std::string>{});
     for (std::size_t b = 0; b < 2; ++b) {
         // The padded source is as good as the short one.
         const Matrix real = b == 0 ? sequence_by_hand(source, 0) : rows_by_hand(sequence_by_hand(source, 1), {0, 1});
-        CHECK(close(sequence_by_hand(output, b), transformer(real, sequence_by_hand(target, b), {}, {}, {}, weights,
-                                                             options)));
+        CHECK(close(sequence_by_hand(output, b),
+                    transformer(real, sequence_by_hand(target, b), {}, {}, {}, weights, options)));
     }
 }

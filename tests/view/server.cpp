@@ -115,7 +115,8 @@ TEST_CASE("a server answers only requests for this machine, and only what its pa
          {std::string("Host: attacker.example"), "Host: attacker.example" + port, std::string("Host: 127.0.0.1"),
           std::string("Host: 127.0.0.1:1"), served.host() + "\r\nHost: attacker.example", std::string("Accept: *")}) {
         CAPTURE(head);
-        for (const char* line : {"GET /", "GET /tensor?run=0&step=0", "GET /explain?run=0&step=0&offset=0", "GET /none"})
+        for (const char* line :
+             {"GET /", "GET /tensor?run=0&step=0", "GET /explain?run=0&step=0&offset=0", "GET /none"})
             CHECK(status(line, head) == "403");
     }
     for (const char* method : {"HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
@@ -146,6 +147,5 @@ TEST_CASE("a port that is taken is an error", "[view][server]")
     Served served;
     const TemporaryFolder folder;
     write_trace(folder / "t.npz", sample());
-    CHECK_THROWS_WITH(ViewServer({{"t", folder / "t.npz"}}, {}, served.server().port()),
-                      ContainsSubstring("is taken"));
+    CHECK_THROWS_WITH(ViewServer({{"t", folder / "t.npz"}}, {}, served.server().port()), ContainsSubstring("is taken"));
 }

@@ -38,8 +38,8 @@ struct AdditiveWeights {
 /// @throws ShapeError where tensors disagree in d_q, d_k, d_hidden or m, or with the mask
 /// @see Bahdanau et al. 2015, appendix A.1.2; seed document 002
 Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                             const std::optional<AnyMask>& mask, const AdditiveWeights& weights, const WeighingOptions& options = {},
-                             const Trace& trace = {});
+                             const std::optional<AnyMask>& mask, const AdditiveWeights& weights,
+                             const WeighingOptions& options = {}, const Trace& trace = {});
 
 /// The learned parameters of additive attention in its concatenated form.
 struct ConcatenatedWeights {
@@ -79,7 +79,7 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 /// @throws ShapeError where tensors disagree in d_q + d_k, d_hidden or m, or with the mask
 /// @see Luong et al. 2015, section 3.1 ("concat"); seed documents 001 and 002
 Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                                 const std::optional<AnyMask>& mask, const ConcatenatedWeights& weights, const WeighingOptions& options = {},
-                                 const Trace& trace = {});
+                                 const std::optional<AnyMask>& mask, const ConcatenatedWeights& weights,
+                                 const WeighingOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

@@ -49,7 +49,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
 /// @throws ShapeError where scores and values disagree in b or m, or scores and mask in b, n or m
 /// @see seed document 002: attention as a weighted sum under an exchangeable scoring function
 template <Sequence T>
-AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values,
-                            const std::optional<AnyMask>& mask, const WeighingOptions& options, const Trace& trace);
+AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values, const std::optional<AnyMask>& mask,
+                            const WeighingOptions& options, const Trace& trace);
 
 } // namespace attn

@@ -31,7 +31,7 @@ std::string_view name_of(DiffVerdict verdict);
 /// How far two arrays of one shape are apart.
 struct Distance {
     std::size_t differing = 0;  ///< how many numbers are not the same at all
-    std::size_t beyond = 0;     ///< how many are off by more than they may be
+    std::size_t beyond = 0;     ///< how many are off by more than the tolerance
     std::size_t nans = 0;       ///< found where another number is expected
     std::size_t infinities = 0; ///< found where another number is expected
     Shape worst;                ///< the index of the number that is furthest out of tolerance
@@ -62,9 +62,9 @@ struct StepDiff {
 
 /// How somebody's array is called, and which step that is.
 ///
-/// `{i}` stands for the same number on both sides, `{*}` for the same words. Behind a name, `[..., {h}, :, :]` takes one
+/// `{i}` stands for the same number on both sides, `{*}` for the same words. After a name, `[..., {h}, :, :]` takes one
 /// entry of the axis of heads for each step `head.{h}`, `[1/3]` the second of three equal parts along the first axis, and
-/// `.T` the transpose. A step may have alternatives, `masked|scaled`: the first that the reference has.
+/// `.T` the transpose. A step can have alternatives, `masked|scaled`: the first that the reference has.
 struct NameRule {
     std::string theirs; ///< "blocks.{i}.attn.hook_pattern[..., {h}, :, :]"
     std::string step;   ///< "layers.{i}.self_attn.head.{h}.weights"
@@ -72,7 +72,7 @@ struct NameRule {
 
 /// The names that arrays have in one well-known program.
 ///
-/// In front of `layer` a name may have more words, the model's. The names of a layer are known without `layer`, too; and a
+/// In front of `layer` a name can have more words, the model's. The names of a layer are known without `layer`, too; and a
 /// reference that is one layer, or one attention, has the steps of `layers.0`, or `layers.0.self_attn`, without that.
 struct NameTable {
     std::string_view name;  ///< as --names has it: "bert"
@@ -89,7 +89,7 @@ struct DiffOptions {
     std::optional<double> atol = {}, rtol = {}; ///< if either: off by no more than atol + rtol |expected|
     std::optional<NumberType> type = {};        ///< that MINE was computed in; seen from its numbers unless given
     std::vector<NameRule> names = {};           ///< tried in order, before the steps' own names
-    const NameTable* table = nullptr;           ///< tried behind names
+    const NameTable* table = nullptr;           ///< tried after names
     bool all = false;                           ///< a step that MINE doesn't have fails, as does an array without step
 };
 
@@ -102,9 +102,9 @@ struct Diff {
     std::vector<std::string> extra;        ///< arrays of MINE that are no step
     bool missing_fails = false, extra_fails = false;
 
-    /// The first step in the order of the computation that differs; nullptr where there is none.
+    /// The first step in the order of the computation that differs, or nullptr.
     const StepDiff* first_different() const;
-    /// The first one that is a bug or laid out otherwise; nullptr where there is none.
+    /// The first one that is a bug or laid out otherwise, or nullptr.
     const StepDiff* first_wrong() const;
     std::size_t count(DiffVerdict verdict) const;
     bool passed() const;
@@ -118,7 +118,7 @@ struct Diff {
 /// Nothing is recomputed while all numbers are the same. A step that differs is computed by its formula from MINE's own
 /// operands; those that MINE doesn't have are computed from what it has, or else are the reference's.
 ///
-/// How far a right step may be off is measured: the formula is computed from the operands as they are, and from operands
+/// How far off a right step can be is measured: the formula is computed from the operands as they are, and from operands
 /// that are each off by a rounding of MINE's type. docs/diff.md says how.
 ///
 /// @param reference  a trace; it outlives the result

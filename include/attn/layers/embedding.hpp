@@ -9,7 +9,7 @@ namespace attn {
 /// Options of embed().
 struct EmbeddingOptions {
     std::optional<double> scale = {}; ///< what a row of the table is multiplied by; sqrt(d_model) unless given
-    SinusoidalOptions positions = {};  ///< `first` is not 0 where earlier tokens are in a cache
+    SinusoidalOptions positions = {}; ///< `first` is not 0 where earlier tokens are in a cache
 };
 
 /// Tokens from their numbers: rows of a table, scaled, with sinusoidal positions added.

@@ -16,8 +16,8 @@ struct LinearWeights {
 
 /// What the steps of a linear map are called inside a larger function.
 struct LinearSteps {
-    std::string_view input = "x";  ///< the step that is mapped, which the caller has named
-    std::string_view name = {};    ///< "query": the steps are query_weights, query_bias and query
+    std::string_view input = "x"; ///< the step that is mapped, which the caller has named
+    std::string_view name = {};   ///< "query": the steps are query_weights, query_bias and query
     std::string_view d_in = "d_in";
     std::string_view d_out = "d_out";
     std::string_view tokens = "n"; ///< the letter of the output's axis of tokens

@@ -9,9 +9,9 @@ namespace attn {
 
 /// The learned parameters of multi-head attention: the columns of each map are divided among the heads, in order.
 struct MultiHeadWeights {
-    LinearWeights query;                      ///< (d_model, h d_k)
-    LinearWeights key;                        ///< (d_memory, h d_k), or (d_memory, g d_k), see grouped_query_attention()
-    LinearWeights value;                      ///< (d_memory, h d_v), or (d_memory, g d_v)
+    LinearWeights query; ///< (d_model, h d_k)
+    LinearWeights key;   ///< (d_memory, h d_k), or (d_memory, g d_k), see grouped_query_attention()
+    LinearWeights value; ///< (d_memory, h d_v), or (d_memory, g d_v)
     std::optional<LinearWeights> output = {}; ///< W^o, (h d_v, d_model); without it the heads stay side by side
 };
 

@@ -99,7 +99,6 @@ struct Translation {
 ///                 Each token's steps have the weights among them: meant for small models.
 /// @throws ShapeError where an id is not in the table, or anything disagrees
 Translation greedy_decode(const Integers& source, const std::optional<AnyMask>& source_mask,
-                          const TranslatorWeights& weights, const GreedyOptions& options = {},
-                          const Trace& trace = {});
+                          const TranslatorWeights& weights, const GreedyOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

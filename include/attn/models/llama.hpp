@@ -95,7 +95,8 @@ Matrix llama_layer(const Matrix& x, const std::optional<AnyMask>& mask, const Ll
 /// @return the logits, (n, vocabulary): row i scores what can follow token i
 /// @throws ShapeError where an id is no row of the embedding, or weights disagree
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
-Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options = {}, const Trace& trace = {});
+Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options = {},
+             const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 ///
