@@ -35,7 +35,7 @@ public:
 
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
-    /// @param further  a listener that answers, besides those that the flags ask for; not owned
+    /// @param further  hears every step first, and can answer, besides those that the flags ask for; not owned
     Setup(std::string_view lesson_topic, const LessonFlags& given, Listener* further = nullptr)
         : topic(lesson_topic),
           flags(given),
@@ -53,9 +53,10 @@ struct Lesson::Setup {
     /// The listeners that answer, before those that only listen.
     std::vector<Listener*> before(Listener* further, std::vector<Listener*> others)
     {
+        std::vector<Listener*> all = answers.before(std::move(others));
         if (further != nullptr)
-            others.insert(others.begin(), further);
-        return answers.before(others);
+            all.insert(all.begin(), further);
+        return all;
     }
 
     std::string topic;

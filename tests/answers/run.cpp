@@ -36,7 +36,7 @@ private:
     std::string path_;
 };
 
-/// Keeps every step as it was computed, before anything is answered; answers with the tanh of real numbers, and zero for
+/// Keeps every step as it was computed, before anything is answered, also of runs that the lesson doesn't show; answers with the tanh of real numbers, and zero for
 /// whole ones, where it is told to.
 class Computed final : public Listener {
 public:
@@ -78,15 +78,17 @@ std::size_t failures(const std::vector<Step>& computed, const Recording& answere
 {
     const StepNames names(answered);
     std::size_t count = 0;
-    for (std::size_t i = 0; i < computed.size(); ++i) {
-        if (computed[i].formula.empty())
+    for (std::size_t i = 0; i < answered.steps.size(); ++i) {
+        const std::string& path = answered.steps[i].path;
+        const Step& step = *std::ranges::find(computed, path, &Step::path);
+        if (step.formula.empty())
             continue;
-        const Evaluated again = evaluate(computed[i].formula, [&](std::string_view name) {
+        const Evaluated again = evaluate(step.formula, [&](std::string_view name) {
             const std::optional<std::size_t> found = names.resolve(i, name);
             return found ? &answered.steps[*found].value : nullptr;
         });
         const auto follows = [&](std::size_t at) {
-            const double found = computed[i].value.values[at], expected = again.value.values[at];
+            const double found = step.value.values[at], expected = again.value.values[at];
             return found == expected || (std::isnan(found) && std::isnan(expected)) ||
                    std::abs(found - expected) <= 4 * again.error[at];
         };
@@ -94,8 +96,8 @@ std::size_t failures(const std::vector<Step>& computed, const Recording& answere
         while (at < again.value.size() && follows(at))
             ++at;
         if (at < again.value.size()) {
-            std::printf("%s: %s was computed as %.17g, but %s gives %.17g\n", what.c_str(), computed[i].path.c_str(),
-                        computed[i].value.values[at], computed[i].formula.c_str(), again.value.values[at]);
+            std::printf("%s: %s was computed as %.17g, but %s gives %.17g\n", what.c_str(), path.c_str(),
+                        step.value.values[at], step.formula.c_str(), again.value.values[at]);
             ++count;
         }
     }
