@@ -48,9 +48,9 @@ std::vector<Step> taught(const std::string& lesson, const std::vector<std::pair<
     const Ended ended = run({lesson, "--input", folder / "mine.npz", "--trace", folder / "t.npz"});
     CHECK(ended.errors == "");
     REQUIRE(ended.code == 0);
-    const std::vector<Step> steps = read_trace(folder / "t.npz").steps;
-    CHECK(verify(steps).passed());
-    return steps;
+    const Recording recording = read_trace(folder / "t.npz");
+    CHECK(verify(recording).passed());
+    return recording.steps;
 }
 
 Shape shape_of_step(const std::vector<Step>& steps, std::string_view path)
