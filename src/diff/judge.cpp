@@ -19,6 +19,8 @@ namespace {
 
 // An input is rounded once, and so is the reference's.
 constexpr double roundings_of_input = 2;
+// What one draw of roundings finds wrong is tried with more before it is said.
+constexpr std::size_t more_draws = 5;
 
 /// By which factor all numbers are off, where that is one; where both are zero, any is.
 std::optional<double> common_factor(const Array& found, const Array& expected, Tolerance tolerance)
@@ -106,9 +108,9 @@ Tolerance Judge::tolerance_of_input(const Array& expected) const
     return tolerance;
 }
 
-Diff::World::Recomputed Judge::recompute(std::size_t step, bool as_dumped)
+Diff::World::Recomputed Judge::recompute(std::size_t step, std::size_t draws, bool as_dumped)
 {
-    Diff::World::Recomputed result = world_.recompute(step, as_dumped);
+    Diff::World::Recomputed result = world_.recompute(step, draws, as_dumped);
     if (is_overridden())
         result.tolerance = tolerance_that_is_given(result.value);
     return result;
@@ -125,22 +127,26 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
 
     std::optional<Diff::World::Recomputed> again;
     std::string trouble;
-    if (!is_input)
-        try {
-            again = recompute(step);
-        } catch (const FormulaError& error) {
-            trouble = error.what();
-        }
-    if (again && again->value.shape != reference.shape)
-        again.reset(); // an operand of another shape is the cause, and is reported
+    Tolerance tolerance;
+    for (const std::size_t draws : {std::size_t{1}, more_draws}) {
+        if (!is_input)
+            try {
+                again = recompute(step, draws);
+            } catch (const FormulaError& error) {
+                trouble = error.what();
+            }
+        if (again && again->value.shape != reference.shape)
+            again.reset(); // an operand of another shape is the cause, and is reported
+        tolerance = again ? again->tolerance : tolerance_of_input(reference);
+        const bool follows = again && agrees(found, again->value, tolerance);
+        if (agrees(found, reference, tolerance) || (follows && !is_overridden() && !world_.has_wrong_operand(step)))
+            return pass(found, tolerance, step, result);
+        if (follows)
+            return inherit(found, tolerance, step, result);
+        if (!again || is_overridden())
+            break;
+    }
     const Array& expected = again ? again->value : reference;
-    const Tolerance tolerance = again ? again->tolerance : tolerance_of_input(reference);
-
-    const bool follows = again && agrees(found, expected, tolerance);
-    if (agrees(found, reference, tolerance) || (follows && !is_overridden() && !world_.has_wrong_operand(step)))
-        return pass(found, tolerance, step, result);
-    if (follows)
-        return inherit(found, tolerance, step, result);
     if (is_input && is_rounded_input(found, step, result))
         return;
     if (recognised(found, expected, tolerance, step, result))
@@ -236,7 +242,7 @@ bool Judge::follows_as_dumped(const Array& found, std::size_t step)
                              [&](std::size_t operand) { return world_.known[operand].dumped != nullptr; }))
         return false;
     try {
-        const Diff::World::Recomputed again = recompute(step, true);
+        const Diff::World::Recomputed again = recompute(step, 1, true);
         return agrees(found, again.value, again.tolerance);
     } catch (const FormulaError&) {
         return false;

@@ -19,7 +19,7 @@ private:
     bool is_overridden() const { return options_.atol || options_.rtol; }
     DiffVerdict fine() const;
 
-    Diff::World::Recomputed recompute(std::size_t step, bool as_dumped = false);
+    Diff::World::Recomputed recompute(std::size_t step, std::size_t draws, bool as_dumped = false);
     Tolerance tolerance_that_is_given(const Array& expected) const;
     Tolerance tolerance_of_input(const Array& expected) const;
 

@@ -25,12 +25,25 @@ constexpr double unmeasured_roundings = 2;
 constexpr double most_growth = 0x1p16, most_relative = 0.5;
 
 /// Plus or minus one, the same for the same number in each run.
-double sign_of(std::size_t step, std::size_t i)
+double sign_of(std::size_t draw, std::size_t step, std::size_t i)
 {
-    std::uint64_t bits = (step + 1) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
+    std::uint64_t bits = (step + 1 + (draw << 32)) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
     return ((bits >> 40) & 1) == 0 ? 1 : -1;
+}
+
+/// The largest change from the first array to the second.
+double largest_move_of(const Array& plain, const Array& moved)
+{
+    double largest = 0;
+    for (std::size_t i = 0; plain.shape == moved.shape && i < plain.size(); ++i) {
+        const double from = plain.values[i], to = moved.values[i], move = std::abs(from - to);
+        // From one whole number to another: a formula that jumps, such as where(x > 0, 1, 0), which is no rounding.
+        if (std::isfinite(move) && !(is_whole(from) && is_whole(to)))
+            largest = std::max(largest, move);
+    }
+    return largest;
 }
 
 /// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits.
@@ -142,7 +155,7 @@ Array Diff::World::moved_by_roundings(const Array& array, std::size_t step)
         return result;
     const double roundoff = roundoff_of(type);
     for (std::size_t i = 0; i < result.size(); ++i)
-        result.values[i] *= 1 + roundoff * sign_of(step, i);
+        result.values[i] *= 1 + roundoff * sign_of(draw_, step, i);
     return result;
 }
 
@@ -213,23 +226,16 @@ Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
         return both.plain.value;
     Array rounded = moved_by_roundings(both.moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
-        rounded.values[i] += sign_of(step, i + 1) * both.moved.error[i];
+        rounded.values[i] += sign_of(draw_, step, i + 1) * both.moved.error[i];
     return rounded;
 }
 
-Diff::World::Recomputed Diff::World::recomputed(Both both) const
+Diff::World::Recomputed Diff::World::recomputed(Both both, double least_move) const
 {
     Recomputed result{std::move(both.plain.value), {}};
-    const std::vector<double>&plain = result.value.values, &moved = both.moved.value.values;
     if (result.value.type != ElementType::real)
         return result;
-    double largest_move = 0;
-    for (std::size_t i = 0; moved.size() == plain.size() && i < plain.size(); ++i) {
-        const double move = std::abs(plain[i] - moved[i]);
-        // From one whole number to another: a formula that jumps, such as where(x > 0, 1, 0), which is no rounding.
-        if (std::isfinite(move) && !(is_whole(plain[i]) && is_whole(moved[i])))
-            largest_move = std::max(largest_move, move);
-    }
+    const double largest_move = std::max(least_move, largest_move_of(result.value, both.moved.value));
     const double roundoff = roundoff_of(type), largest = largest_of(result.value);
     const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
     result.tolerance = tolerance_of(result.value);
@@ -247,25 +253,48 @@ void Diff::World::compute(std::size_t step)
 {
     Known& one = known[step];
     if (one.computed_moved)
-        return;
+        return; // by this draw
     const Step& label = reference[step];
     try {
         Both both = evaluate_both(
             step, label.formula, [&](std::size_t i) -> const Array& { return plain(i); },
             [&](std::size_t i) -> const Array& { return moved(i); });
         one.computed_moved = computed_otherwise(step, both);
-        one.computed = is_clean(step) ? label.value : std::move(both.plain.value);
+        if (!one.computed)
+            one.computed = is_clean(step) ? label.value : std::move(both.plain.value);
     } catch (const FormulaError&) {
         one.computed = label.value;
         one.computed_moved = moved_by_roundings(label.value, step);
     }
 }
 
-Diff::World::Recomputed Diff::World::recompute(std::size_t step, bool as_dumped)
+void Diff::World::redraw(std::size_t draw)
 {
-    return recomputed(evaluate_both(
-        step, reference[step].formula, [&](std::size_t i) -> const Array& { return plain(i, as_dumped); },
-        [&](std::size_t i) -> const Array& { return moved(i, as_dumped); }));
+    if (draw == draw_)
+        return;
+    draw_ = draw;
+    for (Known& one : known) {
+        one.computed_moved.reset();
+        one.own_moved.reset();
+        one.dumped_moved.reset();
+    }
+}
+
+Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t draws, bool as_dumped)
+{
+    const auto evaluated = [&] {
+        return evaluate_both(
+            step, reference[step].formula, [&](std::size_t i) -> const Array& { return plain(i, as_dumped); },
+            [&](std::size_t i) -> const Array& { return moved(i, as_dumped); });
+    };
+    double largest_move = 0;
+    for (std::size_t draw = draws; draw-- > 1;) {
+        redraw(draw);
+        const Both both = evaluated();
+        largest_move = std::max(largest_move, largest_move_of(both.plain.value, both.moved.value));
+    }
+    redraw(0);
+    return recomputed(evaluated(), largest_move);
 }
 
 } // namespace attn

@@ -47,9 +47,10 @@ struct Diff::World {
     };
 
     /// Computes a step by its formula.
+    /// @param draws      how many times other roundings are tried: one can be an unlucky one
     /// @param as_dumped  from operands in MINE's layout, where that is another one than the reference's
     /// @throws FormulaError where that can't be done
-    Recomputed recompute(std::size_t step, bool as_dumped = false);
+    Recomputed recompute(std::size_t step, std::size_t draws = 1, bool as_dumped = false);
 
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
@@ -64,7 +65,8 @@ struct Diff::World {
     Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of, const ArrayOf& moved_of);
     /// A step as if somebody else had computed it: by sums in another order, from other roundings.
     Array computed_otherwise(std::size_t step, const Both& both);
-    Recomputed recomputed(Both both) const;
+    /// @param least_move  a change by other roundings that has been seen
+    Recomputed recomputed(Both both, double least_move = 0) const;
 
     /// How far off the numbers of an array can be that was rounded and nothing else.
     Tolerance tolerance_of(const Array& expected) const;
@@ -111,6 +113,9 @@ private:
     bool is_clean(std::size_t step);
     Array moved_by_roundings(const Array& array, std::size_t step);
     void compute(std::size_t step);
+    void redraw(std::size_t draw);
+
+    std::size_t draw_ = 0; ///< which roundings are tried
 };
 
 } // namespace attn

@@ -90,6 +90,8 @@ NamedArrays arrays_of(const Recording& recording)
     NamedArrays arrays;
     for (const Step& step : recording.steps)
         arrays.emplace(step.path, step.value);
+    for (const Alias& alias : recording.aliases)
+        arrays.emplace(alias.path, arrays.at(alias.target));
     return arrays;
 }
 
