@@ -29,6 +29,9 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms everything = with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
+        {"number_type", {"array"}},
+        {"step_name", {}},
+        {"utf8", {}},
         {"array", {"error"}},
         {"tensor", {"error", "array"}},
         {"shape", foundation},
@@ -41,7 +44,7 @@ const std::map<std::string, Rooms>& visible()
         {"trace_io", records},
         {"formula", records},
         {"what_if", traces},
-        {"weights", with(reference, {"trace_io"})},
+        {"weights", with(reference, {"trace_io", "text"})},
         {"text", {"error", "array", "tensor", "ops", "trace_io"}},
         {"diff", with(traces, {"what_if"})},
         {"view", traces},
@@ -50,6 +53,9 @@ const std::map<std::string, Rooms>& visible()
     };
     return rooms;
 }
+
+/// What every room may see: the grammar of names, UTF-8, types of numbers. They see arrays and errors.
+const Rooms small{"number_type", "step_name", "utf8"};
 
 /// The rooms of the library proper, which opens no file and prints nothing.
 const Rooms quiet{"error", "array", "tensor", "shape", "ops", "recording", "trace", "attention", "layers", "models"};
@@ -116,7 +122,7 @@ std::string objection(const std::string& path, const std::string& include)
     else if (const auto target = (std::filesystem::path(path).parent_path() / name).lexically_normal().generic_string();
              begins_with(target, "..") || room_of(target) != room)
         return "a relative include stays in its room";
-    return other == room || may_see->second.contains(other) ? "" : room + " may not see " + other;
+    return other == room || small.contains(other) || may_see->second.contains(other) ? "" : room + " may not see " + other;
 }
 
 std::vector<std::string> objections(const SourceFile& file)

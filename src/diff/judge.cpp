@@ -2,7 +2,7 @@
 
 #include "judge.hpp"
 
-#include "../what_if/head_scope.hpp"
+#include "attn/what_if/head_scope.hpp"
 #include "attn/error.hpp"
 #include "attn/formula/expression.hpp"
 #include "layouts.hpp"

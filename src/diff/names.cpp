@@ -2,7 +2,7 @@
 
 #include "names.hpp"
 
-#include "../what_if/head_scope.hpp"
+#include "attn/what_if/head_scope.hpp"
 #include "compare.hpp"
 #include "rules.hpp"
 

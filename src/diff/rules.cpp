@@ -2,7 +2,7 @@
 
 #include "rules.hpp"
 
-#include "../what_if/head_scope.hpp"
+#include "attn/what_if/head_scope.hpp"
 
 #include "attn/error.hpp"
 

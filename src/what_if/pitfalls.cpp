@@ -1,6 +1,6 @@
 #include "attn/what_if/pitfalls.hpp"
 
-#include "head_scope.hpp"
+#include "attn/what_if/head_scope.hpp"
 #include "pitfall_list.hpp"
 
 #include "attn/error.hpp"

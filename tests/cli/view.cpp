@@ -32,7 +32,7 @@ TEST_CASE("attn view writes one page and says how large it is", "[cli][view]")
     const Ended ended = folder.view({folder / "t.npz", "-o", folder / "p.html"});
     CHECK(ended.code == 0);
     CHECK(ended.errors == "");
-    CHECK_THAT(ended.output, ContainsSubstring("p.html: 32 steps, "));
+    CHECK_THAT(ended.output, ContainsSubstring("p.html: 42 steps, "));
     const std::string page = bytes_of(folder / "p.html");
     CHECK(page.starts_with("<!DOCTYPE html>\n"));
     CHECK(page.ends_with("</html>\n"));
@@ -109,7 +109,7 @@ TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM en
         char process[32], line[4096];
         REQUIRE(std::fgets(process, sizeof process, program) != nullptr);
         REQUIRE(std::fgets(line, sizeof line, program) != nullptr);
-        CHECK_THAT(std::string(line), ContainsSubstring("t.npz: 32 steps at http://127.0.0.1:"));
+        CHECK_THAT(std::string(line), ContainsSubstring("t.npz: 42 steps at http://127.0.0.1:"));
         ::kill(static_cast<pid_t>(std::stol(process)), signal);
         const int status = ::pclose(program);
         CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0)); // in parentheses: macros of many casts

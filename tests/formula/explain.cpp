@@ -100,19 +100,16 @@ std::string wrong_numbers(const Explanation& explanation)
 }
 
 /// The same of the line with names, which is a formula unless a sum is cut short.
-std::string wrong_names(const std::vector<Step>& steps, const Step& explained, const Explanation& explanation)
+std::string wrong_names(const Recording& recording, const StepNames& names, const Step& explained,
+                        const Explanation& explanation)
 {
     if (explanation.names.find("other term") != std::string::npos)
         return {};
-    const Lookup by_path = [&](std::string_view path) -> const Array* {
-        for (const Step& earlier : steps)
-            if (&earlier == &explained)
-                return nullptr;
-            else if (earlier.path == path)
-                return &earlier.value;
-        return nullptr;
+    const auto number = static_cast<std::size_t>(&explained - recording.steps.data());
+    const Lookup lookup = [&](std::string_view name) {
+        const std::optional<std::size_t> step = names.resolve(number, name);
+        return step ? &recording.steps[*step].value : nullptr;
     };
-    const Lookup lookup = [&](std::string_view name) { return resolve(explained.path, name, by_path); };
     const double again = evaluate(explanation.names, lookup).value.values.at(0);
     return agree(explanation.value, again, explanation.error) ? "" : explanation.cell + " = " + explanation.names;
 }
@@ -445,6 +442,7 @@ TEST_CASE("the arithmetic of every step of every lesson, read again, gives the r
         CAPTURE(topic);
         const Recording& recording = lesson_recording(topic);
         const std::vector<Step>& steps = recording.steps;
+        const StepNames names_of_steps(recording);
         const bool is_large = steps.size() > 400;
         std::size_t explained = 0;
         for (const Step& step : steps) {
@@ -461,7 +459,7 @@ TEST_CASE("the arithmetic of every step of every lesson, read again, gives the r
                                                    ? "nan"
                                                    : exact_text(step.value.values[offset])));
                 if (!is_large && step.value.size() < 1000 && ++names < 10)
-                    REQUIRE(wrong_names(steps, step, explanation) == "");
+                    REQUIRE(wrong_names(recording, names_of_steps, step, explanation) == "");
             }
         }
         CHECK(explained > 40);

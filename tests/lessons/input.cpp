@@ -4,6 +4,7 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/trace_io/npz.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -41,7 +42,7 @@ std::vector<std::pair<std::string, Array>> five_tokens()
 }
 
 /// Runs a lesson on a file and checks every step that it wrote.
-std::vector<Step> taught(const std::string& lesson, const std::vector<std::pair<std::string, Array>>& arrays)
+Recording taught(const std::string& lesson, const std::vector<std::pair<std::string, Array>>& arrays)
 {
     const TemporaryFolder folder;
     write_input(folder / "mine.npz", arrays);
@@ -50,15 +51,13 @@ std::vector<Step> taught(const std::string& lesson, const std::vector<std::pair<
     REQUIRE(ended.code == 0);
     const Recording recording = read_trace(folder / "t.npz");
     CHECK(verify(recording).passed());
-    return recording.steps;
+    return recording;
 }
 
-Shape shape_of_step(const std::vector<Step>& steps, std::string_view path)
+Shape shape_of_step(const Recording& recording, std::string_view path)
 {
-    for (const Step& step : steps)
-        if (step.path == path)
-            return step.value.shape;
-    return {};
+    const std::optional<std::size_t> step = StepNames(recording).find(path);
+    return step ? recording.steps[*step].value.shape : Shape{};
 }
 
 /// Runs lesson 2 on a file that it can't use: one line, exit code 2, no trace.

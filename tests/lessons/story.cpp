@@ -281,6 +281,6 @@ TEST_CASE("every step of the real model follows from its formula", "[story][real
     const Verification verification = verify(read_trace(folder / "t.npz"));
     for (const StepCheck& check : verification.checks)
         CHECK(check.message == "");
-    CHECK(verification.recomputed() > 700);
+    CHECK(verification.recomputed() > 600); // what is another name of a step is none
     CHECK(run({"attn", "explain", folder / "t.npz", "layers.4.self_attn.head.7.weights[9,3]"}).code == 0);
 }

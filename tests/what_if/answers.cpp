@@ -69,17 +69,19 @@ TEST_CASE("with --round, every number of a lesson is one of that type, and near 
     for (const std::string lesson : {"04_scoring", "06_multi_head", "10_encoder_layer"}) {
         const Golden golden = read_golden(lesson);
         const std::vector<Step> steps = altered(lesson, {"--round", "float32"});
-        REQUIRE(steps.size() == golden.size());
         std::size_t changed = 0;
-        for (std::size_t i = 0; i < steps.size(); ++i)
-            for (std::size_t j = 0; j < steps[i].value.size(); ++j) {
-                const double found = steps[i].value.values[j], right = golden[i].second.values[j];
-                if (!steps[i].formula.empty())
+        for (const Step& step : steps) {
+            const auto right_step = std::ranges::find(golden, step.path, &Golden::value_type::first);
+            REQUIRE(right_step != golden.end());
+            for (std::size_t j = 0; j < step.value.size(); ++j) {
+                const double found = step.value.values[j], right = right_step->second.values[j];
+                if (!step.formula.empty())
                     CHECK((std::isnan(found) || found == static_cast<double>(static_cast<float>(found))));
                 if (std::isfinite(right))
                     CHECK(std::abs(found - right) <= 1e-4 * std::max(1.0, std::abs(right)));
                 changed += found != right;
             }
+        }
         CHECK(changed > 0);
     }
 }
