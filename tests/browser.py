@@ -43,7 +43,7 @@ class Browser:
         else:
             raise RuntimeError("chromedriver did not start")
         arguments = [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+            "--headless=new", "--no-sandbox", "--disable-ipc-flooding-protection", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
             "--disable-features=OverlayScrollbar,FluentOverlayScrollbar" if classic_scrollbars else "--hide-scrollbars",
             "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={self.profile}",

@@ -2,7 +2,7 @@
 
 #include "attn/tensor.hpp"
 
-/// One dot product a key.
+/// One dot product per key.
 /// @param query  (d_k)
 /// @param keys   (m, d_k)
 /// @return (m)

@@ -49,8 +49,8 @@ void teach(Lesson& lesson)
     //! [projections]
 
     //! [scores]
-    // Step 3. How relevant is each token to the first? One dot product a key: the larger, the more alike.
-    lesson.heading("3. How relevant is each token? One dot product a key");
+    // Step 3. How relevant is each token to the first? One dot product per key: the larger, the more alike.
+    lesson.heading("3. How relevant is each token? One dot product per key");
     const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
     //! [scores]
 
@@ -61,8 +61,8 @@ void teach(Lesson& lesson)
     //! [weights]
 
     //! [output]
-    // Step 5. Take of each value its proportion, and add up what was taken.
-    lesson.heading("5. Take of each value its proportion, and add up");
+    // Step 5. Multiply each value by its weight, and add up what was taken.
+    lesson.heading("5. Multiply each value by its weight, and add up");
     const Matrix weighted_values =
         trace("weighted_values[m, d_v]", "weights[:, None] * values", scale_rows(weights, values));
     const Vector output = trace("output[d_v]", "sum(weighted_values, axis=0)", sum_along(weighted_values, 0));
