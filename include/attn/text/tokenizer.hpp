@@ -53,10 +53,10 @@ private:
 /// @throws FileError where the file is missing, is no such JSON, or its lists do not fit
 Tokenizer read_tokenizer(const std::filesystem::path& path);
 
-/// A token as a label of one line: spaces as the vocabulary writes them (▁), control characters and bytes as \x0A.
+/// A token as a label of one line: spaces as the vocabulary writes them (▁), control characters and bytes as `\x0A`.
 std::string label_of(const Tokenizer& tokenizer, std::size_t id);
 
-/// Text for a screen: bytes that are not UTF-8, and control characters other than a line feed, are written as \x1B.
+/// Text for a screen: bytes that are not UTF-8, and control characters other than a line feed, are written as `\x1B`.
 std::string shown(std::string_view text);
 
 } // namespace attn
