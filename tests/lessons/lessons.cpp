@@ -134,7 +134,7 @@ TEST_CASE("wrong usage is one line, and exit code 2", "[lessons]")
     }
 }
 
-TEST_CASE("an exercise fails until it is done, and names the first thing to do", "[lessons]")
+TEST_CASE("an exercise fails until it is done, and names the first thing to do", "[lessons][exercises]")
 {
     for (const std::string& topic : lesson_topics()) {
         const Ended ended = run({"exercise_" + topic});
