@@ -14,19 +14,23 @@ bool same(const Step& left, const Step& right)
            left.module == right.module && left.options == right.options && identical(left.value, right.value);
 }
 
+bool same_name(const Alias& left, const Alias& right) { return left.path == right.path && left.target == right.target; }
+
 } // namespace
 
 void trace(std::string_view bytes)
 {
-    const std::vector<Step> steps = read_trace(scratch("read.npz", bytes)).steps;
-    for (const Step& step : steps)
+    const Recording recording = read_trace(scratch("read.npz", bytes));
+    for (const Step& step : recording.steps)
         expect(step.axes.empty() || step.axes.size() == step.value.rank(), "a step with axes too many or too few");
 
-    const std::vector<Step> again = must_succeed([&] {
-        write_trace(scratch("written.npz"), steps);
-        return read_trace(scratch("written.npz")).steps;
+    const Recording again = must_succeed([&] {
+        write_trace(scratch("written.npz"), recording);
+        return read_trace(scratch("written.npz"));
     });
-    expect(std::ranges::equal(steps, again, same), "a trace that changes when it is written and read");
+    expect(std::ranges::equal(recording.steps, again.steps, same) &&
+               std::ranges::equal(recording.aliases, again.aliases, same_name),
+           "a trace that changes when it is written and read");
 }
 
 } // namespace attn::fuzz
