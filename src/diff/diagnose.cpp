@@ -119,7 +119,7 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
         }
         Diagnosis& diagnosis = diagnoses.emplace_back(Diagnosis{&pitfall, {}, edits.begin()->second});
         for (const auto& [number, formula] : edits)
-            diagnosis.steps.push_back(&world.reference[number]);
+            diagnosis.steps.push_back(&world.original(number));
     }
     return diagnoses;
 }
@@ -153,7 +153,8 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     if (found == nullptr || found->shape != wrong->step->value.shape)
         return {};
     try {
-        auto diagnoses = mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
+        auto diagnoses =
+            mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step)}, world);
         return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, world) : diagnoses;
     } catch (const FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape

@@ -60,7 +60,7 @@ void Judge::judge(const Claim& claim, bool is_same)
     Diff::World::Known& known = world_.known[step];
     const bool is_first = !std::exchange(known.is_claimed, true);
     StepDiff& result = diff_.steps.emplace_back();
-    result.step = &world_.reference[step];
+    result.step = &world_.original(step);
     result.mine = claim.mine;
     if (claim.array == nullptr) {
         result.verdict = DiffVerdict::bug;

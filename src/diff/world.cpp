@@ -67,14 +67,23 @@ void MyArrays::add(const std::string& name, Array array)
     views_.emplace(name, same);
 }
 
-Diff::World::World(const Recording& run, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options)
-    : mine(std::move(arrays)),
+Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options)
+    : run(given),
+      mine(std::move(arrays)),
       claims(claims_of(run, mine->views(), options)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),
       known(reference.size())
 {
+}
+
+const Step& Diff::World::original(std::size_t step) const
+{
+    if (!claims.widened)
+        return reference[step];
+    const auto found = std::ranges::find(run.steps, reference[step].path, &Step::path);
+    return found == run.steps.end() ? reference[step] : *found;
 }
 
 const std::vector<std::size_t>& Diff::World::operands(std::size_t step)

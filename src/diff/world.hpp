@@ -38,7 +38,7 @@ private:
 /// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed. Whole numbers
 /// and booleans are exact in every type that can hold them: no rounding moves them.
 struct Diff::World {
-    World(const Recording& run, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options);
+    World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options);
 
     /// What a formula gives from MINE's operands, and how far right numbers can be off.
     struct Recomputed {
@@ -85,6 +85,10 @@ struct Diff::World {
     /// Steps that MINE doesn't have between a step and those that it has.
     std::set<std::size_t> unknown_before(std::size_t step);
 
+    /// A step as the given reference has it, which outlives this; an alias that is a step here lives as long as this.
+    const Step& original(std::size_t step) const;
+
+    const Recording& run; ///< as it is given
     std::shared_ptr<const MyArrays> mine;
     Claims claims;
     const Recording& recording;         ///< of the reference, with MINE's aliases as steps where they are others

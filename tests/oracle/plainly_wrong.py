@@ -226,7 +226,7 @@ def main(arguments):
     if len(arguments) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    attn, lesson, share = *arguments[:2], float(arguments[2]) if len(arguments) == 3 else 0.05
+    attn, lesson, share = *arguments[:2], float(arguments[2]) if len(arguments) == 3 else 0.03
     total = np.zeros((2, 2), int)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

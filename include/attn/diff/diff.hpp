@@ -46,7 +46,7 @@ struct Distance {
 
 /// What became of one array of MINE.
 struct StepDiff {
-    const Step* step = nullptr; ///< the reference's
+    const Step* step = nullptr; ///< the reference's; or an alias that MINE has another array of, which the Diff keeps
     std::string mine;           ///< the array's name, with the part of it that was taken: "probs[..., 3, :, :]"
     DiffVerdict verdict = DiffVerdict::equal;
     Shape shape;                      ///< as found
