@@ -106,7 +106,7 @@ std::size_t failures(const std::vector<Step>& computed, const Recording& answere
 
 } // namespace
 
-int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&), std::vector<LessonFlag> own)
+int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&), std::vector<LessonFlag> own)
 {
     LessonFlags flags;
     flags.console.quiet = true;
