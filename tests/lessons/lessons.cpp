@@ -64,7 +64,7 @@ TEST_CASE("a lesson prints its own steps and a line per scope, in few lines; --a
     CHECK_THAT(layer, !ContainsSubstring("self_attn.query["));
 }
 
-TEST_CASE("--summary is one line for a script", "[lessons]")
+TEST_CASE("a lesson's --summary is one line for a script", "[lessons]")
 {
     const Ended ended = run({"lesson_01_single_query", "--summary"});
     CHECK(ended.code == 0);
