@@ -221,5 +221,5 @@ int main(int argc, char** argv)
          {"--temperature", "T", "0 for the likeliest token, 1 for chance as the model says", 0.0},
          {"--seed", "S", "of that chance; 0 unless given", std::optional<std::size_t>{}},
          {"--without-cache", "", "compute everything anew for each token", false},
-         {"--tokens", "FILE", "write a token a line: labels for attn view", std::filesystem::path{}}});
+         {"--tokens", "FILE", "write one token per line: labels for attn view", std::filesystem::path{}}});
 }

@@ -16,7 +16,7 @@ struct LlamaFolder {
 
 /// Reads a folder with
 ///
-/// - `config.json`: n_heads (or num_attention_heads), and if you like n_kv_heads (num_key_value_heads), rope_theta and
+/// - `config.json`: n_heads (or num_attention_heads), and optionally n_kv_heads (num_key_value_heads), rope_theta and
 ///   rms_eps (rms_norm_eps),
 /// - the weights, the only `.npz` or `.safetensors`, under any of the names of llama_weights(),
 /// - the vocabulary, the only `tok*.json`, see read_tokenizer().
