@@ -6,7 +6,6 @@
 #include "test.hpp"
 
 #include <cmath>
-#include <limits>
 
 using namespace attn;
 
@@ -108,26 +107,24 @@ std::string difference(const Recording& recording, const Golden& golden)
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Step step(const std::string& path, const Array& value) { return {path, "", {}, "", {}, value}; }
+Step bare_step(const std::string& path, const Array& value) { return {path, "", {}, "", {}, value}; }
 
 const Golden golden{{"a", {{2}, {1, -infinity}}}, {"b", {{}, {NAN}}}};
-const Step a = step("a", {{2}, {1, -infinity}}), b = step("b", {{}, {NAN}});
+const Step a = bare_step("a", {{2}, {1, -infinity}}), b = bare_step("b", {{}, {NAN}});
 
 } // namespace
 
 TEST_CASE("steps that are the golden's agree with it", "[golden]")
 {
     CHECK(difference({{a, b}, {}}, golden).empty());
-    CHECK(difference({{step("a", {{2}, {1 + 1e-13, -infinity}}), b}, {}}, golden).empty());
+    CHECK(difference({{bare_step("a", {{2}, {1 + 1e-13, -infinity}}), b}, {}}, golden).empty());
 }
 
 TEST_CASE("a golden finds a step that is missing, extra or out of order", "[golden]")
 {
     CHECK(difference({{a}, {}}, golden) == "the step b is missing");
     CHECK(difference({{}, {}}, golden) == "the step a is missing");
-    CHECK(difference({{a, b, step("c", {{}, {0}})}, {}}, golden) == "the step c is extra");
+    CHECK(difference({{a, b, bare_step("c", {{}, {0}})}, {}}, golden) == "the step c is extra");
     CHECK(difference({{b, a}, {}}, golden) == "found the step b, expected a");
 }
 
@@ -136,31 +133,31 @@ TEST_CASE("a golden that keeps a sample of a large array finds another size, ano
 {
     Array large{{2, 50}, std::vector<double>(100, 0.5)};
     const Golden kept{{"large~", sample(large)}};
-    CHECK(difference({{step("large", large)}, {}}, kept).empty());
+    CHECK(difference({{bare_step("large", large)}, {}}, kept).empty());
     CHECK(kept[0].second.size() == 3 + 4 + 25); // rank and sizes, statistics, every fourth number
 
     Array turned = large;
     turned.shape = {50, 2};
-    CHECK_FALSE(difference({{step("large", turned)}, {}}, kept).empty());
+    CHECK_FALSE(difference({{bare_step("large", turned)}, {}}, kept).empty());
     Array off = large;
     off.values[1] += 1e-9; // not among those that are kept
-    CHECK_FALSE(difference({{step("large", off)}, {}}, kept).empty());
+    CHECK_FALSE(difference({{bare_step("large", off)}, {}}, kept).empty());
     off = large;
     std::swap(off.values[4], off.values[5] = 0.75);
-    CHECK_FALSE(difference({{step("large", off)}, {}}, kept).empty());
-    CHECK(difference({{step("other", large)}, {}}, kept) == "found the step other~, expected large~");
+    CHECK_FALSE(difference({{bare_step("large", off)}, {}}, kept).empty());
+    CHECK(difference({{bare_step("other", large)}, {}}, kept) == "found the step other~, expected large~");
     large.values[3] = NAN;
-    CHECK_FALSE(difference({{step("large", large)}, {}}, kept).empty());
+    CHECK_FALSE(difference({{bare_step("large", large)}, {}}, kept).empty());
 }
 
 TEST_CASE("a golden finds another number, shape, infinity or NaN", "[golden]")
 {
-    CHECK(difference({{step("a", {{2}, {1 + 1e-11, -infinity}}), b}, {}}, golden) ==
+    CHECK(difference({{bare_step("a", {{2}, {1 + 1e-11, -infinity}}), b}, {}}, golden) ==
           "a at (0,) is 1.00000000001, expected 1");
-    CHECK(difference({{step("a", {{1, 2}, {1, -infinity}}), b}, {}}, golden) == "a has the shape (1, 2), expected (2,)");
-    CHECK_FALSE(difference({{step("a", {{2}, {1, infinity}}), b}, {}}, golden).empty());
-    CHECK_FALSE(difference({{step("a", {{2}, {1, -1e308}}), b}, {}}, golden).empty());
-    CHECK_FALSE(difference({{step("a", {{2}, {NAN, -infinity}}), b}, {}}, golden).empty());
-    CHECK_FALSE(difference({{step("a", {{2}, {infinity, -infinity}}), b}, {}}, golden).empty());
-    CHECK_FALSE(difference({{a, step("b", {{}, {0}})}, {}}, golden).empty());
+    CHECK(difference({{bare_step("a", {{1, 2}, {1, -infinity}}), b}, {}}, golden) == "a has the shape (1, 2), expected (2,)");
+    CHECK_FALSE(difference({{bare_step("a", {{2}, {1, infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{bare_step("a", {{2}, {1, -1e308}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{bare_step("a", {{2}, {NAN, -infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{bare_step("a", {{2}, {infinity, -infinity}}), b}, {}}, golden).empty());
+    CHECK_FALSE(difference({{a, bare_step("b", {{}, {0}})}, {}}, golden).empty());
 }

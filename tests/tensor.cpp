@@ -6,15 +6,11 @@
 
 #include "attn/error.hpp"
 
-#include <limits>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 template <Traceable T>
 bool survives(const T& tensor)

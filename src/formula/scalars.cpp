@@ -4,7 +4,6 @@
 
 namespace attn {
 
-using Kind = Scalar::Kind;
 
 const Scalar& Scalars::cell(const Shaped& shaped, std::size_t offset)
 {
@@ -38,7 +37,7 @@ const Scalar& Scalars::keep(Scalar scalar)
 
 // --------------------------------------------------------------------------------------------------------- arithmetic
 
-const Scalar* Arithmetic::keep(Kind kind, Rounded value, std::vector<Number> operands, std::string_view text)
+const Scalar* Arithmetic::keep(Scalar::Kind kind, Rounded value, std::vector<Number> operands, std::string_view text)
 {
     return &scalars_.keep({.kind = kind,
                            .value = value,
@@ -68,29 +67,29 @@ const Scalar* Arithmetic::exponential(Number x)
     return function("exp", scalars_.rounding().exponential(x->value), x);
 }
 
-const Scalar* Arithmetic::number(double value) { return keep(Kind::number, {value, 0}, {}); }
+const Scalar* Arithmetic::number(double value) { return keep(Scalar::Kind::number, {value, 0}, {}); }
 
-const Scalar* Arithmetic::negated(Rounded value, Number x) { return keep(Kind::negated, value, {x}); }
+const Scalar* Arithmetic::negated(Rounded value, Number x) { return keep(Scalar::Kind::negated, value, {x}); }
 
 const Scalar* Arithmetic::function(std::string_view name, Rounded value, Number x)
 {
-    return keep(Kind::function, value, {x}, name);
+    return keep(Scalar::Kind::function, value, {x}, name);
 }
 
 const Scalar* Arithmetic::binary(std::string_view op, Rounded value, Number a, Number b)
 {
-    return keep(Kind::binary, value, {a, b}, op);
+    return keep(Scalar::Kind::binary, value, {a, b}, op);
 }
 
 const Scalar* Arithmetic::total(std::vector<Number> terms)
 {
     const Rounded sum = scalars_.rounding().sum(terms.size(), [&](std::size_t i) { return terms[i]->value; });
-    return keep(Kind::total, sum, std::move(terms));
+    return keep(Scalar::Kind::total, sum, std::move(terms));
 }
 
 const Scalar* Arithmetic::noted(Scalar::Note note, Number taken, Number about, std::size_t count)
 {
-    return &scalars_.keep({.kind = Kind::noted,
+    return &scalars_.keep({.kind = Scalar::Kind::noted,
                            .note = note,
                            .value = taken->value,
                            .truth = taken->truth,
@@ -125,7 +124,7 @@ const Scalar* Arithmetic::part(Number whole, std::size_t terms)
 {
     if (terms < 2)
         return whole;
-    return &scalars_.keep({.kind = Kind::part,
+    return &scalars_.keep({.kind = Scalar::Kind::part,
                            .value = whole->value,
                            .origin = shaped_.expression,
                            .operands = {whole},

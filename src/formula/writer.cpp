@@ -7,7 +7,6 @@
 namespace attn {
 namespace {
 
-using Kind = Scalar::Kind;
 
 std::string truth_text(double value) { return value != 0 ? "true" : "false"; }
 
@@ -79,23 +78,23 @@ Written ArithmeticWriter::number(double value) const
 Written ArithmeticWriter::write(const Scalar& scalar, Place place)
 {
     switch (scalar.kind) {
-    case Kind::number:
+    case Scalar::Kind::number:
         return number(scalar.value.value);
-    case Kind::size:
+    case Scalar::Kind::size:
         return names_ ? Written{to_text(*scalar.origin)} : number(scalar.value.value);
-    case Kind::cell:
+    case Scalar::Kind::cell:
         return cell(scalar, place);
-    case Kind::negated:
+    case Scalar::Kind::negated:
         return negation(write(*scalar.operands[0], {place.in_sum, false}));
-    case Kind::binary:
+    case Scalar::Kind::binary:
         return binary(scalar, place);
-    case Kind::function:
+    case Scalar::Kind::function:
         return {std::string(scalar.text) + "(" + write(*scalar.operands[0], {place.in_sum, false}).text + ")"};
-    case Kind::total:
+    case Scalar::Kind::total:
         return total(scalar, place);
-    case Kind::part:
+    case Scalar::Kind::part:
         return part(scalar, place);
-    case Kind::noted:
+    case Scalar::Kind::noted:
         if (names_ && std::ranges::find(noted_, &scalar) == noted_.end())
             noted_.push_back(&scalar);
         return write(*scalar.operands[0], place);

@@ -5,7 +5,7 @@
 namespace attn {
 namespace {
 
-constexpr std::string_view function = "grouped_query_attention";
+constexpr std::string_view grouped_query = "grouped_query_attention";
 
 } // namespace
 
@@ -33,7 +33,7 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
                          " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
     expect_even_split(caller, "value weights", shape_of(value), groups.groups);
     if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
-        throw ShapeError(std::string(function) + ": value weights " + to_string(shape_of(value)) + " of " +
+        throw ShapeError(std::string(grouped_query) + ": value weights " + to_string(shape_of(value)) + " of " +
                          std::to_string(groups.groups) + " key/value heads and output weights " +
                          to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
                          " heads must agree in d_v, the features of one head");
@@ -61,9 +61,9 @@ MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& giv
                       const std::optional<AnyBias>& given_bias, const MultiHeadWeights& weights,
                       const GroupedQueryOptions& options, const Trace& caller)
 {
-    expect_projectable(function, given, weights);
-    const Groups groups = expect_groups(function, weights, given_bias, options);
-    const Trace trace = caller.module(function, [&] { return describe(groups, given_mask, given_bias, options); });
+    expect_projectable(grouped_query, given, weights);
+    const Groups groups = expect_groups(grouped_query, weights, given_bias, options);
+    const Trace trace = caller.module(grouped_query, [&] { return describe(groups, given_mask, given_bias, options); });
     const Sources<T> from = name_sources(given, trace);
 
     // Make the queries of all heads, and the keys and values of all groups, by three products.

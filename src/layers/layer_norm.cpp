@@ -4,39 +4,9 @@
 #include "attn/ops/reduce.hpp"
 #include "attn/shape.hpp"
 
-#include <algorithm>
 #include <string>
 
 namespace attn {
-namespace {
-
-/// One number per token, repeated for each of its features.
-Matrix spread(const Vector& numbers, std::size_t features)
-{
-    Matrix all(Matrix::shape_type{numbers.size(), features});
-    for (std::size_t token = 0; token < numbers.size(); ++token)
-        std::fill_n(&all(token, 0), features, numbers(token));
-    return all;
-}
-
-Tensor3 spread(const Matrix& numbers, std::size_t features)
-{
-    Vector tokens(Vector::shape_type{numbers.size()});
-    std::ranges::copy(numbers, tokens.begin());
-    return batch_of(spread(tokens, features), numbers.shape(0), numbers.shape(1));
-}
-
-Vector mean_of_features(const Matrix& x) { return mean_along(x, 1); }
-Matrix mean_of_features(const Tensor3& x)
-{
-    const Vector means = mean_along(tokens_of(x), 1);
-    Matrix by_sequence(Matrix::shape_type{x.shape(0), x.shape(1)});
-    std::ranges::copy(means, by_sequence.begin());
-    return by_sequence;
-}
-
-} // namespace
-
 template <Sequence T>
 T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOptions& options, const Trace& caller)
 {

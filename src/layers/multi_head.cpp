@@ -33,18 +33,18 @@ MergedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const std::optional
 
 namespace {
 
-constexpr std::string_view function = "multi_head_attention";
+constexpr std::string_view multi_head = "multi_head_attention";
 
 template <Sequence T>
 void expect_fit(const Sources<T>& from, const MultiHeadWeights& weights, std::size_t heads)
 {
     const Matrix &query = weights.query.weight, &key = weights.key.weight, &value = weights.value.weight;
-    expect_projectable(function, from, weights);
-    expect_agreement(function, "h d_k", {"query weights", query, 1}, {"key weights", key, 1});
+    expect_projectable(multi_head, from, weights);
+    expect_agreement(multi_head, "h d_k", {"query weights", query, 1}, {"key weights", key, 1});
     if (weights.output)
-        expect_agreement(function, "h d_v", {"value weights", value, 1}, {"output weights", weights.output->weight, 0});
-    expect_even_split(function, "query weights", shape_of(query), heads);
-    expect_even_split(function, "value weights", shape_of(value), heads);
+        expect_agreement(multi_head, "h d_v", {"value weights", value, 1}, {"output weights", weights.output->weight, 0});
+    expect_even_split(multi_head, "query weights", shape_of(query), heads);
+    expect_even_split(multi_head, "value weights", shape_of(value), heads);
 }
 
 template <Sequence T>
@@ -52,7 +52,7 @@ MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& mas
                       const MultiHeadWeights& weights, const MultiHeadOptions& options, const Trace& caller)
 {
     expect_fit(given, weights, options.heads);
-    const Trace trace = caller.module(function, [&] {
+    const Trace trace = caller.module(multi_head, [&] {
         return StepOptions{{"heads", std::to_string(options.heads)},
                            {"mask", describe(mask, options.causal)},
                            {"bias", bias ? "given" : "none"},

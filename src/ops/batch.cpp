@@ -24,4 +24,19 @@ Tensor3 batch_of(const Matrix& tokens, std::size_t sequences, std::size_t length
     return batch;
 }
 
+Matrix spread(const Vector& numbers, std::size_t features)
+{
+    Matrix all(Matrix::shape_type{numbers.size(), features});
+    for (std::size_t token = 0; token < numbers.size(); ++token)
+        std::fill_n(&all(token, 0), features, numbers(token));
+    return all;
+}
+
+Tensor3 spread(const Matrix& numbers, std::size_t features)
+{
+    Vector tokens(Vector::shape_type{numbers.size()});
+    std::ranges::copy(numbers, tokens.begin());
+    return batch_of(spread(tokens, features), numbers.shape(0), numbers.shape(1));
+}
+
 } // namespace attn

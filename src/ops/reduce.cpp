@@ -1,5 +1,8 @@
 #include "attn/ops/reduce.hpp"
 
+#include "attn/ops/batch.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -47,6 +50,16 @@ double mean_all(const Matrix& matrix) { return sum_all(matrix) / static_cast<dou
 Vector mean_along(const Matrix& matrix, std::size_t axis)
 {
     return sum_along(matrix, axis) / static_cast<double>(matrix.shape(1 - other_axis(axis)));
+}
+
+Vector mean_of_features(const Matrix& tokens) { return mean_along(tokens, 1); }
+
+Matrix mean_of_features(const Tensor3& batch)
+{
+    const Vector means = mean_of_features(tokens_of(batch));
+    Matrix by_sequence(Matrix::shape_type{batch.shape(0), batch.shape(1)});
+    std::ranges::copy(means, by_sequence.begin());
+    return by_sequence;
 }
 
 double variance_all(const Matrix& matrix)

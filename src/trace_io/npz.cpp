@@ -47,7 +47,7 @@ void expect_plain(const fs::path& path, const std::vector<std::string>& names)
 }
 
 /// The text to its end; memory grows as it comes.
-std::string read_text(const ByteSource& source, std::size_t most_bytes)
+std::string read_to_end(const ByteSource& source, std::size_t most_bytes)
 {
     constexpr std::size_t chunk = 65536;
     std::string text;
@@ -105,7 +105,7 @@ std::optional<std::string> NpzReader::text(const std::string& name, std::size_t 
     if (found == archive_->names().end())
         return std::nullopt;
     const auto member = static_cast<std::size_t>(found - archive_->names().begin());
-    return about_member(path_, name, [&] { return read_text(archive_->open(member), most_bytes); });
+    return about_member(path_, name, [&] { return read_to_end(archive_->open(member), most_bytes); });
 }
 
 std::string NpzReader::comment() const { return archive_->comment(); }

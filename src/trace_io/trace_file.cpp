@@ -11,6 +11,8 @@
 namespace attn {
 namespace {
 
+std::string in_marks(std::string_view text) { return '"' + std::string(text) + '"'; }
+
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
@@ -23,7 +25,6 @@ const std::string format_version = "2";
 // A trace, its steps, a step, its options: what is deeper is no trace, and a million levels would exhaust the stack.
 constexpr int deepest_json = 5;
 
-std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 /// What a step must fulfil on its way out and in.
 void expect_sound(const Step& step)
@@ -42,7 +43,7 @@ auto about_step(const fs::path& file, const std::string& path, F&& action)
     try {
         return action();
     } catch (const Error& error) {
-        throw FileError(file, "step " + in_quotes(path) + ' ' + error.what());
+        throw FileError(file, "step " + in_marks(path) + ' ' + error.what());
     }
 }
 
@@ -53,7 +54,7 @@ Json options_of(const Step& step)
     Json options = Json::object();
     for (const auto& [name, text] : step.options) {
         if (options.contains(name))
-            throw Error("has the option " + in_quotes(name) + " twice");
+            throw Error("has the option " + in_marks(name) + " twice");
         options[name] = text;
     }
     return options;
@@ -91,10 +92,10 @@ public:
     void add_alias(const Alias& alias)
     {
         if (!is_step_path(alias.path))
-            throw FileError(file_, "alias " + in_quotes(alias.path) +
+            throw FileError(file_, "alias " + in_marks(alias.path) +
                                        " is not made of letters, digits and _ with single dots between them");
         if (!steps_.contains(alias.target))
-            throw FileError(file_, "alias " + in_quotes(alias.path) + " means " + in_quotes(alias.target) +
+            throw FileError(file_, "alias " + in_marks(alias.path) + " means " + in_marks(alias.target) +
                                        ", which is no step");
         add(alias.path);
     }
@@ -103,7 +104,7 @@ private:
     void add(const std::string& path)
     {
         if (!paths_.insert(path).second)
-            throw FileError(file_, "two steps are called " + in_quotes(path) + "; give each a scope of its own");
+            throw FileError(file_, "two steps are called " + in_marks(path) + "; give each a scope of its own");
     }
 
     const fs::path& file_;
@@ -172,7 +173,7 @@ StepOptions options_at(const Json& step)
     StepOptions options;
     for (const auto& [name, text] : object.items()) {
         if (!text.is_string())
-            throw wrong_kind("option " + in_quotes(name), text, "a string");
+            throw wrong_kind("option " + in_marks(name), text, "a string");
         options.emplace_back(name, text.get<std::string>());
     }
     return options;
@@ -313,7 +314,7 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
         const auto array = places.extract(path);
         if (array.empty())
             throw FileError(file_.path(),
-                            "step " + in_quotes(path) + " has no array; expected the member " + path + ".npy");
+                            "step " + in_marks(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
         Array outline = file_.outline(array.mapped());
         outline_.steps.push_back(
@@ -325,7 +326,7 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
     }
     if (!places.empty())
         throw FileError(file_.path(),
-                        "has the array " + in_quotes(places.begin()->first) + ", which no step in steps.json names");
+                        "has the array " + in_marks(places.begin()->first) + ", which no step in steps.json names");
 }
 
 Recording read_trace(const fs::path& path)

@@ -16,7 +16,7 @@ using namespace attn;
 namespace {
 
 /// One case: the steps of one function, inputs among them.
-class Case {
+class AttentionCase {
 public:
     void add(const std::string& step, const Array& array) { steps_.emplace_back(step, array); }
     const Golden& steps() const { return steps_; }
@@ -43,9 +43,9 @@ private:
 };
 
 /// The cases by their names: "additive.odd.causal".
-std::map<std::string, Case> cases()
+std::map<std::string, AttentionCase> cases()
 {
-    std::map<std::string, Case> result;
+    std::map<std::string, AttentionCase> result;
     for (const auto& [path, array] : read_golden("attention")) {
         const std::size_t dot = path.rfind('.');
         result[path.substr(0, dot)].add(path.substr(dot + 1), array);
@@ -53,7 +53,7 @@ std::map<std::string, Case> cases()
     return result;
 }
 
-void compute(const std::string& function, const Case& of, const Trace& trace)
+void compute(const std::string& function, const AttentionCase& of, const Trace& trace)
 {
     const Matrix queries = of.get<Matrix>("queries"), keys = of.get<Matrix>("keys"), values = of.get<Matrix>("values");
     const std::optional<Mask> mask = of.mask();

@@ -6,7 +6,6 @@
 
 #include "attn/shape.hpp"
 
-#include <limits>
 
 using namespace attn;
 using namespace attn::test;
@@ -14,8 +13,6 @@ using namespace attn::test;
 // What holds for every attention function, whatever its scoring function is.
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Mask all_true(std::size_t n, std::size_t m) { return Mask(Mask::shape_type{n, m}, true); }
 

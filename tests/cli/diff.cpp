@@ -21,9 +21,9 @@ using Words = std::vector<std::string>;
 using Json = nlohmann::json;
 
 /// A folder with the trace of lesson 2, and what somebody else computed.
-class Desk {
+class DiffDesk {
 public:
-    Desk()
+    DiffDesk()
     {
         REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", reference()}).code == 0);
         for (const Step& step : read_trace(reference()).steps)
@@ -57,7 +57,7 @@ public:
 };
 
 /// A mistake that nobody has made before.
-void plant(Desk& desk) { desk.arrays["scores"].values[1] += 1; }
+void plant(DiffDesk& desk) { desk.arrays["scores"].values[1] += 1; }
 
 /// A message that ends a program: in one line, naming what it is about.
 void expect_refusal(const Ended& ended, const std::string& about, const std::string& what)
@@ -74,7 +74,7 @@ void expect_refusal(const Ended& ended, const std::string& about, const std::str
 
 TEST_CASE("attn diff ends with 0 where all is the same, and says so in a line", "[cli][diff]")
 {
-    const Desk desk;
+    const DiffDesk desk;
     const Ended ended = desk.compared();
     CHECK(ended.code == 0);
     CHECK(ended.errors == "");
@@ -85,7 +85,7 @@ TEST_CASE("attn diff ends with 0 where all is the same, and says so in a line", 
 
 TEST_CASE("attn diff ends with 1 at a mistake, and names the number and the formula", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     plant(desk);
     const Ended ended = desk.compared();
     CHECK(ended.code == 1);
@@ -117,14 +117,14 @@ TEST_CASE("attn diff --diagnose says which mistake it looks like, or that it kno
     CHECK(json["looks_like"][0]["id"] == "scale_inverse");
     CHECK(json["looks_like"][0]["steps"][0] == json["first_wrong"]);
 
-    Desk other;
+    DiffDesk other;
     plant(other);
     CHECK_THAT(other.compared({"--diagnose"}).output, ContainsSubstring("looks like none of the well-known mistakes"));
 }
 
 TEST_CASE("attn diff --json has the same facts for machines", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     plant(desk);
     desk.arrays.erase("output");
     const Json json = desk.compared_as_json();
@@ -148,7 +148,7 @@ TEST_CASE("attn diff --json has the same facts for machines", "[cli][diff]")
 
 TEST_CASE("attn diff --map and --names translate names", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     auto scores = desk.arrays.extract("scores");
     scores.key() = "logits";
     desk.arrays.insert(std::move(scores));
@@ -163,7 +163,7 @@ TEST_CASE("attn diff --map and --names translate names", "[cli][diff]")
 
 TEST_CASE("attn diff --all wants every step, and no array more", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     desk.arrays.erase("scores");
     CHECK(desk.compared().code == 0);
     const Ended ended = desk.compared({"--all"});
@@ -173,7 +173,7 @@ TEST_CASE("attn diff --all wants every step, and no array more", "[cli][diff]")
 
 TEST_CASE("attn diff with nothing in common says how names are translated", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     desk.arrays = {{"logits", desk.arrays["scores"]}};
     const Ended ended = desk.compared();
     CHECK(ended.code == 1);
@@ -183,7 +183,7 @@ TEST_CASE("attn diff with nothing in common says how names are translated", "[cl
 
 TEST_CASE("attn diff's tolerances replace what is measured", "[cli][diff]")
 {
-    Desk desk;
+    DiffDesk desk;
     plant(desk);
     desk.arrays = {{"scores", desk.arrays["scores"]}};
     CHECK(desk.compared().code == 1);
@@ -195,7 +195,7 @@ TEST_CASE("attn diff's tolerances replace what is measured", "[cli][diff]")
 
 TEST_CASE("attn diff on wrong usage ends with 2 and one line", "[cli][diff]")
 {
-    const Desk desk;
+    const DiffDesk desk;
     for (const Words& words : std::vector<Words>{{"--map", "scores"},
                                                  {"--map", "=scores"},
                                                  {"--map", "a="},
@@ -222,7 +222,7 @@ TEST_CASE("attn diff on wrong usage ends with 2 and one line", "[cli][diff]")
 
 TEST_CASE("attn diff on files that are of no use ends with 2 and says which one and why", "[cli][diff]")
 {
-    const Desk desk;
+    const DiffDesk desk;
     const auto compared = [&](const std::filesystem::path& mine) {
         return run({"attn", "diff", desk.reference(), mine, "--diagnose"});
     };
@@ -258,7 +258,7 @@ TEST_CASE("attn diff on files that are of no use ends with 2 and says which one 
 
 TEST_CASE("attn diff prints hostile names as text, and compares the rest", "[cli][diff]")
 {
-    const Desk desk;
+    const DiffDesk desk;
     const std::filesystem::path folder = desk.folder / "npys";
     std::filesystem::create_directory(folder);
     put_bytes(folder / "scores.npy", encode_npy(desk.arrays.at("scores")));

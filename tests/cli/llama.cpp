@@ -99,7 +99,7 @@ Array output_of(const NamedArrays& weights, const std::vector<std::string>& flag
     return read_trace(folder / "t.npz").steps.back().value; // the step that output is another name of
 }
 
-std::string refusal_of(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
+std::string refused_llama(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
                        const std::vector<std::string>& flags = {"--heads", "4"})
 {
     const TemporaryFolder folder;
@@ -175,21 +175,21 @@ TEST_CASE("a decoder's weights come back as they were written, and say which lay
 TEST_CASE("attn run llama says which weights and ids do not fit, and in which file", "[cli][run][llama]")
 {
     NamedArrays weights = state_dict(decoder());
-    CHECK_THAT(refusal_of(weights, {{2}, {1, 5}}), ContainsSubstring("in.npz") && ContainsSubstring("ids[1] is 5"));
-    CHECK_THAT(refusal_of(weights, {{1, 2}, {1, 1}}), ContainsSubstring("ids") && ContainsSubstring("expected 1"));
-    CHECK_THAT(refusal_of(weights, {{2}, {1, 1.5}}), ContainsSubstring("ids[1] is 1.5"));
-    CHECK_THAT(refusal_of(weights, {{1}, {1}}, {"--heads", "3"}),
+    CHECK_THAT(refused_llama(weights, {{2}, {1, 5}}), ContainsSubstring("in.npz") && ContainsSubstring("ids[1] is 5"));
+    CHECK_THAT(refused_llama(weights, {{1, 2}, {1, 1}}), ContainsSubstring("ids") && ContainsSubstring("expected 1"));
+    CHECK_THAT(refused_llama(weights, {{2}, {1, 1.5}}), ContainsSubstring("ids[1] is 1.5"));
+    CHECK_THAT(refused_llama(weights, {{1}, {1}}, {"--heads", "3"}),
                ContainsSubstring("can't be divided evenly among 3 heads"));
-    CHECK_THAT(refusal_of(weights, {{1}, {1}}, {}), ContainsSubstring("--heads"));
+    CHECK_THAT(refused_llama(weights, {{1}, {1}}, {}), ContainsSubstring("--heads"));
     weights.erase("model.layers.0.mlp.up_proj.weight");
     weights["model.layers.0.input_layernorm.weight"] = {{5}, std::vector<double>(5, 1)};
     weights["model.extra"] = {{1}, {1}};
-    const std::string message = refusal_of(weights);
+    const std::string message = refused_llama(weights);
     CHECK_THAT(message, ContainsSubstring("w.npz: 3 tensors do not fit a decoder with Hugging Face's names"));
     CHECK_THAT(message, ContainsSubstring("model.layers.0.input_layernorm.weight is (5,), expected (d_model,) = (6,)"));
     CHECK_THAT(message, ContainsSubstring("model.layers.0.mlp.up_proj.weight is missing"));
     CHECK_THAT(message, ContainsSubstring("model.extra (1,) is not expected"));
-    CHECK_THAT(refusal_of({{"a", {{1}, {1}}}}), ContainsSubstring("token_embd.weight") &&
+    CHECK_THAT(refused_llama({{"a", {{1}, {1}}}}), ContainsSubstring("token_embd.weight") &&
                                                     ContainsSubstring("model.embed_tokens.weight") &&
                                                     ContainsSubstring("tok_embeddings.weight"));
 }

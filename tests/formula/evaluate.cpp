@@ -3,31 +3,28 @@
 #include "test.hpp"
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 using namespace attn;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Names and what they mean.
-using Named = std::map<std::string, Array, std::less<>>;
+using Values = std::map<std::string, Array, std::less<>>;
 
-Evaluated evaluate_with(std::string_view formula, const Named& named)
+Evaluated evaluate_with(std::string_view formula, const Values& tensors)
 {
     return evaluate(formula, [&](std::string_view name) -> const Array* {
-        const auto found = named.find(name);
-        return found == named.end() ? nullptr : &found->second;
+        const auto found = tensors.find(name);
+        return found == tensors.end() ? nullptr : &found->second;
     });
 }
 
-Array value_of(std::string_view formula, const Named& named = {}) { return evaluate_with(formula, named).value; }
+Array value_of(std::string_view formula, const Values& tensors = {}) { return evaluate_with(formula, tensors).value; }
 
-double number(std::string_view formula, const Named& named = {})
+double number(std::string_view formula, const Values& tensors = {})
 {
-    const Array value = value_of(formula, named);
+    const Array value = value_of(formula, tensors);
     REQUIRE(value.shape == Shape{});
     return value.values[0];
 }
@@ -40,7 +37,7 @@ bool equals(const Array& found, const Shape& shape, const std::vector<double>& v
 const Array vector{{3}, {1, 2, 3}};
 const Array matrix{{2, 3}, {1, 2, 3, 4, 5, 6}};
 const Array cube{{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
-const Named named{{"v", vector}, {"x", matrix}, {"c", cube}, {"head.0.x", {{1}, {42}}}};
+const Values tensors{{"v", vector}, {"x", matrix}, {"c", cube}, {"head.0.x", {{1}, {42}}}};
 
 } // namespace
 
@@ -60,70 +57,70 @@ TEST_CASE("operators bind as in NumPy", "[formula]")
 
 TEST_CASE("a comparison gives booleans", "[formula]")
 {
-    CHECK(value_of("v >= 2", named).type == ElementType::boolean);
-    CHECK(equals(value_of("v >= 2", named), {3}, {0, 1, 1}));
+    CHECK(value_of("v >= 2", tensors).type == ElementType::boolean);
+    CHECK(equals(value_of("v >= 2", tensors), {3}, {0, 1, 1}));
     CHECK(equals(value_of("arange(3)[:, None] >= arange(3)[None, :]"), {3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}));
 }
 
 TEST_CASE("@ is NumPy's matmul for vectors, matrices and stacks", "[formula]")
 {
-    CHECK(number("v @ v", named) == 14);
-    CHECK(equals(value_of("x @ v", named), {2}, {14, 32}));
-    CHECK(equals(value_of("v @ x.T", named), {2}, {14, 32}));
-    CHECK(equals(value_of("x @ x.T", named), {2, 2}, {14, 32, 32, 77}));
-    CHECK(equals(value_of("c @ c", named), {2, 2, 2}, {7, 10, 15, 22, 67, 78, 91, 106}));
-    CHECK(equals(value_of("c @ c[0]", named), {2, 2, 2}, {7, 10, 15, 22, 23, 34, 31, 46}));
-    CHECK(equals(value_of("c @ x[0, 0:2]", named), {2, 2}, {5, 11, 17, 23}));
-    CHECK_THROWS_AS(value_of("x @ x", named), FormulaError);
-    CHECK_THROWS_AS(value_of("x @ 3", named), FormulaError);
+    CHECK(number("v @ v", tensors) == 14);
+    CHECK(equals(value_of("x @ v", tensors), {2}, {14, 32}));
+    CHECK(equals(value_of("v @ x.T", tensors), {2}, {14, 32}));
+    CHECK(equals(value_of("x @ x.T", tensors), {2, 2}, {14, 32, 32, 77}));
+    CHECK(equals(value_of("c @ c", tensors), {2, 2, 2}, {7, 10, 15, 22, 67, 78, 91, 106}));
+    CHECK(equals(value_of("c @ c[0]", tensors), {2, 2, 2}, {7, 10, 15, 22, 23, 34, 31, 46}));
+    CHECK(equals(value_of("c @ x[0, 0:2]", tensors), {2, 2}, {5, 11, 17, 23}));
+    CHECK_THROWS_AS(value_of("x @ x", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("x @ 3", tensors), FormulaError);
 }
 
 TEST_CASE("shapes broadcast from the last axis", "[formula]")
 {
-    CHECK(equals(value_of("x + v", named), {2, 3}, {2, 4, 6, 5, 7, 9}));
-    CHECK(equals(value_of("x * 2", named), {2, 3}, {2, 4, 6, 8, 10, 12}));
-    CHECK(value_of("x[:, None, :] + x", named).shape == Shape{2, 2, 3});
-    CHECK_THROWS_AS(value_of("x + x.T", named), FormulaError);
+    CHECK(equals(value_of("x + v", tensors), {2, 3}, {2, 4, 6, 5, 7, 9}));
+    CHECK(equals(value_of("x * 2", tensors), {2, 3}, {2, 4, 6, 8, 10, 12}));
+    CHECK(value_of("x[:, None, :] + x", tensors).shape == Shape{2, 2, 3});
+    CHECK_THROWS_AS(value_of("x + x.T", tensors), FormulaError);
 }
 
 TEST_CASE("subscripts are NumPy's", "[formula]")
 {
-    CHECK(number("v[-1]", named) == 3);
-    CHECK(equals(value_of("x[1]", named), {3}, {4, 5, 6}));
-    CHECK(equals(value_of("x[:, 1]", named), {2}, {2, 5}));
-    CHECK(equals(value_of("x[:, 1:]", named), {2, 2}, {2, 3, 5, 6}));
-    CHECK(equals(value_of("x[:, 0:99]", named), {2, 3}, matrix.values));
-    CHECK(equals(value_of("x[:, -2:-1]", named), {2, 1}, {2, 5}));
-    CHECK(equals(value_of("v[::2]", named), {2}, {1, 3}));
-    CHECK(equals(value_of("v[::-1]", named), {3}, {3, 2, 1}));
-    CHECK(equals(value_of("v[2:0:-1]", named), {2}, {3, 2}));
-    CHECK(equals(value_of("v[2:1]", named), {0}, {}));
-    CHECK(equals(value_of("v[None, :]", named), {1, 3}, vector.values));
-    CHECK(equals(value_of("c[1, :, 0]", named), {2}, {5, 7}));
-    CHECK_THROWS_AS(value_of("v[3]", named), FormulaError);
-    CHECK_THROWS_AS(value_of("v[0, 0]", named), FormulaError);
-    CHECK_THROWS_AS(value_of("v[0.5]", named), FormulaError);
-    CHECK_THROWS_AS(value_of("v[::0]", named), FormulaError);
+    CHECK(number("v[-1]", tensors) == 3);
+    CHECK(equals(value_of("x[1]", tensors), {3}, {4, 5, 6}));
+    CHECK(equals(value_of("x[:, 1]", tensors), {2}, {2, 5}));
+    CHECK(equals(value_of("x[:, 1:]", tensors), {2, 2}, {2, 3, 5, 6}));
+    CHECK(equals(value_of("x[:, 0:99]", tensors), {2, 3}, matrix.values));
+    CHECK(equals(value_of("x[:, -2:-1]", tensors), {2, 1}, {2, 5}));
+    CHECK(equals(value_of("v[::2]", tensors), {2}, {1, 3}));
+    CHECK(equals(value_of("v[::-1]", tensors), {3}, {3, 2, 1}));
+    CHECK(equals(value_of("v[2:0:-1]", tensors), {2}, {3, 2}));
+    CHECK(equals(value_of("v[2:1]", tensors), {0}, {}));
+    CHECK(equals(value_of("v[None, :]", tensors), {1, 3}, vector.values));
+    CHECK(equals(value_of("c[1, :, 0]", tensors), {2}, {5, 7}));
+    CHECK_THROWS_AS(value_of("v[3]", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("v[0, 0]", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("v[0.5]", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("v[::0]", tensors), FormulaError);
 }
 
 TEST_CASE("integers between brackets gather rows", "[formula]")
 {
-    const Named table{{"table", matrix}, {"ids", {{2, 2}, {1, 0, 0, 1}, ElementType::integer}}, {"bad", {{1}, {2}}}};
+    const Values table{{"table", matrix}, {"ids", {{2, 2}, {1, 0, 0, 1}, ElementType::integer}}, {"bad", {{1}, {2}}}};
     CHECK(equals(value_of("table[ids]", table), {2, 2, 3}, {4, 5, 6, 1, 2, 3, 1, 2, 3, 4, 5, 6}));
     CHECK_THROWS_AS(value_of("table[bad]", table), FormulaError);
 }
 
 TEST_CASE("transposition and sizes", "[formula]")
 {
-    CHECK(equals(value_of("x.T", named), {3, 2}, {1, 4, 2, 5, 3, 6}));
-    CHECK(equals(value_of("c.T", named), {2, 2, 2}, {1, 3, 2, 4, 5, 7, 6, 8}));
-    CHECK(equals(value_of("v.T", named), {3}, vector.values));
-    CHECK(number("x.shape[0] * 10 + x.shape[-1]", named) == 23);
-    CHECK_THROWS_AS(value_of("x.shape[2]", named), FormulaError);
-    CHECK(equals(value_of("permute(c, 2, 0, 1)", named), {2, 2, 2}, {1, 3, 5, 7, 2, 4, 6, 8}));
-    CHECK(equals(value_of("reshape(x, 3, 2)", named), {3, 2}, matrix.values));
-    CHECK_THROWS_AS(value_of("reshape(x, 4)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("permute(x, 0, 0)", named), FormulaError);
+    CHECK(equals(value_of("x.T", tensors), {3, 2}, {1, 4, 2, 5, 3, 6}));
+    CHECK(equals(value_of("c.T", tensors), {2, 2, 2}, {1, 3, 2, 4, 5, 7, 6, 8}));
+    CHECK(equals(value_of("v.T", tensors), {3}, vector.values));
+    CHECK(number("x.shape[0] * 10 + x.shape[-1]", tensors) == 23);
+    CHECK_THROWS_AS(value_of("x.shape[2]", tensors), FormulaError);
+    CHECK(equals(value_of("permute(c, 2, 0, 1)", tensors), {2, 2, 2}, {1, 3, 5, 7, 2, 4, 6, 8}));
+    CHECK(equals(value_of("reshape(x, 3, 2)", tensors), {3, 2}, matrix.values));
+    CHECK_THROWS_AS(value_of("reshape(x, 4)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("permute(x, 0, 0)", tensors), FormulaError);
 }
 
 TEST_CASE("functions of one number give what the C library gives", "[formula]")
@@ -146,23 +143,23 @@ TEST_CASE("functions of one number give what the C library gives", "[formula]")
 
 TEST_CASE("reducers take an axis, or everything", "[formula]")
 {
-    CHECK(number("sum(x)", named) == 21);
-    CHECK(equals(value_of("sum(x, axis=0)", named), {3}, {5, 7, 9}));
-    CHECK(equals(value_of("mean(x, axis=-1)", named), {2}, {2, 5}));
-    CHECK(equals(value_of("max(x, axis=1, keepdims=True)", named), {2, 1}, {3, 6}));
-    CHECK(number("min(x)", named) == 1);
-    CHECK(equals(value_of("sum(c, axis=1)", named), {2, 2}, {4, 6, 12, 14}));
+    CHECK(number("sum(x)", tensors) == 21);
+    CHECK(equals(value_of("sum(x, axis=0)", tensors), {3}, {5, 7, 9}));
+    CHECK(equals(value_of("mean(x, axis=-1)", tensors), {2}, {2, 5}));
+    CHECK(equals(value_of("max(x, axis=1, keepdims=True)", tensors), {2, 1}, {3, 6}));
+    CHECK(number("min(x)", tensors) == 1);
+    CHECK(equals(value_of("sum(c, axis=1)", tensors), {2, 2}, {4, 6, 12, 14}));
     CHECK(std::isnan(number("max(v)", {{"v", {{2}, {1, NAN}}}})));
     CHECK(number("sum(v)", {{"v", {{0}, {}}}}) == 0);
-    CHECK_THROWS_AS(value_of("sum(x, axis=2)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("sum(x, axes=0)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("sum(x, axis=2)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("sum(x, axes=0)", tensors), FormulaError);
 }
 
 TEST_CASE("softmax runs along its axis and gives nothing where all is forbidden", "[formula]")
 {
-    const Array rows = value_of("softmax(x)", named);
+    const Array rows = value_of("softmax(x)", tensors);
     CHECK(rows.values[0] + rows.values[1] + rows.values[2] == Approx(1));
-    const Array columns = value_of("softmax(x, axis=0)", named);
+    const Array columns = value_of("softmax(x, axis=0)", tensors);
     CHECK(columns.values[0] + columns.values[3] == Approx(1));
     CHECK(equals(value_of("softmax(v)", {{"v", {{2}, {-infinity, -infinity}}}}), {2}, {0, 0}));
     CHECK(equals(value_of("softmax(v)", {{"v", {{2}, {1000, -infinity}}}}), {2}, {1, 0}));
@@ -171,32 +168,32 @@ TEST_CASE("softmax runs along its axis and gives nothing where all is forbidden"
 
 TEST_CASE("the functions that rearrange", "[formula]")
 {
-    CHECK(equals(value_of("where(v >= 2, v, -inf)", named), {3}, {-infinity, 2, 3}));
-    CHECK(equals(value_of("concat(v, v * 10, axis=0)", named), {6}, {1, 2, 3, 10, 20, 30}));
-    CHECK(equals(value_of("concat(x, x[:, 0:1], axis=1)", named), {2, 4}, {1, 2, 3, 1, 4, 5, 6, 4}));
-    CHECK(equals(value_of("repeat(v[None, :], 2, axis=0)", named), {2, 3}, {1, 2, 3, 1, 2, 3}));
-    CHECK(equals(value_of("repeat(v, 2, axis=0)", named), {6}, {1, 1, 2, 2, 3, 3}));
-    CHECK(equals(value_of("interleave(v, -v)", named), {6}, {1, -1, 2, -2, 3, -3}));
-    CHECK(equals(value_of("diag(v[0:2])", named), {2, 2}, {1, 0, 0, 2}));
-    CHECK(equals(value_of("outer(v, v[0:2])", named), {3, 2}, {1, 2, 2, 4, 3, 6}));
+    CHECK(equals(value_of("where(v >= 2, v, -inf)", tensors), {3}, {-infinity, 2, 3}));
+    CHECK(equals(value_of("concat(v, v * 10, axis=0)", tensors), {6}, {1, 2, 3, 10, 20, 30}));
+    CHECK(equals(value_of("concat(x, x[:, 0:1], axis=1)", tensors), {2, 4}, {1, 2, 3, 1, 4, 5, 6, 4}));
+    CHECK(equals(value_of("repeat(v[None, :], 2, axis=0)", tensors), {2, 3}, {1, 2, 3, 1, 2, 3}));
+    CHECK(equals(value_of("repeat(v, 2, axis=0)", tensors), {6}, {1, 1, 2, 2, 3, 3}));
+    CHECK(equals(value_of("interleave(v, -v)", tensors), {6}, {1, -1, 2, -2, 3, -3}));
+    CHECK(equals(value_of("diag(v[0:2])", tensors), {2, 2}, {1, 0, 0, 2}));
+    CHECK(equals(value_of("outer(v, v[0:2])", tensors), {3, 2}, {1, 2, 2, 4, 3, 6}));
     CHECK(equals(value_of("arange(3)"), {3}, {0, 1, 2}));
-    CHECK_THROWS_AS(value_of("concat(v, v)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("concat(x, v, axis=0)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("interleave(x, v)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("concat(v, v)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("concat(x, v, axis=0)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("interleave(x, v)", tensors), FormulaError);
 }
 
 TEST_CASE("a dotted path is one name, and .T ends it", "[formula]")
 {
-    CHECK(equals(value_of("head.0.x", named), {1}, {42}));
-    CHECK(equals(value_of("head.0.x.T * 1", named), {1}, {42}));
-    CHECK(number("head.0.x.shape[0]", named) == 1);
+    CHECK(equals(value_of("head.0.x", tensors), {1}, {42}));
+    CHECK(equals(value_of("head.0.x.T * 1", tensors), {1}, {42}));
+    CHECK(number("head.0.x.shape[0]", tensors) == 1);
 }
 
 TEST_CASE("a formula that is none says where and why, in one line", "[formula]")
 {
     const auto message = [](const std::string& formula) {
         try {
-            value_of(formula, named);
+            value_of(formula, tensors);
         } catch (const FormulaError& error) {
             return std::string(error.what());
         }
@@ -232,15 +229,15 @@ TEST_CASE("a hostile formula is refused before it takes memory or the stack", "[
     std::string indexed = "v";
     for (int i = 0; i < 3'000; ++i)
         indexed += ".T";
-    CHECK_THROWS_AS(value_of(indexed, named), FormulaError);
+    CHECK_THROWS_AS(value_of(indexed, tensors), FormulaError);
 }
 
 TEST_CASE("the error of a recorded number is zero, and each operation adds to it", "[formula][error]")
 {
-    CHECK(evaluate_with("v", named).error == std::vector<double>{0, 0, 0});
-    CHECK(evaluate_with("v[0] + v[1]", named).error[0] == 3 * double_roundoff);
-    CHECK(evaluate_with("-v", named).error[2] <= 3 * double_roundoff);
-    const Evaluated product = evaluate_with("x @ v", named);
+    CHECK(evaluate_with("v", tensors).error == std::vector<double>{0, 0, 0});
+    CHECK(evaluate_with("v[0] + v[1]", tensors).error[0] == 3 * double_roundoff);
+    CHECK(evaluate_with("-v", tensors).error[2] <= 3 * double_roundoff);
+    const Evaluated product = evaluate_with("x @ v", tensors);
     CHECK(product.error[0] >= 14 * double_roundoff);
     CHECK(product.error[0] <= 14 * 8 * double_roundoff);
 }
@@ -260,43 +257,43 @@ TEST_CASE("an infinity or NaN has no error", "[formula][error]")
 
 TEST_CASE("... between brackets stands for all axes that are not written", "[formula]")
 {
-    CHECK(equals(value_of("v[...]", named), {3}, vector.values));
-    CHECK(equals(value_of("v[..., 0:2]", named), {2}, {1, 2}));
-    CHECK(equals(value_of("x[..., 0:2]", named), {2, 2}, {1, 2, 4, 5}));
-    CHECK(equals(value_of("c[..., 1]", named), {2, 2}, {2, 4, 6, 8}));
-    CHECK(equals(value_of("c[1, ...]", named), {2, 2}, {5, 6, 7, 8}));
-    CHECK(equals(value_of("c[0, ..., 1]", named), {2}, {2, 4}));
-    CHECK(equals(value_of("c[..., ::2]", named), {2, 2, 1}, {1, 3, 5, 7}));
-    CHECK(equals(value_of("x[..., None]", named), {2, 3, 1}, matrix.values));
-    CHECK(equals(value_of("x[None, ...]", named), {1, 2, 3}, matrix.values));
-    CHECK(equals(value_of("(x - mean(x, axis=-1)[..., None])", named), {2, 3}, {-1, 0, 1, -1, 0, 1}));
+    CHECK(equals(value_of("v[...]", tensors), {3}, vector.values));
+    CHECK(equals(value_of("v[..., 0:2]", tensors), {2}, {1, 2}));
+    CHECK(equals(value_of("x[..., 0:2]", tensors), {2, 2}, {1, 2, 4, 5}));
+    CHECK(equals(value_of("c[..., 1]", tensors), {2, 2}, {2, 4, 6, 8}));
+    CHECK(equals(value_of("c[1, ...]", tensors), {2, 2}, {5, 6, 7, 8}));
+    CHECK(equals(value_of("c[0, ..., 1]", tensors), {2}, {2, 4}));
+    CHECK(equals(value_of("c[..., ::2]", tensors), {2, 2, 1}, {1, 3, 5, 7}));
+    CHECK(equals(value_of("x[..., None]", tensors), {2, 3, 1}, matrix.values));
+    CHECK(equals(value_of("x[None, ...]", tensors), {1, 2, 3}, matrix.values));
+    CHECK(equals(value_of("(x - mean(x, axis=-1)[..., None])", tensors), {2, 3}, {-1, 0, 1, -1, 0, 1}));
 }
 
 TEST_CASE("... may stand for no axis at all", "[formula]")
 {
-    CHECK(equals(value_of("x[..., 0, 1]", named), {}, {2}));
-    CHECK(equals(value_of("x[0, ..., 1]", named), {}, {2}));
-    CHECK(equals(value_of("c[..., 1, 0, 1]", named), {}, {6}));
+    CHECK(equals(value_of("x[..., 0, 1]", tensors), {}, {2}));
+    CHECK(equals(value_of("x[0, ..., 1]", tensors), {}, {2}));
+    CHECK(equals(value_of("c[..., 1, 0, 1]", tensors), {}, {6}));
 }
 
 TEST_CASE("... stands for axes once, and not for a subscript too many", "[formula]")
 {
-    CHECK_THROWS_AS(value_of("x[..., ...]", named), FormulaError);
-    CHECK_THROWS_WITH(value_of("x[..., 0, ...]", named), ContainsSubstring("only one ..."));
-    CHECK_THROWS_WITH(value_of("v[..., 0, 0]", named), ContainsSubstring("more subscripts than the 1 axes of (3,)"));
+    CHECK_THROWS_AS(value_of("x[..., ...]", tensors), FormulaError);
+    CHECK_THROWS_WITH(value_of("x[..., 0, ...]", tensors), ContainsSubstring("only one ..."));
+    CHECK_THROWS_WITH(value_of("v[..., 0, 0]", tensors), ContainsSubstring("more subscripts than the 1 axes of (3,)"));
     for (const std::string text : {"v[..]", "v[....]", "v[...0]", "...", "v + ...", "v[...:2]", "v[..., ]"}) {
         CAPTURE(text);
-        CHECK_THROWS_AS(value_of(text, named), FormulaError);
+        CHECK_THROWS_AS(value_of(text, tensors), FormulaError);
     }
 }
 
 TEST_CASE("& is true where both sides are", "[formula]")
 {
-    CHECK(equals(value_of("(v >= 2) & (v < 3)", named), {3}, {0, 1, 0}));
-    CHECK(value_of("(v >= 2) & (v < 3)", named).type == ElementType::boolean);
-    CHECK(equals(value_of("(v > 1) & (v > 2) & (v > 0)", named), {3}, {0, 0, 1}));
-    CHECK(equals(value_of("(v > 1)[:, None] & (v > 2)[None, :]", named), {3, 3}, {0, 0, 0, 0, 0, 1, 0, 0, 1}));
-    const Named masks{{"m", {{2}, {1, 0}, ElementType::boolean}}, {"k", {{2, 1}, {1, 0}, ElementType::boolean}}};
+    CHECK(equals(value_of("(v >= 2) & (v < 3)", tensors), {3}, {0, 1, 0}));
+    CHECK(value_of("(v >= 2) & (v < 3)", tensors).type == ElementType::boolean);
+    CHECK(equals(value_of("(v > 1) & (v > 2) & (v > 0)", tensors), {3}, {0, 0, 1}));
+    CHECK(equals(value_of("(v > 1)[:, None] & (v > 2)[None, :]", tensors), {3, 3}, {0, 0, 0, 0, 0, 1, 0, 0, 1}));
+    const Values masks{{"m", {{2}, {1, 0}, ElementType::boolean}}, {"k", {{2, 1}, {1, 0}, ElementType::boolean}}};
     CHECK(equals(value_of("m & k", masks), {2, 2}, {1, 0, 0, 0}));
     CHECK(equals(value_of("where(m & (m == m), 5, 6)", masks), {2}, {5, 6}));
 }
@@ -304,19 +301,19 @@ TEST_CASE("& is true where both sides are", "[formula]")
 TEST_CASE("& binds tighter than a comparison, as in Python", "[formula]")
 {
     // v >= (2 & v) < 3 is what Python reads: numbers beside &, and two comparisons in a row.
-    CHECK_THROWS_AS(value_of("v >= 2 & v < 3", named), FormulaError);
-    CHECK_THROWS_WITH(value_of("v >= 2 & v", named), ContainsSubstring("& wants what is true or false"));
+    CHECK_THROWS_AS(value_of("v >= 2 & v < 3", tensors), FormulaError);
+    CHECK_THROWS_WITH(value_of("v >= 2 & v", tensors), ContainsSubstring("& wants what is true or false"));
 }
 
 TEST_CASE("& of numbers, of shapes that do not fit, or of nothing is refused", "[formula]")
 {
-    CHECK_THROWS_WITH(value_of("v & v", named), ContainsSubstring("& wants what is true or false on both sides"));
-    CHECK_THROWS_AS(value_of("(v > 1) & v", named), FormulaError);
+    CHECK_THROWS_WITH(value_of("v & v", tensors), ContainsSubstring("& wants what is true or false on both sides"));
+    CHECK_THROWS_AS(value_of("(v > 1) & v", tensors), FormulaError);
     CHECK_THROWS_AS(value_of("1 & 1"), FormulaError);
-    CHECK_THROWS_AS(value_of("(v > 1) & (x.T > 1)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("(v > 1) &", named), FormulaError);
-    CHECK_THROWS_AS(value_of("& (v > 1)", named), FormulaError);
-    CHECK_THROWS_AS(value_of("(v > 1) && (v > 2)", named), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) & (x.T > 1)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) &", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("& (v > 1)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("(v > 1) && (v > 2)", tensors), FormulaError);
 }
 
 TEST_CASE("a chain of & as long as nobody would write is refused", "[formula][hostile]")
@@ -334,7 +331,7 @@ TEST_CASE("a keyword that is given twice is refused", "[formula]")
 
 TEST_CASE("what is made of whole numbers is whole, what is compared is true or false", "[formula][types]")
 {
-    const Named typed{
+    const Values typed{
         {"x", matrix}, {"ids", {{2}, {1, 0}, ElementType::integer}}, {"mask", {{2}, {1, 0}, ElementType::boolean}}};
     for (const char* formula : {"ids",
                                 "2",
@@ -375,9 +372,9 @@ TEST_CASE("what is made of whole numbers is whole, what is compared is true or f
 
 TEST_CASE("an id that is no row is an error that names it", "[formula]")
 {
-    CHECK_THROWS_WITH(value_of("x[v / 2]", named), ContainsSubstring("there is no row 0.5 in a table (2, 3)"));
-    CHECK_THROWS_WITH(value_of("x[v]", named), ContainsSubstring("there is no row 2 in a table (2, 3)"));
-    CHECK_THROWS_WITH(value_of("x[-v]", named), ContainsSubstring("there is no row -1 in a table (2, 3)"));
+    CHECK_THROWS_WITH(value_of("x[v / 2]", tensors), ContainsSubstring("there is no row 0.5 in a table (2, 3)"));
+    CHECK_THROWS_WITH(value_of("x[v]", tensors), ContainsSubstring("there is no row 2 in a table (2, 3)"));
+    CHECK_THROWS_WITH(value_of("x[-v]", tensors), ContainsSubstring("there is no row -1 in a table (2, 3)"));
 }
 
 TEST_CASE("the names in a formula are its steps, and of some only the size is used", "[formula][names]")

@@ -10,14 +10,11 @@
 #include "attn/trace_io/trace_file.hpp"
 
 #include <cmath>
-#include <limits>
 #include <random>
 
 using namespace attn;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Step step(std::string path, std::string formula, Array value)
 {

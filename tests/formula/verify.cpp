@@ -11,7 +11,7 @@ namespace {
 
 using Verdict = StepCheck::Verdict;
 
-Step step(std::string path, std::string formula, Array value)
+Step checked_step(std::string path, std::string formula, Array value)
 {
     return {std::move(path), std::move(formula), {}, "", {}, std::move(value)};
 }
@@ -20,7 +20,7 @@ Verification verified(std::vector<Step> steps) { return verify({std::move(steps)
 
 Verdict verdict_of_last(const std::vector<Step>& steps) { return verified(steps).checks.back().verdict; }
 
-const Step scores = step("scores", "", {{3}, {2, 4, 4}});
+const Step scores = checked_step("scores", "", {{3}, {2, 4, 4}});
 
 /// softmax(2, 4, 4), as a published example prints it to eight digits, and in full
 Array weights() { return {{3}, {0.06337893833303762, 0.46831053083348124, 0.46831053083348124}}; }
@@ -29,7 +29,7 @@ Array weights() { return {{3}, {0.06337893833303762, 0.46831053083348124, 0.4683
 
 TEST_CASE("a step that follows from its formula agrees", "[verify]")
 {
-    const Verification verification = verified({scores, step("weights", "softmax(scores)", weights())});
+    const Verification verification = verified({scores, checked_step("weights", "softmax(scores)", weights())});
     CHECK(verification.passed());
     CHECK(verification.inputs() == 1);
     CHECK(verification.recomputed() == 1);
@@ -40,7 +40,7 @@ TEST_CASE("a number that is off by a millionth is found, with its place", "[veri
 {
     Array wrong = weights();
     wrong.values[1] += 1e-6;
-    const StepCheck check = verified({scores, step("weights", "softmax(scores)", wrong)}).checks.back();
+    const StepCheck check = verified({scores, checked_step("weights", "softmax(scores)", wrong)}).checks.back();
     CHECK(check.verdict == Verdict::differs);
     CHECK(check.worst_index == Shape{1});
     CHECK_THAT(check.message, ContainsSubstring("weights[1] is 0.468311530"));
@@ -52,41 +52,41 @@ TEST_CASE("the worst of several wrong numbers is named", "[verify]")
     Array wrong = weights();
     wrong.values[0] += 1e-6;
     wrong.values[2] += 1e-3;
-    CHECK(verified({scores, step("weights", "softmax(scores)", wrong)}).checks.back().worst_index == Shape{2});
+    CHECK(verified({scores, checked_step("weights", "softmax(scores)", wrong)}).checks.back().worst_index == Shape{2});
 }
 
 TEST_CASE("a sum in another order agrees, even where it cancels", "[verify]")
 {
-    const Step terms = step("terms", "", {{4}, {1e16, 1, -1e16, 1}});
-    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {2}})}) == Verdict::agrees);
-    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {0}})}) == Verdict::agrees);
-    CHECK(verdict_of_last({terms, step("total", "sum(terms)", {{}, {1000}})}) == Verdict::differs);
+    const Step terms = checked_step("terms", "", {{4}, {1e16, 1, -1e16, 1}});
+    CHECK(verdict_of_last({terms, checked_step("total", "sum(terms)", {{}, {2}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({terms, checked_step("total", "sum(terms)", {{}, {0}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({terms, checked_step("total", "sum(terms)", {{}, {1000}})}) == Verdict::differs);
 }
 
 TEST_CASE("another shape is wrong even with the same numbers", "[verify]")
 {
-    CHECK(verdict_of_last({scores, step("copy", "scores", {{3, 1}, {2, 4, 4}})}) == Verdict::wrong_shape);
+    CHECK(verdict_of_last({scores, checked_step("copy", "scores", {{3, 1}, {2, 4, 4}})}) == Verdict::wrong_shape);
 }
 
 TEST_CASE("infinities agree by sign, and NaN with NaN only", "[verify]")
 {
     const double infinity = std::numeric_limits<double>::infinity();
-    const Step given = step("x", "", {{3}, {infinity, -infinity, NAN}});
-    CHECK(verdict_of_last({given, step("y", "x", {{3}, {infinity, -infinity, NAN}})}) == Verdict::agrees);
-    CHECK(verdict_of_last({given, step("y", "x", {{3}, {-infinity, -infinity, NAN}})}) == Verdict::differs);
-    CHECK(verdict_of_last({given, step("y", "x", {{3}, {infinity, -infinity, 0}})}) == Verdict::differs);
-    CHECK(verdict_of_last({given, step("y", "x * 0", {{3}, {0, 0, 0}})}) == Verdict::differs);
-    CHECK(verdict_of_last({step("x", "", {{1}, {1}}), step("y", "x", {{1}, {NAN}})}) == Verdict::differs);
-    CHECK(verdict_of_last({step("x", "", {{1}, {1}}), step("y", "x", {{1}, {infinity}})}) == Verdict::differs);
+    const Step given = checked_step("x", "", {{3}, {infinity, -infinity, NAN}});
+    CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {infinity, -infinity, NAN}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {-infinity, -infinity, NAN}})}) == Verdict::differs);
+    CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {infinity, -infinity, 0}})}) == Verdict::differs);
+    CHECK(verdict_of_last({given, checked_step("y", "x * 0", {{3}, {0, 0, 0}})}) == Verdict::differs);
+    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {NAN}})}) == Verdict::differs);
+    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {infinity}})}) == Verdict::differs);
 }
 
 TEST_CASE("a name means the earlier step of the innermost scope that has one", "[verify]")
 {
     const auto number = [](double value) { return Array{{}, {value}}; };
-    const std::vector<Step> outer{step("x", "", number(1)), step("a.x", "", number(2))};
+    const std::vector<Step> outer{checked_step("x", "", number(1)), checked_step("a.x", "", number(2))};
     const auto gives = [&](const char* path, const char* formula, double value) {
         std::vector<Step> steps = outer;
-        steps.push_back(step(path, formula, number(value)));
+        steps.push_back(checked_step(path, formula, number(value)));
         return verdict_of_last(steps) == Verdict::agrees;
     };
     CHECK(gives("y", "x", 1));
@@ -100,7 +100,7 @@ TEST_CASE("a name means the earlier step of the innermost scope that has one", "
 
 TEST_CASE("a name that only a later step has means nothing", "[verify]")
 {
-    const Verification verification = verified({step("y", "x", {{}, {1}}), step("x", "", {{}, {1}})});
+    const Verification verification = verified({checked_step("y", "x", {{}, {1}}), checked_step("x", "", {{}, {1}})});
     CHECK(verification.checks.front().verdict == Verdict::unusable);
     CHECK(verification.recomputed() == 0);
     CHECK_FALSE(verification.passed());
@@ -112,7 +112,7 @@ TEST_CASE("numbers computed in float32 agree under its roundoff, and not under d
     Array rounded = weights();
     for (double& value : rounded.values)
         value = static_cast<float>(value);
-    const std::vector<Step> steps{scores, step("weights", "softmax(scores)", rounded)};
+    const std::vector<Step> steps{scores, checked_step("weights", "softmax(scores)", rounded)};
     CHECK(verify({steps, {}}, 0x1p-24).passed());
     CHECK_FALSE(verified(steps).passed());
 }

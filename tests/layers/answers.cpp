@@ -56,8 +56,6 @@ Lines dropped_answers(const Run& run)
     return dropped;
 }
 
-constexpr NormPlacement placements[] = {NormPlacement::post, NormPlacement::pre};
-
 } // namespace
 
 TEST_CASE("every answer to an attention is used", "[attention][answers]")

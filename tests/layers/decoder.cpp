@@ -10,9 +10,7 @@ using namespace attn::test;
 
 namespace {
 
-constexpr NormPlacement placements[] = {NormPlacement::post, NormPlacement::pre};
-
-Layers options_for(NormPlacement placement, const std::optional<AnyMask>& mask = {},
+Layers decoder_options(NormPlacement placement, const std::optional<AnyMask>& mask = {},
                    const std::optional<AnyMask>& memory_mask = {})
 {
     return {{.attention = {.heads = 2}, .placement = placement}, mask, memory_mask};
@@ -47,7 +45,7 @@ TEST_CASE("each of a decoder layer's masks reaches its own attention, the scale 
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
     const ByHand self{numbers.mask(4, 4), {}, 0.25}, cross{numbers.mask(4, 4), {}, 0.25};
     for (const NormPlacement placement : placements) {
-        Layers options = options_for(placement, self.mask, cross.mask);
+        Layers options = decoder_options(placement, self.mask, cross.mask);
         options.attention.scale = 0.25;
         const Matrix found = decode(x, memory, weights, options);
         CHECK(close(found, decoder_layer_by_hand(x, memory, weights, options, self, cross), 1e-10));
@@ -67,14 +65,14 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of a dec
     Matrix changed = x;
     changed(3, 1) -= 2;
     for (const NormPlacement placement : placements) {
-        const Layers options = options_for(placement, causal_mask(5, 5));
+        const Layers options = decoder_options(placement, causal_mask(5, 5));
         const Matrix before = decode(x, memory, weights, options);
         const Matrix after = decode(changed, memory, weights, options);
         CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
         CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
         CHECK_FALSE(close(rows_by_hand(before, {4}), rows_by_hand(after, {4})));
         CHECK_FALSE(
-            close(rows_by_hand(decode(x, memory, weights, options_for(placement)), {0}), rows_by_hand(before, {0})));
+            close(rows_by_hand(decode(x, memory, weights, decoder_options(placement)), {0}), rows_by_hand(before, {0})));
     }
 }
 
@@ -90,13 +88,13 @@ TEST_CASE("every output of a decoder hears the memory, in no order; what it may 
     for (std::size_t i = 0; i < 4; ++i)
         first_two(i, 2) = false;
     for (const NormPlacement placement : placements) {
-        const Layers open = options_for(placement, causal_mask(4, 4));
+        const Layers open = decoder_options(placement, causal_mask(4, 4));
         const Matrix before = decode(x, memory, weights, open);
         for (std::size_t i = 0; i < 4; ++i)
             CHECK_FALSE(close(rows_by_hand(before, {i}), rows_by_hand(decode(x, changed, weights, open), {i})));
         CHECK(close(before, decode(x, rows_by_hand(memory, {2, 0, 1}), weights, open)));
 
-        const Layers narrow = options_for(placement, causal_mask(4, 4), first_two);
+        const Layers narrow = decoder_options(placement, causal_mask(4, 4), first_two);
         CHECK(close(decode(x, memory, weights, narrow), decode(x, changed, weights, narrow), 0));
         CHECK(close(decode(x, memory, weights, narrow), decode(x, rows_by_hand(memory, {0, 1}), weights, open)));
     }
@@ -110,12 +108,12 @@ TEST_CASE("a batch of decodings is each sequence's by itself", "[layers][decoder
     const Integers lengths{5, 2, 1};
     const BatchMask padding = std::get<BatchMask>(*join_masks(4, 5, {.key_lengths = lengths}));
     for (const NormPlacement placement : placements) {
-        const Tensor3 stack = decode(x, memory, weights, options_for(placement, causal_mask(4, 4), padding));
-        const Tensor3 layer = decode(x, memory, weights.layers[0], options_for(placement, causal_mask(4, 4), padding));
+        const Tensor3 stack = decode(x, memory, weights, decoder_options(placement, causal_mask(4, 4), padding));
+        const Tensor3 layer = decode(x, memory, weights.layers[0], decoder_options(placement, causal_mask(4, 4), padding));
         REQUIRE(shape_of(stack) == Shape{3, 4, 6});
         for (std::size_t b = 0; b < 3; ++b) {
             const Matrix tokens = sequence_by_hand(x, b), known = sequence_by_hand(memory, b);
-            const Layers alone = options_for(placement, causal_mask(4, 4), sequence_by_hand(padding, b));
+            const Layers alone = decoder_options(placement, causal_mask(4, 4), sequence_by_hand(padding, b));
             CHECK(close(sequence_by_hand(stack, b), decode(tokens, known, weights, alone)));
             CHECK(close(sequence_by_hand(layer, b), decode(tokens, known, weights.layers[0], alone)));
         }
@@ -129,7 +127,7 @@ TEST_CASE("a decoder is its layers one after the other, all on one memory, and i
     const Matrix x = numbers.matrix(4, 6), memory = numbers.matrix(3, 6);
     DecoderWeights weights = random_decoder(numbers, 3, true);
     for (const NormPlacement placement : placements) {
-        Layers options = options_for(placement, causal_mask(4, 4));
+        Layers options = decoder_options(placement, causal_mask(4, 4));
         options.final_norm = {.epsilon = 0.5};
         Matrix tokens = x;
         for (const DecoderLayerWeights& layer : weights.layers)
@@ -151,7 +149,7 @@ TEST_CASE("tracing a decoder changes no bit, every formula gives what was comput
             for (const std::optional<AnyMask>& memory_mask : {none, of_memory}) {
                 CAPTURE(placement == NormPlacement::pre, mask.has_value(), memory_mask.has_value());
                 const DecoderWeights weights = random_decoder(numbers, 2, mask.has_value());
-                const Layers options = options_for(placement, mask, memory_mask);
+                const Layers options = decoder_options(placement, mask, memory_mask);
                 const auto check = [&](const auto& tokens, const auto& known) {
                     const Recorder stack = recorded([&](const Trace& trace) {
                         CHECK(same_bits(decode(tokens, known, weights, options, trace),
@@ -196,13 +194,13 @@ TEST_CASE("a decoder layer refuses tokens, memories, weights and masks that disa
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
     for (const NormPlacement placement : placements) {
-        const Layers options = options_for(placement);
+        const Layers options = decoder_options(placement);
         CHECK_THROWS_WITH(decode(numbers.matrix(3, 5), memory, weights, options), ContainsSubstring("x (3, 5)"));
         CHECK_THROWS_WITH(decode(x, numbers.matrix(4, 5), weights, options),
                           ContainsSubstring("memory (4, 5) and key weights (6, 6)"));
-        CHECK_THROWS_WITH(decode(x, memory, weights, options_for(placement, Mask(Mask::shape_type{3, 4}, true))),
+        CHECK_THROWS_WITH(decode(x, memory, weights, decoder_options(placement, Mask(Mask::shape_type{3, 4}, true))),
                           ContainsSubstring("mask (3, 4)"));
-        CHECK_THROWS_WITH(decode(x, memory, weights, options_for(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
+        CHECK_THROWS_WITH(decode(x, memory, weights, decoder_options(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
                           ContainsSubstring("mask (3, 3)"));
         CHECK_THROWS_WITH(decode(numbers.tensor3(2, 3, 6), numbers.tensor3(3, 4, 6), weights, options),
                           ContainsSubstring("decoder: x (2, 3, 6) and memory (3, 4, 6)"));

@@ -10,8 +10,6 @@ using namespace attn::test;
 
 namespace {
 
-constexpr NormPlacement placements[] = {NormPlacement::post, NormPlacement::pre};
-
 Layers options_for(NormPlacement placement, const std::optional<AnyMask>& mask = {})
 {
     return {{.attention = {.heads = 2}, .placement = placement}, mask};

@@ -18,6 +18,8 @@ namespace attn::test {
 
 // ------------------------------------------------------------------------------------------------- sequences and traces
 
+inline constexpr NormPlacement placements[] = {NormPlacement::post, NormPlacement::pre};
+
 inline Matrix sequence_by_hand(const Tensor3& batch, std::size_t which)
 {
     Matrix sequence(Matrix::shape_type{batch.shape(1), batch.shape(2)});

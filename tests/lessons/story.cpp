@@ -87,7 +87,7 @@ void put_model(const TemporaryFolder& folder, const std::string& config = R"({"n
     put_bytes(folder / "tok.json", R"({"tokens": ["<unk>", "<s>", "</s>", "a"], "scores": [0, 0, 0, 0]})");
 }
 
-std::string refusal_of(const TemporaryFolder& folder)
+std::string refused_story(const TemporaryFolder& folder)
 {
     const Ended ended = run({lesson, "--weights", folder.path()});
     CHECK(ended.code == 2);
@@ -197,17 +197,17 @@ TEST_CASE("a folder of a model is read, under the names of its configuration", "
 TEST_CASE("a folder without a model says what it lacks and where people get one", "[story][folder]")
 {
     const TemporaryFolder folder;
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("has no weights") && ContainsSubstring("stories260K") &&
+    CHECK_THAT(refused_story(folder), ContainsSubstring("has no weights") && ContainsSubstring("stories260K") &&
                                        ContainsSubstring("config.json"));
     put_model(folder);
     std::filesystem::remove(folder / "tok.json");
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("has no vocabulary (tok*.json)"));
+    CHECK_THAT(refused_story(folder), ContainsSubstring("has no vocabulary (tok*.json)"));
     put_model(folder);
     put_bytes(folder / "tok2.json", "{}");
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("2 files of vocabulary"));
+    CHECK_THAT(refused_story(folder), ContainsSubstring("2 files of vocabulary"));
     std::filesystem::remove(folder / "tok2.json");
     std::filesystem::remove(folder / "config.json");
-    CHECK_THAT(refusal_of(folder),
+    CHECK_THAT(refused_story(folder),
                ContainsSubstring("config.json is no file") || ContainsSubstring("config.json: is no file"));
 }
 
@@ -215,20 +215,20 @@ TEST_CASE("a model whose files contradict each other is refused", "[story][folde
 {
     const TemporaryFolder folder;
     put_model(folder, R"({"n_heads": 2, "n_kv_heads": 2})");
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("n_kv_heads 2, but the weights have 1 key/value heads"));
+    CHECK_THAT(refused_story(folder), ContainsSubstring("n_kv_heads 2, but the weights have 1 key/value heads"));
     for (const char* config : {"{}", R"({"n_heads": 0})", R"({"n_heads": 1.5})", R"({"n_heads": "two"})",
                                R"({"n_heads": 1e300})", R"({"n_heads": 3})", R"({"n_heads": 2, "rope_theta": -1})",
                                R"({"n_heads": 2, "rms_eps": null})", "[]", "no"}) {
         CAPTURE(config);
         put_model(folder, config);
-        CHECK_THAT(refusal_of(folder), ContainsSubstring("config.json"));
+        CHECK_THAT(refused_story(folder), ContainsSubstring("config.json"));
     }
     put_model(folder);
     put_bytes(folder / "tok.json", R"({"tokens": ["<unk>", "<s>", "</s>"], "scores": [0, 0, 0]})");
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("has 3 tokens, expected 4"));
+    CHECK_THAT(refused_story(folder), ContainsSubstring("has 3 tokens, expected 4"));
     put_model(folder);
     write_weights(folder / "m.safetensors", {{"model.embed_tokens.weight", {{4, 2}, std::vector<double>(8, 1)}}});
-    CHECK_THAT(refusal_of(folder), ContainsSubstring("m.safetensors") && ContainsSubstring("do not fit a decoder"));
+    CHECK_THAT(refused_story(folder), ContainsSubstring("m.safetensors") && ContainsSubstring("do not fit a decoder"));
 }
 
 // ------------------------------------------------------------------------------------------------------- the real model

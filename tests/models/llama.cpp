@@ -21,7 +21,7 @@ namespace {
 // ------------------------------------------------------------------------------------------------------------- goldens
 
 /// One case of tests/golden/llama.py: the words of its name, and its steps.
-struct Case {
+struct LlamaCase {
     std::vector<std::string> words;
     Golden steps;
 
@@ -57,12 +57,12 @@ struct Case {
     }
 };
 
-std::map<std::string, Case> cases()
+std::map<std::string, LlamaCase> cases()
 {
-    std::map<std::string, Case> result;
+    std::map<std::string, LlamaCase> result;
     for (const auto& [path, array] : read_golden("llama")) {
         const std::string name = path.substr(0, path.find('.'));
-        Case& one = result[name];
+        LlamaCase& one = result[name];
         if (one.words.empty()) {
             std::istringstream words(name);
             for (std::string word; std::getline(words, word, '-');)
@@ -73,7 +73,7 @@ std::map<std::string, Case> cases()
     return result;
 }
 
-MultiHeadWeights heads_of(const Case& of, const std::string& scope = "")
+MultiHeadWeights heads_of(const LlamaCase& of, const std::string& scope = "")
 {
     const auto map = [&](const std::string& role) {
         return LinearWeights{of.get<Matrix>(scope + role + "_weights"), of.maybe<Vector>(scope + role + "_bias")};
@@ -81,14 +81,14 @@ MultiHeadWeights heads_of(const Case& of, const std::string& scope = "")
     return {map("query"), map("key"), map("value"), map("output")};
 }
 
-GatedFeedForwardWeights network_of(const Case& of, const std::string& scope = "")
+GatedFeedForwardWeights network_of(const LlamaCase& of, const std::string& scope = "")
 {
     return {{of.get<Matrix>(scope + "gate_weights")},
             {of.get<Matrix>(scope + "up_weights")},
             {of.get<Matrix>(scope + "down_weights")}};
 }
 
-LlamaWeights decoder_of(const Case& of)
+LlamaWeights decoder_of(const LlamaCase& of)
 {
     LlamaWeights weights{.embedding = of.get<Matrix>("embedding")};
     for (std::size_t i = 0; of.find("layers." + std::to_string(i) + ".x") != nullptr; ++i) {
@@ -103,28 +103,28 @@ LlamaWeights decoder_of(const Case& of)
     return weights;
 }
 
-RotaryOptions rotary_of(const Case& of)
+RotaryOptions rotary_of(const LlamaCase& of)
 {
     return {.layout = of.has_word("halves") ? RotaryLayout::halves : RotaryLayout::pairs};
 }
 
-std::optional<AnyMask> mask_of(const Case& of) { return of.maybe<Mask>("mask"); }
+std::optional<AnyMask> mask_of(const LlamaCase& of) { return of.maybe<Mask>("mask"); }
 
-GroupedQueryOptions head_options(const Case& of)
+GroupedQueryOptions head_options(const LlamaCase& of)
 {
     return {.heads = of.number('h'),
             .positions = of.has_word("none") ? HeadPositions::none : HeadPositions::rotary,
             .rotary = rotary_of(of)};
 }
 
-std::optional<KeyValueCache> past_of(const Case& of, const std::string& scope = "")
+std::optional<KeyValueCache> past_of(const LlamaCase& of, const std::string& scope = "")
 {
     if (of.find(scope + "past_keys") == nullptr)
         return std::nullopt;
     return KeyValueCache{of.get<Matrix>(scope + "past_keys"), of.get<Matrix>(scope + "past_values")};
 }
 
-void decode(const Case& of, const Trace& trace)
+void decode(const LlamaCase& of, const Trace& trace)
 {
     const LlamaWeights weights = decoder_of(of);
     const LlamaOptions options{.heads = of.number('h'), .rotary = rotary_of(of)};
@@ -139,7 +139,7 @@ void decode(const Case& of, const Trace& trace)
 }
 
 template <Sequence T>
-void compute(const Case& of, const Trace& trace)
+void compute(const LlamaCase& of, const Trace& trace)
 {
     const std::string& function = of.words.front();
     const std::string tokens = "x";
@@ -213,7 +213,7 @@ Matrix row_of(const Matrix& matrix, std::size_t row) { return rows_by_hand(matri
 
 TEST_CASE("every step of the modern decoder and of Keras-style attention is NumPy's", "[layers][llama][golden]")
 {
-    const std::map<std::string, Case> all = cases();
+    const std::map<std::string, LlamaCase> all = cases();
     CHECK(all.size() == 23);
     for (const auto& [name, of] : all) {
         CAPTURE(name);

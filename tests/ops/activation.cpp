@@ -4,17 +4,9 @@
 #include "generators.hpp"
 #include "test.hpp"
 
-#include <limits>
 
 using namespace attn;
 using namespace attn::test;
-
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-} // namespace
 
 TEST_CASE("relu keeps what is positive and zeroes the rest", "[ops][activation]")
 {

@@ -4,14 +4,11 @@
 #include "generators.hpp"
 #include "test.hpp"
 
-#include <limits>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 const Matrix numbers_2_by_3{{1, -5, 3}, {4, 2, -6}};
 

@@ -4,15 +4,11 @@
 #include "generators.hpp"
 #include "test.hpp"
 
-#include <limits>
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 double total_by_hand(const Matrix& weights, std::size_t row)
 {

@@ -37,7 +37,7 @@ Tokenizer with_bytes()
 
 constexpr std::size_t he = 259, spaced_he = 261, ll = 262, hell = 263, o = 268, e_acute = 269, line_feed = 270;
 
-std::string refusal_of(const std::string& content)
+std::string refused_tokenizer(const std::string& content)
 {
     const TemporaryFolder folder;
     put_bytes(folder / "tok.json", content);
@@ -151,22 +151,22 @@ TEST_CASE("a vocabulary is read from JSON", "[tokenizer]")
 
 TEST_CASE("a file that is no vocabulary is refused in one line", "[tokenizer][hostile]")
 {
-    CHECK_THAT(refusal_of(""), ContainsSubstring("is no JSON"));
-    CHECK_THAT(refusal_of("{\"tokens\": ["), ContainsSubstring("is no JSON"));
-    CHECK_THAT(refusal_of("[1, 2]"), ContainsSubstring("no object"));
-    CHECK_THAT(refusal_of("{}"), ContainsSubstring("has no list \"tokens\""));
-    CHECK_THAT(refusal_of(R"({"tokens": "abc", "scores": []})"), ContainsSubstring("has no list \"tokens\""));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a", "b", "c"]})"), ContainsSubstring("has no list \"scores\""));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a", 1, "c"], "scores": [0, 0, 0]})"),
+    CHECK_THAT(refused_tokenizer(""), ContainsSubstring("is no JSON"));
+    CHECK_THAT(refused_tokenizer("{\"tokens\": ["), ContainsSubstring("is no JSON"));
+    CHECK_THAT(refused_tokenizer("[1, 2]"), ContainsSubstring("no object"));
+    CHECK_THAT(refused_tokenizer("{}"), ContainsSubstring("has no list \"tokens\""));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": "abc", "scores": []})"), ContainsSubstring("has no list \"tokens\""));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"]})"), ContainsSubstring("has no list \"scores\""));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", 1, "c"], "scores": [0, 0, 0]})"),
                ContainsSubstring("\"tokens\" at 1 something else than a text"));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, null]})"),
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, null]})"),
                ContainsSubstring("\"scores\" at 2 something else than a finite number"));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, 1e999]})"), ContainsSubstring("tok.json"));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a", "b", "c"], "scores": [0, 0]})"),
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, 1e999]})"), ContainsSubstring("tok.json"));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0]})"),
                ContainsSubstring("3 tokens and 2 scores"));
-    CHECK_THAT(refusal_of(R"({"tokens": ["a"], "scores": [0]})"), ContainsSubstring("has 1 tokens, expected <unk>"));
-    CHECK_THAT(refusal_of("{\"tokens\": [\"\xFF\"]}"), ContainsSubstring("is no JSON"));
-    CHECK_THAT(refusal_of(std::string(1 << 20, '[')), ContainsSubstring("nested more than 8 deep"));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a"], "scores": [0]})"), ContainsSubstring("has 1 tokens, expected <unk>"));
+    CHECK_THAT(refused_tokenizer("{\"tokens\": [\"\xFF\"]}"), ContainsSubstring("is no JSON"));
+    CHECK_THAT(refused_tokenizer(std::string(1 << 20, '[')), ContainsSubstring("nested more than 8 deep"));
     const TemporaryFolder folder;
     CHECK_THROWS_AS(read_tokenizer(folder / "missing.json"), FileError);
     CHECK_THROWS_AS(read_tokenizer(folder.path()), FileError);

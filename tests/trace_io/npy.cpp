@@ -14,8 +14,6 @@ using namespace attn;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// An .npy file of version 1 with any dictionary in front of any elements.
 std::string npy(const std::string& dictionary, const std::string& elements = "")

@@ -32,7 +32,7 @@ std::string header(const std::string& descr, const std::string& shape)
 }
 
 /// What reading a file of these bytes says; "accepted" where it succeeds.
-std::string refusal(const std::string& bytes, const NpzLimits& limits = {})
+std::string refused_npz(const std::string& bytes, const NpzLimits& limits = {})
 {
     const TemporaryFolder folder;
     put_bytes(folder / "x.npz", bytes);
@@ -46,7 +46,7 @@ std::string refusal(const std::string& bytes, const NpzLimits& limits = {})
     return "accepted";
 }
 
-std::string refusal(const Member& member) { return refusal(zip_bytes::archive({member})); }
+std::string refused_npz(const Member& member) { return refused_npz(zip_bytes::archive({member})); }
 
 void write_sample(const fs::path& path) { write_npz(path, {{{"text", "hello"}}, {{"b", row}, {"a.c", mask}}, "note"}); }
 
@@ -134,9 +134,9 @@ TEST_CASE("what is no file or no archive is refused", "[trace_io][npz]")
     put_bytes(folder / "file", "x");
     CHECK_THROWS_AS(read_npz(folder / "file" / "x.npz"), FileError);
     CHECK_THROWS_AS(read_npz(""), FileError);
-    CHECK_THAT(refusal(""), ContainsSubstring("is empty"));
-    CHECK_THAT(refusal("not a zip archive at all, only some text"), ContainsSubstring("zip"));
-    CHECK_THAT(refusal(encode_npy(row)), ContainsSubstring("zip"));
+    CHECK_THAT(refused_npz(""), ContainsSubstring("is empty"));
+    CHECK_THAT(refused_npz("not a zip archive at all, only some text"), ContainsSubstring("zip"));
+    CHECK_THAT(refused_npz(encode_npy(row)), ContainsSubstring("zip"));
 }
 
 TEST_CASE("an archive without members has no arrays", "[trace_io][npz]")
@@ -196,8 +196,8 @@ TEST_CASE("a damaged array is noticed by its checksum", "[trace_io][npz]")
     std::string bytes = bytes_of(folder / "x.npz");
     const std::string npy = encode_npy(row);
     bytes[bytes.find(npy) + npy.size() - 1] ^= 1;
-    CHECK_THAT(refusal(bytes), ContainsSubstring("member b.npy is damaged: CRC"));
-    CHECK_THAT(refusal({"a.npy", npy, npy, 0, {}, {}, 1}), ContainsSubstring("is damaged"));
+    CHECK_THAT(refused_npz(bytes), ContainsSubstring("member b.npy is damaged: CRC"));
+    CHECK_THAT(refused_npz({"a.npy", npy, npy, 0, {}, {}, 1}), ContainsSubstring("is damaged"));
 }
 
 TEST_CASE("sizes that lie are refused, whether too large or too small", "[trace_io][npz]")
@@ -208,7 +208,7 @@ TEST_CASE("sizes that lie are refused, whether too large or too small", "[trace_
          {Sizes{size, size + 1}, Sizes{size, size - 1}, Sizes{size, 0xfffffffe}, Sizes{size - 1, size},
           Sizes{size + 1, size + 1}, Sizes{size - 1, size - 1}, Sizes{0, 0}, Sizes{0xfffffffe, 0xfffffffe}}) {
         CAPTURE(lie.compressed, lie.uncompressed);
-        CHECK(refusal(Member{"a.npy", npy, npy, 0, {}, lie}) != "accepted");
+        CHECK(refused_npz(Member{"a.npy", npy, npy, 0, {}, lie}) != "accepted");
     }
 
     const std::string content = header("|u1", "(259,)") + std::string(259, '\5');
@@ -217,7 +217,7 @@ TEST_CASE("sizes that lie are refused, whether too large or too small", "[trace_
     const auto unpacked = static_cast<std::uint32_t>(content.size());
     for (const Sizes lie : {Sizes{packed, 0xfffffffe}, Sizes{packed, 1}, Sizes{packed - 2, unpacked}, Sizes{0, 0}}) {
         CAPTURE(lie.compressed, lie.uncompressed);
-        CHECK(refusal(Member{"a.npy", deflated.bytes(), content, 8, {}, lie}) != "accepted");
+        CHECK(refused_npz(Member{"a.npy", deflated.bytes(), content, 8, {}, lie}) != "accepted");
     }
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("sizes that lie in front of a member alone do no harm", "[trace_io][np
 {
     const std::string npy = encode_npy(row);
     for (const Sizes lie : {Sizes{0, 0}, Sizes{0xfffffffe, 0xfffffffe}}) {
-        const std::string answer = refusal(Member{"a.npy", npy, npy, 0, lie, {}});
+        const std::string answer = refused_npz(Member{"a.npy", npy, npy, 0, lie, {}});
         CHECK((answer == "accepted" || answer.find("damaged") != std::string::npos ||
                answer.find("zip") != std::string::npos));
     }
@@ -233,8 +233,8 @@ TEST_CASE("sizes that lie in front of a member alone do no harm", "[trace_io][np
 
 TEST_CASE("an array that promises more than there is allocates little", "[trace_io][npz]")
 {
-    CHECK_THAT(refusal({"a.npy", header("<f8", "(500000000,)") + "x"}), ContainsSubstring("is truncated"));
-    CHECK_THAT(refusal({"a.npy", header("<f8", "(1000000000, 1000000000)") + "x"}), ContainsSubstring("accepted"));
+    CHECK_THAT(refused_npz({"a.npy", header("<f8", "(500000000,)") + "x"}), ContainsSubstring("is truncated"));
+    CHECK_THAT(refused_npz({"a.npy", header("<f8", "(1000000000, 1000000000)") + "x"}), ContainsSubstring("accepted"));
 }
 
 TEST_CASE("a bomb is defused after what its header promises", "[trace_io][npz]")
@@ -242,30 +242,30 @@ TEST_CASE("a bomb is defused after what its header promises", "[trace_io][npz]")
     // Half a gigabyte from half a megabyte... of which nothing beyond the promise is unpacked.
     const Bomb bomb(header("|u1", "(1,)"), '\0', 2'000'000);
     CHECK_THAT(
-        refusal(
+        refused_npz(
             {"a.npy", bomb.bytes(), "", 8, {}, Sizes{static_cast<std::uint32_t>(bomb.bytes().size()), 600'000'000}}),
         ContainsSubstring("trailing"));
-    CHECK_THAT(refusal(zip_bytes::archive({{"text", bomb.bytes(), "", 8}}), {1000, 1000}),
+    CHECK_THAT(refused_npz(zip_bytes::archive({{"text", bomb.bytes(), "", 8}}), {1000, 1000}),
                ContainsSubstring("member text is longer than the 1000 bytes"));
 }
 
 TEST_CASE("all arrays together stay within the limit", "[trace_io][npz]")
 {
     const std::string file = zip_bytes::archive({{"a.npy", encode_npy(row)}, {"b.npy", encode_npy(row)}});
-    CHECK(refusal(file, {4, 0}) == "accepted");
-    CHECK_THAT(refusal(file, {3, 0}), ContainsSubstring("member b.npy has the shape (1, 2)"));
+    CHECK(refused_npz(file, {4, 0}) == "accepted");
+    CHECK_THAT(refused_npz(file, {3, 0}), ContainsSubstring("member b.npy has the shape (1, 2)"));
 }
 
 TEST_CASE("two members of one name are refused", "[trace_io][npz]")
 {
-    CHECK_THAT(refusal(zip_bytes::archive({{"a.npy", encode_npy(row)}, {"a.npy", encode_npy(mask)}})),
+    CHECK_THAT(refused_npz(zip_bytes::archive({{"a.npy", encode_npy(row)}, {"a.npy", encode_npy(mask)}})),
                ContainsSubstring("two members are called a.npy"));
 }
 
 TEST_CASE("an unknown compression is refused and a member's odd name stays on one line", "[trace_io][npz]")
 {
-    CHECK_THAT(refusal({"a.npy", encode_npy(row), encode_npy(row), 77}), ContainsSubstring("member a.npy"));
-    CHECK_THAT(refusal(Member{"a\n\x1b[1m.npy", "x"}), ContainsSubstring("member a??[1m.npy"));
+    CHECK_THAT(refused_npz({"a.npy", encode_npy(row), encode_npy(row), 77}), ContainsSubstring("member a.npy"));
+    CHECK_THAT(refused_npz(Member{"a\n\x1b[1m.npy", "x"}), ContainsSubstring("member a??[1m.npy"));
 }
 
 TEST_CASE("a directory that claims more members than it has is refused", "[trace_io][npz]")
@@ -276,7 +276,7 @@ TEST_CASE("a directory that claims more members than it has is refused", "[trace
         lie[lie.size() - from_end] = '\xff';
         lie[lie.size() - from_end + 1] = '\xff';
         CAPTURE(from_end);
-        CHECK(refusal(lie) != "accepted");
+        CHECK(refused_npz(lie) != "accepted");
     }
 
     // The 64-bit directory, which has room for larger lies: 2^56 members, 2^56 bytes.
@@ -292,5 +292,5 @@ TEST_CASE("a directory that claims more members than it has is refused", "[trace
     zip_bytes::append(large, end, 8);
     zip_bytes::append(large, 1, 4);
     large += std::string("PK\5\6\0\0\0\0", 8) + std::string(12, '\xff') + std::string(2, '\0');
-    CHECK(refusal(bytes.substr(0, end) + large) != "accepted");
+    CHECK(refused_npz(bytes.substr(0, end) + large) != "accepted");
 }

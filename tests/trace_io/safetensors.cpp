@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 
 #include <sys/stat.h>
@@ -17,8 +16,6 @@ using namespace attn;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 std::string little_endian(std::uint64_t number, std::size_t count = 8)
 {
@@ -56,7 +53,7 @@ NamedArrays read_bytes(const std::string& bytes, const NpzLimits& limits = {})
 }
 
 /// What reading a file of these bytes says; "accepted" where it succeeds.
-std::string refusal(const std::string& bytes, const NpzLimits& limits = {})
+std::string refused_safetensors(const std::string& bytes, const NpzLimits& limits = {})
 {
     const TemporaryFolder folder;
     put_bytes(folder / "w.safetensors", bytes);
@@ -106,7 +103,7 @@ std::string refusal_to_write(const NamedArrays& arrays)
     return "written";
 }
 
-bool same(const NamedArrays& left, const NamedArrays& right)
+bool same_arrays(const NamedArrays& left, const NamedArrays& right)
 {
     return std::ranges::equal(left, right, [](const auto& one, const auto& other) {
         return one.first == other.first && identical(one.second, other.second);
@@ -167,12 +164,12 @@ const NamedArrays sample{
 
 TEST_CASE("every kind of array survives safetensors bit for bit", "[trace_io][safetensors]")
 {
-    CHECK(same(written_and_read(sample), sample));
-    CHECK(same(written_and_read({}), {}));
+    CHECK(same_arrays(written_and_read(sample), sample));
+    CHECK(same_arrays(written_and_read({}), {}));
     for (const ElementType type : {ElementType::real, ElementType::boolean, ElementType::integer})
-        CHECK(same(written_and_read({{"x", {{0}, {}, type}}}), {{"x", {{0}, {}, type}}}));
+        CHECK(same_arrays(written_and_read({{"x", {{0}, {}, type}}}), {{"x", {{0}, {}, type}}}));
     const NamedArrays deep{{"x", {Shape(32, 1), {7}}}};
-    CHECK(same(written_and_read(deep), deep));
+    CHECK(same_arrays(written_and_read(deep), deep));
 }
 
 TEST_CASE("a tensor's name may be any UTF-8", "[trace_io][safetensors]")
@@ -180,7 +177,7 @@ TEST_CASE("a tensor's name may be any UTF-8", "[trace_io][safetensors]")
     const Array one{{}, {1}};
     const NamedArrays odd{{"", one},    {"a\"b\\c", one},         {"\n\t\x7f", one},
                           {"ß→😀", one}, {std::string(1, 0), one}, {std::string(10'000, 'n'), one}};
-    CHECK(same(written_and_read(odd), odd));
+    CHECK(same_arrays(written_and_read(odd), odd));
 }
 
 TEST_CASE("arrays larger than what is decoded at a time keep the order of their elements", "[trace_io][safetensors]")
@@ -189,7 +186,7 @@ TEST_CASE("arrays larger than what is decoded at a time keep the order of their 
     for (int element = 0; element < 21003; ++element)
         array.values.push_back(element + 0.1);
     const NamedArrays arrays{{"a", array}, {"b", {{1}, {7}}}};
-    CHECK(same(written_and_read(arrays), arrays));
+    CHECK(same_arrays(written_and_read(arrays), arrays));
 }
 
 TEST_CASE("the file that is written is the one that the format describes", "[trace_io][safetensors]")
@@ -307,7 +304,7 @@ TEST_CASE("elements that a double or a boolean cannot be are refused", "[trace_i
 TEST_CASE("any other dtype is refused by its name", "[trace_io][safetensors]")
 {
     for (const std::string dtype : {"F8_E5M2", "F8_E4M3", "F4", "C64", "f32", "", "V2", "F32 "})
-        CHECK_THAT(refusal(file_of_x(dtype, "[1]", "[0,4]", "1234")),
+        CHECK_THAT(refused_safetensors(file_of_x(dtype, "[1]", "[0,4]", "1234")),
                    ContainsSubstring("tensor \"x\" has the dtype \"" + dtype + "\"") && ContainsSubstring("BF16"));
 }
 
@@ -319,7 +316,7 @@ TEST_CASE("tensors may lie in any order, empty ones between, and metadata is lef
         R"({"__metadata__": {"format": "pt", "note": ""}, "b": {"data_offsets": [0, 1], "shape": [1], "dtype": "U8"},)" +
         entry("empty", "F64", "[4,0]", "[1,1]") + " ,\n" + entry("also empty", "BOOL", "[0]", "[1,1]") + "," +
         entry("a", "U8", "[2]", "[1,3]") + "}   ";
-    CHECK(same(read_bytes(file_of(header, "\7\10\11")), {{"a", {{2}, {8, 9}, ElementType::integer}},
+    CHECK(same_arrays(read_bytes(file_of(header, "\7\10\11")), {{"a", {{2}, {8, 9}, ElementType::integer}},
                                                          {"also empty", {{0}, {}, ElementType::boolean}},
                                                          {"b", {{1}, {7}, ElementType::integer}},
                                                          {"empty", {{4, 0}, {}}}}));
@@ -328,7 +325,7 @@ TEST_CASE("tensors may lie in any order, empty ones between, and metadata is lef
 TEST_CASE("tensors that overlap or leave a hole are refused", "[trace_io][safetensors]")
 {
     const auto two = [](const std::string& first, const std::string& second) {
-        return refusal(file_of(
+        return refused_safetensors(file_of(
             '{' + entry("first", "U8", "[4]", first) + ',' + entry("second", "U8", "[4]", second) + '}', "12345678"));
     };
     CHECK(two("[0,4]", "[4,8]") == "accepted");
@@ -338,27 +335,27 @@ TEST_CASE("tensors that overlap or leave a hole are refused", "[trace_io][safete
     CHECK_THAT(two("[0,4]", "[5,9]"), ContainsSubstring("tensor \"second\" begins at byte 5 of the data, expected 4"));
     CHECK_THAT(two("[1,5]", "[5,9]"), ContainsSubstring("tensor \"first\" begins at byte 1 of the data, expected 0"));
     CHECK_THAT(
-        refusal(file_of('{' + entry("inner", "U8", "[0]", "[2,2]") + ',' + entry("outer", "U8", "[4]", "[0,4]") + '}',
+        refused_safetensors(file_of('{' + entry("inner", "U8", "[0]", "[2,2]") + ',' + entry("outer", "U8", "[4]", "[0,4]") + '}',
                         "1234")),
         ContainsSubstring("tensor \"inner\" begins at byte 2"));
 }
 
 TEST_CASE("data that end too early or too late are refused", "[trace_io][safetensors]")
 {
-    CHECK_THAT(refusal(file_of_x("U8", "[4]", "[0,4]", "123")), ContainsSubstring("is truncated: tensor \"x\" ends"));
-    CHECK_THAT(refusal(file_of_x("U8", "[4]", "[0,4]", "12345")), ContainsSubstring("1 trailing bytes"));
-    CHECK_THAT(refusal(file_of("{}", "1")), ContainsSubstring("1 trailing bytes"));
-    CHECK(refusal(file_of("{}")) == "accepted");
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[4]", "[0,4]", "123")), ContainsSubstring("is truncated: tensor \"x\" ends"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[4]", "[0,4]", "12345")), ContainsSubstring("1 trailing bytes"));
+    CHECK_THAT(refused_safetensors(file_of("{}", "1")), ContainsSubstring("1 trailing bytes"));
+    CHECK(refused_safetensors(file_of("{}")) == "accepted");
 }
 
 TEST_CASE("offsets that disagree with the shape are refused", "[trace_io][safetensors]")
 {
     for (const std::string offsets : {"[0,3]", "[0,5]", "[0,0]", "[4,8]"}) {
         CAPTURE(offsets);
-        CHECK_THAT(refusal(file_of_x("F32", "[2]", offsets, "12345678")), ContainsSubstring("tensor \"x\" has "));
+        CHECK_THAT(refused_safetensors(file_of_x("F32", "[2]", offsets, "12345678")), ContainsSubstring("tensor \"x\" has "));
     }
-    CHECK_THAT(refusal(file_of_x("U8", "[1]", "[4,3]", "1234")), ContainsSubstring("tensor \"x\" ends at byte 3"));
-    CHECK_THAT(refusal(file_of_x("U8", "[1]", "[18446744073709551615,0]", "1")),
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[4,3]", "1234")), ContainsSubstring("tensor \"x\" ends at byte 3"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[18446744073709551615,0]", "1")),
                ContainsSubstring("tensor \"x\" ends"));
 }
 
@@ -368,7 +365,7 @@ TEST_CASE("sizes whose product overflows are refused, even where a size of zero 
          {"[4294967296,4294967296]", "[4294967296,4294967296,0]", "[0,4294967296,4294967296]", "[9223372036854775808]",
           "[18446744073709551615,2]", "[2305843009213693952]", "[4611686018427387905,4]", "[0,1152921504606846976]"}) {
         CAPTURE(shape);
-        CHECK_THAT(refusal(file_of_x("F64", shape, "[0,0]", "")),
+        CHECK_THAT(refused_safetensors(file_of_x("F64", shape, "[0,0]", "")),
                    ContainsSubstring("tensor \"x\"") && ContainsSubstring("larger than any array"));
     }
 }
@@ -378,19 +375,19 @@ TEST_CASE("numbers in a shape or offsets that count nothing are refused", "[trac
     for (const std::string number : {"-1", "-0", "1.5", "1.0", "1e0", "1e400", "-1e400", "18446744073709551616",
                                      "99999999999999999999999999", "null", "true", "\"1\"", "[1]", "{}"}) {
         CAPTURE(number);
-        CHECK_THAT(refusal(file_of_x("U8", "[" + number + "]", "[0,1]", "1")), ContainsSubstring("w.safetensors: "));
-        CHECK_THAT(refusal(file_of_x("U8", "[1]", "[0," + number + "]", "1")), ContainsSubstring("w.safetensors: "));
+        CHECK_THAT(refused_safetensors(file_of_x("U8", "[" + number + "]", "[0,1]", "1")), ContainsSubstring("w.safetensors: "));
+        CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[0," + number + "]", "1")), ContainsSubstring("w.safetensors: "));
     }
-    CHECK_THAT(refusal(file_of_x("U8", "[-1]", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has -1 in its shape"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[-1]", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has -1 in its shape"));
     for (const std::string offsets : {"[]", "[0]", "[0,1,1]", "1", "null", "{}"})
-        CHECK_THAT(refusal(file_of_x("U8", "[1]", offsets, "1")),
+        CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", offsets, "1")),
                    ContainsSubstring("tensor \"x\"") && ContainsSubstring("data_offsets"));
-    CHECK_THAT(refusal(file_of_x("U8", "1", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has 1 as its shape"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "1", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has 1 as its shape"));
     std::string axes = "1";
     for (int axis = 1; axis < 33; ++axis)
         axes += ",1";
-    CHECK_THAT(refusal(file_of_x("U8", '[' + axes + ']', "[0,1]", "1")), ContainsSubstring("33 axes"));
-    CHECK_THAT(refusal(file_of_x("U8", '[' + axes + ",1]", "[0,1]", "1")), ContainsSubstring("at most 32"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", '[' + axes + ']', "[0,1]", "1")), ContainsSubstring("33 axes"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", '[' + axes + ",1]", "[0,1]", "1")), ContainsSubstring("at most 32"));
 }
 
 // --------------------------------------------------------------------------------------------------------- header
@@ -400,37 +397,37 @@ TEST_CASE("a safetensors file cut anywhere is refused", "[trace_io][safetensors]
     const std::string whole = written(sample);
     REQUIRE(whole.size() > 100);
     for (std::size_t size = 0; size < whole.size(); ++size) {
-        const std::string answer = refusal(whole.substr(0, size));
+        const std::string answer = refused_safetensors(whole.substr(0, size));
         if (answer == "accepted")
             FAIL("accepted when cut to " << size << " of " << whole.size() << " bytes");
     }
-    CHECK(refusal(whole) == "accepted");
-    CHECK_THAT(refusal(whole + 'x'), ContainsSubstring("1 trailing bytes"));
-    CHECK_THAT(refusal(""), ContainsSubstring("has 0 bytes"));
+    CHECK(refused_safetensors(whole) == "accepted");
+    CHECK_THAT(refused_safetensors(whole + 'x'), ContainsSubstring("1 trailing bytes"));
+    CHECK_THAT(refused_safetensors(""), ContainsSubstring("has 0 bytes"));
 }
 
 TEST_CASE("a header length that cannot be is refused before any memory is asked for", "[trace_io][safetensors]")
 {
     for (const std::uint64_t length :
          {std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{0} - 7, std::uint64_t{100'000'001}})
-        CHECK_THAT(refusal(little_endian(length) + "{}"),
+        CHECK_THAT(refused_safetensors(little_endian(length) + "{}"),
                    ContainsSubstring("has " + std::to_string(length) + " bytes, more than the 100000000"));
     for (const std::uint64_t length : {3, 100'000'000})
-        CHECK_THAT(refusal(little_endian(length) + "{}"),
+        CHECK_THAT(refused_safetensors(little_endian(length) + "{}"),
                    ContainsSubstring("its header has 2 of " + std::to_string(length) + " bytes"));
 }
 
 TEST_CASE("a header that is no JSON object is refused", "[trace_io][safetensors]")
 {
     for (const std::string header : {"", " {}", "[]", "null", "1", "\"x\"", "\xef\xbb\xbf{}"})
-        CHECK_THAT(refusal(file_of(header)), ContainsSubstring("does not begin with {"));
+        CHECK_THAT(refused_safetensors(file_of(header)), ContainsSubstring("does not begin with {"));
     for (const std::string& header :
          {std::string("{"), std::string("{}{}"), std::string("{} x"), std::string("{,}"), std::string("{\"x\"}"),
           std::string("{\"x\":}"), std::string("{} // comment"), std::string("{\"x\":NaN}"), std::string("{}\0", 3),
           std::string("{}\0x", 4), std::string("{\"\xff\":{}}"), std::string("{\"\\ud800\":{}}"),
           '{' + entry("x", "U8", "[1]", "[0,1]") + ",}"}) {
         CAPTURE(header);
-        CHECK_THAT(refusal(file_of(header, "1")), ContainsSubstring("not JSON"));
+        CHECK_THAT(refused_safetensors(file_of(header, "1")), ContainsSubstring("not JSON"));
     }
 }
 
@@ -440,28 +437,28 @@ TEST_CASE("JSON of any depth is refused where it becomes too deep for a header",
     std::string objects;
     for (int level = 0; level < 100'000; ++level)
         objects += "{\"x\":";
-    CHECK_THAT(refusal(file_of("{\"x\":" + lists)), ContainsSubstring("tensor \"x\" is a list, expected an object"));
-    CHECK_THAT(refusal(file_of(objects)), ContainsSubstring("tensor \"x\" has the unknown key \"x\""));
-    CHECK_THAT(refusal(file_of(R"({"x":{"dtype":)" + objects)), ContainsSubstring("has an object as its dtype"));
-    CHECK_THAT(refusal(file_of(R"({"x":{"shape":)" + lists)), ContainsSubstring("has a list in its shape"));
-    CHECK_THAT(refusal(file_of(R"({"__metadata__":{"a":)" + lists)), ContainsSubstring("has a list as its \"a\""));
+    CHECK_THAT(refused_safetensors(file_of("{\"x\":" + lists)), ContainsSubstring("tensor \"x\" is a list, expected an object"));
+    CHECK_THAT(refused_safetensors(file_of(objects)), ContainsSubstring("tensor \"x\" has the unknown key \"x\""));
+    CHECK_THAT(refused_safetensors(file_of(R"({"x":{"dtype":)" + objects)), ContainsSubstring("has an object as its dtype"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"x":{"shape":)" + lists)), ContainsSubstring("has a list in its shape"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":)" + lists)), ContainsSubstring("has a list as its \"a\""));
 }
 
 TEST_CASE("a key that comes twice is refused at every level", "[trace_io][safetensors]")
 {
     const std::string x = entry("x", "U8", "[1]", "[0,1]");
-    CHECK_THAT(refusal(file_of('{' + x + ',' + x + '}', "1")), ContainsSubstring("has tensor \"x\" twice"));
-    CHECK_THAT(refusal(file_of(R"({"\u0078":{},)" + x + '}', "1")), ContainsSubstring("tensor \"x\""));
-    CHECK_THAT(refusal(file_of(R"({"__metadata__":{},"__metadata__":{}})")), ContainsSubstring("twice"));
-    CHECK_THAT(refusal(file_of(R"({"__metadata__":{"a":"1","a":"1"}})")), ContainsSubstring("the key \"a\" twice"));
+    CHECK_THAT(refused_safetensors(file_of('{' + x + ',' + x + '}', "1")), ContainsSubstring("has tensor \"x\" twice"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"\u0078":{},)" + x + '}', "1")), ContainsSubstring("tensor \"x\""));
+    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{},"__metadata__":{}})")), ContainsSubstring("twice"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":"1","a":"1"}})")), ContainsSubstring("the key \"a\" twice"));
     for (const std::string again : {R"("dtype":"U8")", R"("shape":[1])", R"("data_offsets":[0,1])"})
-        CHECK_THAT(refusal(file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],)" + again + "}}", "1")),
+        CHECK_THAT(refused_safetensors(file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],)" + again + "}}", "1")),
                    ContainsSubstring("tensor \"x\" has the key") && ContainsSubstring("twice"));
 }
 
 TEST_CASE("a tensor without one of its keys, or with another, is refused", "[trace_io][safetensors]")
 {
-    const auto x = [](const std::string& keys) { return refusal(file_of(R"({"x":{)" + keys + "}}", "1")); };
+    const auto x = [](const std::string& keys) { return refused_safetensors(file_of(R"({"x":{)" + keys + "}}", "1")); };
     CHECK(x(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])") == "accepted");
     CHECK_THAT(x(R"("shape":[1],"data_offsets":[0,1])"), ContainsSubstring("tensor \"x\" has no \"dtype\""));
     CHECK_THAT(x(R"("dtype":"U8","data_offsets":[0,1])"), ContainsSubstring("tensor \"x\" has no \"shape\""));
@@ -472,29 +469,29 @@ TEST_CASE("a tensor without one of its keys, or with another, is refused", "[tra
     for (const std::string value : {"null", "1", "-1", "1.5", "true", "[]", "{}"})
         CHECK_THAT(x(R"("dtype":)" + value), ContainsSubstring("as its dtype, expected a string"));
     for (const std::string value : {"null", "1", "-1", "1.5", "true", "[]", "\"F32\""})
-        CHECK_THAT(refusal(file_of(R"({"x":)" + value + "}")), ContainsSubstring("tensor \"x\" is "));
+        CHECK_THAT(refused_safetensors(file_of(R"({"x":)" + value + "}")), ContainsSubstring("tensor \"x\" is "));
 }
 
 TEST_CASE("metadata that are not strings are refused", "[trace_io][safetensors]")
 {
     for (const std::string value : {"null", "1", "-1", "1.5", "true", "[]", "{}"}) {
-        CHECK_THAT(refusal(file_of(R"({"__metadata__":{"a":)" + value + "}}")),
+        CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":)" + value + "}}")),
                    ContainsSubstring("\"__metadata__\" has ") && ContainsSubstring("expected a string"));
         if (value != "{}")
-            CHECK_THAT(refusal(file_of(R"({"__metadata__":)" + value + "}")),
+            CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":)" + value + "}")),
                        ContainsSubstring("\"__metadata__\" is ") && ContainsSubstring("expected an object of strings"));
     }
-    CHECK(refusal(file_of(R"({"__metadata__":{"a":"1"}})")) == "accepted");
+    CHECK(refused_safetensors(file_of(R"({"__metadata__":{"a":"1"}})")) == "accepted");
 }
 
 TEST_CASE("a tensor's odd or endless name leaves room for what is wrong, on one line", "[trace_io][safetensors]")
 {
-    CHECK_THAT(refusal(file_of('{' + entry(R"(a\n\u001b[1m)", "U8", "[1]", "[0,2]") + '}', "12")),
+    CHECK_THAT(refused_safetensors(file_of('{' + entry(R"(a\n\u001b[1m)", "U8", "[1]", "[0,2]") + '}', "12")),
                ContainsSubstring("tensor \"a??[1m\" has 2 bytes of data"));
     const std::string endless(100'000, 'n');
-    CHECK_THAT(refusal(file_of('{' + entry(endless, "U8", "[1]", "[0,2]") + '}', "12")),
+    CHECK_THAT(refused_safetensors(file_of('{' + entry(endless, "U8", "[1]", "[0,2]") + '}', "12")),
                ContainsSubstring("nnn...\" has 2 bytes of data"));
-    CHECK_THAT(refusal(file_of('{' + entry("x", endless, "[1]", "[0,1]") + '}', "1")),
+    CHECK_THAT(refused_safetensors(file_of('{' + entry("x", endless, "[1]", "[0,1]") + '}', "1")),
                ContainsSubstring("nnn...\", expected one of F64"));
 }
 
@@ -504,13 +501,13 @@ TEST_CASE("all tensors of a safetensors file together stay within the limit", "[
 {
     const std::string file =
         file_of('{' + entry("a", "U8", "[2]", "[0,2]") + ',' + entry("b", "U8", "[1,2]", "[2,4]") + '}', "1234");
-    CHECK(refusal(file, {4, 0}) == "accepted");
-    CHECK_THAT(refusal(file, {3, 0}), ContainsSubstring("tensor \"b\" has the shape (1, 2), more than the 1"));
+    CHECK(refused_safetensors(file, {4, 0}) == "accepted");
+    CHECK_THAT(refused_safetensors(file, {3, 0}), ContainsSubstring("tensor \"b\" has the shape (1, 2), more than the 1"));
 }
 
 TEST_CASE("a huge tensor that is not there is refused before memory is asked for", "[trace_io][safetensors]")
 {
-    CHECK_THAT(refusal(file_of_x("F64", "[500000000]", "[0,4000000000]", "x")), ContainsSubstring("is truncated"));
+    CHECK_THAT(refused_safetensors(file_of_x("F64", "[500000000]", "[0,4000000000]", "x")), ContainsSubstring("is truncated"));
 }
 
 TEST_CASE("what is no file of tensors is refused by what it is", "[trace_io][safetensors]")

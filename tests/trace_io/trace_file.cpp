@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<Step> sample()
+std::vector<Step> steps_to_write()
 {
     return {{"mask", "", {"n", "m"}, "", {}, {{1, 2}, {1, 0}, ElementType::boolean}},
             {"head.0.masked",
@@ -36,7 +36,7 @@ bool equal(const std::vector<Step>& left, const std::vector<Step>& right)
 }
 
 /// What reading a file of this steps.json and these arrays says; "accepted" where it succeeds.
-std::string refusal(const std::string& json, const std::vector<std::string>& names = {"a"},
+std::string refused_trace(const std::string& json, const std::vector<std::string>& names = {"a"},
                     const std::string& note = "")
 {
     const TemporaryFolder folder;
@@ -55,7 +55,7 @@ std::string refusal(const std::string& json, const std::vector<std::string>& nam
 }
 
 /// The list of one step called a with some more keys.
-std::string step(const std::string& keys) { return R"([{"path": "a", )" + keys + "}]"; }
+std::string step_json(const std::string& keys) { return R"([{"path": "a", )" + keys + "}]"; }
 
 std::string refusal_to_write(const Step& step)
 {
@@ -74,9 +74,9 @@ std::string refusal_to_write(const Step& step)
 TEST_CASE("a trace survives the file, every text and bit in its order", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", {sample(), {{"head.0.mask", "mask"}, {"output", "a_loss"}}});
+    write_trace(folder / "t.npz", {steps_to_write(), {{"head.0.mask", "mask"}, {"output", "a_loss"}}});
     const Recording found = read_trace(folder / "t.npz");
-    CHECK(equal(found.steps, sample()));
+    CHECK(equal(found.steps, steps_to_write()));
     REQUIRE(found.aliases.size() == 2);
     CHECK(found.aliases[0].path == "head.0.mask");
     CHECK(found.aliases[1].target == "a_loss");
@@ -87,16 +87,16 @@ TEST_CASE("a trace survives the file, every text and bit in its order", "[trace_
 TEST_CASE("a trace serves as a file of named arrays", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", {sample(), {}});
+    write_trace(folder / "t.npz", {steps_to_write(), {}});
     const NamedArrays arrays = read_npz(folder / "t.npz");
     CHECK(arrays.size() == 4);
-    CHECK(identical(arrays.at("head.0.masked"), sample()[1].value));
+    CHECK(identical(arrays.at("head.0.masked"), steps_to_write()[1].value));
 }
 
 TEST_CASE("steps.json has a step on each line, then the other names", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "t.npz", {{sample()[0], sample()[1]}, {{"output", "mask"}}});
+    write_trace(folder / "t.npz", {{steps_to_write()[0], steps_to_write()[1]}, {{"output", "mask"}}});
     CHECK(
         read_npz_members(folder / "t.npz", {"steps.json"}).texts.at(0).second ==
         "{\"format\": \"attn trace 2\",\n\"steps\": [\n"
@@ -111,10 +111,10 @@ TEST_CASE("steps.json has a step on each line, then the other names", "[trace_io
 TEST_CASE("the same steps give the same bytes and other steps others", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
-    write_trace(folder / "one.npz", {sample(), {}});
-    write_trace(folder / "two.npz", {sample(), {}});
+    write_trace(folder / "one.npz", {steps_to_write(), {}});
+    write_trace(folder / "two.npz", {steps_to_write(), {}});
     CHECK(bytes_of(folder / "one.npz") == bytes_of(folder / "two.npz"));
-    std::vector<Step> other = sample();
+    std::vector<Step> other = steps_to_write();
     other[1].options[0].second = "1";
     write_trace(folder / "two.npz", {other, {}});
     CHECK(bytes_of(folder / "one.npz") != bytes_of(folder / "two.npz"));
@@ -122,7 +122,7 @@ TEST_CASE("the same steps give the same bytes and other steps others", "[trace_i
 
 TEST_CASE("a step that a file cannot represent is not written", "[trace_io][trace_file]")
 {
-    const Step good = sample()[1];
+    const Step good = steps_to_write()[1];
     CHECK(refusal_to_write(good) == "written");
     const auto changed = [&](auto change) {
         Step bad = good;
@@ -151,9 +151,9 @@ TEST_CASE("a step that a file cannot represent is not written", "[trace_io][trac
 
 TEST_CASE("a path is all that a step of another's trace must have", "[trace_io][trace_file]")
 {
-    CHECK(refusal(R"([{"path": "a"}])") == "accepted");
-    CHECK(refusal(step(R"("shape": [2, 3], "axes": ["n", "m"], "more": {"is": ["ignored"]})")) == "accepted");
-    CHECK(refusal(step(R"("axes": [])")) == "accepted");
+    CHECK(refused_trace(R"([{"path": "a"}])") == "accepted");
+    CHECK(refused_trace(step_json(R"("shape": [2, 3], "axes": ["n", "m"], "more": {"is": ["ignored"]})")) == "accepted");
+    CHECK(refused_trace(step_json(R"("axes": [])")) == "accepted");
 }
 
 TEST_CASE("a file without steps.json is no trace, and says so", "[trace_io][trace_file]")
@@ -165,59 +165,59 @@ TEST_CASE("a file without steps.json is no trace, and says so", "[trace_io][trac
 
 TEST_CASE("steps.json must be a list of steps", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refusal(""), ContainsSubstring("is not JSON"));
-    CHECK_THAT(refusal("[{]"), ContainsSubstring("is not JSON"));
-    CHECK_THAT(refusal("[]x"), ContainsSubstring("is not JSON"));
-    CHECK_THAT(refusal("1"),
+    CHECK_THAT(refused_trace(""), ContainsSubstring("is not JSON"));
+    CHECK_THAT(refused_trace("[{]"), ContainsSubstring("is not JSON"));
+    CHECK_THAT(refused_trace("[]x"), ContainsSubstring("is not JSON"));
+    CHECK_THAT(refused_trace("1"),
                ContainsSubstring("is a JSON number, expected an object with the lists steps and aliases"));
-    CHECK_THAT(refusal("{}"), ContainsSubstring("has null as its steps, expected a list"));
-    CHECK_THAT(refusal("null"), ContainsSubstring("is null"));
-    CHECK_THAT(refusal("[1]"), ContainsSubstring("steps.json[0] is a JSON number"));
-    CHECK_THAT(refusal("[{}]"), ContainsSubstring("steps.json[0] has no \"path\""));
-    CHECK_THAT(refusal(R"([{"path": 1}])"), ContainsSubstring("steps.json[0] has no \"path\""));
-    CHECK_THAT(refusal("[{\"path\": \"a\xff\"}]"), ContainsSubstring("is not JSON"));
-    CHECK_THAT(refusal(R"([{"path": "a\u000a"}])"), ContainsSubstring("step \"a?\""));
+    CHECK_THAT(refused_trace("{}"), ContainsSubstring("has null as its steps, expected a list"));
+    CHECK_THAT(refused_trace("null"), ContainsSubstring("is null"));
+    CHECK_THAT(refused_trace("[1]"), ContainsSubstring("steps.json[0] is a JSON number"));
+    CHECK_THAT(refused_trace("[{}]"), ContainsSubstring("steps.json[0] has no \"path\""));
+    CHECK_THAT(refused_trace(R"([{"path": 1}])"), ContainsSubstring("steps.json[0] has no \"path\""));
+    CHECK_THAT(refused_trace("[{\"path\": \"a\xff\"}]"), ContainsSubstring("is not JSON"));
+    CHECK_THAT(refused_trace(R"([{"path": "a\u000a"}])"), ContainsSubstring("step \"a?\""));
 }
 
 TEST_CASE("every key of a step must be of its kind", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refusal(step(R"("formula": 1)")), ContainsSubstring("step \"a\" has a JSON number as its formula"));
-    CHECK_THAT(refusal(step(R"("module": null)")), ContainsSubstring("has null as its module"));
-    CHECK_THAT(refusal(step(R"("axes": "nm")")), ContainsSubstring("axes, expected a list of strings"));
-    CHECK_THAT(refusal(step(R"("axes": [1, 2])")), ContainsSubstring("expected strings"));
-    CHECK_THAT(refusal(step(R"("options": [])")), ContainsSubstring("expected an object of strings"));
-    CHECK_THAT(refusal(step(R"("options": {"scale": 2})")),
+    CHECK_THAT(refused_trace(step_json(R"("formula": 1)")), ContainsSubstring("step \"a\" has a JSON number as its formula"));
+    CHECK_THAT(refused_trace(step_json(R"("module": null)")), ContainsSubstring("has null as its module"));
+    CHECK_THAT(refused_trace(step_json(R"("axes": "nm")")), ContainsSubstring("axes, expected a list of strings"));
+    CHECK_THAT(refused_trace(step_json(R"("axes": [1, 2])")), ContainsSubstring("expected strings"));
+    CHECK_THAT(refused_trace(step_json(R"("options": [])")), ContainsSubstring("expected an object of strings"));
+    CHECK_THAT(refused_trace(step_json(R"("options": {"scale": 2})")),
                ContainsSubstring("its option \"scale\", expected a string"));
-    CHECK_THAT(refusal(step(R"("shape": 6)")), ContainsSubstring("expected a list of whole numbers"));
+    CHECK_THAT(refused_trace(step_json(R"("shape": 6)")), ContainsSubstring("expected a list of whole numbers"));
     for (const std::string size : {"-2", "2.0", "\"2\"", "null", "1e999", "[2]"})
-        CHECK(refusal(step("\"shape\": [" + size + ", 3]")) != "accepted");
-    CHECK(refusal(step("\"shape\": [99999999999999999999, 3]")) != "accepted");
+        CHECK(refused_trace(step_json("\"shape\": [" + size + ", 3]")) != "accepted");
+    CHECK(refused_trace(step_json("\"shape\": [99999999999999999999, 3]")) != "accepted");
 }
 
 TEST_CASE("steps and arrays must match", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refusal(step(R"("shape": [3, 2])")),
+    CHECK_THAT(refused_trace(step_json(R"("shape": [3, 2])")),
                ContainsSubstring("step \"a\" has the shape (3, 2) in steps.json, but its array is (2, 3)"));
-    CHECK_THAT(refusal(step(R"("shape": [6])")), ContainsSubstring("(6,)"));
-    CHECK_THAT(refusal(step(R"("axes": ["n"])")), ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
-    CHECK_THAT(refusal(R"([{"path": "b"}])"), ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
-    CHECK_THAT(refusal("[]"), ContainsSubstring("has the array \"a\", which no step"));
-    CHECK_THAT(refusal(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps are called \"a\""));
+    CHECK_THAT(refused_trace(step_json(R"("shape": [6])")), ContainsSubstring("(6,)"));
+    CHECK_THAT(refused_trace(step_json(R"("axes": ["n"])")), ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
+    CHECK_THAT(refused_trace(R"([{"path": "b"}])"), ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
+    CHECK_THAT(refused_trace("[]"), ContainsSubstring("has the array \"a\", which no step"));
+    CHECK_THAT(refused_trace(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps are called \"a\""));
 }
 
 TEST_CASE("a trace of a later format is refused, another's note is not", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 3"), ContainsSubstring("newer attn"));
-    CHECK_THAT(refusal(R"({"format": "attn trace 3", "steps": [{"path": "a"}]})"), ContainsSubstring("newer attn"));
-    CHECK(refusal(R"([{"path": "a"}])", {"a"}, "attn trace 1") == "accepted"); // a list of steps is version 1
-    CHECK(refusal(R"([{"path": "a"}])", {"a"}, "made by hand") == "accepted");
-    CHECK(refusal(R"({"steps": [{"path": "a"}], "aliases": [{"path": "b", "target": "a"}]})") == "accepted");
+    CHECK_THAT(refused_trace(R"([{"path": "a"}])", {"a"}, "attn trace 3"), ContainsSubstring("newer attn"));
+    CHECK_THAT(refused_trace(R"({"format": "attn trace 3", "steps": [{"path": "a"}]})"), ContainsSubstring("newer attn"));
+    CHECK(refused_trace(R"([{"path": "a"}])", {"a"}, "attn trace 1") == "accepted"); // a list of steps is version 1
+    CHECK(refused_trace(R"([{"path": "a"}])", {"a"}, "made by hand") == "accepted");
+    CHECK(refused_trace(R"({"steps": [{"path": "a"}], "aliases": [{"path": "b", "target": "a"}]})") == "accepted");
 }
 
 TEST_CASE("other names in a file must be names of steps", "[trace_io][trace_file]")
 {
     const auto with = [](const std::string& aliases) {
-        return refusal(R"({"steps": [{"path": "a"}], "aliases": )" + aliases + "}");
+        return refused_trace(R"({"steps": [{"path": "a"}], "aliases": )" + aliases + "}");
     };
     CHECK(with("[]") == "accepted");
     CHECK_THAT(with(R"([{"path": "b", "target": "c"}])"), ContainsSubstring("which is no step"));
@@ -233,20 +233,20 @@ TEST_CASE("deep nesting is refused before it can exhaust the stack", "[trace_io]
     std::string open_objects;
     for (int level = 0; level < 200'000; ++level)
         open_objects += "{\"a\":";
-    CHECK_THAT(refusal(open_lists), ContainsSubstring("nested too deeply"));
-    CHECK_THAT(refusal(open_lists + std::string(1'000'000, ']')), ContainsSubstring("nested too deeply"));
-    CHECK_THAT(refusal("[" + open_objects), ContainsSubstring("nested too deeply"));
-    CHECK_THAT(refusal(step("\"axes\": " + open_lists)), ContainsSubstring("nested too deeply"));
+    CHECK_THAT(refused_trace(open_lists), ContainsSubstring("nested too deeply"));
+    CHECK_THAT(refused_trace(open_lists + std::string(1'000'000, ']')), ContainsSubstring("nested too deeply"));
+    CHECK_THAT(refused_trace("[" + open_objects), ContainsSubstring("nested too deeply"));
+    CHECK_THAT(refused_trace(step_json("\"axes\": " + open_lists)), ContainsSubstring("nested too deeply"));
 }
 
 TEST_CASE("a trace with any byte of its list changed gives a FileError or a trace, never a crash",
           "[trace_io][trace_file]")
 {
-    const std::string list = step(R"("formula": "x @ y", "shape": [2, 3], "axes": ["n", "m"], "options": {"k": "v"})");
+    const std::string list = step_json(R"("formula": "x @ y", "shape": [2, 3], "axes": ["n", "m"], "options": {"k": "v"})");
     for (std::size_t place = 0; place < list.size(); ++place)
         for (const char c : {'\0', '[', ']', '{', '}', '"', ',', '1', '\\', '\x80'}) {
             std::string changed = list;
             changed[place] = c;
-            refusal(changed);
+            refused_trace(changed);
         }
 }

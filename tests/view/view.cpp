@@ -10,7 +10,7 @@ using namespace attn;
 
 namespace {
 
-std::vector<Step> sample()
+std::vector<Step> viewed()
 {
     return {{"queries", "", {"n", "d"}, "", {}, {{2, 2}, {1, 2, 3, 0.1}}},
             {"keys", "", {"m", "d"}, "", {}, {{3, 2}, {1, 2, 3, 4, 5, 6}}},
@@ -69,22 +69,22 @@ std::string trace_of(const std::string& page)
 
 TEST_CASE("the same steps give the same page, which holds each of them", "[view]")
 {
-    const std::string page = page_of(sample());
-    CHECK((page == page_of(sample())));
-    for (const Step& step : sample()) {
+    const std::string page = page_of(viewed());
+    CHECK((page == page_of(viewed())));
+    for (const Step& step : viewed()) {
         CAPTURE(step.path);
         std::string path = "\"path\":\"";
         path.append(step.path).append("\"");
         CHECK(count(trace_of(page), path) == 1);
     }
-    CHECK(count(page, "<script type=\"application/octet-stream\" id=\"tensor-") == sample().size());
+    CHECK(count(page, "<script type=\"application/octet-stream\" id=\"tensor-") == viewed().size());
     CHECK(count(page, "<script type=\"application/octet-stream\" id=\"explained-") == 2); // what has a formula
     CHECK(page.find("{{") == std::string::npos);
 }
 
 TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[view]")
 {
-    const std::string page = page_of(sample());
+    const std::string page = page_of(viewed());
     const std::string open = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
     const std::size_t begin = page.find(open) + open.size();
     const std::string policy = page.substr(begin, page.find('"', begin) - begin);
@@ -99,38 +99,38 @@ TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[
 TEST_CASE("no text of a trace ends its script element", "[view]")
 {
     const std::string hostile = "</script><script>alert(1)</script><!--<script>{{tensors}}<img src=x onerror=alert(1)>";
-    std::vector<Step> steps = sample();
+    std::vector<Step> steps = viewed();
     steps[2].formula = steps[2].module = steps[2].axes[0] = hostile;
     steps[2].options = {{hostile, hostile}};
     const std::string page = attn::page_of({{hostile, {steps, {}}}, {hostile, {steps, {}}}});
     CHECK(count(page, "<img") == 0);
     CHECK(count(page, "<!--") == 0);
-    CHECK(count(page, "<script") == count(page_of(sample(), sample()), "<script"));
+    CHECK(count(page, "<script") == count(page_of(viewed(), viewed()), "<script"));
     CHECK_THAT(trace_of(page), ContainsSubstring("\\u003c/script>\\u003cscript>alert(1)"));
     CHECK(count(trace_of(page), "<") == 0);
 }
 
 TEST_CASE("bytes that are no UTF-8 don't stop a page", "[view]")
 {
-    CHECK_THAT(attn::page_of({{"caf\xe9.npz", {sample(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
+    CHECK_THAT(attn::page_of({{"caf\xe9.npz", {viewed(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
 }
 
 TEST_CASE("tokens have to fit an axis", "[view]")
 {
-    CHECK(refusal(sample(), TokenLabels{{"a", "b"}, {"x", "y", "z"}}) == "accepted");
-    CHECK_THAT(refusal(sample(), TokenLabels{{"a", "b", "c", "d"}, {}}),
+    CHECK(refusal(viewed(), TokenLabels{{"a", "b"}, {"x", "y", "z"}}) == "accepted");
+    CHECK_THAT(refusal(viewed(), TokenLabels{{"a", "b", "c", "d"}, {}}),
                ContainsSubstring("4 tokens for the axis n, and no step has that axis with 4 entries"));
-    CHECK_THAT(refusal(sample(), TokenLabels{{}, {"a"}}), ContainsSubstring("1 tokens for the axis m"));
+    CHECK_THAT(refusal(viewed(), TokenLabels{{}, {"a"}}), ContainsSubstring("1 tokens for the axis m"));
 }
 
 TEST_CASE("a page of two runs says of each step how they differ", "[view]")
 {
-    std::vector<Step> others = sample();
+    std::vector<Step> others = viewed();
     others[0].value.values[3] += 1e-15;  // rounding
     others[2].value.values[4] += 1;      // differs
     others[4].value.shape = {2, 1};      // another shape
     others[5].path = "ids_of_the_other"; // one only here, one only there
-    const std::string page = trace_of(page_of(sample(), others));
+    const std::string page = trace_of(page_of(viewed(), others));
     CHECK(count(page, "\"kind\":\"rounding\"") == 1);
     CHECK(count(page, "\"kind\":\"differs\",\"largest\":\"1\",\"at\":[1,1]") == 1);
     CHECK(count(page, "\"kind\":\"shape\"") == 1);
@@ -140,38 +140,38 @@ TEST_CASE("a page of two runs says of each step how they differ", "[view]")
 
     // An infinity or NaN that only one of them has is no rounding.
     for (const double value : {NAN, INFINITY, -INFINITY}) {
-        others = sample();
+        others = viewed();
         others[1].value.values[2] = value;
-        CHECK_THAT(trace_of(page_of(sample(), others)),
+        CHECK_THAT(trace_of(page_of(viewed(), others)),
                    ContainsSubstring("\"kind\":\"differs\",\"largest\":\"inf\",\"at\":[1,0]"));
     }
 }
 
 TEST_CASE("two runs without a common step are no pair", "[view]")
 {
-    CHECK_THAT(refusal(sample(), std::vector<Step>{{"x", "", {}, "", {}, {{1}, {1}}}}),
+    CHECK_THAT(refusal(viewed(), std::vector<Step>{{"x", "", {}, "", {}, {{1}, {1}}}}),
                ContainsSubstring("trace and other.npz have no step in common"));
-    CHECK_THROWS_WITH(attn::page_of({{"a", {sample(), {}}}, {"b", {sample(), {}}}, {"c", {sample(), {}}}}),
+    CHECK_THROWS_WITH(attn::page_of({{"a", {viewed(), {}}}, {"b", {viewed(), {}}}, {"c", {viewed(), {}}}}),
                       ContainsSubstring("shows one trace or compares two, not 3"));
 }
 
 TEST_CASE("a value that no file can hold is named by its step", "[view]")
 {
-    std::vector<Step> steps = sample();
+    std::vector<Step> steps = viewed();
     steps[5].value.values[1] = 0.5;
     CHECK_THAT(refusal(steps), ContainsSubstring("step \"ids\" "));
 }
 
 TEST_CASE("a page says what a formula's names mean, and a step's other names", "[view]")
 {
-    const std::string page = attn::page_of({{"t", {sample(), {{"attention.x", "queries"}}}}});
+    const std::string page = attn::page_of({{"t", {viewed(), {{"attention.x", "queries"}}}}});
     CHECK_THAT(trace_of(page), ContainsSubstring("\"formula\":\"queries @ keys.T\",\"links\":[[0,7,0],[10,4,1]]"));
     CHECK_THAT(trace_of(page), ContainsSubstring("\"aliases\":[[\"attention.x\",\"queries\"]]"));
 }
 
 TEST_CASE("a formula that can't be read is a step's problem, not the page's", "[view]")
 {
-    std::vector<Step> steps = sample();
+    std::vector<Step> steps = viewed();
     steps[2].formula = "softmax((";
     CHECK_THAT(trace_of(page_of(steps)), ContainsSubstring("\"links\":[]"));
     CHECK_THAT(trace_of(page_of(steps)), ContainsSubstring("\"problem\":\"\\\"softmax((\\\", character 10"));

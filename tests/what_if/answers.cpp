@@ -12,14 +12,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 
 using namespace attn;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<Step> altered(const std::string& lesson, const std::vector<std::string>& flags)
 {

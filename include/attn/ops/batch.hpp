@@ -34,8 +34,13 @@ T token_by_token(const T& x, const Function& function)
 
 /// @}
 
-/// The type of one number a token: (n) for a sequence, (b, n) for a batch.
+/// The type of one number per token: (n) for a sequence, (b, n) for a batch.
 template <Sequence T>
 using PerToken = std::conditional_t<std::same_as<T, Matrix>, Vector, Matrix>;
+
+/// One number per token, ((b,) n), repeated for each of its features: ((b,) n, features).
+Matrix spread(const Vector& numbers, std::size_t features);
+/// @copydoc spread(const Vector&, std::size_t)
+Tensor3 spread(const Matrix& numbers, std::size_t features);
 
 } // namespace attn

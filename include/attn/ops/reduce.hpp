@@ -28,6 +28,11 @@ double mean_all(const Matrix& matrix);
 /// The means along an axis, which goes: axis 1 of (n, m) leaves (n); NaN of none.
 Vector mean_along(const Matrix& matrix, std::size_t axis);
 
+/// The mean of each token's features, ((b,) n, d) to ((b,) n); NaN of none.
+Vector mean_of_features(const Matrix& tokens);
+/// @copydoc mean_of_features(const Matrix&)
+Matrix mean_of_features(const Tensor3& batch);
+
 /// The mean of the squared distances from the mean (divided by the count, not by one less); NaN of none.
 double variance_all(const Matrix& matrix);
 

@@ -2,7 +2,6 @@
 
 #include "cli/desk.hpp"
 
-#include <limits>
 #include <numeric>
 
 using namespace attn;
@@ -10,15 +9,13 @@ using namespace attn::test;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// What attn run attention says of these arrays, which it refuses.
-std::string refusal_of(const NamedArrays& input, const Words& flags = {})
+std::string refused_input(const NamedArrays& input, const Words& flags = {})
 {
     return Desk(input, {}).input_refusal("attention", flags);
 }
 
-std::string refusal_of(const Example& example, const std::string& name, const Array& array)
+std::string refused_input(const Example& example, const std::string& name, const Array& array)
 {
     return Desk(with(example.input, name, array), example.weights).input_refusal(example.module, example.needed);
 }
@@ -63,7 +60,7 @@ TEST_CASE("attn run refuses an array that a module does not take, and says what 
     }));
     CAPTURE(name);
     CHECK_THAT(
-        refusal_of(with(queries_keys_values(), name, all_allowed({2, 3}))),
+        refused_input(with(queries_keys_values(), name, all_allowed({2, 3}))),
         ContainsSubstring(" has an array called " + name +
                           ", which attention does not take; it takes queries, keys, values, mask, lengths, bias.") &&
             ContainsSubstring(question));
@@ -73,7 +70,7 @@ TEST_CASE("attn run refuses what a module does not take, whichever it is", "[cli
 {
     for (const Example& example : examples())
         for (const std::string name : {"attn_mask", "key_padding_mask", "masks", "is_causal", "length", "labels"})
-            CHECK_THAT(refusal_of(example, name, all_allowed({3, 3})),
+            CHECK_THAT(refused_input(example, name, all_allowed({3, 3})),
                        ContainsSubstring(name + ", which " + example.module + " does not take; it takes " +
                                          module_of(example.module).inputs.front().name));
 }
@@ -81,14 +78,14 @@ TEST_CASE("attn run refuses what a module does not take, whichever it is", "[cli
 TEST_CASE("attn run names all arrays that are missing or not taken at once", "[cli][run]")
 {
     const NamedArrays given{{"q", to_array(tokens())}, {"keys", to_array(tokens())}, {"v", to_array(tokens())}};
-    CHECK_THAT(refusal_of(given),
+    CHECK_THAT(refused_input(given),
                ContainsSubstring("has no arrays called queries, values, which attention needs; has arrays called q, v, "
                                  "which attention does not take; it takes queries, keys, values, mask, lengths, bias. "
                                  "Is q the queries? Is v the values?\n"));
     NamedArrays trace = queries_keys_values();
     for (int i = 0; i < 9; ++i)
         trace["step" + std::to_string(i)] = to_array(tokens());
-    CHECK_THAT(refusal_of(trace),
+    CHECK_THAT(refused_input(trace),
                ContainsSubstring("arrays called step0, step1, step2, step3, step4, step5 and 3 more"));
 }
 
@@ -100,13 +97,13 @@ TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
         const Array array{shape, std::vector<double>(element_count(shape), 1)};
         for (const Example& example : examples_of_tokens()) {
             const std::string name = module_of(example.module).inputs.front().name;
-            CHECK_THAT(refusal_of(example, name, array),
+            CHECK_THAT(refused_input(example, name, array),
                        ContainsSubstring(name + " has the shape " + to_string(shape)));
         }
     }
     const Example example = example_of("attention");
-    CHECK_THAT(refusal_of(example, "keys", to_array(batch())), ContainsSubstring("keys: "));
-    CHECK_THAT(refusal_of(example, "bias", {{1, 2, 3}, std::vector<double>(6, 0)}),
+    CHECK_THAT(refused_input(example, "keys", to_array(batch())), ContainsSubstring("keys: "));
+    CHECK_THAT(refused_input(example, "bias", {{1, 2, 3}, std::vector<double>(6, 0)}),
                ContainsSubstring("bias has the shape (1, 2, 3), expected (n, m) = (2, 3)"));
 }
 
@@ -116,21 +113,21 @@ TEST_CASE("attn run refuses inputs that are not finite, not numbers, or not ther
         for (const Example& example : examples_of_tokens())
             for (auto [name, array] : example.input) {
                 array.values[5] = value;
-                CHECK_THAT(refusal_of(example, name, array),
+                CHECK_THAT(refused_input(example, name, array),
                            ContainsSubstring(name + "[1, ") && ContainsSubstring("expected finite numbers"));
             }
     const Example norm = example_of("layer-norm");
-    CHECK_THAT(refusal_of(norm, "x", booleans({1, 4}, {1, 0, 1, 0})), ContainsSubstring("x holds booleans"));
-    CHECK_THAT(refusal_of(norm, "x", {{0, 4}, {}}), ContainsSubstring("x has the shape (0, 4)"));
+    CHECK_THAT(refused_input(norm, "x", booleans({1, 4}, {1, 0, 1, 0})), ContainsSubstring("x holds booleans"));
+    CHECK_THAT(refused_input(norm, "x", {{0, 4}, {}}), ContainsSubstring("x has the shape (0, 4)"));
 }
 
 TEST_CASE("attn run refuses inputs that disagree, and says in what", "[cli][run]")
 {
     Numbers numbers(12);
     const Example example = example_of("attention");
-    CHECK_THAT(refusal_of(example, "values", to_array(numbers.matrix(4, 5))), ContainsSubstring("must agree in m"));
-    CHECK_THAT(refusal_of(example, "queries", to_array(numbers.matrix(2, 3))), ContainsSubstring("must agree in d_k"));
-    CHECK_THAT(refusal_of(with(queries_keys_values_of(3, 1, 2), "queries", to_array(numbers.tensor3(2, 1, 4)))),
+    CHECK_THAT(refused_input(example, "values", to_array(numbers.matrix(4, 5))), ContainsSubstring("must agree in m"));
+    CHECK_THAT(refused_input(example, "queries", to_array(numbers.matrix(2, 3))), ContainsSubstring("must agree in d_k"));
+    CHECK_THAT(refused_input(with(queries_keys_values_of(3, 1, 2), "queries", to_array(numbers.tensor3(2, 1, 4)))),
                ContainsSubstring("must agree in b"));
     CHECK_THAT(Desk(queries_keys_values(), {}).input_refusal("restricted-attention", {"--radius", "1"}),
                ContainsSubstring("queries (2, 4) and keys (3, 4) must agree in n"));
@@ -145,13 +142,13 @@ TEST_CASE("a bias of attn run is added to the scores, and can forbid with minus 
     const NamedArrays masked = with(queries_keys_values(), "mask", booleans({2, 3}, {1, 1, 0, 0, 1, 1}));
     CHECK(identical(context_of(given), context_of(masked)));
     const NamedArrays two = queries_keys_values_of(2, 2, 3); // of a batch, where (b, m) is no bias either
-    CHECK_THAT(refusal_of(with(two, "bias", given.at("bias"))), ContainsSubstring("(n, m) as well as (b, m)"));
+    CHECK_THAT(refused_input(with(two, "bias", given.at("bias"))), ContainsSubstring("(n, m) as well as (b, m)"));
     CHECK(identical(context_of(with(two, "bias", {{1, 2, 3}, given.at("bias").values})),
                     context_of(with(two, "mask", booleans({1, 2, 3}, {1, 1, 0, 0, 1, 1})))));
     CHECK_FALSE(identical(context_of(given), context_of(queries_keys_values())));
-    CHECK_THAT(refusal_of(with(given, "bias", {{2, 3}, {infinity, 0, 0, 0, 0, 0}})),
+    CHECK_THAT(refused_input(with(given, "bias", {{2, 3}, {infinity, 0, 0, 0, 0, 0}})),
                ContainsSubstring("bias[0, 0] is inf"));
-    CHECK_THAT(refusal_of(given, {"--score", "dot"}), ContainsSubstring("bias has no effect"));
+    CHECK_THAT(refused_input(given, {"--score", "dot"}), ContainsSubstring("bias has no effect"));
     const Example heads = example_of("multi-head-attention");
     CHECK_THAT(Desk(with(heads.input, "bias", to_array(Numbers(8).matrix(3, 3))), heads.weights)
                    .input_refusal(heads.module, words_of("--heads 2 --positions alibi")),
@@ -169,7 +166,7 @@ TEST_CASE("attn run refuses a mask of numbers, and says what to save in its plac
                                         {{2, 3}, {0.5, 0, 0, 0, 0, 0}}};
     for (const Array& mask : of_numbers)
         CHECK_THAT(
-            refusal_of(with(queries_keys_values(), "mask", mask)),
+            refused_input(with(queries_keys_values(), "mask", mask)),
             ContainsSubstring("mask holds numbers, expected booleans that are true where a query can attend") &&
                 ContainsSubstring("of 0 and 1, save mask == 1 where 1 means that it can, mask == 0 where 1 means "
                                   "that it can't") &&
@@ -181,7 +178,7 @@ TEST_CASE("attn run refuses a mask of numbers, and says what to save in its plac
     const NamedArrays added = with(queries_keys_values(), "bias", of_numbers[2]);
     CHECK(identical(context_of(boolean), context_of(added)));
     const Example decoder = example_of("decoder-layer");
-    CHECK_THAT(refusal_of(decoder, "memory_mask", {{3, 5}, std::vector<double>(15, 1)}),
+    CHECK_THAT(refused_input(decoder, "memory_mask", {{3, 5}, std::vector<double>(15, 1)}),
                ContainsSubstring("memory_mask holds numbers") && ContainsSubstring("save memory_mask == 1"));
 }
 
@@ -191,12 +188,12 @@ TEST_CASE("attn run refuses a mask of another shape, and says which it takes", "
         const Example example = example_of(module);
         const std::string expected = module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3)";
         for (const Shape& shape : {Shape{4, 4}, Shape{1, 3, 3}, Shape{9}, Shape{3, 1}})
-            CHECK_THAT(refusal_of(example, "mask", all_allowed(shape)),
+            CHECK_THAT(refused_input(example, "mask", all_allowed(shape)),
                        ContainsSubstring("mask has the shape " + to_string(shape) + ", expected " + expected));
     }
     const NamedArrays batch_of_two = queries_keys_values_of(2, 4, 3);
     for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 1, 4, 3}, Shape{3}})
-        CHECK_THAT(refusal_of(with(batch_of_two, "mask", all_allowed(shape))),
+        CHECK_THAT(refused_input(with(batch_of_two, "mask", all_allowed(shape))),
                    ContainsSubstring(to_string(shape) + ", expected (n, m) = (4, 3) or (b, n, m) = (2, 4, 3)"));
 }
 
@@ -205,10 +202,10 @@ TEST_CASE("a mask (b, m) is never read as (n, m): attn run says how to write eac
     const Array keys_or_pairs = booleans({3, 4}, {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0});
     const auto shaped = [&](const Shape& shape) { return booleans(shape, keys_or_pairs.values); };
     const NamedArrays as_many = queries_keys_values_of(3, 3, 4); // b = n
-    CHECK_THAT(refusal_of(with(as_many, "mask", keys_or_pairs)),
+    CHECK_THAT(refused_input(with(as_many, "mask", keys_or_pairs)),
                ContainsSubstring("mask has the shape (3, 4), which is (n, m) as well as (b, m) here") &&
                    ContainsSubstring("mask[None, :, :]") && ContainsSubstring("mask[:, None, :]"));
-    CHECK_THAT(refusal_of(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
+    CHECK_THAT(refused_input(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
                ContainsSubstring("which is (b, m), expected (n, m) or (b, n, m)") &&
                    ContainsSubstring("mask[:, None, :]"));
 
@@ -267,11 +264,11 @@ TEST_CASE("attn run refuses lengths of a single sequence, too long, not whole or
     for (const std::string module : {"attention", "multi-head-attention", "encoder-layer", "encoder"}) {
         CAPTURE(module);
         Example example = example_of(module);
-        CHECK_THAT(refusal_of(example, "lengths", {{1}, {2}, ElementType::integer}),
+        CHECK_THAT(refused_input(example, "lengths", {{1}, {2}, ElementType::integer}),
                    ContainsSubstring("lengths") && ContainsSubstring("only one sequence"));
         example.input = as_batch_of_one(example.input);
         const auto expect_refusal_of = [&](const Array& lengths, const std::string& complaint) {
-            CHECK_THAT(refusal_of(example, "lengths", lengths), ContainsSubstring(complaint));
+            CHECK_THAT(refused_input(example, "lengths", lengths), ContainsSubstring(complaint));
         };
         expect_refusal_of({{1}, {4}, ElementType::integer}, "lengths[0] is 4, expected 0 to m = 3");
         expect_refusal_of({{1}, {-1}, ElementType::integer}, "lengths[0] is -1, expected whole numbers from 0");
@@ -350,9 +347,9 @@ TEST_CASE("attn run pads target and memory, and no query attends to the source's
 TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cli][run][decoder][mask][hostile]")
 {
     const Example example = example_of("decoder-layer");
-    CHECK_THAT(refusal_of(example, "memory_mask", all_allowed({3, 3})), ContainsSubstring("(n, m) = (3, 5)"));
-    CHECK_THAT(refusal_of(example, "memory_lengths", {{1}, {2}}),
+    CHECK_THAT(refused_input(example, "memory_mask", all_allowed({3, 3})), ContainsSubstring("(n, m) = (3, 5)"));
+    CHECK_THAT(refused_input(example, "memory_lengths", {{1}, {2}}),
                ContainsSubstring("memory_lengths has the shape (1,)"));
-    CHECK_THAT(refusal_of(example, "memory", to_array(Numbers(16).tensor3(2, 5, 4))), ContainsSubstring("memory"));
-    CHECK_THAT(refusal_of(example, "memory", to_array(Numbers(16).matrix(5, 3))), ContainsSubstring("memory (5, 3)"));
+    CHECK_THAT(refused_input(example, "memory", to_array(Numbers(16).tensor3(2, 5, 4))), ContainsSubstring("memory"));
+    CHECK_THAT(refused_input(example, "memory", to_array(Numbers(16).matrix(5, 3))), ContainsSubstring("memory (5, 3)"));
 }

@@ -17,7 +17,7 @@ using namespace attn;
 namespace {
 
 /// The steps of one case.
-struct Case {
+struct RecurrentCase {
     Golden steps;
 
     const Array* find(const std::string& step) const
@@ -43,9 +43,9 @@ struct Case {
 };
 
 /// The cases of a golden, by the first words of their paths.
-std::map<std::string, Case> cases(const std::string& golden, std::size_t words)
+std::map<std::string, RecurrentCase> cases(const std::string& golden, std::size_t words)
 {
-    std::map<std::string, Case> result;
+    std::map<std::string, RecurrentCase> result;
     for (const auto& [path, array] : read_golden(golden)) {
         std::size_t dot = path.find('.');
         for (std::size_t word = 1; word < words; ++word)
@@ -55,7 +55,7 @@ std::map<std::string, Case> cases(const std::string& golden, std::size_t words)
     return result;
 }
 
-std::optional<RecurrentCellWeights> cell_of(const Case& of, const std::string& scope)
+std::optional<RecurrentCellWeights> cell_of(const RecurrentCase& of, const std::string& scope)
 {
     if (!of.has(scope + "input_weights"))
         return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<RecurrentCellWeights> cell_of(const Case& of, const std::string& s
         {of.get<Matrix>(scope + "recurrent_weights"), of.maybe<Vector>(scope + "recurrent_bias")}};
 }
 
-RecurrentWeights stack_of(const Case& of)
+RecurrentWeights stack_of(const RecurrentCase& of)
 {
     RecurrentWeights weights;
     for (std::size_t i = 0; of.has("layers." + std::to_string(i) + ".x"); ++i) {
@@ -76,7 +76,7 @@ RecurrentWeights stack_of(const Case& of)
 
 /// @param is_given  whether the case has states to begin with, or takes the zeros that are the default
 template <Sequence T>
-void read(const std::string& name, const Case& of, bool is_given, const Trace& trace)
+void read(const std::string& name, const RecurrentCase& of, bool is_given, const Trace& trace)
 {
     const T x = of.get<T>("x");
     const RecurrentWeights weights = stack_of(of);
@@ -98,7 +98,7 @@ void read(const std::string& name, const Case& of, bool is_given, const Trace& t
 TEST_CASE("every step of GRUs and LSTMs is PyTorch's, or NumPy's where PyTorch has no such module",
           "[layers][recurrent][golden]")
 {
-    const std::map<std::string, Case> all = cases("recurrent", 5);
+    const std::map<std::string, RecurrentCase> all = cases("recurrent", 5);
     CHECK(all.size() == 28); // 12 of nn.GRU, 12 of nn.LSTM, 4 with the reset gate before the product
     for (const auto& [name, of] : all) {
         CAPTURE(name);
@@ -116,7 +116,7 @@ TEST_CASE("every step of GRUs and LSTMs is PyTorch's, or NumPy's where PyTorch h
 
 TEST_CASE("every step of a convolution leads to PyTorch's conv1d", "[layers][convolution][golden]")
 {
-    const std::map<std::string, Case> all = cases("convolution", 2);
+    const std::map<std::string, RecurrentCase> all = cases("convolution", 2);
     CHECK(all.size() == 6);
     for (const auto& [name, of] : all) {
         CAPTURE(name);
