@@ -1,37 +1,11 @@
 #include "attn/layers/rms_norm.hpp"
 
-#include "attn/ops/batch.hpp"
-#include "attn/ops/reduce.hpp"
 #include "attn/shape.hpp"
+#include "norm.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 namespace attn {
-namespace {
-
-Vector mean_of_features(const Matrix& x) { return mean_along(x, 1); }
-Matrix mean_of_features(const Tensor3& x)
-{
-    const Vector means = mean_along(tokens_of(x), 1);
-    Matrix by_sequence(Matrix::shape_type{x.shape(0), x.shape(1)});
-    std::ranges::copy(means, by_sequence.begin());
-    return by_sequence;
-}
-
-/// Each token divided by a number of its own.
-template <Sequence T>
-T divided(const T& x, const PerToken<T>& by, std::size_t features)
-{
-    T quotients = x;
-    for (std::size_t token = 0; token < by.size(); ++token)
-        for (std::size_t feature = 0; feature < features; ++feature)
-            quotients.data()[token * features + feature] /= by.data()[token];
-    return quotients;
-}
-
-} // namespace
 
 template <Sequence T>
 T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
@@ -46,7 +20,7 @@ T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions&
     const PerToken<T> length = xt::sqrt(mean_square + options.epsilon);
     const T normalized = trace(
         "normalized[(b,) n, d_model]", [&] { return "x / sqrt(mean_square[..., None] + " + epsilon + ")"; },
-        divided(x, length, weights.gain.size()));
+        with_own_number(x, length, std::divides<>()));
 
     // Let the network choose how much each feature counts.
     const Vector& gain = trace.input("gain[d_model]", weights.gain);
