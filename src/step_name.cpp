@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace attn {
 
@@ -45,6 +46,22 @@ StepLabel parse_step_label(std::string_view text)
             return label;
         rest.remove_prefix(end + separator.size());
     }
+}
+
+std::size_t edit_distance(std::string_view from, std::string_view to)
+{
+    std::vector<std::size_t> row(to.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j)
+        row[j] = j;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        std::size_t before = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < to.size(); ++j) {
+            const std::size_t changed = before + (from[i] == to[j] ? 0 : 1);
+            before = row[j + 1];
+            row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+        }
+    }
+    return row.back();
 }
 
 } // namespace attn

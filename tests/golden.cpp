@@ -1,8 +1,8 @@
 #include "golden.hpp"
 
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/npz.hpp"
 
+#include "npz_members.hpp"
 #include "test.hpp"
 
 #include <cmath>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,8 @@ struct StepLabel {
 /// sequence's scores or a batch's.
 /// @throws std::logic_error where the text is no such label
 StepLabel parse_step_label(std::string_view text);
+
+/// How many letters have to be put in, taken out or changed to make one text of the other: 1 for "score" and "scores".
+std::size_t edit_distance(std::string_view from, std::string_view to);
 
 } // namespace attn

@@ -73,14 +73,9 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
     return weigh_values(biased, "biased", values, mask, {.causal = options.causal}, trace);
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template AttentionOf<T> dot_product_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,         \
-                                                  const WeighingOptions&, const Trace&);                               \
-    template AttentionOf<T> scaled_dot_product_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,  \
-                                                         const std::optional<AnyBias>&, const AttentionOptions&,       \
-                                                         const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(dot_product_attention<Matrix>) dot_product_attention<Matrix>;
+template decltype(dot_product_attention<Tensor3>) dot_product_attention<Tensor3>;
+template decltype(scaled_dot_product_attention<Matrix>) scaled_dot_product_attention<Matrix>;
+template decltype(scaled_dot_product_attention<Tensor3>) scaled_dot_product_attention<Tensor3>;
 
 } // namespace attn

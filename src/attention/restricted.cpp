@@ -209,9 +209,7 @@ RestrictedAttentionOf<T> restricted_attention(const T& given_queries, const T& g
     return {std::move(context), std::move(weights), std::move(band)};
 }
 
-template RestrictedAttentionOf<Matrix> restricted_attention(const Matrix&, const Matrix&, const Matrix&,
-                                                            const RestrictedOptions&, const Trace&);
-template RestrictedAttentionOf<Tensor3> restricted_attention(const Tensor3&, const Tensor3&, const Tensor3&,
-                                                             const RestrictedOptions&, const Trace&);
+template decltype(restricted_attention<Matrix>) restricted_attention<Matrix>;
+template decltype(restricted_attention<Tensor3>) restricted_attention<Tensor3>;
 
 } // namespace attn

@@ -46,9 +46,7 @@ AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& val
     return {std::move(context), std::move(weights)};
 }
 
-template Attention weigh_values(const Matrix&, std::string_view, const Matrix&, const std::optional<AnyMask>&,
-                                const WeighingOptions&, const Trace&);
-template BatchAttention weigh_values(const Tensor3&, std::string_view, const Tensor3&, const std::optional<AnyMask>&,
-                                     const WeighingOptions&, const Trace&);
+template decltype(weigh_values<Matrix>) weigh_values<Matrix>;
+template decltype(weigh_values<Tensor3>) weigh_values<Tensor3>;
 
 } // namespace attn

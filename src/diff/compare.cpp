@@ -2,6 +2,8 @@
 
 #include "compare.hpp"
 
+#include "attn/what_if/head_scope.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,21 +16,6 @@ namespace attn {
 namespace {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-/// "head 3" for encoder.head.3.scores; nothing outside of a head.
-std::string head_of(const std::string& path)
-{
-    const std::string scope = "head.";
-    std::size_t at = path.rfind(scope);
-    while (at != std::string::npos && at > 0 && path[at - 1] != '.')
-        at = path.rfind(scope, at - 1);
-    if (at == std::string::npos)
-        return "";
-    const std::size_t begin = at + scope.size(), end = path.find('.', begin);
-    const std::string number = path.substr(begin, end - begin);
-    const bool is_number = !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-    return end != std::string::npos && is_number ? "head " + number : "";
-}
 
 /// The word for the things along an axis: "query" for n.
 std::string word_for_axis(const std::string& letter)
@@ -146,7 +133,8 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
 
 std::string place_of(const Step& step, const Shape& index)
 {
-    std::string place = head_of(step.path);
+    const auto head = head_scope(step.path);
+    std::string place = head ? fmt::format("head {}", head->number) : "";
     if (step.axes.size() != index.size())
         return place;
     for (std::size_t axis = 0; axis < index.size(); ++axis)

@@ -2,6 +2,8 @@
 
 #include "layouts.hpp"
 
+#include "rules.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,11 +19,16 @@ Array reshaped(Array array, const Shape& shape)
     return array;
 }
 
+std::string axis_text(const Step& step, std::size_t axis)
+{
+    return step.axes.empty() ? std::to_string(axis) : step.axes[axis];
+}
+
 std::string letters_of(const Step& step, const Axes& order)
 {
     std::string text = "(";
     for (const std::size_t axis : order)
-        text += (text.size() == 1 ? "" : ", ") + (step.axes.empty() ? std::to_string(axis) : step.axes[axis]);
+        text += (text.size() == 1 ? "" : ", ") + axis_text(step, axis);
     return text + ')';
 }
 
@@ -126,32 +133,43 @@ std::optional<Layout> as_heads(const Array& found, const Expected& expected)
                  "has the features of its heads interleaved, one of each in turn, instead of head after head");
 }
 
-/// Entries of one axis seen as equal pieces: which piece of the expected array each one is.
-std::optional<Axes> order_along(const Array& found, const Expected& expected, std::size_t axis, std::size_t pieces)
+/// An axis seen as equal pieces, each of so many numbers, which stand in the array in stretches of a length.
+struct Pieces {
+    std::size_t count, numbers, length;
+
+    Pieces(const Shape& shape, std::size_t axis, std::size_t pieces)
+        : count(pieces),
+          numbers(element_count(shape) / pieces),
+          length(element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end())) / pieces)
+    {
+    }
+
+    /// The offset of one number of a piece in the array.
+    std::size_t at(std::size_t piece, std::size_t i) const
+    {
+        return (i / length * count + piece) * length + i % length;
+    }
+};
+
+/// Which piece of the expected array each piece of the found one is.
+std::optional<Axes> order_of(const Pieces& pieces, const Array& found, const Expected& expected)
 {
-    const Shape& shape = expected.value.shape;
-    std::size_t outer = 1, inner = 1;
-    for (std::size_t i = 0; i < shape.size(); ++i)
-        (i < axis ? outer : inner) *= i == axis ? 1 : shape[i];
-    const std::size_t length = shape[axis] / pieces * inner; // of a piece, in one outer block
     const auto is_same = [&](std::size_t mine, std::size_t theirs) {
-        for (std::size_t block = 0; block < outer; ++block)
-            for (std::size_t i = 0; i < length; ++i) {
-                const std::size_t start = block * shape[axis] * inner;
-                const std::size_t at = start + theirs * length + i;
-                if (!(times_off(found.values[start + mine * length + i], expected.value.values[at],
-                                expected.tolerance.at(at)) <= 1))
-                    return false;
-            }
+        for (std::size_t i = 0; i < pieces.numbers; ++i) {
+            const std::size_t at = pieces.at(theirs, i);
+            if (!(times_off(found.values[pieces.at(mine, i)], expected.value.values[at], expected.tolerance.at(at)) <=
+                  1))
+                return false;
+        }
         return true;
     };
     Axes order;
-    std::vector<bool> taken(pieces, false);
-    for (std::size_t mine = 0; mine < pieces; ++mine) {
+    std::vector<bool> taken(pieces.count, false);
+    for (std::size_t mine = 0; mine < pieces.count; ++mine) {
         std::size_t theirs = 0;
-        while (theirs < pieces && (taken[theirs] || !is_same(mine, theirs)))
+        while (theirs < pieces.count && (taken[theirs] || !is_same(mine, theirs)))
             ++theirs;
-        if (theirs == pieces)
+        if (theirs == pieces.count)
             return std::nullopt;
         taken[theirs] = true;
         order.push_back(theirs);
@@ -170,20 +188,18 @@ std::string order_text(const Axes& order)
     return text + (order.size() > most ? ", …" : "");
 }
 
-/// Puts piece i of an axis where order[i] says.
-Array put_back(const Array& found, std::size_t axis, const Axes& order)
+/// The array with its pieces in the expected order, where there is one.
+std::optional<Layout> put_back(const Pieces& pieces, const Array& found, const Expected& expected,
+                               const std::string& what)
 {
+    const std::optional<Axes> order = order_of(pieces, found, expected);
+    if (!order)
+        return std::nullopt;
     Array result = found;
-    std::size_t outer = 1, inner = 1;
-    for (std::size_t i = 0; i < found.rank(); ++i)
-        (i < axis ? outer : inner) *= i == axis ? 1 : found.shape[i];
-    const std::size_t length = found.shape[axis] / order.size() * inner;
-    for (std::size_t block = 0; block < outer; ++block)
-        for (std::size_t piece = 0; piece < order.size(); ++piece)
-            for (std::size_t i = 0; i < length; ++i)
-                result.values[(block * order.size() + order[piece]) * length + i] =
-                    found.values[(block * order.size() + piece) * length + i];
-    return result;
+    for (std::size_t piece = 0; piece < pieces.count; ++piece)
+        for (std::size_t i = 0; i < pieces.numbers; ++i)
+            result.values[pieces.at((*order)[piece], i)] = found.values[pieces.at(piece, i)];
+    return Layout{what + order_text(*order), std::move(result)};
 }
 
 std::optional<Layout> as_order(const Array& found, const Expected& expected)
@@ -191,19 +207,15 @@ std::optional<Layout> as_order(const Array& found, const Expected& expected)
     constexpr std::size_t most_pieces = 4096;
     if (found.shape != expected.value.shape)
         return std::nullopt;
-    const std::size_t rank = found.rank(), heads = expected.heads;
-    if (heads > 1 && rank > 0 && found.shape.back() % heads == 0)
-        if (const auto order = order_along(found, expected, rank - 1, heads))
-            return Layout{"has its heads " + order_text(*order), put_back(found, rank - 1, *order)};
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-        if (found.shape[axis] > most_pieces)
-            continue;
-        if (const auto order = order_along(found, expected, axis, found.shape[axis]))
-            return Layout{"is the reference with axis " +
-                              (expected.step.axes.empty() ? std::to_string(axis) : expected.step.axes[axis]) + ' ' +
-                              order_text(*order),
-                          put_back(found, axis, *order)};
-    }
+    const Shape& shape = found.shape;
+    if (expected.heads > 1 && !shape.empty() && shape.back() % expected.heads == 0)
+        if (auto layout = put_back({shape, shape.size() - 1, expected.heads}, found, expected, "has its heads "))
+            return layout;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+        if (shape[axis] <= most_pieces)
+            if (auto layout = put_back({shape, axis, shape[axis]}, found, expected,
+                                       "is the reference with axis " + axis_text(expected.step, axis) + ' '))
+                return layout;
     return std::nullopt;
 }
 
@@ -229,8 +241,10 @@ std::optional<Layout> as_shuffle(const Array& found, const Expected& expected)
         std::ranges::sort(values);
         return values;
     };
-    if (std::ranges::any_of(found.values, [](double value) { return std::isnan(value); }) ||
-        std::ranges::any_of(expected.value.values, [](double value) { return std::isnan(value); }))
+    const auto has_nan = [](const Array& array) {
+        return std::ranges::any_of(array.values, [](double value) { return std::isnan(value); });
+    };
+    if (has_nan(found) || has_nan(expected.value))
         return std::nullopt;
     const std::vector<double> mine = sorted(found), theirs = sorted(expected.value);
     const double tolerance = expected.tolerance.common;
@@ -266,32 +280,25 @@ std::optional<std::string> recognise_part(const Array& found, const Expected& ex
     const std::size_t axis = other.front();
     const bool is_short = mine[axis] < theirs[axis];
     const Array &small = is_short ? found : expected.value, &large = is_short ? expected.value : found;
-    std::size_t outer = 1, inner = 1;
-    for (std::size_t i = 0; i < mine.size(); ++i)
-        (i < axis ? outer : inner) *= i == axis ? 1 : mine[i];
-    const std::size_t length = small.shape[axis] * inner, whole = large.shape[axis] * inner;
     const auto is_at = [&](std::size_t begin) {
-        for (std::size_t block = 0; block < outer; ++block)
-            for (std::size_t i = 0; i < length; ++i) {
-                const std::size_t in_small = block * length + i, in_large = block * whole + begin + i;
-                const std::size_t at = is_short ? in_large : in_small;
-                if (!(times_off(small.values[in_small], large.values[in_large], expected.tolerance.at(at)) <= 1))
-                    return false;
-            }
-        return true;
+        const std::size_t end = begin + small.shape[axis];
+        Tolerance tolerance = expected.tolerance;
+        if (is_short && !tolerance.each.empty())
+            tolerance.each = range_of({theirs, std::move(tolerance.each)}, axis, begin, end).values;
+        return agrees(small, range_of(large, axis, begin, end), tolerance);
     };
-    const std::string letter = expected.step.axes.empty() ? "axis " + std::to_string(axis) : expected.step.axes[axis];
-    const std::string counts = std::to_string(mine[axis]) + " of " + letter + ", expected " +
-                               std::to_string(theirs[axis]) + ", in the shape " + to_string(mine) + " instead of " +
-                               to_string(theirs);
-    const std::string length_text = is_short ? "is short: it has " : "is long: it has ";
-    if (length > 0 && is_at(0))
-        return length_text + counts +
-               (is_short ? "; these are the reference's first" : "; the first are the reference's");
-    if (length > 0 && is_at(whole - length))
-        return length_text + counts +
-               (is_short ? "; these are the reference's last" : "; the last are the reference's");
-    return length_text + counts;
+    const std::string text = std::string(is_short ? "is short" : "is long") + ": it has " + std::to_string(mine[axis]) +
+                             " of " + (expected.step.axes.empty() ? "axis " : "") + axis_text(expected.step, axis) +
+                             ", expected " + std::to_string(theirs[axis]) + ", in the shape " + to_string(mine) +
+                             " instead of " + to_string(theirs);
+    const auto about = [&](const std::string& which) {
+        return text + (is_short ? "; these are the reference's " + which : "; the " + which + " are the reference's");
+    };
+    if (small.size() > 0 && is_at(0))
+        return about("first");
+    if (small.size() > 0 && is_at(large.shape[axis] - small.shape[axis]))
+        return about("last");
+    return text;
 }
 
 } // namespace attn

@@ -7,6 +7,7 @@
 #include "attn/error.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace attn {
 namespace {
@@ -68,35 +69,14 @@ std::optional<Holes> match_words(const Words& pattern, const Words& words)
     return words.size() == pattern.size() ? std::optional(holes) : std::nullopt;
 }
 
-/// Entries begin to end of one axis, in the order of the array.
-Array range_of(const Array& array, std::size_t axis, std::size_t begin, std::size_t end)
-{
-    Array result{array.shape, {}, array.type};
-    result.shape[axis] = end - begin;
-    std::size_t inner = 1, outer = 1;
-    for (std::size_t i = 0; i < array.rank(); ++i)
-        (i < axis ? outer : inner) *= i == axis ? 1 : array.shape[i];
-    result.values.reserve(element_count(result.shape));
-    for (std::size_t before = 0; before < outer; ++before) {
-        const auto row = array.values.begin() + static_cast<std::ptrdiff_t>(before * array.shape[axis] * inner);
-        result.values.insert(result.values.end(), row + static_cast<std::ptrdiff_t>(begin * inner),
-                             row + static_cast<std::ptrdiff_t>(end * inner));
-    }
-    return result;
-}
-
 Array transposed(const Array& array)
 {
     if (array.rank() < 2)
         return array;
-    Array result = array;
-    const std::size_t rows = array.shape[array.rank() - 2], columns = array.shape.back();
-    std::swap(result.shape[array.rank() - 2], result.shape.back());
-    for (std::size_t i = 0; i < array.size(); ++i) {
-        const std::size_t matrix = i / (rows * columns), row = i / columns % rows, column = i % columns;
-        result.values[matrix * rows * columns + column * rows + row] = array.values[i];
-    }
-    return result;
+    std::vector<std::size_t> order(array.rank());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::swap(order[order.size() - 2], order.back());
+    return permuted(array, order);
 }
 
 } // namespace
@@ -188,6 +168,19 @@ std::optional<std::vector<Taken>> taken_of_axes(const std::vector<Taken>& taken,
         return std::nullopt;
     axes.resize(rank);
     return axes;
+}
+
+Array range_of(const Array& array, std::size_t axis, std::size_t begin, std::size_t end)
+{
+    Array result{array.shape, {}, array.type};
+    result.shape[axis] = end - begin;
+    std::ptrdiff_t inner = 1; // the numbers of one entry
+    for (std::size_t i = axis + 1; i < array.rank(); ++i)
+        inner *= static_cast<std::ptrdiff_t>(array.shape[i]);
+    const auto at = [&](std::size_t entry) { return static_cast<std::ptrdiff_t>(entry) * inner; };
+    for (auto row = array.values.begin(); row != array.values.end(); row += at(array.shape[axis]))
+        result.values.insert(result.values.end(), row + at(begin), row + at(end));
+    return result;
 }
 
 Array taken_from(Array array, const std::vector<Taken>& axes, bool is_transposed, std::size_t head, std::size_t rank)

@@ -52,6 +52,9 @@ std::optional<Holes> match(const ReadRule& rule, const Words& name);
 /// What a rule takes along each axis of an array; nothing where the array has too few axes.
 std::optional<std::vector<Taken>> taken_of_axes(const std::vector<Taken>& taken, std::size_t rank);
 
+/// Entries begin to end of one axis.
+Array range_of(const Array& array, std::size_t axis, std::size_t begin, std::size_t end);
+
 /// Takes what a rule says.
 /// @param rank  of the step: further axes in front are dropped where they have one entry
 Array taken_from(Array array, const std::vector<Taken>& axes, bool is_transposed, std::size_t head, std::size_t rank);

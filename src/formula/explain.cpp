@@ -4,13 +4,13 @@
 #include "writer.hpp"
 
 #include "attn/formula/scope.hpp"
+#include "attn/step_name.hpp"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
-#include <memory>
 #include <unordered_set>
 
 namespace attn {
@@ -162,23 +162,6 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------- the asked
 
-/// How many letters have to be put in, taken out or changed to make one text of the other.
-std::size_t distance(std::string_view from, std::string_view to)
-{
-    std::vector<std::size_t> row(to.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j)
-        row[j] = j;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-        std::size_t before = std::exchange(row[0], i + 1);
-        for (std::size_t j = 0; j < to.size(); ++j) {
-            const std::size_t changed = before + (from[i] == to[j] ? 0 : 1);
-            before = row[j + 1];
-            row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-        }
-    }
-    return row.back();
-}
-
 std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 /// Steps that are called nearly so: ", did you mean scores or head.0.scores?"
@@ -189,10 +172,10 @@ std::string suggestion(const std::vector<Step>& steps, std::string_view path)
     if (path.size() > longest)
         return {};
     for (const Step& step : steps) {
-        const std::size_t far = step.path.size() > longest ? longest : distance(path, step.path);
+        const std::size_t far = step.path.size() > longest ? longest : edit_distance(path, step.path);
         if (far <= 1 + path.size() / 5)
             near.emplace_back(far, step.path);
-        else if (distance(last_word(path), last_word(step.path).substr(0, longest)) <= 1)
+        else if (edit_distance(last_word(path), last_word(step.path).substr(0, longest)) <= 1)
             near.emplace_back(longest, step.path);
     }
     std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);

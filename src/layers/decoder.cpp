@@ -59,13 +59,9 @@ T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const
         });
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T decoder_layer(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,         \
-                             const DecoderLayerWeights&, const DecoderOptions&, const Trace&);                         \
-    template T decoder(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,               \
-                       const DecoderWeights&, const DecoderOptions&, const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(decoder_layer<Matrix>) decoder_layer<Matrix>;
+template decltype(decoder_layer<Tensor3>) decoder_layer<Tensor3>;
+template decltype(decoder<Matrix>) decoder<Matrix>;
+template decltype(decoder<Tensor3>) decoder<Tensor3>;
 
 } // namespace attn

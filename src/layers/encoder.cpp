@@ -47,13 +47,9 @@ T encoder(const T& tokens, const std::optional<AnyMask>& given_mask, const Encod
                         });
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T encoder_layer(const T&, const std::optional<AnyMask>&, const EncoderLayerWeights&,                      \
-                             const EncoderOptions&, const Trace&);                                                     \
-    template T encoder(const T&, const std::optional<AnyMask>&, const EncoderWeights&, const EncoderOptions&,          \
-                       const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(encoder_layer<Matrix>) encoder_layer<Matrix>;
+template decltype(encoder_layer<Tensor3>) encoder_layer<Tensor3>;
+template decltype(encoder<Matrix>) encoder<Matrix>;
+template decltype(encoder<Tensor3>) encoder<Tensor3>;
 
 } // namespace attn

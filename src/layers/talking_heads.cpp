@@ -134,9 +134,7 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>&
     return result;
 }
 
-template MultiHead talking_heads_attention(const Matrix&, const std::optional<AnyMask>&, const TalkingHeadsWeights&,
-                                           const TalkingHeadsOptions&, const Trace&);
-template BatchMultiHead talking_heads_attention(const Tensor3&, const std::optional<AnyMask>&,
-                                                const TalkingHeadsWeights&, const TalkingHeadsOptions&, const Trace&);
+template decltype(talking_heads_attention<Matrix>) talking_heads_attention<Matrix>;
+template decltype(talking_heads_attention<Tensor3>) talking_heads_attention<Tensor3>;
 
 } // namespace attn

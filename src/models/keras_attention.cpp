@@ -106,9 +106,7 @@ MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memor
             std::move(heads.weights)};
 }
 
-template MultiHead keras_attention(const Matrix&, const Matrix&, const Matrix&, const KerasMasks&,
-                                   const KerasAttentionWeights&, const KerasAttentionOptions&, const Trace&);
-template BatchMultiHead keras_attention(const Tensor3&, const Tensor3&, const Tensor3&, const BatchKerasMasks&,
-                                        const KerasAttentionWeights&, const KerasAttentionOptions&, const Trace&);
+template decltype(keras_attention<Matrix>) keras_attention<Matrix>;
+template decltype(keras_attention<Tensor3>) keras_attention<Tensor3>;
 
 } // namespace attn

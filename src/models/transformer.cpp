@@ -39,12 +39,7 @@ T transformer(const T& given_source, const T& given_target, const std::optional<
     return output;
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template T transformer(const T&, const T&, const std::optional<AnyMask>&, const std::optional<AnyMask>&,           \
-                           const std::optional<AnyMask>&, const TransformerWeights&, const TransformerOptions&,        \
-                           const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(transformer<Matrix>) transformer<Matrix>;
+template decltype(transformer<Tensor3>) transformer<Tensor3>;
 
 } // namespace attn

@@ -203,7 +203,7 @@ void ConsoleListener::on_alias(const Alias& alias)
 void ConsoleListener::print(std::string_view line)
 {
     flush();
-    logger_->info("{}", line);
+    logger_->log(spdlog::level::info, line);
 }
 
 bool ConsoleListener::is_folded(const Step& step)
@@ -231,8 +231,9 @@ void ConsoleListener::fold(const Step& step)
 void ConsoleListener::flush()
 {
     for (const auto& [scope, steps, last] : std::exchange(folded_, {}))
-        logger_->info("    {}{}{}  {} step{} → {}", style_.color ? "\x1b[1m" : "", scope, style_.color ? "\x1b[0m" : "",
-                      steps, steps == 1 ? "" : "s", last);
+        logger_->log(spdlog::level::info,
+                     fmt::format("    {}{}{}  {} step{} → {}", style_.color ? "\x1b[1m" : "", scope,
+                                 style_.color ? "\x1b[0m" : "", steps, steps == 1 ? "" : "s", last));
 }
 
 } // namespace attn

@@ -145,7 +145,9 @@ Array decode_npy(const ByteSource& source, std::size_t most_elements)
 
     Array array{header.shape, read_elements(source, format, count), format.type};
     expect_end(source, header.shape);
-    return header.fortran_order ? in_row_major(std::move(array)) : array;
+    if (header.fortran_order)
+        return in_row_major(std::move(array));
+    return array;
 }
 
 Array decode_npy_outline(const ByteSource& source)

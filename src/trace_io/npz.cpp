@@ -110,37 +110,16 @@ std::optional<std::string> NpzReader::text(const std::string& name, std::size_t 
 
 std::string NpzReader::comment() const { return archive_->comment(); }
 
-namespace {
-
-void take_each(const NpzReader& file, const NpzLimits& limits,
-               const std::function<void(const std::string&, Array)>& take)
+void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
+                   const NpzLimits& limits)
 {
+    const NpzReader file(path);
     std::size_t elements_left = limits.elements;
     for (std::size_t place = 0; place < file.names().size(); ++place) {
         Array array = file.array(place, elements_left);
         elements_left -= array.size();
         take(file.names()[place], std::move(array));
     }
-}
-
-} // namespace
-
-void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
-                   const NpzLimits& limits)
-{
-    take_each(NpzReader(path), limits, take);
-}
-
-Npz read_npz_members(const fs::path& path, const std::vector<std::string>& texts, const NpzLimits& limits)
-{
-    const NpzReader file(path);
-    Npz content{{}, {}, file.comment()};
-    for (const std::string& name : texts)
-        if (std::optional<std::string> text = file.text(name, limits.text_bytes))
-            content.texts.emplace_back(name, std::move(*text));
-    take_each(file, limits,
-              [&](const std::string& name, Array array) { content.arrays.emplace_back(name, std::move(array)); });
-    return content;
 }
 
 NamedArrays read_npz(const fs::path& path, const NpzLimits& limits)

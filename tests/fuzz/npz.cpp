@@ -1,4 +1,4 @@
-#include "attn/trace_io/npz.hpp"
+#include "npz_members.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

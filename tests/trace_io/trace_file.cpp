@@ -2,6 +2,7 @@
 
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/npz.hpp"
+#include "npz_members.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 

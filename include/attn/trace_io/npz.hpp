@@ -77,11 +77,6 @@ NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits 
 void read_npz_each(const std::filesystem::path& path, const std::function<void(const std::string&, Array)>& take,
                    const NpzLimits& limits = {});
 
-/// The same in the file's order, with those texts that are asked for and present, in the order in which they are asked for.
-/// @param texts  their file names: {"steps.json"}
-Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::string>& texts,
-                     const NpzLimits& limits = {});
-
 /// Writes an .npz file that numpy.load reads; the texts come first. All of it or nothing, and always the same bytes.
 ///
 /// @throws FileError  where a name is taken or no is_step_path(), a value cannot be stored, or the file cannot be written

@@ -120,16 +120,18 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
 
     const GroupedQueryOptions& options = flags.options;
     const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale};
-    const bool is_plain = options.positions == HeadPositions::none;
+    const auto attend = [&](const auto&... tokens) {
+        if (options.positions == HeadPositions::none)
+            multi_head_attention(tokens..., mask, bias, weights, plain, trace);
+        else
+            grouped_query_attention(tokens..., mask, bias, weights, options, trace);
+    };
     if (!is_cross)
-        is_plain ? multi_head_attention(x, mask, bias, weights, plain, trace)
-                 : grouped_query_attention(x, mask, bias, weights, options, trace);
-    else if (has_values)
-        is_plain ? multi_head_attention(x, memory, value_memory, mask, bias, weights, plain, trace)
-                 : grouped_query_attention(x, memory, value_memory, mask, bias, weights, options, trace);
+        attend(x);
+    else if (!has_values)
+        attend(x, memory);
     else
-        is_plain ? multi_head_attention(x, memory, mask, bias, weights, plain, trace)
-                 : grouped_query_attention(x, memory, mask, bias, weights, options, trace);
+        attend(x, memory, value_memory);
 }
 
 } // namespace

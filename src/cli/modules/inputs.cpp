@@ -1,20 +1,14 @@
 #include "module.hpp"
 
+#include "attn/step_name.hpp"
+
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace attn {
 namespace {
 
 // --------------------------------------------------------------------------------------------------------------- names
-
-/// How other programs call what a module takes.
-struct WellKnownName {
-    std::string_view name;
-    std::string_view here; ///< an input, or a flag
-    std::string_view remark = {};
-};
 
 constexpr std::string_view torch_mask =
     "nn.MultiheadAttention means the opposite, true where a query can NOT attend: save its negation, ~; "
@@ -25,46 +19,42 @@ constexpr std::string_view torch_padding =
 constexpr std::string_view hugging_face_mask =
     "Hugging Face's is 1 at a token and 0 at padding: save attention_mask[:, None, :] == 1 as the mask";
 
-constexpr std::array well_known_names{
-    WellKnownName{"attn_mask", "mask", torch_mask},
-    WellKnownName{"key_padding_mask", "mask", torch_padding},
-    WellKnownName{"src_key_padding_mask", "mask", torch_padding},
-    WellKnownName{"src_key_padding_mask", "source_mask", torch_padding},
-    WellKnownName{"tgt_key_padding_mask", "mask", torch_padding},
-    WellKnownName{"tgt_key_padding_mask", "target_mask", torch_padding},
-    WellKnownName{"memory_key_padding_mask", "memory_mask", torch_padding},
-    WellKnownName{"attention_mask", "mask", hugging_face_mask},
-    WellKnownName{"src_mask", "mask", torch_mask},
-    WellKnownName{"src_mask", "source_mask", torch_mask},
-    WellKnownName{"tgt_mask", "mask", torch_mask},
-    WellKnownName{"tgt_mask", "target_mask", torch_mask},
-    WellKnownName{"attn_bias", "bias"},
-    WellKnownName{"is_causal", "--mask causal"},
-    WellKnownName{"causal", "--mask causal"},
-    WellKnownName{"scale", "--scale"},
-    WellKnownName{"heads", "--heads"},
-    WellKnownName{"num_heads", "--heads"},
-    WellKnownName{"nhead", "--heads"},
-    WellKnownName{"seq_lens", "lengths"},
-    WellKnownName{"sequence_lengths", "lengths"},
-    WellKnownName{"q", "queries"},
-    WellKnownName{"k", "keys"},
-    WellKnownName{"v", "values"},
-    WellKnownName{"query", "queries"},
-    WellKnownName{"src", "source"},
-    WellKnownName{"src", "x"},
-    WellKnownName{"tgt", "target"},
-    WellKnownName{"tgt", "x"},
-    WellKnownName{"input", "x"},
-    WellKnownName{"inputs", "x"},
-    WellKnownName{"hidden_states", "x"},
-    WellKnownName{"encoder_hidden_states", "memory"},
-    WellKnownName{"input_ids", "ids"},
-    WellKnownName{"h0", "initial_hidden"},
-    WellKnownName{"h_0", "initial_hidden"},
-    WellKnownName{"c0", "initial_cell"},
-    WellKnownName{"c_0", "initial_cell"},
+/// How other programs call what a module takes.
+struct WellKnownNames {
+    std::string_view here; ///< an input, or a flag
+    std::vector<std::string_view> names;
+    std::string_view remark = {};
 };
+
+const std::vector<WellKnownNames>& well_known_names()
+{
+    static const std::vector<WellKnownNames> all{
+        {"mask", {"attn_mask", "src_mask", "tgt_mask"}, torch_mask},
+        {"source_mask", {"src_mask"}, torch_mask},
+        {"target_mask", {"tgt_mask"}, torch_mask},
+        {"mask", {"key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask"}, torch_padding},
+        {"source_mask", {"src_key_padding_mask"}, torch_padding},
+        {"target_mask", {"tgt_key_padding_mask"}, torch_padding},
+        {"memory_mask", {"memory_key_padding_mask"}, torch_padding},
+        {"mask", {"attention_mask"}, hugging_face_mask},
+        {"bias", {"attn_bias"}},
+        {"--mask causal", {"is_causal", "causal"}},
+        {"--scale", {"scale"}},
+        {"--heads", {"heads", "num_heads", "nhead"}},
+        {"lengths", {"seq_lens", "sequence_lengths"}},
+        {"queries", {"q", "query"}},
+        {"keys", {"k"}},
+        {"values", {"v"}},
+        {"source", {"src"}},
+        {"target", {"tgt"}},
+        {"x", {"src", "tgt", "input", "inputs", "hidden_states"}},
+        {"memory", {"encoder_hidden_states"}},
+        {"ids", {"input_ids"}},
+        {"initial_hidden", {"h0", "h_0"}},
+        {"initial_cell", {"c0", "c_0"}},
+    };
+    return all;
+}
 
 const ModuleInput* input_of(const Module& module, std::string_view name)
 {
@@ -72,33 +62,21 @@ const ModuleInput* input_of(const Module& module, std::string_view name)
     return found == module.inputs.end() ? nullptr : &*found;
 }
 
-/// True where one letter was put in, taken out or changed.
-bool is_nearly(std::string_view from, std::string_view to)
-{
-    if (from.size() > to.size())
-        std::swap(from, to);
-    const auto [here, there] = std::ranges::mismatch(from, to);
-    const std::string_view rest(here, from.end()), other(there, to.end());
-    return from.size() > 2 && to.size() - from.size() <= 1 && !other.empty() &&
-           (from.size() == to.size() ? rest.substr(1) : rest) == other.substr(1);
-}
-
 /// What an array that the module does not take may be meant for.
 /// @param subject  how the question calls it: "it"
 std::string suggestion(std::string_view name, const std::string& subject, const Module& module)
 {
-    for (const WellKnownName& known : well_known_names) {
-        const std::string here(known.here);
-        const bool is_flag =
-            std::ranges::find(module.flags, here.substr(0, here.find(' ')), &Flag::name) != module.flags.end();
-        if (known.name == name && is_flag)
-            return " Is " + subject + " the flag " + here + "?";
-        if (known.name == name && input_of(module, here) != nullptr)
-            return " Is " + subject + " the " + here + "?" +
-                   (known.remark.empty() ? "" : " " + std::string(known.remark) + ".");
+    for (const auto& [here, names, remark] : well_known_names()) {
+        if (std::ranges::find(names, name) == names.end())
+            continue;
+        const std::string is_it = " Is " + subject + " the ", meant(here);
+        if (std::ranges::find(module.flags, meant.substr(0, meant.find(' ')), &Flag::name) != module.flags.end())
+            return is_it + "flag " + meant + "?";
+        if (input_of(module, here) != nullptr)
+            return is_it + meant + "?" + (remark.empty() ? "" : " " + std::string(remark) + ".");
     }
     for (const ModuleInput& input : module.inputs)
-        if (is_nearly(name, input.name))
+        if (std::min(name.size(), input.name.size()) > 2 && edit_distance(name, input.name) == 1)
             return " Is " + subject + " the " + input.name + "?";
     return "";
 }

@@ -107,13 +107,11 @@ GruOf<T> gru(const T& x, const std::optional<std::type_identity_t<T>>& initial_h
     return {std::move(reading.output), std::move(reading.final[0])};
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template TokenOf<T> gru_cell(const TokenOf<T>&, const TokenOf<T>&, const RecurrentCellWeights&, const GruOptions&, \
-                                 const Trace&);                                                                        \
-    template GruOf<T> gru(const T&, const std::optional<T>&, const std::optional<Integers>&, const RecurrentWeights&,  \
-                          const GruOptions&, const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(gru_cell<Vector>) gru_cell<Vector>;
+template decltype(gru_cell<Matrix>) gru_cell<Matrix>;
+template Gru gru(const Matrix&, const std::optional<Matrix>&, const std::optional<Integers>&, const RecurrentWeights&,
+                 const GruOptions&, const Trace&);
+template BatchGru gru(const Tensor3&, const std::optional<Tensor3>&, const std::optional<Integers>&,
+                      const RecurrentWeights&, const GruOptions&, const Trace&);
 
 } // namespace attn

@@ -79,13 +79,11 @@ LstmOf<T> lstm(const T& x, const std::optional<LstmStateOf<std::type_identity_t<
     return {std::move(reading.output), {std::move(reading.final[0]), std::move(reading.final[1])}};
 }
 
-#define ATTN_INSTANTIATE(T)                                                                                            \
-    template LstmStateOf<TokenOf<T>> lstm_cell(const TokenOf<T>&, const LstmStateOf<TokenOf<T>>&,                      \
-                                               const RecurrentCellWeights&, const Trace&);                             \
-    template LstmOf<T> lstm(const T&, const std::optional<LstmStateOf<T>>&, const std::optional<Integers>&,            \
-                            const RecurrentWeights&, const Trace&);
-ATTN_INSTANTIATE(Matrix)
-ATTN_INSTANTIATE(Tensor3)
-#undef ATTN_INSTANTIATE
+template decltype(lstm_cell<Vector>) lstm_cell<Vector>;
+template decltype(lstm_cell<Matrix>) lstm_cell<Matrix>;
+template Lstm lstm(const Matrix&, const std::optional<LstmStateOf<Matrix>>&, const std::optional<Integers>&,
+                   const RecurrentWeights&, const Trace&);
+template BatchLstm lstm(const Tensor3&, const std::optional<LstmStateOf<Tensor3>>&, const std::optional<Integers>&,
+                        const RecurrentWeights&, const Trace&);
 
 } // namespace attn
