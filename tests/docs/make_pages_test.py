@@ -13,6 +13,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
+from generator.errors import PageError  # noqa: E402
+from generator.site import Site  # noqa: E402
 import make_pages  # noqa: E402
 
 
@@ -52,11 +54,11 @@ class Pages(unittest.TestCase):
 
     def page(self, body):
         (self.root / "lessons" / "01_one" / "lesson.md").write_text(f"# Lesson 1: one {{#lesson_01_one}}\n\n{body}\n")
-        make_pages.Site(self.root, self.build).write()
+        Site(self.root, self.build).write()
         return (self.build / "pages" / "01_one.md").read_text().split("\n", 2)[2].rstrip("\n")
 
     def refused(self, body):
-        with self.assertRaises(make_pages.PageError) as caught:
+        with self.assertRaises(PageError) as caught:
             self.page(body)
         return str(caught.exception)
 

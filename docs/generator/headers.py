@@ -1,0 +1,82 @@
+"""Copies the public headers for Doxygen: each folder a group, each comment in the form that Doxygen asks for."""
+
+import re
+import shutil
+
+from .errors import PageError
+
+FOLDERS = {
+    "": ("Tensors and traces", "The containers, their shapes, errors, and the trace that names every step."),
+    "ops": ("Operations", "Matrix products, reductions, softmax and activations: concrete tensors in, concrete tensors out."),
+    "attention": ("Attention", "Scores, masks, scaled dot-product and additive attention, heads."),
+    "layers": ("Layers", "What Transformers are made of: linear maps, layer norm, feed-forward, positions, encoder and decoder."),
+    "models": ("Models", "Whole models: the Transformer, decoder-only language models, Keras's attention layer."),
+    "formula": ("Formulas", "Parses a step's formula, computes it a second time, and explains one number of it."),
+    "what_if": ("What if", "Listeners that answer: rounding, ablation and well-known mistakes."),
+    "trace_io": ("Trace files and listeners", "Writing, reading, printing and recording traces."),
+    "weights": ("Weights", "State dicts of other libraries, and folders of published models."),
+    "text": ("Text", "Tokenizers, and choosing the next token."),
+    "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
+    "view": ("Traces as pages", "A trace as a page in the browser."),
+}
+
+
+def header_groups(include):
+    """(folder, group label, title, brief) for every folder of headers, in the order in which they build on each other."""
+    folders = {"/".join(path.relative_to(include).parts[:-1][:1]) for path in include.rglob("*.hpp")}
+    known = [folder for folder in FOLDERS if folder in folders]
+    groups = []
+    for folder in [*known, *sorted(folders - set(known))]:
+        title, brief = FOLDERS.get(folder, (folder.replace("_", " ").capitalize(), f"Headers in attn/{folder}."))
+        groups.append((folder, f"library_{folder or 'core'}", title, brief))
+    return groups
+
+
+def write_headers(groups, include, target):
+    """Copies the headers, each namespace's contents put in the group of its folder, line for line."""
+    shutil.rmtree(target, ignore_errors=True)
+    labels = {folder: label for folder, label, _, _ in groups}
+    for source in sorted((include / "attn").rglob("*.hpp")):
+        relative = source.relative_to(include)
+        label = labels[relative.parts[1] if len(relative.parts) > 2 else ""]
+        text = source.read_text(encoding="utf-8")
+        opened = re.sub(r"^(namespace attn[\w:]* \{)$", rf"\1 /** @addtogroup {label} */ /** @{{ */", text, flags=re.MULTILINE)
+        closed = re.sub(r"^(\} +// namespace attn[\w:]*)$", r"/** @} */ \1", opened, flags=re.MULTILINE)
+        if opened.count("@addtogroup") != closed.count("/** @} */ }"):
+            raise PageError(f"include/{relative}:1: 'namespace attn… {{' and '}} // namespace attn…' must pair up, each on a line of its own")
+        (target / relative).parent.mkdir(parents=True, exist_ok=True)
+        (target / relative).write_text(readable_comments(closed), encoding="utf-8")
+
+
+STEP_TABLE = re.compile(r"^(?P<lead> *///\s+@param +\S+ +)\|[^\n]*\n *///\s+\|[-| :]+\|\n(?: *///\s+\|[^\n]*\n)+", re.MULTILINE)
+
+
+def readable_comments(text):
+    """Comments that read well in the header, in the form that Doxygen asks for; line for line."""
+
+    def cells(line):
+        return [cell.strip() for cell in line[line.index("|") :].strip().strip("|").split("|")]
+
+    def step_table(match):
+        lines = match[0].rstrip("\n").split("\n")
+        heads = cells(lines[0])
+        comment = lines[1][: lines[1].index("///") + 3] + " "
+        rows = [match["lead"] + '<div class="scroll"><table class="markdownTable steps">']
+        rows.append(f'{comment}<tr class="markdownTableHead">{"".join(f"<th>{head}</th>" for head in heads)}</tr>')
+        for line in lines[2:]:
+            written = []
+            for head, cell in zip(heads, cells(line)):
+                code = head in ("step", "shape", "formula") and cell and "`" not in cell
+                written.append(f"<td>`{cell}`</td>" if code else f"<td>{cell or ('given' if head == 'formula' else '')}</td>")
+            rows.append(f"{comment}<tr>{''.join(written)}</tr>")
+        return "\n".join(rows) + "</table></div>\n"
+
+    text = STEP_TABLE.sub(step_table, text)
+    # A dot product written "w . x" is no end of a sentence.
+    return re.sub(r"^ *///.*$", lambda line: line[0].replace(" . ", " · "), text, flags=re.MULTILINE)
+
+
+def library_page(groups):
+    parts = ["/** @namespace attn\n    @brief Attention and the Transformer, step by step. */"]
+    parts += [f"/** @defgroup {label} {title}\n    @brief {brief} */" for _, label, title, brief in groups]
+    return "\n".join(parts) + "\n"

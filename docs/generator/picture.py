@@ -1,0 +1,111 @@
+"""Draws pictures of runs that suit light and dark pages.
+
+A picture is a function in docs/pictures/PAGE.py, marked with @picture, that takes the traces and gives a figure and the
+sentence that says what is to be seen. {{picture NAME}} on that page shows it. Colours are the page's: the constants here
+stand for the style sheet's variables, so that a picture follows the reader's choice of light or dark.
+"""
+
+import html
+import io
+import re
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+
+# Each colour stands for a variable of docs/theme/attn.css.
+INK, QUIET, FAINT, PAPER = "#010203", "#010204", "#010205", "#010206"
+BLUE, ORANGE, GREEN, RED, PURPLE = "#010207", "#010208", "#010209", "#01020a", "#01020b"
+VARIABLES = {
+    INK: "--attn-ink", QUIET: "--attn-quiet", FAINT: "--attn-line", PAPER: "--attn-paper", BLUE: "--attn-blue",
+    ORANGE: "--attn-orange", GREEN: "--attn-green", RED: "--attn-red", PURPLE: "--attn-purple",
+}  # fmt: skip
+CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
+
+plt.rcParams.update({
+    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "text.color": INK, "axes.labelcolor": INK,
+    "axes.edgecolor": QUIET, "xtick.color": INK, "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none",
+    "savefig.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
+    "axes.prop_cycle": matplotlib.cycler(color=CYCLE), "grid.color": FAINT, "legend.frameon": False, "lines.linewidth": 1.8,
+})  # fmt: skip
+
+
+def picture(function):
+    """Marks a function (traces) -> (figure, what is to be seen) as a picture of its page."""
+    function.is_picture = True
+    return function
+
+
+def figure(width=7.0, height=3.0, rows=1, columns=1, **options):
+    """A figure of so many inches, at most 7 wide (a page's width), and its axes."""
+    return plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
+
+
+def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):
+    """A matrix of at most 900 cells: the larger a number is, the stronger its cell. Negative numbers are orange.
+
+    rows and columns are labels; numbers: whether cells show them (default: where there are at most 100)."""
+    values = np.asarray(values, dtype=float)
+    if values.size > 900:
+        raise ValueError(f"a heatmap of {values.size} cells is too large a file: use image()")
+    largest = largest or np.max(np.abs(values[np.isfinite(values)]), initial=0) or 1
+    numbers = values.size <= 100 if numbers is None else numbers
+    for (i, j), value in np.ndenumerate(values):
+        strength = 0 if not np.isfinite(value) else min(1, abs(value) / largest)
+        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colour if value >= 0 else ORANGE,
+                                     alpha=0.85 * strength, linewidth=0))  # fmt: skip
+        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
+        if numbers:
+            text = "−∞" if value == -np.inf else f"{value:.{decimals}f}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=INK)
+    axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
+    axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
+    axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+def image(axes, values, title=""):
+    """A large matrix of numbers in -1 to 1 as pixels: blue where positive, orange where negative, clear at 0."""
+    values = np.asarray(values, dtype=float)
+    pixels = np.zeros((*values.shape, 4))
+    pixels[..., :3] = np.where(values[..., None] >= 0, [0.12, 0.47, 0.84], [0.88, 0.46, 0.10])
+    pixels[..., 3] = np.clip(np.abs(values), 0, 1)
+    axes.imshow(pixels, aspect="auto", interpolation="nearest")
+    axes.set_title(title)
+    return axes
+
+
+def to_svg(drawn, name):
+    """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        buffer = io.StringIO()
+        drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(drawn)
+    return page_svg(buffer.getvalue(), name)
+
+
+def page_svg(text, name):
+    """An SVG file's <svg> element, to stand in a page."""
+    svg = text[text.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
+    svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"font: (\d[\d.]*)px 'sans-serif'", r"font: \1px var(--font-family, sans-serif)", svg)
+    width = float(re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', svg)[1])
+    svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf'\1 style="width: {width * 1.25:.0f}px"', svg, count=1)
+    return re.sub(r"\n\s*", "\n", svg).strip()
+
+
+def figure_html(svg, caption, name):
+    """The picture with the sentence that says what is to be seen."""
+    labelled = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
+    return f'<figure class="picture">{labelled}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'

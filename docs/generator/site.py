@@ -1,0 +1,393 @@
+"""All pages, and what their placeholders may name."""
+
+import importlib.util
+import itertools
+import json
+import re
+import shutil
+import subprocess
+
+from . import headers, picture, tables
+from .errors import PageError, read_text
+from .examples import run_examples
+from .numbers import common_format, nested, number_text, tex
+from .traces import LESSON_NAME, REFERENCE, Trace, parse_index, shape_text, take
+
+TOKEN = re.compile(
+    r"""
+    (?P<fence>^(?P<mark>```+|~~~+)[^\n]*\n.*?^(?P=mark)[ \t]*$)
+  | (?P<verbatim>[\\@](?P<block>code|verbatim|dot)\b.*?[\\@]end(?P=block)\b | <!--.*?-->)
+  | (?P<math>\\f\$.*?\\f\$ | \\f\[.*?\\f\] | \\f\(.*?\\f\) | \\f\{.*?\\f\})
+  | (?P<escaped>\\\{\{)
+  | (?P<code>(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`))
+  | (?P<link>\]\((?P<target>[^()\s:\#]+\.md)(?P<anchor>\#[\w-]+)?\))
+  | (?P<placeholder>\{\{(?P<inside>[^{}\n]*)\}\})
+  | (?P<stray>\{\{)
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
+HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
+ORDER = "notation questions formulas explain diff view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
+SENTENCE = "sentence"  # the trace of the small model on its first sentence
+
+
+class Page:
+    def __init__(self, source, label, lesson=None):
+        self.source = source
+        self.lesson = lesson
+        self.text = source.read_text(encoding="utf-8")
+        heading = HEADING.search(self.text)
+        if heading is None:
+            raise PageError(f"{source}:1: a page begins with a title: # Title {{#label}}")
+        self.title = heading["title"]
+        self.label = heading["label"] or label or "index"  # Doxygen's own name for the main page
+        if heading["label"] is None and label is not None:
+            self.text = f"{self.text[: heading.end('title')]} {{#{label}}}{self.text[heading.end():]}"
+
+    def summary(self, text):
+        """The first sentence of the first paragraph, for tables of pages."""
+        body = text[HEADING.search(text).end() :]
+        for paragraph in re.split(r"\n\s*\n", body):
+            paragraph = " ".join(paragraph.split())
+            if paragraph and not re.match(r"[#\\@|<`]|\[TOC\]|- |\d+\. ", paragraph):
+                return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0].rstrip(":")
+        return ""
+
+
+class Site:
+    def __init__(self, root, build, attn=None):
+        self.root, self.build, self.attn = root, build, attn
+        self.loaded = {}
+        self.filled = {}
+        lessons = sorted(path for path in (root / "lessons").glob("[0-9][0-9]_*") if path.is_dir())
+        for path in lessons:
+            if not (path / "lesson.md").is_file():
+                raise PageError(f"lessons/{path.name} has no lesson.md")
+        self.lessons = [Page(path / "lesson.md", f"lesson_{path.name}", path.name) for path in lessons]
+        documents = sorted((root / "docs").glob("*.md"), key=lambda path: (path.stem not in ORDER, ORDER.index(path.stem) if path.stem in ORDER else 0, path.stem))
+        self.main = next(Page(path, None) for path in documents if path.stem == "main_page")
+        self.documents = [Page(path, path.stem) for path in documents if path.stem != "main_page"]
+        self.pages = [*self.lessons, *self.documents, self.main]
+        self.labels = {page.source.resolve(): page.label for page in self.pages}
+        self.groups = headers.header_groups(root / "include" / "attn")
+        # A placeholder is a verb and what it is about, or a reference to numbers of a run.
+        self.verbs = {
+            "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
+            "program": self.program, "result": self.result, "appendix": self.appendix, "fold": self.fold,
+            "question": self.fold, "end": lambda *_: self.html("</details>"),
+            "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson"),
+            "pages": lambda *_: self.table_of_pages(self.documents, "page"),
+            "library": self.table_of_groups, "pitfalls": self.pitfalls, "syllabus": self.syllabus, "questions": self.questions,
+        }  # fmt: skip
+        self.stand_alone = {"end", "program", "result", "appendix", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
+
+    # ------------------------------------------------------------------------------------------ numbers of a run
+
+    def trace(self, page, lesson=None):
+        name = lesson or page.lesson
+        if name is None:
+            raise PageError("only a lesson's page has a trace of its own; name one: {{01_single_query:weights[0]}}")
+        return self.trace_called(name)
+
+    def trace_called(self, name):
+        if name not in self.loaded:
+            self.loaded[name] = Trace(self.build / "traces" / f"{name}.npz")
+        return self.loaded[name]
+
+    def words(self):
+        """The words of the sentence that the small model's trace is about."""
+        return read_text(self.build / "traces" / "sentence.txt", "script/docs").split()
+
+    def find(self, page, text):
+        """What a reference such as 03_scale_and_softmax:d_k.64.scores[0,:]:.2f names."""
+        match = REFERENCE.fullmatch(text)
+        if match is None:
+            raise PageError(f"cannot read '{text}'; write a step, an index, a format: weights[0,1]:.2f")
+        trace = self.trace(page, match["lesson"])
+        step = trace.step(match["path"])
+        array, axes, place = trace[match["path"]], list(step.get("axes") or []), match["path"]
+        if match["index"] is not None:
+            selection = parse_index(match["index"])
+            array = take(array, selection)
+            whole = [slice(None)] * (len(axes) - len(selection))
+            axes = [axis for axis, entry in zip(axes, selection + whole) if isinstance(entry, slice)]
+            place += f"[{match['index']}]"
+        specification = match["format"]
+        if specification is not None:
+            try:
+                format(1.0, specification)
+            except ValueError as error:
+                raise PageError(f"'{specification}' is no format for a number ({error})") from None
+        return trace, step, array, axes, place, specification or common_format(array)
+
+    def expand(self, page, inside, context, alone):
+        """The text that a placeholder stands for. The context is text, heading, code or math."""
+        inside = inside.strip()
+        verb, _, rest = inside.partition(" ")
+        rest = rest.strip()
+        if context == "text" and verb in self.verbs and (not rest if verb in self.stand_alone else rest or verb in ("steps", "graph")):
+            return self.verbs[verb](page, rest)
+        if verb == "shape" and rest:
+            return shape_text(self.find(page, rest)[2].shape)
+        if verb == "formula" and rest:
+            formula = self.find(page, rest)[1].get("formula", "")
+            return formula if context == "code" else f"`{formula}`"
+
+        trace, _, array, _, place, specification = self.find(page, inside)
+        if array.ndim > 1 and context == "text" and alone:
+            return self.table(page, inside)
+        if array.size > 64:
+            raise PageError(f"'{inside}' has {array.size} numbers, too many for a sentence; use {{{{table …}}}}")
+        if context == "math":
+            return tex(array, specification)
+        text = nested(array, lambda value: number_text(value, specification))
+        if context in ("code", "heading"):
+            return text
+        exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
+        kind = "from-run" if array.ndim else "from-run one"
+        return f'<span class="{kind}" title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+
+    # ------------------------------------------------------------------------------------------ tables and pictures
+
+    def html(self, text):
+        """A line of HTML that Doxygen leaves as it is."""
+        return rf"\htmlonly[block]{text}\endhtmlonly"
+
+    def table(self, page, reference):
+        trace, step, array, axes, place, specification = self.find(page, reference)
+        labels = {"n": self.words(), "m": self.words()} if trace.name == SENTENCE else {}
+        return tables.tensor_tables(step, array, axes, place, specification, labels)
+
+    def steps(self, page, text):
+        match = re.fullmatch(rf"(?:({LESSON_NAME}):)?([\w.]*)", text)
+        if match is None:
+            raise PageError(f"cannot read '{{{{steps {text}}}}}'; write {{{{steps}}}} or {{{{steps scope}}}}")
+        return tables.step_table(self.trace(page, match[1]), match[2])
+
+    def picture(self, page, name):
+        """A function of docs/pictures/PAGE.py, drawn from the traces."""
+        stem = page.lesson or page.source.stem
+        source = self.root / "docs" / "pictures" / f"{'lesson_' + stem[:2] if page.lesson else stem}.py"
+        if not source.is_file():
+            raise PageError(f"there is no {source.relative_to(self.root)}, which would draw '{name}'")
+        specification = importlib.util.spec_from_file_location(source.stem, source)
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        draw = getattr(module, name, None)
+        if not getattr(draw, "is_picture", False):
+            known = ", ".join(key for key, value in vars(module).items() if getattr(value, "is_picture", False))
+            raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
+        drawn, caption = draw(self)
+        key = f"{stem}-{name}"
+        return self.include(key, picture.figure_html(picture.to_svg(drawn, key), caption, key))
+
+    def graph(self, page, text):
+        """attn graph of a run: {{graph}}, {{graph --scope self_attn --depth 1}}, {{graph 10_encoder_layer: --depth 1}}."""
+        match = re.fullmatch(rf"(?:({LESSON_NAME}):)? *(.*)", text)
+        trace = self.trace(page, match[1]).name
+        command = [self.attn, "graph", self.build / "traces" / f"{trace}.npz", "--format", "svg", *match[2].split()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise PageError(f"attn graph: {done.stderr.strip()}")
+        key = re.sub(r"\W+", "-", f"graph {trace} {match[2]}").strip("-")
+        seen = re.search(r"<desc\b[^>]*>(.*?)</desc>", done.stdout, re.DOTALL)
+        svg = re.sub(r"<(title|desc)\b[^>]*>.*?</\1>", "", done.stdout, flags=re.DOTALL)
+        return self.include(key, picture.figure_html(picture.page_svg(svg, key), seen[1] if seen else f"The steps of {trace}", key))
+
+    def include(self, key, text):
+        (self.build / "results").mkdir(exist_ok=True)
+        (self.build / "results" / f"{key}.html").write_text(text, encoding="utf-8")
+        return rf"\htmlinclude[block] {key}.html"
+
+    # ------------------------------------------------------------------------------------------ parts of a page
+
+    def fold(self, _page, title):
+        """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
+        return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
+
+    def program(self, page, _=""):
+        self.trace(page)
+        return rf"\include {page.lesson}/lesson.cpp"
+
+    def result(self, page, _=""):
+        self.trace(page)
+        return rf"\verbinclude {page.lesson}.txt"
+
+    def appendix(self, page, _):
+        """The program, its steps and its output, each folded."""
+        parts = (("The whole program", self.program(page)), ("All steps", self.steps(page, "")), ("What it prints", self.result(page)))
+        return "\n\n".join(f"{self.fold(page, title)}\n\n{part}\n\n{self.html('</details>')}" for title, part in parts)
+
+    def view(self, page):
+        """A link to the lesson's page of attn view, where script/docs made one."""
+        if not (self.build / "view" / f"{page.lesson}.html").is_file():
+            return ""
+        return f'<span class="view"><a href="view/{page.lesson}.html">This run as a page</a></span>'
+
+    def output(self, _page, name):
+        """What a command of script/docs printed."""
+        if not re.fullmatch(r"\w+", name):
+            raise PageError(f"'{name}' is no name of an output")
+        read_text(self.build / "results" / f"{name}.txt", "script/docs")
+        return rf"\verbinclude {name}.txt"
+
+    def table_of_pages(self, pages, header):
+        rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page))) for page in pages]
+        return tables.rows_of((header, "what it is about"), rows, "pages")
+
+    def table_of_groups(self, *_):
+        return tables.rows_of(("part", "what it holds"), [(rf'\ref {label} "{title}"', brief) for _, label, title, brief in self.groups], "pages")
+
+    def pager(self, page):
+        """Links to the lessons before and after, and to the run as a page."""
+        i = self.lessons.index(page)
+        links = []
+        if i > 0:
+            links.append(rf'<span class="before">\ref {self.lessons[i - 1].label} "← {quoted(self.lessons[i - 1].title)}"</span>')
+        links.append(self.view(page))
+        if i + 1 < len(self.lessons):
+            links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
+        links = list(filter(None, links))
+        return f'<div class="pager">{" ".join(links)}</div>' if links else ""
+
+    # ------------------------------------------------------------------------------------------ registers
+
+    def pitfalls(self, page, _):
+        """A section for each pitfall: the registry, the numbers of lesson 23, and who notices."""
+        registry = json.loads(read_text(self.build / "pitfalls.json", "attn pitfalls --json"))
+        header, *rows = self.rows("kill_table")
+        noticed = {row[0]: dict(zip(header[1:], row[1:])) for row in rows}
+        trace = self.trace_called("23_pitfalls")
+        sections = []
+        for pitfall in registry:
+            change = trace[f"changes.{pitfall['id']}"].item()
+            by = noticed[pitfall["id"]]
+            unseen = "; ".join(f"{words} {by[column]}" for column, words in (("lessons that don't", "not by lesson"), ("modules that don't", "not by")) if by[column])
+            sections.append(
+                f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['shows']}\n\n"
+                f"| | |\n|---|---|\n| step | `{pitfall['step']}` |\n| right | `{pitfall['right']}` |\n| instead | `{pitfall['mistaken']}` |\n"
+                f"| changes the example by | {number_text(change, '.3g')} |\n"
+                f"| noticed by | lesson {by['lessons that notice']}; {by['modules that notice']}{'; ' + unseen if unseen else ''} |\n"
+                f"| seen | [{markdown(pitfall['seen'])}]({pitfall['link']}) |\n"
+            )
+        return "\n".join(sections)
+
+    def rows(self, name):
+        table = read_text(self.root / "docs" / f"{name}.tsv", "the repository")
+        rows = [line.split("\t") for line in table.splitlines()]
+        if any(len(row) != len(rows[0]) for row in rows):
+            raise PageError(f"docs/{name}.tsv has a row that is not of {len(rows[0])} columns")
+        return rows
+
+    def syllabus(self, *_):
+        """A table for each source document: what it says, and which lesson, step and test answer it."""
+        sections = []
+        for document, of_document in itertools.groupby(self.rows("syllabus")[1:], key=lambda row: row[0]):
+            lines = [f"### {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
+            for _, kind, says, lesson, step, test in of_document:
+                lines.append(f"| {kind} | {markdown(says)} | {self.link_to_lesson(lesson)} | {f'`{step}`' if step else ''} | {markdown(test)} |")
+            sections.append("\n".join(lines))
+        return "\n\n".join(sections)
+
+    def questions(self, page, _):
+        """The questions that readers ask: each with its answer in a sentence, a number of a run, and the place on a page that has it."""
+        rows = []
+        for question, lesson, anchor, reference, answer in self.rows("questions")[1:]:
+            target = self.lesson_called(lesson)
+            number = self.expand(target, reference, "text", False)
+            if number not in self.section(target, anchor):
+                raise PageError(f"docs/questions.tsv: '{question}': the section {anchor} of {lesson} does not show {{{{{reference}}}}}")
+            rows.append((rf'\ref {anchor} "{quoted(question)}"', f"{markdown(answer)} {number}"))
+        return tables.rows_of(("question", "in short, with a number from the run"), rows, "pages")
+
+    def section(self, page, anchor):
+        """The filled text under the heading with that anchor, to the next heading of its level or above."""
+        text = self.fill(page)
+        heading = re.search(rf"^(#+) .*\{{#{re.escape(anchor)}\}} *$", text, re.MULTILINE)
+        if heading is None:
+            raise PageError(f"{page.source.relative_to(self.root)} has no heading {{#{anchor}}}")
+        end = re.search(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], re.MULTILINE)
+        return text[heading.end() : heading.end() + end.start() if end else None]
+
+    def lesson_called(self, name):
+        for page in self.lessons:
+            if page.lesson == name:
+                return page
+        raise PageError(f"there is no lesson {name}")
+
+    def link_to_lesson(self, name):
+        return rf'\ref {self.lesson_called(name).label} "{int(name[:2])}"' if name else "not here"
+
+    # ------------------------------------------------------------------------------------------ one page
+
+    def fill(self, page):
+        if page.source not in self.filled:
+            self.filled[page.source] = TOKEN.sub(lambda match: self.replaced(page, match), page.text)
+        return self.filled[page.source]
+
+    def replaced(self, page, match):
+        if match["fence"] or match["verbatim"]:
+            return match[0]
+        if match["escaped"]:
+            return "{{"
+        if match["math"] or match["code"]:
+            return self.within(page, match, "math" if match["math"] else "code")
+        if match["link"]:
+            target = (page.source.parent / match["target"]).resolve()
+            if target not in self.labels:
+                raise PageError(f"{self.where(page, match.start())}: the link goes to {match['target']}, which is no page of the site")
+            return f"](@ref {match['anchor'][1:] if match['anchor'] else self.labels[target]})"
+        if match["stray"]:
+            raise PageError(f"{self.where(page, match.start())}: {{{{ without }}}} on its line; write \\{{{{ for two braces")
+        start = page.text.rfind("\n", 0, match.start()) + 1
+        end = page.text.find("\n", match.end())
+        line = page.text[start : end if end >= 0 else None]
+        return self.located(page, match.start(), match["inside"], "heading" if line.startswith("#") else "text", line.strip() == match[0])
+
+    def within(self, page, match, context):
+        def replace(part):
+            return "{{" if part["escaped"] else self.located(page, match.start() + part.start(), part["inside"], context, False)
+
+        return INSIDE_MATH_OR_CODE.sub(replace, match[0])
+
+    def located(self, page, position, inside, context, alone):
+        try:
+            return self.expand(page, inside, context, alone)
+        except PageError as error:
+            raise PageError(f"{self.where(page, position)}: {{{{{inside}}}}}: {error}") from None
+
+    def where(self, page, position):
+        line = page.text.count("\n", 0, position) + 1
+        return f"{page.source.relative_to(self.root)}:{line}"
+
+    def lesson_text(self, page):
+        """A lesson's page, between links to its neighbours. Its NumPy lines have computed what the run has."""
+        filled = self.fill(page)
+        if "```python\n" in page.text:
+            run_examples(page.text, self.trace(page), lambda position, message: PageError(f"{self.where(page, position)}: {message}"))
+        heading = HEADING.search(filled)
+        # On the heading's line, so that every line keeps its number.
+        after = filled[heading.end() :].removeprefix("\n")
+        pager = self.pager(page)
+        return f"{filled[: heading.end()]}\n{pager}{after.rstrip()}\n\n{pager}\n"
+
+    def write(self):
+        pages = self.build / "pages"
+        shutil.rmtree(pages, ignore_errors=True)
+        pages.mkdir(parents=True)
+        for page in self.lessons:
+            (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
+        for page in [*self.documents, self.main]:
+            (pages / page.source.name).write_text(self.fill(page), encoding="utf-8")
+        headers.write_headers(self.groups, self.root / "include", self.build / "include")
+        (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
+
+
+def markdown(text):
+    """Plain words that mean nothing to Markdown."""
+    return re.sub(r"([*_\\[\]<>#|])", r"\\\1", text)
+
+
+def quoted(title):
+    return title.replace('"', "'")

@@ -1,0 +1,71 @@
+"""Reads traces: arrays by path, and the ordered steps."""
+
+import json
+import re
+import zipfile
+
+import numpy as np
+
+from .errors import PageError
+
+LESSON_NAME = r"\d\d_[a-z0-9_]+|sentence"
+REFERENCE = re.compile(
+    rf"(?:(?P<lesson>{LESSON_NAME}):)?(?P<path>[A-Za-z_][\w]*(?:\.\w+)*)(?:\[(?P<index>[-\d:, ]*)\])?(?::(?P<format>[^\s]+))?"
+)
+
+
+class Trace:
+    """A trace file. `trace["head.0.weights"]` is a NumPy array; an alias gives the step that it means."""
+
+    def __init__(self, path):
+        if not path.is_file():
+            raise PageError(f"there is no trace {path.name} in {path.parent}: run the lesson (script/docs does)")
+        self.name = path.stem
+        with zipfile.ZipFile(path) as archive:
+            if "steps.json" not in archive.namelist():
+                raise PageError(f"{path.name} has no member steps.json")
+            document = json.loads(archive.read("steps.json"))
+        self.arrays = np.load(path, allow_pickle=False)
+        self.steps = document if isinstance(document, list) else document["steps"]
+        self.by_path = {step["path"]: step for step in self.steps}
+        aliases = [] if isinstance(document, list) else document.get("aliases", [])
+        self.by_path.update({alias["path"]: self.by_path[alias["target"]] for alias in aliases})
+
+    def step(self, path):
+        if path not in self.by_path:
+            last = path.rsplit(".", 1)[-1]
+            near = [other for other in self.by_path if last in other] or list(self.by_path)
+            raise PageError(f"{self.name} has no step '{path}'; it has {', '.join(near[:8])}")
+        return self.by_path[path]
+
+    def __getitem__(self, path):
+        return self.arrays[self.step(path)["path"]]
+
+    def __contains__(self, path):
+        return path in self.by_path
+
+
+def shape_text(shape):
+    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
+
+
+def parse_index(text):
+    """'0, 1:, :' as [0, slice(1, None), slice(None)]."""
+    selection = []
+    for entry in text.split(","):
+        bounds = entry.strip().split(":")
+        if not all(re.fullmatch(r"-?\d*", bound.strip()) for bound in bounds) or len(bounds) > 2 or bounds == [""]:
+            raise PageError(f"cannot read the index [{text}]; write [0,1] or [0,:]")
+        numbers = [int(bound) if bound.strip() else None for bound in bounds]
+        selection.append(numbers[0] if len(bounds) == 1 else slice(*numbers))
+    return selection
+
+
+def take(array, selection):
+    """The part that an index selects; an index outside the array is the page's mistake."""
+    if len(selection) > array.ndim:
+        raise PageError(f"the index has {len(selection)} entries, the tensor is {shape_text(array.shape)}")
+    for axis, entry in enumerate(selection):
+        if isinstance(entry, int) and not -array.shape[axis] <= entry < array.shape[axis]:
+            raise PageError(f"index {entry} is outside axis {axis} of a tensor {shape_text(array.shape)}")
+    return array[tuple(selection)]
