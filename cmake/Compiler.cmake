@@ -5,6 +5,9 @@ target_compile_options(attn_compiler INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(attn_compiler INTERFACE -Wno-restrict) # it sees overlaps in "x" + std::to_string(n): GCC bug 105651
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # it takes a file's own names for a header's
+    target_compile_options(attn_compiler INTERFACE -Wno-subobject-linkage)
+endif()
 if(ATTN_WARNINGS_AS_ERRORS)
     target_compile_options(attn_compiler INTERFACE -Werror)
 endif()

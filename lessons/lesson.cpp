@@ -36,8 +36,8 @@ void expect_usable(const StepLabel& label, const Array& found)
                                 to_string(found.shape)));
     for (std::size_t offset = 0; offset < found.size(); ++offset)
         if (!std::isfinite(found.values[offset]))
-            throw Error(fmt::format("{}[{}] is {}, expected finite numbers", label.name,
-                                    fmt::join(index_at(offset, found.shape), ", "), found.values[offset]));
+            throw Error(fmt::format("{}{} is {}, expected finite numbers", label.name,
+                                    bracketed(index_at(offset, found.shape), ", "), found.values[offset]));
 }
 
 /// What is given, in fewer digits where they are asked for; whole numbers stay.
@@ -65,8 +65,8 @@ std::string difference_of(const Array& found, const Array& expected, double tole
         return fmt::format("expected [{:.4g}], found [{:.4g}]", fmt::join(expected.values, ", "),
                            fmt::join(found.values, ", "));
     const auto offset = static_cast<std::size_t>(at - found.values.begin());
-    return fmt::format("expected {:.6g}, found {:.6g} at [{}]", expected.values[offset], found.values[offset],
-                       fmt::join(index_at(offset, found.shape), ", "));
+    return fmt::format("expected {:.6g}, found {:.6g} at {}", expected.values[offset], found.values[offset],
+                       bracketed(index_at(offset, found.shape), ", "));
 }
 
 } // namespace

@@ -72,6 +72,14 @@ std::string to_string(const Shape& shape)
     return text + (shape.size() == 1 ? ",)" : ")");
 }
 
+std::string bracketed(const Shape& index, std::string_view separator)
+{
+    std::string text;
+    for (const std::size_t i : index)
+        text.append(text.empty() ? "[" : separator).append(std::to_string(i));
+    return text.empty() ? text : text + "]";
+}
+
 std::string exact_text(double number)
 {
     char text[32];

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attn {
@@ -37,6 +38,9 @@ Array permuted(const Array& array, const std::vector<std::size_t>& order);
 
 /// A shape as people write it: "(3, 4)", "(3,)", "()".
 std::string to_string(const Shape& shape);
+
+/// An index in brackets, "[0,2]"; nothing where it is empty.
+std::string bracketed(const Shape& index, std::string_view separator = ",");
 
 /// The shortest text that reads back as the same number: "0.1", "1e-05".
 std::string exact_text(double number);

@@ -47,12 +47,6 @@ void print_likely_mistakes(const Diff& diff)
 
 // ------------------------------------------------------------------------------------------------ for people
 
-std::string cell_text(const StepDiff& step)
-{
-    const Shape& index = step.distance.worst;
-    return step.step->path + (index.empty() ? "" : fmt::format("[{}]", fmt::join(index, ",")));
-}
-
 std::string shortened(const std::vector<std::string>& names, std::size_t most)
 {
     const std::vector<std::string> first(names.begin(),
@@ -66,7 +60,7 @@ bool has_numbers(const StepDiff& step) { return step.distance.differing > 0; }
 void print_distance(const StepDiff& step, NumberType type)
 {
     const Distance& distance = step.distance;
-    fmt::print("  worst: {}{}: expected {}, found {}\n", cell_text(step),
+    fmt::print("  worst: {}{}{}: expected {}, found {}\n", step.step->path, bracketed(distance.worst),
                step.place.empty() ? "" : " (" + step.place + ")", number_text(distance.expected, type),
                number_text(distance.found, type));
     const bool is_finite = std::isfinite(distance.expected) && std::isfinite(distance.found);
@@ -124,8 +118,8 @@ void print_others(const Diff& diff)
         const std::string numbers = has_numbers(step) && step.verdict == DiffVerdict::inherited
                                         ? inherited_text(step)
                                         : printable(step.message);
-        fmt::print("{:<9}  {}: {}\n", name_of(step.verdict), has_numbers(step) ? cell_text(step) : step.step->path,
-                   numbers);
+        fmt::print("{:<9}  {}: {}\n", name_of(step.verdict),
+                   step.step->path + (has_numbers(step) ? bracketed(step.distance.worst) : ""), numbers);
     }
     if (left > 0)
         fmt::print("{:<9}  and {} more\n", "", left);

@@ -1,7 +1,7 @@
 #include "commands.hpp"
 
-#include "attn/error.hpp"
 #include "attn/formula/explain.hpp"
+#include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <fmt/format.h>
@@ -22,11 +22,8 @@ struct Request {
 int print_explanation(const Request& request)
 {
     const Recording recording = read_trace(request.trace);
-    try {
-        fmt::print("{}", explain_text(recording, request.cell, request.options));
-    } catch (const Error& error) {
-        throw Error(request.trace.string() + ": " + error.what());
-    }
+    fmt::print("{}",
+               about_file(request.trace, "", [&] { return explain_text(recording, request.cell, request.options); }));
     return 0;
 }
 

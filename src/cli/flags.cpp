@@ -36,21 +36,6 @@ void expect_text(const std::string& text)
         throw Error("the value is missing: " + text + " is a flag");
 }
 
-FlagValue any_number(std::function<void(double)> store, NumberRange range)
-{
-    return {[store = std::move(store), range](const std::string& text) {
-        const std::optional<double> value = parsed<double>(text);
-        const bool is_usable = value && std::isfinite(*value) && (range != NumberRange::above_zero || *value > 0) &&
-                               (range != NumberRange::from_zero || *value >= 0);
-        if (!is_usable)
-            throw Error(text + " is not " +
-                        (range == NumberRange::any          ? "a finite number"
-                         : range == NumberRange::above_zero ? "a finite number above zero"
-                                                            : "a finite number from zero"));
-        store(*value);
-    }};
-}
-
 } // namespace
 
 FlagValue::FlagValue(bool& value) : take([&value](const std::string&) { value = true; }), takes_text(false) {}
@@ -94,16 +79,22 @@ FlagValue whole_number(std::function<void(std::size_t)> store, std::string prese
     return result;
 }
 
-FlagValue number(double& value, NumberRange range)
+FlagValue number(std::function<void(double)> store, std::optional<double> preset, NumberRange range)
 {
-    FlagValue result = any_number([&value](double given) { value = given; }, range);
-    result.preset = fmt::format("{}", value);
+    FlagValue result([store = std::move(store), range](const std::string& text) {
+        const std::optional<double> value = parsed<double>(text);
+        const bool is_usable = value && std::isfinite(*value) && (range != NumberRange::above_zero || *value > 0) &&
+                               (range != NumberRange::from_zero || *value >= 0);
+        if (!is_usable)
+            throw Error(text + " is not a finite number" +
+                        (range == NumberRange::any          ? ""
+                         : range == NumberRange::above_zero ? " above zero"
+                                                            : " from zero"));
+        store(*value);
+    });
+    if (preset)
+        result.preset = fmt::format("{}", *preset);
     return result;
-}
-
-FlagValue number(std::optional<double>& value, NumberRange range)
-{
-    return any_number([&value](double given) { value = given; }, range);
 }
 
 FlagValue one_of_names(std::function<void(std::size_t)> store, const std::vector<std::string>& names)

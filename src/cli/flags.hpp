@@ -7,7 +7,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,8 +39,7 @@ enum class NumberRange { any, above_zero, from_zero };
 /// @{
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 FlagValue whole_number(std::function<void(std::size_t)> store, std::string preset, std::size_t least, std::size_t most);
-FlagValue number(double& value, NumberRange range = NumberRange::any);
-FlagValue number(std::optional<double>& value, NumberRange range = NumberRange::any);
+FlagValue number(std::function<void(double)> store, std::optional<double> preset, NumberRange range);
 
 /// Decimal digits: 10 and 010 are ten.
 template <std::integral T>
@@ -57,13 +55,30 @@ inline FlagValue whole_number(std::optional<std::size_t>& value, std::size_t lea
 }
 
 template <class T>
+requires std::same_as<T, double> || std::same_as<T, std::optional<double>>
+    FlagValue number(T& value, NumberRange range = NumberRange::any)
+{
+    return number([&value](double given) { value = given; }, value, range);
+}
+
+/// What is chosen for a value, or for an optional one.
+template <class T>
+struct Chosen {
+    using Type = T;
+};
+template <class T>
+struct Chosen<std::optional<T>> {
+    using Type = T;
+};
+
+template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
 /// What choices have in common, whatever they stand for.
 FlagValue one_of_names(std::function<void(std::size_t)> store, const std::vector<std::string>& names);
 
-template <class T, class Target>
-FlagValue choice_for(Target& value, const Choices<T>& choices)
+template <class Target>
+FlagValue one_of(Target& value, const Choices<typename Chosen<Target>::Type>& choices)
 {
     std::vector<std::string> names;
     for (const auto& choice : choices)
@@ -73,18 +88,6 @@ FlagValue choice_for(Target& value, const Choices<T>& choices)
         if (value == choice.second)
             result.preset = choice.first;
     return result;
-}
-
-template <class T>
-FlagValue one_of(T& value, const std::type_identity_t<Choices<T>>& choices)
-{
-    return choice_for<T>(value, choices);
-}
-
-template <class T>
-FlagValue one_of(std::optional<T>& value, const std::type_identity_t<Choices<T>>& choices)
-{
-    return choice_for<T>(value, choices);
 }
 /// @}
 

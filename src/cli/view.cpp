@@ -33,19 +33,6 @@ struct Request {
     bool has_no_browser = false;
 };
 
-/// Runs what may complain about the traces together, and says which command that was.
-template <class F>
-auto about(const Request& request, F&& action)
-{
-    try {
-        return action();
-    } catch (const FileError&) {
-        throw;
-    } catch (const Error& error) {
-        throw Error(request.trace.string() + ": " + error.what());
-    }
-}
-
 TokenLabels labels_of(const Request& request)
 {
     TokenLabels labels;
@@ -75,7 +62,8 @@ int write_page(const Request& request)
     for (const TitledTrace& trace : traces_of(request))
         runs.push_back({trace.title, read_trace(trace.path)});
     const std::size_t steps = runs[0].recording.steps.size();
-    const std::string page = about(request, [&] { return page_of(std::move(runs), labels_of(request)); });
+    const std::string page =
+        about_file(request.trace, "", [&] { return page_of(std::move(runs), labels_of(request)); });
     write_file(request.page, page);
     fmt::print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps,
                static_cast<double>(page.size()) / (1 << 20));
@@ -133,7 +121,7 @@ void open_browser(std::string address)
 int serve(const Request& request)
 {
     ViewServer server =
-        about(request, [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
+        about_file(request.trace, "", [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
     const Interruption interruption;
     std::thread answering([&] {
         server.run();

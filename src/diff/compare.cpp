@@ -5,7 +5,6 @@
 #include "attn/what_if/head_scope.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -140,11 +139,6 @@ std::string place_of(const Step& step, const Shape& index)
     for (std::size_t axis = 0; axis < index.size(); ++axis)
         place += fmt::format("{}{} {}", place.empty() ? "" : ", ", word_for_axis(step.axes[axis]), index[axis]);
     return place;
-}
-
-std::string cell_of(const std::string& path, const Shape& index)
-{
-    return index.empty() ? path : fmt::format("{}[{}]", path, fmt::join(index, ","));
 }
 
 } // namespace attn

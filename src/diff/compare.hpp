@@ -38,7 +38,4 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
 /// "head 3, query 1, key 0": heads by the step's scope, the rest by the letters of its axes.
 std::string place_of(const Step& step, const Shape& index);
 
-/// "head.3.scores[1,0]"
-std::string cell_of(const std::string& path, const Shape& index);
-
 } // namespace attn

@@ -281,7 +281,7 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
     else
         result.message += fmt::format(": from MINE's own operands, {} gives {}{}", right.formula,
                                       number_text(number_at(expected, distance.worst), diff_.type),
-                                      distance.worst.empty() ? "" : " at " + cell_of("", distance.worst));
+                                      distance.worst.empty() ? "" : " at " + bracketed(distance.worst));
     const auto factor = common_factor(found, expected, tolerance);
     const std::string times = fmt::format("{:.{}g}", factor.value_or(1), diff_.type == NumberType::bfloat16 ? 3 : 5);
     if (times != "1")

@@ -23,16 +23,11 @@ Array read_npy(const fs::path& path, std::size_t most_elements)
     std::ifstream file(path, std::ios::binary);
     if (!file)
         throw FileError(path, "cannot be read");
-    try {
-        return decode_npy(
-            [&](std::span<char> buffer) {
-                file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-                return static_cast<std::size_t>(file.gcount());
-            },
-            most_elements);
-    } catch (const Error& error) {
-        throw FileError(path, error.what());
-    }
+    const ByteSource source = [&](std::span<char> buffer) {
+        file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+        return static_cast<std::size_t>(file.gcount());
+    };
+    return about_file(path, "", [&] { return decode_npy(source, most_elements); });
 }
 
 /// Its place in the folder, with dots for slashes and without the ending.

@@ -17,14 +17,6 @@ std::string exactly(double number)
     return text;
 }
 
-std::string index_text(const Shape& index)
-{
-    std::string text;
-    for (const std::size_t i : index)
-        text += (text.empty() ? "" : ", ") + std::to_string(i);
-    return index.empty() ? "" : "[" + text + "]";
-}
-
 void compare(const Step& step, const Evaluated& again, StepCheck& check)
 {
     if (step.value.shape != again.value.shape) {
@@ -42,8 +34,8 @@ void compare(const Step& step, const Evaluated& again, StepCheck& check)
         worst = off;
         check.verdict = StepCheck::Verdict::differs;
         check.worst_index = index_at(i, step.value.shape);
-        check.message = step.path + index_text(check.worst_index) + " is " + exactly(step.value.values[i]) + ", but " +
-                        step.formula + " gives " + exactly(again.value.values[i]);
+        check.message = step.path + bracketed(check.worst_index, ", ") + " is " + exactly(step.value.values[i]) +
+                        ", but " + step.formula + " gives " + exactly(again.value.values[i]);
     }
 }
 

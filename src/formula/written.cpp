@@ -126,12 +126,4 @@ std::string to_text(const Expression& expression, const Shape& index)
     return index.empty() ? to_text(expression) : subject(expression) + bracketed(index);
 }
 
-std::string bracketed(const Shape& index)
-{
-    std::string text;
-    for (const std::size_t i : index)
-        text += (text.empty() ? "[" : ",") + std::to_string(i);
-    return text.empty() ? text : text + "]";
-}
-
 } // namespace attn

@@ -31,7 +31,4 @@ std::string to_text(const Expression& expression);
 /// index is empty.
 std::string to_text(const Expression& expression, const Shape& index);
 
-/// An index in brackets, "[0,2]"; nothing where it is empty.
-std::string bracketed(const Shape& index);
-
 } // namespace attn

@@ -206,12 +206,10 @@ Tokenizer read_tokenizer(const std::filesystem::path& path)
     const Json vocabulary = read_json_object(path, R"(a vocabulary: {"tokens": [...], "scores": [...]})");
     const auto is_text = [](const Json& value) { return value.is_string(); };
     const auto is_finite = [](const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); };
-    try {
+    return about_file(path, "", [&]() -> Tokenizer {
         return {list_of<std::string>(vocabulary, "tokens", is_text, "a text"),
                 list_of<double>(vocabulary, "scores", is_finite, "a finite number")};
-    } catch (const Error& error) {
-        throw FileError(path, error.what());
-    }
+    });
 }
 
 std::string shown(std::string_view text)

@@ -1,7 +1,6 @@
 #include "attn/trace_io/console.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -136,7 +135,7 @@ std::string format_values(const Array& array, const ConsoleStyle& style, const s
     for (std::size_t page = 0; page < pages; ++page) {
         if (array.rank() > 2) {
             const Shape leading(array.shape.begin(), array.shape.end() - 2);
-            text += fmt::format("{}[{}]\n", indent, fmt::join(index_at(page, leading), ", "));
+            text += indent + bracketed(index_at(page, leading), ", ") + "\n";
         }
         text += format_page(array, {page * rows * columns, rows, columns}, columns, format, indent, false);
     }

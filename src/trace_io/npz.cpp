@@ -6,7 +6,6 @@
 #include "zip.hpp"
 
 #include <algorithm>
-#include <new>
 #include <set>
 #include <span>
 
@@ -17,18 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view array_suffix = ".npy";
 
-/// Runs what may complain about a member, and says in which file and member that was.
-template <class F>
-auto about_member(const fs::path& path, const std::string& member, F&& action)
-{
-    try {
-        return action();
-    } catch (const std::bad_alloc&) {
-        throw FileError(path, "member " + member + " does not fit into memory");
-    } catch (const Error& error) {
-        throw FileError(path, "member " + member + ' ' + error.what());
-    }
-}
+/// How a message begins that is about a member.
+std::string role_of(const std::string& member) { return "member " + member + ' '; }
 
 void expect_distinct(const fs::path& path, const std::vector<std::string>& names)
 {
@@ -69,7 +58,7 @@ std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
         members.push_back({name, text});
     for (const auto& [name, array] : content.arrays) {
         ZipMember& member = members.emplace_back(ZipMember{name + std::string(array_suffix), {}});
-        about_member(path, member.name, [&, &values = array] { member.bytes = encode_npy(values); });
+        member.bytes = about_file(path, role_of(member.name), [&values = array] { return encode_npy(values); });
     }
     return members;
 }
@@ -89,14 +78,14 @@ NpzReader::NpzReader(fs::path path) : path_(std::move(path)), archive_(std::make
 
 Array NpzReader::outline(std::size_t place) const
 {
-    return about_member(path_, archive_->names()[members_[place]],
-                        [&] { return decode_npy_outline(archive_->open(members_[place])); });
+    return about_file(path_, role_of(archive_->names()[members_[place]]),
+                      [&] { return decode_npy_outline(archive_->open(members_[place])); });
 }
 
 Array NpzReader::array(std::size_t place, std::size_t most_elements) const
 {
-    return about_member(path_, archive_->names()[members_[place]],
-                        [&] { return decode_npy(archive_->open(members_[place]), most_elements); });
+    return about_file(path_, role_of(archive_->names()[members_[place]]),
+                      [&] { return decode_npy(archive_->open(members_[place]), most_elements); });
 }
 
 std::optional<std::string> NpzReader::text(const std::string& name, std::size_t most_bytes) const
@@ -105,7 +94,7 @@ std::optional<std::string> NpzReader::text(const std::string& name, std::size_t 
     if (found == archive_->names().end())
         return std::nullopt;
     const auto member = static_cast<std::size_t>(found - archive_->names().begin());
-    return about_member(path_, name, [&] { return read_to_end(archive_->open(member), most_bytes); });
+    return about_file(path_, role_of(name), [&] { return read_to_end(archive_->open(member), most_bytes); });
 }
 
 std::string NpzReader::comment() const { return archive_->comment(); }
@@ -140,13 +129,7 @@ void write_npz(const fs::path& path, const Npz& content)
     expect_plain(path, names);
     expect_distinct(path, names);
 
-    std::string bytes;
-    try {
-        bytes = zip_archive(members, content.comment);
-    } catch (const Error& error) {
-        throw FileError(path, std::string("cannot be written: ") + error.what());
-    }
-    write_file(path, bytes);
+    write_file(path, about_file(path, "cannot be written: ", [&] { return zip_archive(members, content.comment); }));
 }
 
 } // namespace attn

@@ -179,24 +179,12 @@ std::string encode(const NamedArrays& arrays)
 NamedArrays read_safetensors(const fs::path& path, const NpzLimits& limits)
 {
     Reader file(path);
-    try {
-        return read_arrays(file, limits);
-    } catch (const std::bad_alloc&) {
-        throw FileError(path, "does not fit into memory");
-    } catch (const Error& error) {
-        throw FileError(path, error.what());
-    }
+    return about_file(path, "", [&] { return read_arrays(file, limits); });
 }
 
 void write_safetensors(const fs::path& path, const NamedArrays& arrays)
 {
-    std::string bytes;
-    try {
-        bytes = encode(arrays);
-    } catch (const Error& error) {
-        throw FileError(path, std::string("cannot be written: ") + error.what());
-    }
-    write_file(path, bytes);
+    write_file(path, about_file(path, "cannot be written: ", [&] { return encode(arrays); }));
 }
 
 } // namespace attn

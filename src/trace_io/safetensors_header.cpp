@@ -15,7 +15,7 @@
 namespace attn {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view metadata_name = "__metadata__";
 
@@ -74,7 +74,7 @@ StoredTensor tensor_of(const Description& said)
 
 /// Follows the JSON as it is parsed, so that what no header holds is refused where it begins and never built: nesting,
 /// and a key that comes twice, of which a finished tree keeps but the last.
-class HeaderReader final : public nlohmann::json_sax<Json> {
+class HeaderReader final : public nlohmann::json_sax<OrderedJson> {
 public:
     StoredTensors take() { return std::move(tensors_); }
 
@@ -161,7 +161,7 @@ public:
         return true;
     }
 
-    bool parse_error(std::size_t, const std::string&, const Json::exception& error) override
+    bool parse_error(std::size_t, const std::string&, const OrderedJson::exception& error) override
     {
         throw Error(std::string("has a header that is not JSON: ") + error.what());
     }
@@ -224,7 +224,7 @@ StoredTensors parse_safetensors_header(std::string_view text)
     if (text.find('\0') != std::string_view::npos)
         throw Error("has a header that is not JSON: it contains a zero byte");
     HeaderReader reader;
-    Json::sax_parse(text, &reader);
+    OrderedJson::sax_parse(text, &reader);
     return reader.take();
 }
 
@@ -236,11 +236,11 @@ std::string to_text(const StoredTensors& tensors)
             throw Error(tensor_called(name) + " must have another name: the format keeps this one for itself");
         if (!is_utf8(name))
             throw Error(tensor_called(name) + " has a name that is not UTF-8");
-        Json json = Json::object();
+        OrderedJson json = OrderedJson::object();
         json["dtype"] = tensor.format->safetensors;
         json["shape"] = tensor.shape;
         json["data_offsets"] = {tensor.begin, tensor.end};
-        text += (text.empty() ? "" : ",") + Json(name).dump() + ':' + json.dump();
+        text += (text.empty() ? "" : ",") + OrderedJson(name).dump() + ':' + json.dump();
     }
     return '{' + text + '}';
 }

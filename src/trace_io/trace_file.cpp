@@ -36,16 +36,8 @@ void expect_sound(const Step& step)
                     std::to_string(step.value.rank()) + " for its shape " + to_string(step.value.shape) + ", or none");
 }
 
-/// Runs what may complain about a step, and says in which file and step that was.
-template <class F>
-auto about_step(const fs::path& file, const std::string& path, F&& action)
-{
-    try {
-        return action();
-    } catch (const Error& error) {
-        throw FileError(file, "step " + in_marks(path) + ' ' + error.what());
-    }
-}
+/// How a message begins that is about a step.
+std::string role_of(const std::string& path) { return "step " + in_marks(path) + ' '; }
 
 // ------------------------------------------------------------------------------------------------ writing
 
@@ -119,7 +111,7 @@ std::string steps_text(const fs::path& file, const Recording& recording)
     for (const Step& step : recording.steps) {
         paths.add_step(step.path);
         text += separator;
-        text += about_step(file, step.path, [&] { return line_of(step); });
+        text += about_file(file, role_of(step.path), [&] { return line_of(step); });
         separator = ",\n";
     }
     text += "\n],\n\"aliases\": [";
@@ -317,8 +309,8 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
                             "step " + in_marks(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
         Array outline = file_.outline(array.mapped());
-        outline_.steps.push_back(
-            about_step(file_.path(), path, [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
+        outline_.steps.push_back(about_file(file_.path(), role_of(path),
+                                            [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
     }
     for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
         outline_.aliases.push_back(alias_at(file_.path(), lists.aliases, index));

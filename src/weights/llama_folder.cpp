@@ -110,12 +110,8 @@ LlamaFolder read_llama_folder(const std::filesystem::path& folder)
         throw FileError(vocabulary_file, "has " + std::to_string(tokenizer.size()) + " tokens, expected " +
                                              std::to_string(vocabulary) + ", the rows of the embedding in " +
                                              weights_file.filename().string());
-    try {
-        const LlamaOptions options = options_of(config, checkpoint);
-        return {std::move(checkpoint.weights), options, std::move(tokenizer)};
-    } catch (const Error& error) {
-        throw FileError(config_file, error.what());
-    }
+    const LlamaOptions options = about_file(config_file, "", [&] { return options_of(config, checkpoint); });
+    return {std::move(checkpoint.weights), options, std::move(tokenizer)};
 }
 
 } // namespace attn

@@ -3,6 +3,7 @@
 #include "attn/error.hpp"
 
 #include <filesystem>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,23 @@ public:
 private:
     std::filesystem::path path_;
 };
+
+/// Does something about a file, and says which file that was when it fails.
+/// @param role  how the message begins, with a blank at its end: "member x.npy "; or nothing
+/// @throws FileError  in place of another Error, and where memory does not suffice
+template <class Action>
+auto about_file(const std::filesystem::path& path, std::string_view role, const Action& action)
+{
+    try {
+        return action();
+    } catch (const FileError&) {
+        throw;
+    } catch (const std::bad_alloc&) {
+        throw FileError(path, std::string(role) + "does not fit into memory");
+    } catch (const Error& error) {
+        throw FileError(path, std::string(role) + error.what());
+    }
+}
 
 /// Refuses what is no file on disk.
 /// @param kind  what it should be: "an .npz file"

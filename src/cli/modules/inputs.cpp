@@ -93,13 +93,6 @@ std::string arrays_called(const std::vector<std::string>& names)
 
 // --------------------------------------------------------------------------------------------------------------- kinds
 
-/// "x[1, 0]"
-std::string cell_text(std::string_view name, const Shape& index)
-{
-    const std::string numbers = to_string(index); // "(1, 0)", "(1,)"
-    return std::string(name) + "[" + numbers.substr(1, numbers.find_last_not_of(",)")) + "]";
-}
-
 void expect_booleans(const std::string& name, const Array& array)
 {
     if (array.type != ElementType::boolean)
@@ -246,8 +239,8 @@ Array Inputs::checked(std::string_view name) const
         throw Error(std::string(name) + " holds booleans, expected numbers");
     for (std::size_t i = 0; i < array.size(); ++i)
         if (!can_be(array.values[i], kind))
-            throw Error(cell_text(name, index_at(i, array.shape)) + " is " + exact_text(array.values[i]) +
-                        ", expected " + expected_of(kind));
+            throw Error(std::string(name) + bracketed(index_at(i, array.shape), ", ") + " is " +
+                        exact_text(array.values[i]) + ", expected " + expected_of(kind));
     if (kind == InputKind::whole_numbers)
         array.type = ElementType::integer;
     if (round_ && array.type == ElementType::real)

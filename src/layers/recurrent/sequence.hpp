@@ -146,7 +146,7 @@ private:
         const std::size_t n = x.shape(token_axis<T>);
         auto shape = x.shape();
         shape.back() = initial_[0].shape().back();
-        T output = xt::zeros<double>(shape);
+        T output(shape, 0.0);
         State state;
         std::string from; // the scope of the state, with the beginning of its names; empty before the first token
         for (std::size_t read = 0; read < n; ++read) {
@@ -188,9 +188,10 @@ private:
         State result = previous;
         for (std::size_t part = 0; part < parts; ++part) {
             const std::string name(Cell::state[part]);
+            const std::size_t features = result[part].size() / lengths_->size();
             for (std::size_t b = 0; b < lengths_->size(); ++b)
                 if (std::cmp_less(i, (*lengths_)(b)))
-                    xt::view(result[part], b) = xt::view(next[part], b);
+                    std::copy_n(next[part].data() + b * features, features, result[part].data() + b * features);
             result[part] = step(
                 "kept_" + name + "[(b,) d_hidden]",
                 [&] {
@@ -205,7 +206,7 @@ private:
     void end(const State& state, const std::string& from)
     {
         for (std::size_t part = 0; part < parts; ++part) {
-            xt::view(final_[part], cells_read_) = state[part];
+            std::ranges::copy(state[part].storage(), final_[part].data() + cells_read_ * state[part].size());
             final_formulas_[part] += from + std::string(Cell::state[part]) + "[None, ...], ";
         }
         ++cells_read_;
@@ -214,9 +215,10 @@ private:
     /// After the end of its sequence, a token has outputs of zero.
     void clear_padding(T& output) const
     {
-        if constexpr (std::same_as<T, Tensor3>)
-            for (std::size_t b = 0; lengths_ && b < lengths_->size(); ++b)
-                xt::view(output, b, xt::range((*lengths_)(b), output.shape(1)), xt::all()) = 0.0;
+        const std::size_t n = output.shape(token_axis<T>), features = output.shape(feature_axis<T>);
+        for (std::size_t b = 0; lengths_ && b < lengths_->size(); ++b)
+            std::fill(output.data() + (b * n + static_cast<std::size_t>((*lengths_)(b))) * features,
+                      output.data() + (b + 1) * n * features, 0.0);
     }
 
     std::string formula_of_output(std::size_t n) const
