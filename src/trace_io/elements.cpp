@@ -67,7 +67,7 @@ void decode_each(const char* from, std::size_t count, double* values)
         values[i] = decode(from + i * bytes);
 }
 
-constexpr std::array formats = {
+constexpr std::array known_formats = {
     ElementFormat{"f8", "F64", 8, ElementType::real, decode_each<decode_float64, 8>},
     ElementFormat{"f4", "F32", 4, ElementType::real, decode_each<decode_float32, 4>},
     ElementFormat{"f2", "F16", 2, ElementType::real, decode_each<decode_float16, 2>},
@@ -87,7 +87,7 @@ constexpr std::array formats = {
 
 const ElementFormat& format_called(std::string_view numpy)
 {
-    return *std::ranges::find(formats, numpy, &ElementFormat::numpy);
+    return *std::ranges::find(known_formats, numpy, &ElementFormat::numpy);
 }
 
 bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
@@ -131,7 +131,7 @@ EncodedElements encode_each(std::string_view format, const std::vector<double>& 
 
 } // namespace
 
-std::span<const ElementFormat> element_formats() { return formats; }
+std::span<const ElementFormat> element_formats() { return known_formats; }
 
 std::size_t checked_count(const Shape& shape)
 {
@@ -139,7 +139,7 @@ std::size_t checked_count(const Shape& shape)
         throw Error("has " + std::to_string(shape.size()) + " axes, more than " + std::to_string(most_axes));
     // A size of zero hides the others; without it they must still make sense, as in NumPy.
     constexpr auto most_bytes = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-    std::size_t bytes = std::ranges::max(formats, {}, &ElementFormat::bytes).bytes;
+    std::size_t bytes = std::ranges::max(known_formats, {}, &ElementFormat::bytes).bytes;
     for (const std::size_t size : shape)
         if (__builtin_mul_overflow(bytes, std::max(size, std::size_t{1}), &bytes) || bytes > most_bytes)
             throw Error("has a shape, " + to_string(shape) + ", that is larger than any array");

@@ -37,7 +37,7 @@ void expect_sound(const Step& step)
 }
 
 /// How a message begins that is about a step.
-std::string role_of(const std::string& path) { return "step " + in_marks(path) + ' '; }
+std::string step_called(const std::string& path) { return "step " + in_marks(path) + ' '; }
 
 // ------------------------------------------------------------------------------------------------ writing
 
@@ -111,7 +111,7 @@ std::string steps_text(const fs::path& file, const Recording& recording)
     for (const Step& step : recording.steps) {
         paths.add_step(step.path);
         text += separator;
-        text += about_file(file, role_of(step.path), [&] { return line_of(step); });
+        text += about_file(file, step_called(step.path), [&] { return line_of(step); });
         separator = ",\n";
     }
     text += "\n],\n\"aliases\": [";
@@ -309,7 +309,7 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
                             "step " + in_marks(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
         Array outline = file_.outline(array.mapped());
-        outline_.steps.push_back(about_file(file_.path(), role_of(path),
+        outline_.steps.push_back(about_file(file_.path(), step_called(path),
                                             [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
     }
     for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
