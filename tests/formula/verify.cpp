@@ -70,7 +70,6 @@ TEST_CASE("another shape is wrong even with the same numbers", "[verify]")
 
 TEST_CASE("infinities agree by sign, and NaN with NaN only", "[verify]")
 {
-    const double infinity = std::numeric_limits<double>::infinity();
     const Step given = checked_step("x", "", {{3}, {infinity, -infinity, NAN}});
     CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {infinity, -infinity, NAN}})}) == Verdict::agrees);
     CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {-infinity, -infinity, NAN}})}) == Verdict::differs);

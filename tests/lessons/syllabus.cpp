@@ -59,11 +59,11 @@ std::set<std::string> names_of_tests()
 }
 
 /// The steps of a lesson, which its golden has all of; a ~ behind a name marks a sample.
-std::set<std::string> steps_of(const std::string& lesson)
+std::set<std::string> steps_of(const std::string& name_of_lesson)
 {
     std::set<std::string> steps;
     for (const auto& [name, array] :
-         read_npz(std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / (lesson + ".npz")))
+         read_npz(std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / (name_of_lesson + ".npz")))
         steps.insert(name.substr(0, name.find('~')));
     return steps;
 }

@@ -64,8 +64,8 @@ std::map<std::string, LlamaCase> cases()
         const std::string name = path.substr(0, path.find('.'));
         LlamaCase& one = result[name];
         if (one.words.empty()) {
-            std::istringstream words(name);
-            for (std::string word; std::getline(words, word, '-');)
+            std::istringstream parts(name);
+            for (std::string word; std::getline(parts, word, '-');)
                 one.words.push_back(word);
         }
         one.steps.emplace_back(path.substr(name.size() + 1), array);
