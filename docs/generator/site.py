@@ -11,7 +11,7 @@ from . import headers, picture, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
-from .traces import LESSON_NAME, REFERENCE, Trace, parse_index, shape_text, take
+from .traces import LESSON_NAME, MODEL_RUNS, REFERENCE, Trace, parse_index, shape_text, take
 
 TOKEN = re.compile(
     r"""
@@ -29,7 +29,6 @@ TOKEN = re.compile(
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
 ORDER = "notation questions formulas explain diff view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
-SENTENCE = "sentence"  # the trace of the small model on its first sentence
 
 
 class Page:
@@ -95,9 +94,9 @@ class Site:
             self.loaded[name] = Trace(self.build / "traces" / f"{name}.npz")
         return self.loaded[name]
 
-    def words(self):
-        """The words of the sentence that the small model's trace is about."""
-        return read_text(self.build / "traces" / "sentence.txt", "script/docs").split()
+    def words(self, run="sentence"):
+        """The words that a run of the small model is about."""
+        return read_text(self.build / "traces" / f"{run}.txt", "script/docs").split()
 
     def find(self, page, text):
         """What a reference such as 03_scale_and_softmax:d_k.64.scores[0,:]:.2f names."""
@@ -156,7 +155,7 @@ class Site:
 
     def table(self, page, reference):
         trace, step, array, axes, place, specification = self.find(page, reference)
-        labels = {"n": self.words(), "m": self.words()} if trace.name == SENTENCE else {}
+        labels = dict.fromkeys("nm", self.words(trace.name)) if trace.name in MODEL_RUNS else {}
         return tables.tensor_tables(step, array, axes, place, specification, labels)
 
     def steps(self, page, text):
@@ -366,6 +365,7 @@ class Site:
         filled = self.fill(page)
         if "```python\n" in page.text:
             run_examples(page.text, self.trace(page), lambda position, message: PageError(f"{self.where(page, position)}: {message}"))
+        filled = re.sub(r"^\[TOC\]$", contents_of(filled), filled, flags=re.MULTILINE)
         heading = HEADING.search(filled)
         # On the heading's line, so that every line keeps its number.
         after = filled[heading.end() :].removeprefix("\n")
@@ -382,6 +382,13 @@ class Site:
             (pages / page.source.name).write_text(self.fill(page), encoding="utf-8")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
+
+
+def contents_of(text):
+    """Links to the sections of a page, on one line."""
+    sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
+    links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
+    return f'<div class="contents-of-page"><ul>{links}</ul></div>'.replace("\\", "\\\\")
 
 
 def markdown(text):

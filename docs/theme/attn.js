@@ -54,3 +54,13 @@ document.addEventListener("DOMContentLoaded", () => {
         box.tabIndex = 0;
     }
 });
+
+// On paper what is folded is shown; afterwards it is as it was.
+window.addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach(part => {
+    part.dataset.folded = "";
+    part.open = true;
+}));
+window.addEventListener("afterprint", () => document.querySelectorAll("details[data-folded]").forEach(part => {
+    part.open = false;
+    delete part.dataset.folded;
+}));

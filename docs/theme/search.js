@@ -1,0 +1,137 @@
+// Full-text search of all pages by lunr, without a server: the texts and the library are loaded when the reader begins.
+const attnSearch = (() => {
+    const mostResults = 20;
+    let index = null;
+
+    function load(file) {
+        return new Promise((resolve, reject) => {
+            const script = document.createElement("script");
+            script.src = file;
+            script.onload = resolve;
+            script.onerror = () => reject(new Error(file + " is missing"));
+            document.head.append(script);
+        });
+    }
+
+    async function ready() {
+        if (index !== null) {
+            return;
+        }
+        await Promise.all([load("lunr.min.js"), load("search_texts.js")]);
+        index = lunr(function () {
+            this.ref("place");
+            this.field("title", { boost: 4 });
+            this.field("heading", { boost: 6 });
+            this.field("text");
+            window.attnTexts.forEach(([title, heading, address, text], place) => {
+                const of_library = /^(class|struct|group|concept)/.test(address);
+                this.add({ place, title, heading, text }, { boost: of_library ? 1 : 4 });
+            });
+        });
+    }
+
+    // All words must be there; the last may be a beginning.
+    function find(words) {
+        const terms = words.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(term => term !== "");
+        if (terms.length === 0) {
+            return [];
+        }
+        const search = presence => index.query(query => terms.forEach((term, i) => {
+            query.term(lunr.tokenizer(term), { presence, boost: 2 });
+            if (i === terms.length - 1 && term.length > 2) {
+                query.term(term, { wildcard: lunr.Query.wildcard.TRAILING, usePipeline: false });
+            }
+        }));
+        const all = search(lunr.Query.presence.REQUIRED);
+        return (all.length > 0 ? all : search(lunr.Query.presence.OPTIONAL)).slice(0, mostResults).map(found => window.attnTexts[found.ref]);
+    }
+
+    function excerpt(text, words) {
+        const term = words.toLowerCase().split(/\s+/).find(word => text.toLowerCase().includes(word));
+        const at = Math.max(0, term ? text.toLowerCase().indexOf(term) - 60 : 0);
+        return (at > 0 ? "… " : "") + text.slice(at, at + 160) + (at + 160 < text.length ? " …" : "");
+    }
+
+    function show(panel, words) {
+        const results = find(words);
+        panel.replaceChildren(...results.map(([title, heading, address, text]) => {
+            const link = document.createElement("a");
+            link.href = address;
+            const name = document.createElement("strong");
+            name.textContent = heading ? `${title}: ${heading}` : title;
+            const words_around = document.createElement("span");
+            words_around.textContent = excerpt(text, words);
+            link.append(name, words_around);
+            return link;
+        }));
+        if (results.length === 0) {
+            panel.textContent = "No page has these words.";
+        }
+        panel.hidden = words.trim() === "";
+    }
+
+    // Takes the place of Doxygen's search, which finds names of the library only. Doxygen's menu makes its field anew when
+    // the window's width changes.
+    function install() {
+        const old = document.getElementById("MSearchField");
+        if (old === null || old.type === "search") {
+            return;
+        }
+        const field = old.cloneNode(false);
+        for (const name of field.getAttributeNames().filter(attribute => attribute.startsWith("on"))) {
+            field.removeAttribute(name);
+        }
+        field.type = "search";
+        field.value = "";
+        field.placeholder = "Search all pages";
+        field.setAttribute("aria-label", "Search all pages");
+        old.replaceWith(field);
+        for (const part of document.querySelectorAll("#MSearchSelect, #MSearchSelectWindow, #MSearchResultsWindow, #MSearchCloseImg")) {
+            part.style.display = "none";
+        }
+        document.getElementById("found")?.remove();
+        const panel = document.createElement("div");
+        panel.id = "found";
+        panel.hidden = true;
+        document.body.append(panel);
+        const place = () => {
+            const box = field.getBoundingClientRect();
+            panel.style.top = `${box.bottom + 6}px`;
+            panel.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - panel.offsetWidth - 8))}px`;
+        };
+        field.addEventListener("focus", () => ready());
+        field.addEventListener("input", async () => {
+            await ready();
+            show(panel, field.value);
+            place();
+        });
+        field.addEventListener("keydown", event => {
+            if (event.key === "Enter" && panel.querySelector("a") !== null) {
+                window.location.href = panel.querySelector("a").href;
+            } else if (event.key === "ArrowDown" && panel.querySelector("a") !== null) {
+                panel.querySelector("a").focus();
+            } else if (event.key === "Escape") {
+                panel.hidden = true;
+            }
+            event.stopPropagation();
+        });
+        panel.addEventListener("keydown", event => {
+            const next = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+            if (next !== undefined) {
+                (document.activeElement[next] ?? field).focus();
+                event.preventDefault();
+            }
+        });
+        document.addEventListener("click", event => {
+            if (!panel.contains(event.target) && event.target !== field) {
+                panel.hidden = true;
+            }
+        });
+    }
+
+    window.addEventListener("load", () => {
+        install();
+        new MutationObserver(install).observe(document.body, { childList: true, subtree: true });
+    });
+    return { ready, find };
+})();
