@@ -85,17 +85,17 @@ def tell(choose: Choose) -> None:
     say(".")
 
     # The ball was red . She was happy at the park . In either order, or only one of them.
-    openings = {"The": 0.5, pronoun: 0.5}
-    opening = choose(openings)
+    left = ["The", pronoun]
+    opening = choose(even(left))
     while opening != "Then":
-        del openings[opening]
+        left.remove(opening)
         if opening == "The":
             say(f"{thing} was {colour} .")
         else:
             say("was")
             choose(even(MOODS))
             say(f"at the {place} .")
-        opening = choose({word: 0.5 for word in openings} | {"Then": 0.5} if openings else {"Then": 1.0})
+        opening = choose(even([*left, "Then"]))
 
     # Then Lily took the ball home .
     say(name)
@@ -162,7 +162,7 @@ def held_out_combinations(share: float = 0.1, seed: int = 0) -> set[Combination]
     """The combinations of name, colour, thing and place that training does not see, with that of SENTENCE among them."""
     everything = [Combination(*words) for words in itertools.product(NAMES, COLOURS, THINGS, PLACES)]
     held_out = set(random.Random(seed).sample(everything, round(share * len(everything))))
-    return held_out | {Combination("Lily", "red", "ball", place) for place in ("park",)}
+    return held_out | {Combination("Lily", "red", "ball", "park")}
 
 
 def stories(count: int, held_out: bool, seed: int) -> list[list[Step]]:
