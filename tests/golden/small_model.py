@@ -56,8 +56,8 @@ def small_model():
 
 
 if __name__ == "__main__":
-    from generate import write
+    from generate import sampled, write
 
     if len(sys.argv) > 1:
         sys.exit(__doc__)
-    write(HERE / "small_model.npz", small_model())
+    write(HERE / "small_model.npz", sampled(small_model()))
