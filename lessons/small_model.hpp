@@ -16,7 +16,7 @@ namespace attn {
 ///     const Matrix logits = gpt(model.ids(sentence()), model.weights, model.options, trace);
 struct SmallModel {
     GptWeights weights;
-    GptOptions options; ///< to be given to gpt() with the weights
+    GptOptions options;                  ///< to be given to gpt() with the weights
     std::vector<std::string> vocabulary; ///< a token's id is its place
 
     /// The ids of words that stand between spaces: "Lily had a red ball ."

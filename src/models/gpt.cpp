@@ -39,11 +39,10 @@ Matrix decode(Integers& ids, const std::string& formula, const GptWeights& weigh
                                    .feed_forward = options.feed_forward,
                                    .norm = options.norm,
                                    .placement = NormPlacement::pre};
-    const std::string name =
-        pass_through(tokens, "embedded", weights.layers, trace,
-                     [&](const Matrix& x, const EncoderLayerWeights& layer, const Trace& inside) {
-                         return encoder_layer(x, mask, layer, of_layers, inside);
-                     });
+    const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
+                                          [&](const Matrix& x, const EncoderLayerWeights& layer, const Trace& inside) {
+                                              return encoder_layer(x, mask, layer, of_layers, inside);
+                                          });
 
     // Compare the result with every word.
     const Trace norm = trace.scope("norm", {{"x", name}});

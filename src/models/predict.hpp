@@ -47,9 +47,7 @@ inline std::int64_t likeliest_next(const Matrix& logits, const std::string& name
     const std::int64_t next = std::max_element(last.begin(), last.end()) - last.begin();
     return trace(
         "next_id",
-        [&] {
-            return "min(where(" + name + "[-1] == max(" + name + "[-1]), arange(" + name + ".shape[1]), inf))";
-        },
+        [&] { return "min(where(" + name + "[-1] == max(" + name + "[-1]), arange(" + name + ".shape[1]), inf))"; },
         next);
 }
 

@@ -98,8 +98,9 @@ TEST_CASE("greedy continuation says what the logits of everything so far find li
         expected.push_back(best);
     }
     Integers found;
-    const Recorder steps =
-        recorded([&](const Trace& trace) { found = continue_greedily(Integers{4, 1}, weights, options, trace); });
+    const Recorder steps = recorded([&](const Trace& trace) {
+        found = continue_greedily(Integers{4, 1}, weights, options, trace);
+    });
     CHECK(std::vector<std::int64_t>(found.begin(), found.end()) == expected);
     CHECK(wrong_steps(steps) == Lines{});
     const Lines rows = promised("models/gpt.hpp", "continue_greedily");
