@@ -65,12 +65,10 @@ ROLES = (previous_word, name_for_pronoun, name_at_pronoun, colour_of_thing, thin
 
 def average_weights(maps, stories, role):
     """Of each layer and head: the average weight on what the role connects, over all pairs of all stories."""
-    total, count = torch.zeros(LAYERS, HEADS, dtype=torch.float64), 0
-    for row, story in enumerate(stories):
-        for source, targets in role([step.word for step in story]):
-            total += torch.stack([layer[row, :, source, targets].double().sum(-1) for layer in maps])
-            count += 1
-    return total / count
+    pairs = [(row, *pair) for row, story in enumerate(stories) for pair in role([step.word for step in story])]
+    cells = [(row, source, target) for row, source, targets in pairs for target in targets]
+    rows, sources, targets = (list(places) for places in zip(*cells))
+    return torch.stack([layer[rows, :, sources, targets].double().sum(0) for layer in maps]) / len(pairs)
 
 
 def named_head(maps, stories, role):
@@ -106,13 +104,13 @@ def loss_of(logits, targets):
 
 def expected_loss(logits, stories):
     """The same averaged over what the grammar could have said, too: -sum p log q, of which the least is the entropy."""
-    log_q = logits.double().log_softmax(-1)
-    total, count = 0.0, 0
-    for row, story in enumerate(stories):
-        for place, step in enumerate(story[1:]):
-            total -= sum(p * log_q[row, place, ID[word]].item() for word, p in step.chances.items())
-            count += 1
-    return total / count
+    log_q = logits.double().log_softmax(-1).tolist()
+    losses = [
+        -sum(p * log_q[row][place][ID[word]] for word, p in step.chances.items())
+        for row, story in enumerate(stories)
+        for place, step in enumerate(story[1:])
+    ]
+    return sum(losses) / len(losses)
 
 
 def chance(model, prompt, word):

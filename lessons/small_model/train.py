@@ -23,7 +23,7 @@ from model import SmallModel, configuration, save
 SEED = 1
 STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 2500, 64, 4e-3, 0.01
 WARM_UP = 100  # steps
-TRAINING_STORIES, HELD_OUT_STORIES = 40000, 2000
+TRAINING_STORIES, HELD_OUT_STORIES = 40000, 1000
 
 
 def train(model, stories):
