@@ -20,10 +20,10 @@ import grammar
 from measure import batch_of, loss_of, report, say
 from model import SmallModel, configuration, save
 
-SEED = 1
-STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 2500, 64, 4e-3, 0.01
+SEED = 3
+STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 1500, 48, 5e-3, 0.01
 WARM_UP = 100  # steps
-TRAINING_STORIES, HELD_OUT_STORIES = 40000, 1000
+TRAINING_STORIES, HELD_OUT_STORIES = 20000, 1000
 
 
 def train(model, stories):
