@@ -1,19 +1,15 @@
 #include "attn/models/greedy_decode.hpp"
 
+#include "predict.hpp"
+
 #include "attn/layers/decoder_cache.hpp"
 #include "attn/ops/concat.hpp"
 #include "attn/shape.hpp"
 
-#include <algorithm>
 #include <string>
 
 namespace attn {
 namespace {
-
-Matrix last_row(const Matrix& rows) { return xt::view(rows, xt::range(rows.shape(0) - 1, rows.shape(0)), xt::all()); }
-
-/// The likeliest id; the lowest of several.
-std::int64_t argmax(const Matrix& row) { return std::max_element(row.begin(), row.end()) - row.begin(); }
 
 /// What one step after the other needs.
 struct Decoding {
@@ -160,12 +156,9 @@ Translation greedy_decode(const Integers& given_source, const std::optional<AnyM
         const Trace token = trace.scope("steps", i);
         const Matrix output =
             options.caching == Caching::none ? decode_all(decoding, i, token) : decode_newest(decoding, i, token);
-        const Matrix logits = last_row(logits_of(output, "decoder.output", table, token));
-        const std::int64_t next = token(
-            "next_id",
-            "min(where(generator.logits[-1] == max(generator.logits[-1]), arange(generator.logits.shape[1]), inf))",
-            argmax(logits));
-        result.logits = concat_rows(result.logits, logits);
+        const Matrix logits = logits_of(output, "decoder.output", table, token);
+        const std::int64_t next = likeliest_next(logits, "generator.logits", token);
+        result.logits = concat_rows(result.logits, last_row(logits));
         result.ids = concat(result.ids, Integers{next});
         decoding.ids = concat(decoding.ids, Integers{next});
         if (next == options.end)

@@ -1,9 +1,9 @@
 #include "attn/models/llama.hpp"
 
 #include "../layers/residual.hpp"
+#include "predict.hpp"
 
 #include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
 
 namespace attn {
 namespace {
@@ -45,18 +45,6 @@ Matrix layer(const Matrix& tokens, const std::optional<AnyMask>& given, const Ll
     return stream.output();
 }
 
-/// The logits of what comes next, by an output map of their own or the embedding's transpose.
-Matrix predict(const Matrix& tokens, const Matrix& embedding, const std::optional<Matrix>& given, const Trace& trace)
-{
-    if (!given) {
-        expect_agreement("llama", "d_model", {"norm.output", tokens, 1}, {"embedding", embedding, 1});
-        return trace("logits[n, vocabulary]", "norm.output @ embedding.T", matmul(tokens, transpose(embedding)));
-    }
-    expect_agreement("llama", "d_model", {"norm.output", tokens, 1}, {"output weights", *given, 0});
-    const Matrix& output = trace.input("output_weights[d_model, vocabulary]", *given);
-    return trace("logits[n, vocabulary]", "norm.output @ output_weights", matmul(tokens, output));
-}
-
 /// @param before  how many tokens come before these
 /// @param layer   one layer: from (tokens, mask, weights, scope) to what comes out
 template <class Layer>
@@ -84,7 +72,7 @@ Matrix decode(const Integers& given_ids, std::size_t before, const LlamaWeights&
     // Compare the result with every word.
     const Trace norm = trace.scope("norm", {{"x", name}});
     tokens = rms_norm(tokens, weights.norm, options.norm, norm);
-    return predict(tokens, embedding, weights.output, trace);
+    return predict("llama", tokens, "embedding", embedding, weights.output, trace);
 }
 
 } // namespace

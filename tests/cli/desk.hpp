@@ -204,6 +204,16 @@ inline LlamaWeights small_decoder()
     return weights;
 }
 
+/// Two layers, three words, four positions.
+inline GptWeights small_gpt()
+{
+    Numbers numbers(10);
+    GptWeights weights{numbers.matrix(3, 4), numbers.matrix(4, 4)};
+    weights.layers = stack_of(2).layers;
+    weights.norm = random_norm(numbers, 4);
+    return weights;
+}
+
 inline NamedArrays keras_weights()
 {
     Numbers numbers(9);
@@ -246,6 +256,7 @@ inline std::vector<Example> examples()
             {"transformer", heads, source_and_target(), state_dict(whole_of(2))},
             {"restricted-attention", words_of("--radius 1 --stride 4"), queries_keys_values(9, 9), {}},
             {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
+            {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_gpt())},
             {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))},
             {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},

@@ -216,6 +216,9 @@ std::vector<Change> changes()
         {"talking-heads-attention", "", "--scale 2"},
         {"talking-heads-attention", "", "--mask causal"},
         {"gru", "", "--reset before"},
+        {"gpt", "", "--activation gelu"},
+        {"gpt", "", "--epsilon 0.5"},
+        {"gpt", "", "--heads 4"},
         {"llama", "", "--rotary-layout pairs"},
         {"llama", "", "--rotary-base 3"},
         {"llama", "", "--epsilon 0.5"},
@@ -298,6 +301,7 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"restricted-attention", "--radius 1 --stride 4 --scale 0.5"}, // the root of 4 features
         {"talking-heads-attention", "--scale 0.7071067811865475"},
         {"gru", "--reset after"},
+        {"gpt", "--activation relu --epsilon 1e-5"},
         {"llama", "--rotary-layout halves --rotary-base 10000 --epsilon 1e-5"},
         {"keras-attention", "--mask-right --penalty 1e10"}};
     for (const auto& [module, flags] : spelled) {
@@ -388,6 +392,7 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
         {"restricted-attention", "--radius 1 --weights w.npz", "--weights"},
         {"restricted-attention", "--scale 1", "Give --radius, --stride, or both"},
         {"keras-attention", "--penalty 2", "--penalty has no effect"},
+        {"gpt", "--heads 3", "can't be divided evenly among 3 heads"},
         {"llama", "--heads 3", "can't be divided evenly among 3 heads"},
     }));
     Example example = example_of(module);

@@ -23,6 +23,7 @@ import lessons
 import recurrent
 import restricted
 import llama
+import small_model
 
 HERE = Path(__file__).resolve().parent
 
@@ -318,6 +319,7 @@ GOLDENS = {
     "restricted": restricted.cases,
     "decoder": decoder.cases,
     "llama": llama.llama_golden,
+    "small_model": lambda: sampled(small_model.small_model()),
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

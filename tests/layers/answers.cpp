@@ -3,6 +3,7 @@
 
 #include "attn/layers/decoder_cache.hpp"
 #include "attn/layers/talking_heads.hpp"
+#include "attn/models/gpt.hpp"
 #include "attn/models/greedy_decode.hpp"
 #include "attn/models/keras_attention.hpp"
 #include "attn/models/llama.hpp"
@@ -151,6 +152,16 @@ TEST_CASE("every answer to a whole model is used", "[models][answers]")
     const LlamaCache past = llama(Integers{1, 2}, {}, llama_weights, {.heads = 2}).cache;
     CHECK(dropped_answers([&](const Trace& trace) {
               llama(Integers{4, 3}, past, llama_weights, {.heads = 2}, trace);
+          }) == Lines{});
+
+    GptWeights gpt_weights{numbers.matrix(5, 6), numbers.matrix(4, 6)};
+    gpt_weights.layers.push_back(random_encoder_layer(numbers));
+    gpt_weights.norm = random_norm(numbers, 6);
+    CHECK(dropped_answers([&](const Trace& trace) {
+              gpt(Integers{1, 2, 3}, gpt_weights, {.heads = 2}, trace);
+          }) == Lines{});
+    CHECK(dropped_answers([&](const Trace& trace) {
+              continue_greedily(Integers{1, 2}, gpt_weights, {.gpt = {.heads = 2}, .max_tokens = 2}, trace);
           }) == Lines{});
 
     const Matrix x = numbers.matrix(3, 5);

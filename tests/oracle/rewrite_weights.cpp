@@ -30,6 +30,7 @@ NamedArrays rewritten(const std::string& module, const NamedArrays& weights, con
         {"decoder-layer", reloaded<DecoderLayerWeights>},
         {"decoder", reloaded<DecoderWeights>},
         {"transformer", reloaded<TransformerWeights>},
+        {"gpt", reloaded<GptWeights>},
     };
     if (const auto found = modules.find(module); found != modules.end())
         return found->second(weights, sizes);

@@ -122,6 +122,7 @@ inline std::string_view module_of(const EncoderWeights&) { return "an encoder"; 
 inline std::string_view module_of(const DecoderLayerWeights&) { return "a decoder layer"; }
 inline std::string_view module_of(const DecoderWeights&) { return "a decoder"; }
 inline std::string_view module_of(const TransformerWeights&) { return "a Transformer"; }
+inline std::string_view module_of(const GptWeights&) { return "a decoder as GPT-2 has it"; }
 inline std::string_view module_of(const TalkingHeadsWeights&) { return "a talking-heads attention"; }
 inline std::string_view module_of(const AdditiveWeights&) { return "an additive score"; }
 inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }

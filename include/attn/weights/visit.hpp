@@ -5,6 +5,7 @@
 #include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/layers/rms_norm.hpp"
 #include "attn/layers/talking_heads.hpp"
+#include "attn/models/gpt.hpp"
 #include "attn/models/greedy_decode.hpp"
 #include "attn/models/keras_attention.hpp"
 #include "attn/models/transformer.hpp"
@@ -179,6 +180,21 @@ void visit(Either<TranslatorWeights> auto& w, const std::string& prefix, auto&& 
 {
     f(WeightTensor{prefix + "table", {"vocabulary", "d_model"}}, w.table);
     visit(w.transformer, prefix + "transformer.", f);
+}
+
+/// token_embedding.weight, position_embedding.weight, those of each layer after layers.0, layers.1, …, of norm, and
+/// lm_head.weight where the output is not tied
+void visit(Either<GptWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    f(WeightTensor{prefix + "token_embedding.weight", {"vocabulary", "d_model"}}, w.token_embedding);
+    f(WeightTensor{prefix + "position_embedding.weight", {"n_max", "d_model"}}, w.position_embedding);
+    visit_layers(w.layers, prefix + "layers.", f,
+                 [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
+    visit(w.norm, prefix + "norm.", f);
+    const std::string output = prefix + "lm_head.weight";
+    begin_part(f, w.output, output);
+    if (w.output)
+        f(WeightTensor{output, {"vocabulary", "d_model"}, true}, *w.output);
 }
 
 /// nn.GRUCell, nn.LSTMCell: weight_ih, weight_hh, bias_ih, bias_hh, each with an ending

@@ -17,6 +17,7 @@ Module decoder_module();
 Module transformer_module();
 Module restricted_attention_module();
 Module talking_heads_attention_module();
+Module gpt_module();
 Module gru_module();
 Module lstm_module();
 Module llama_module();

@@ -15,6 +15,7 @@ std::vector<Module> modules()
             transformer_module(),
             restricted_attention_module(),
             talking_heads_attention_module(),
+            gpt_module(),
             gru_module(),
             lstm_module(),
             llama_module(),

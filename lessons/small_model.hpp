@@ -1,0 +1,44 @@
+#pragma once
+
+#include "attn/models/gpt.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// The decoder that the lessons share: 2 layers, 4 heads, d_model 32, and a word per token.
+///
+/// script/train-model trains it on stories of a grammar; lessons/small_model/report.json has what was measured.
+///
+///     const SmallModel model = small_model();
+///     const Matrix logits = gpt(model.ids(sentence()), model.weights, model.options, trace);
+struct SmallModel {
+    GptWeights weights;
+    GptOptions options;                  ///< to be given to gpt() with the weights
+    std::vector<std::string> vocabulary; ///< a token's id is its place
+
+    /// The ids of words that stand between spaces: "Lily had a red ball ."
+    /// @throws Error where the vocabulary does not have a word
+    Integers ids(std::string_view text) const;
+
+    /// The words of ids, with a space between two of them.
+    /// @throws Error where an id is no place of the vocabulary
+    std::string words(const Integers& ids) const;
+};
+
+/// Which weights: as they were drawn, or as training left them.
+enum class Training { before, after };
+
+/// Reads the small model from lessons/small_model.
+/// @throws Error where a file is missing or damaged, and names it
+SmallModel small_model(Training training = Training::after);
+
+/// The sentence that the lessons share: "Lily had a red ball . She".
+std::string sentence();
+
+/// The words of a text, which stand between spaces: labels of rows and columns.
+std::vector<std::string> words_of(std::string_view text);
+
+} // namespace attn

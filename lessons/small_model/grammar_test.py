@@ -1,0 +1,96 @@
+"""Whether the grammar tells the stories that it says it tells, and knows what can come next."""
+
+import math
+import random
+import unittest
+from collections import Counter
+
+import grammar
+
+
+def words_of(story):
+    return [step.word for step in story]
+
+
+class Stories(unittest.TestCase):
+    def setUp(self):
+        self.stories = [grammar.random_story(random.Random(seed)) for seed in range(300)]
+
+    def test_use_every_word_of_the_vocabulary_and_no_other(self):
+        used = {word for story in self.stories for word in words_of(story)}
+        self.assertEqual(used, set(grammar.vocabulary()))
+        self.assertEqual(len(grammar.vocabulary()), len(used))
+        self.assertTrue(40 <= len(used) <= 120)
+
+    def test_fit_the_positions_of_the_model(self):
+        self.assertLessEqual(max(map(len, self.stories)), 40)
+
+    def test_are_about_one_combination_each(self):
+        for story in self.stories:
+            words = words_of(story)
+            for kind in (grammar.NAMES, grammar.COLOURS, grammar.THINGS, grammar.PLACES):
+                self.assertEqual(len({word for word in words if word in kind}), 1)
+            girl = words[0] in grammar.GIRLS
+            self.assertEqual(girl, "She" in words)
+            self.assertNotEqual(girl, "He" in words)
+            self.assertFalse({"his"} & set(words) if girl else {"her"} & set(words))
+
+    def test_end_once(self):
+        for story in self.stories:
+            self.assertEqual(words_of(story).index(grammar.END), len(story) - 1)
+
+
+class NextWord(unittest.TestCase):
+    def test_distributions_are_those_that_the_story_was_drawn_from(self):
+        story = grammar.random_story(random.Random(1))
+        words = words_of(story)
+        for place, step in enumerate(story):
+            self.assertEqual(grammar.next_words(words[:place]), step.chances)
+            self.assertAlmostEqual(sum(step.chances.values()), 1)
+        self.assertEqual(grammar.next_words(words), {})
+
+    def test_is_known_where_the_story_has_said_it(self):
+        for prompt, word in (
+            ("Lily had a red ball .", "She"),
+            ("Tom had a red ball .", "He"),
+            ("Lily had a red ball . She took the ball to the park . The ball was", "red"),
+            ("Lily had a red ball . She took it to the park . She was happy at the", "park"),
+            ("Lily had a red ball . She took it to the park . The ball was red . Then", "Lily"),
+        ):
+            self.assertEqual(grammar.next_words(prompt.split()), {word: 1.0})
+
+    def test_frequencies_in_stories_are_the_distributions(self):
+        second = Counter(words_of(grammar.random_story(random.Random(seed)))[1] for seed in range(3000))
+        chances = grammar.next_words(["Lily"])
+        self.assertEqual(set(second), set(chances))
+        for word, p in chances.items():
+            self.assertLess(abs(second[word] / 3000 - p), 0.04)
+
+    def test_entropy_is_that_of_the_distribution(self):
+        self.assertEqual(grammar.entropy({"red": 1.0}), 0)
+        self.assertAlmostEqual(grammar.entropy(grammar.even("abcdefgh")), math.log(8))
+        self.assertAlmostEqual(grammar.entropy({"a": 0.75, "b": 0.25}), 0.5623351446)
+
+    def test_words_that_begin_no_story_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "'blue'"):
+            grammar.next_words("Lily had a red ball . She took it to the park . The ball was blue".split())
+        with self.assertRaisesRegex(ValueError, "has ended"):
+            grammar.next_words(words_of(grammar.random_story(random.Random(1))) + ["Lily"])
+
+
+class HeldOut(unittest.TestCase):
+    def test_combinations_are_a_tenth_and_the_sentences_own_is_among_them(self):
+        held_out = grammar.held_out_combinations()
+        self.assertIn(len(held_out), (409, 410, 411))
+        self.assertIn(grammar.Combination("Lily", "red", "ball", "park"), held_out)
+        self.assertEqual(held_out, grammar.held_out_combinations())
+
+    def test_stories_are_of_other_combinations_than_those_trained_on(self):
+        apart = grammar.held_out_combinations()
+        for held_out in (True, False):
+            for story in grammar.stories(200, held_out, seed=3):
+                self.assertEqual(grammar.combination_of(words_of(story)) in apart, held_out)
+
+
+if __name__ == "__main__":
+    unittest.main()
