@@ -4,8 +4,9 @@ namespace attn {
 
 std::string_view title_of(Part part)
 {
-    constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer", "III. Learning",
-                                           "IV. Attention today", "V. Beside the road"};
+    constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer",
+                                           "III. Learning", "IV. Attention today",
+                                           "V. Beside the road"};
     return titles[static_cast<std::size_t>(part)];
 }
 
@@ -15,101 +16,120 @@ std::span<const CurriculumEntry> curriculum()
         {"01_single_query",
          Part::attention,
          "One query looks at three keys",
-         "Attention replaces a token's row by a weighted average over all tokens; dot products give the weights.",
+         "Attention replaces a token's row by a weighted average over all tokens; dot "
+         "products give the weights.",
          {}},
         {"02_all_queries",
          Part::attention,
          "All queries at once",
-         "Three matrix products compute all outputs together, since no output depends on another.",
+         "Three matrix products compute all outputs together, since no output depends on "
+         "another.",
          {1}},
         {"03_scale_and_softmax",
          Part::attention,
          "Why divide by the square root of d_k",
-         "Dot products grow with the number of features, and large scores saturate softmax.",
+         "Dot products grow with the number of features, and large scores saturate "
+         "softmax.",
          {2}},
         {"04_scoring",
          Part::attention,
          "Other ways to compare",
-         "Additive, bilinear or unnormalised attention: only the score changes, and its cost is counted.",
+         "Additive, bilinear or unnormalised attention: only the score changes, and its "
+         "cost is counted.",
          {2}},
         {"05_masking",
          Part::attention,
          "Who may look at whom",
-         "Padding and later tokens are removed before softmax; a query may have no key left.",
+         "Padding and later tokens are removed before softmax; a query may have no key "
+         "left.",
          {3}},
         {"06_multi_head",
          Part::attention,
          "Several heads",
-         "Several heads compute several weighted averages; they are slices of one product, and are merged.",
+         "Several heads compute several weighted averages; they are slices of one "
+         "product, and are merged.",
          {3}},
         {"07_self_and_cross",
          Part::attention,
          "One function, three uses",
-         "Self-attention, cross-attention and the general form differ only in where queries, keys and values come "
+         "Self-attention, cross-attention and the general form differ only in where "
+         "queries, keys and values come "
          "from.",
          {6}},
         {"08_positions",
          Part::attention,
          "Where a token stands",
-         "Attention without positions ignores the order of tokens; sinusoids added to the tokens encode it.",
+         "Attention without positions ignores the order of tokens; sinusoids added to "
+         "the tokens encode it.",
          {7}},
         {"09_feed_forward_and_norm",
          Part::transformer,
          "What surrounds attention",
-         "A feed-forward network transforms each token; residuals add its result; layer norm fixes the scale.",
+         "A feed-forward network transforms each token; residuals add its result; layer "
+         "norm fixes the scale.",
          {3}},
         {"10_encoder_layer",
          Part::transformer,
          "One encoder layer",
-         "Attention, residuals, norms and the feed-forward network together, also with PyTorch's weights.",
+         "Attention, residuals, norms and the feed-forward network together, also with "
+         "PyTorch's weights.",
          {6, 8, 9}},
         {"11_encoder_stack",
          Part::transformer,
          "Six layers, at the paper's size",
-         "A trace at scale: large tensors are summarised on the screen and complete in the file.",
+         "A trace at scale: large tensors are summarised on the screen and complete in "
+         "the file.",
          {5, 10}},
         {"12_decoder",
          Part::transformer,
          "One decoder layer",
-         "Masked self-attention over the target, then cross-attention: queries from the target, keys and values from "
+         "Masked self-attention over the target, then cross-attention: queries from the "
+         "target, keys and values from "
          "the "
          "encoder.",
          {5, 7, 10}},
         {"13_transformer",
          Part::transformer,
          "The whole Transformer",
-         "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy decoding token by token.",
+         "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy "
+         "decoding token by token.",
          {8, 11, 12}},
         {"16_rotary_and_alibi",
          Part::today,
          "Rotary positions and ALiBi",
-         "Queries and keys are rotated by their positions, or scores lowered by the distance: only the distance "
+         "Queries and keys are rotated by their positions, or scores lowered by the "
+         "distance: only the distance "
          "counts.",
          {8}},
         {"17_story",
          Part::today,
          "A story, with the parts of today",
-         "What has changed since 2017, in a real model that writes token by token with a key/value cache.",
+         "What has changed since 2017, in a real model that writes token by token with a "
+         "key/value cache.",
          {5, 10, 16}},
         {"20_restricted",
          Part::beside,
          "Only the neighbours",
-         "Each token attends to those around it, or to every k-th: the cost grows with n instead of n squared.",
+         "Each token attends to those around it, or to every k-th: the cost grows with n "
+         "instead of n squared.",
          {5, 9}},
         {"21_recurrence",
          Part::beside,
          "What attention took the place of",
-         "Recurrence carries one state step by step; convolution sees neighbours; attention sees all tokens at once.",
+         "Recurrence carries one state step by step; convolution sees neighbours; "
+         "attention sees all tokens at once.",
          {4, 9}},
         {"22_low_rank_and_talking_heads",
          Part::beside,
          "Low rank, and heads that talk",
-         "A head's score is a quadratic form of rank d_k; talking heads mix the scores of several heads.",
+         "A head's score is a quadratic form of rank d_k; talking heads mix the scores "
+         "of several heads.",
          {6}},
         {"23_pitfalls",
          Part::beside,
          "A museum of mistakes",
-         "Every well-known mistake beside the right computation, with the place where it was seen in public.",
+         "Every well-known mistake beside the right computation, with the place where it "
+         "was seen in public.",
          {10}},
     };
     return lessons;

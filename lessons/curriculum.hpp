@@ -14,7 +14,8 @@ std::string_view title_of(Part part);
 
 /// One lesson, and what it builds on.
 struct CurriculumEntry {
-    std::string_view topic; ///< number and topic, the name of the lesson's folder: "01_single_query"
+    std::string_view
+        topic; ///< number and topic, the name of the lesson's folder: "01_single_query"
     Part part;
     std::string_view title; ///< the heading of its page
     std::string_view idea;  ///< what is new in it, in one sentence

@@ -25,15 +25,19 @@ std::vector<FlagGroup> groups_of(LessonFlags& flags)
     std::vector<FlagGroup> groups{
         {"Files",
          {{"--trace", "FILE.npz", flags.trace, "write every step to this file"},
-          {"--input", "FILE.npz", flags.input, "your own numbers in place of the example's"}}},
+          {"--input", "FILE.npz", flags.input,
+           "your own numbers in place of the example's"}}},
         what_if_flags(flags.answers),
         screen_flags(flags.console),
     };
     std::vector<Flag>& screen = groups.back().flags;
-    screen.insert(screen.begin(), {"--all", "", flags.console.all,
-                                   "print every step; by default what happens inside a scope is one line"});
+    screen.insert(
+        screen.begin(),
+        {"--all", "", flags.console.all,
+         "print every step; by default what happens inside a scope is one line"});
     screen.push_back(
-        {"--summary", "", flags.summary, "print one line only: how many steps and checks, and whether all held"});
+        {"--summary", "", flags.summary,
+         "print one line only: how many steps and checks, and whether all held"});
     FlagGroup own{"Of this lesson", {}};
     for (LessonFlag& flag : flags.own)
         own.flags.push_back(own_flag(flag));
@@ -44,18 +48,20 @@ std::vector<FlagGroup> groups_of(LessonFlags& flags)
 
 } // namespace
 
-std::optional<int> read_flags(LessonFlags& flags, const std::string& program, int argc, const char* const* argv)
+std::optional<int> read_flags(LessonFlags& flags, const std::string& program, int argc,
+                              const char* const* argv)
 {
     bool is_read = false;
     const auto go_on = [&is_read] {
         is_read = true;
         return 0;
     };
-    const int code = run_program({.name = program,
-                                  .summary = "Computes attention step by step and shows every tensor on the way.",
-                                  .groups = groups_of(flags),
-                                  .run = go_on},
-                                 argc, argv);
+    const int code = run_program(
+        {.name = program,
+         .summary = "Computes attention step by step and shows every tensor on the way.",
+         .groups = groups_of(flags),
+         .run = go_on},
+        argc, argv);
     return is_read ? std::nullopt : std::optional(code);
 }
 

@@ -27,17 +27,21 @@ std::string names_in(const NamedArrays& arrays)
 void expect_usable(const StepLabel& label, const Array& found)
 {
     if (found.rank() != label.axes.size())
-        throw Error(fmt::format("{} has the shape {}, expected {} axes, ({})", label.name, to_string(found.shape),
-                                label.axes.size(), fmt::join(label.axes, ", ")));
+        throw Error(fmt::format("{} has the shape {}, expected {} axes, ({})", label.name,
+                                to_string(found.shape), label.axes.size(),
+                                fmt::join(label.axes, ", ")));
     if (found.type == ElementType::boolean)
-        throw Error(label.name + " holds booleans, expected numbers: convert it to float64");
+        throw Error(label.name +
+                    " holds booleans, expected numbers: convert it to float64");
     if (found.size() == 0)
-        throw Error(fmt::format("{} has the shape {} and no numbers, expected at least one on every axis", label.name,
-                                to_string(found.shape)));
+        throw Error(fmt::format(
+            "{} has the shape {} and no numbers, expected at least one on every axis",
+            label.name, to_string(found.shape)));
     for (std::size_t offset = 0; offset < found.size(); ++offset)
         if (!std::isfinite(found.values[offset]))
             throw Error(fmt::format("{}{} is {}, expected finite numbers", label.name,
-                                    bracketed(index_at(offset, found.shape), ", "), found.values[offset]));
+                                    bracketed(index_at(offset, found.shape), ", "),
+                                    found.values[offset]));
 }
 
 /// What is given, in fewer digits where they are asked for; whole numbers stay.
@@ -56,23 +60,30 @@ T rounded(T tensor, const std::optional<Precision>& precision)
 std::string difference_of(const Array& found, const Array& expected, double tolerance)
 {
     if (found.shape != expected.shape)
-        return fmt::format("expected the shape {}, found {}", to_string(expected.shape), to_string(found.shape));
-    const auto close = [&](double a, double b) { return a == b || std::abs(a - b) <= tolerance; };
+        return fmt::format("expected the shape {}, found {}", to_string(expected.shape),
+                           to_string(found.shape));
+    const auto close = [&](double a, double b) {
+        return a == b || std::abs(a - b) <= tolerance;
+    };
     const auto [at, _] = std::ranges::mismatch(found.values, expected.values, close);
     if (at == found.values.end())
         return "";
     if (constexpr std::size_t few = 8; found.rank() == 1 && found.size() <= few)
-        return fmt::format("expected [{:.4g}], found [{:.4g}]", fmt::join(expected.values, ", "),
+        return fmt::format("expected [{:.4g}], found [{:.4g}]",
+                           fmt::join(expected.values, ", "),
                            fmt::join(found.values, ", "));
     const auto offset = static_cast<std::size_t>(at - found.values.begin());
-    return fmt::format("expected {:.6g}, found {:.6g} at {}", expected.values[offset], found.values[offset],
+    return fmt::format("expected {:.6g}, found {:.6g} at {}", expected.values[offset],
+                       found.values[offset],
                        bracketed(index_at(offset, found.shape), ", "));
 }
 
 } // namespace
 
 Lesson::Lesson(Setup& setup)
-    : setup_(setup), trace_(setup.listeners), unheard_(setup.is_altered ? Trace(setup.unheard) : Trace())
+    : setup_(setup),
+      trace_(setup.listeners),
+      unheard_(setup.is_altered ? Trace(setup.unheard) : Trace())
 {
 }
 
@@ -88,8 +99,9 @@ Array Lesson::from_user(const StepLabel& label) const
 {
     const auto found = setup_.input->find(label.name);
     if (found == setup_.input->end())
-        throw Error(fmt::format("no array is called {}, expected one with the axes ({}); found {}", label.name,
-                                fmt::join(label.axes, ", "), names_in(*setup_.input)));
+        throw Error(fmt::format(
+            "no array is called {}, expected one with the axes ({}); found {}",
+            label.name, fmt::join(label.axes, ", "), names_in(*setup_.input)));
     expect_usable(label, found->second);
     return found->second;
 }
@@ -97,11 +109,13 @@ Array Lesson::from_user(const StepLabel& label) const
 void Lesson::expect_fit(const StepLabel& label, const Shape& shape)
 {
     for (std::size_t axis = 0; axis < label.axes.size(); ++axis) {
-        const auto [entry, is_first] = setup_.axes.try_emplace(label.axes[axis], label.name, shape, shape[axis]);
+        const auto [entry, is_first] =
+            setup_.axes.try_emplace(label.axes[axis], label.name, shape, shape[axis]);
         const Setup::FirstSeen& first = entry->second;
         if (first.size != shape[axis])
-            throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}", first.name,
-                                         to_string(first.shape), label.name, to_string(shape), entry->first, first.size,
+            throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}",
+                                         first.name, to_string(first.shape), label.name,
+                                         to_string(shape), entry->first, first.size,
                                          shape[axis]));
     }
 }
@@ -137,7 +151,8 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
     const NamedArrays arrays = read_npz(path);
     const auto found = arrays.find(parse_step_label(step).name);
     if (found == arrays.end())
-        throw Error(path.string() + ": has no " + std::string(step) + ", but " + names_in(arrays));
+        throw Error(path.string() + ": has no " + std::string(step) + ", but " +
+                    names_in(arrays));
     return input(step, from_array<T>(found->second));
 }
 
@@ -149,13 +164,18 @@ const Recording& Lesson::recording() const { return setup_.recorder.recording();
 void Lesson::heading(std::string_view text)
 {
     const bool color = setup_.style.color;
-    setup_.console.print(fmt::format("{}{}{}{}", std::exchange(setup_.has_begun, true) ? "\n" : "",
-                                     color ? "\x1b[1;4m" : "", text, color ? "\x1b[0m" : ""));
+    setup_.console.print(
+        fmt::format("{}{}{}{}", std::exchange(setup_.has_begun, true) ? "\n" : "",
+                    color ? "\x1b[1;4m" : "", text, color ? "\x1b[0m" : ""));
 }
 
-void Lesson::say(std::string_view text) { setup_.console.print(fmt::format("  {}", text)); }
+void Lesson::say(std::string_view text)
+{
+    setup_.console.print(fmt::format("  {}", text));
+}
 
-void Lesson::table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows)
+void Lesson::table(const std::vector<std::string>& columns,
+                   const std::vector<std::vector<double>>& rows)
 {
     constexpr std::size_t gap = 3;
     std::vector<std::size_t> widths;
@@ -165,7 +185,8 @@ void Lesson::table(const std::vector<std::string>& columns, const std::vector<st
         for (const std::vector<double>& row : rows)
             numbers.values.push_back(row[column]);
         std::size_t width = columns[column].size();
-        std::istringstream lines(format_values(numbers, {.precision = setup_.style.precision, .widest = rows.size()}));
+        std::istringstream lines(format_values(
+            numbers, {.precision = setup_.style.precision, .widest = rows.size()}));
         for (std::vector<std::string>& row : cells) {
             std::getline(lines, row.emplace_back());
             width = std::max(width, row.back().size());
@@ -188,7 +209,8 @@ void Lesson::expect(std::string_view claim, bool is_so)
     if (!is_so && !is_altered())
         throw Refuted("not so: " + std::string(claim));
     setup_.not_held += is_so ? 0 : 1;
-    setup_.console.print(fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", claim));
+    setup_.console.print(
+        fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", claim));
 }
 
 template <Traceable T>
@@ -196,8 +218,10 @@ void Lesson::expect_equal(std::string_view claim, const T& found, const T& expec
 {
     // Rounding is as large as the numbers that a result came from, which may be large where the result is small.
     const double tolerance = 1e-12 * std::max(1.0, setup_.largest.number);
-    const std::string difference = difference_of(to_array(found), to_array(expected), tolerance);
-    expect(difference.empty() || is_altered() ? std::string(claim) : fmt::format("{}: {}", claim, difference),
+    const std::string difference =
+        difference_of(to_array(found), to_array(expected), tolerance);
+    expect(difference.empty() || is_altered() ? std::string(claim)
+                                              : fmt::format("{}: {}", claim, difference),
            difference.empty());
 }
 

@@ -16,7 +16,8 @@ namespace attn {
 /// A flag that one lesson has besides those of all.
 struct LessonFlag {
     /// What a flag takes; one that takes nothing is false unless given.
-    using Value = std::variant<bool, std::optional<std::size_t>, double, std::string, std::filesystem::path>;
+    using Value = std::variant<bool, std::optional<std::size_t>, double, std::string,
+                               std::filesystem::path>;
 
     std::string name; ///< "--steps"
     std::string type; ///< of its value, as --help has it: "N"; empty where it takes none
@@ -83,7 +84,8 @@ public:
     /// Says a paragraph.
     void say(std::string_view text);
     /// Shows numbers side by side, under the names of their columns.
-    void table(const std::vector<std::string>& columns, const std::vector<std::vector<double>>& rows);
+    void table(const std::vector<std::string>& columns,
+               const std::vector<std::vector<double>>& rows);
 
     /// Claims that two results are the same but for rounding, and says so.
     /// @throws Refuted where any number is further off than 1e-12 of one, or of the largest number in the lesson so far

@@ -21,7 +21,8 @@ std::string summary_of(std::size_t steps, std::size_t checks, std::size_t not_he
 
 } // namespace
 
-int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&), std::vector<LessonFlag> own)
+int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&),
+                std::vector<LessonFlag> own)
 {
     const std::string program = std::filesystem::path(argv[0]).filename();
     const auto fail = [&](int code, const std::string& message) {
@@ -42,14 +43,17 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         try {
             teach(lesson);
         } catch (const Error& error) {
-            throw Error(flags.input.empty() ? error.what() : flags.input.string() + ": " + error.what());
+            throw Error(flags.input.empty() ? error.what()
+                                            : flags.input.string() + ": " + error.what());
         }
         setup.answers.expect_heard();
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.recording());
         setup.console.flush();
         if (flags.summary)
-            std::puts(summary_of(setup.recorder.steps().size(), setup.checks, setup.not_held).c_str());
+            std::puts(
+                summary_of(setup.recorder.steps().size(), setup.checks, setup.not_held)
+                    .c_str());
         if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
             throw Error("standard output can't be written");
     } catch (const Refuted& error) {

@@ -36,7 +36,8 @@ public:
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
     /// @param further  hears every step first, and can answer, besides those that the flags ask for; not owned
-    Setup(std::string_view lesson_topic, const LessonFlags& given, Listener* further = nullptr)
+    Setup(std::string_view lesson_topic, const LessonFlags& given,
+          Listener* further = nullptr)
         : topic(lesson_topic),
           flags(given),
           style(style_of(flags.console)),

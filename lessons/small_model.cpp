@@ -26,7 +26,8 @@ Integers SmallModel::ids(std::string_view text) const
     for (std::size_t i = 0; i < given.size(); ++i) {
         const auto at = std::ranges::find(vocabulary, given[i]);
         if (at == vocabulary.end())
-            throw Error("the small model has no word " + given[i] + ": lessons/small_model/config.json lists the " +
+            throw Error("the small model has no word " + given[i] +
+                        ": lessons/small_model/config.json lists the " +
                         std::to_string(vocabulary.size()) + " that it has");
         found(i) = at - vocabulary.begin();
     }
@@ -38,7 +39,8 @@ std::string SmallModel::words(const Integers& ids) const
     std::string text;
     for (const std::int64_t id : ids) {
         if (id < 0 || static_cast<std::size_t>(id) >= vocabulary.size())
-            throw Error("the small model has no word " + std::to_string(id) + ": its ids go from 0 to " +
+            throw Error("the small model has no word " + std::to_string(id) +
+                        ": its ids go from 0 to " +
                         std::to_string(vocabulary.size() - 1));
         text += (text.empty() ? "" : " ") + vocabulary[static_cast<std::size_t>(id)];
     }
@@ -47,20 +49,26 @@ std::string SmallModel::words(const Integers& ids) const
 
 SmallModel small_model(Training training)
 {
-    const std::filesystem::path folder = std::filesystem::path(ATTN_LESSONS_FOLDER) / "small_model";
+    const std::filesystem::path folder =
+        std::filesystem::path(ATTN_LESSONS_FOLDER) / "small_model";
     const std::filesystem::path config_file = folder / "config.json";
     const std::filesystem::path weights_file =
-        folder / (training == Training::after ? "model.safetensors" : "untrained.safetensors");
-    const nlohmann::json config = read_json_object(config_file, R"({"heads": 4, "vocabulary": ["Lily", ...]})");
+        folder /
+        (training == Training::after ? "model.safetensors" : "untrained.safetensors");
+    const nlohmann::json config =
+        read_json_object(config_file, R"({"heads": 4, "vocabulary": ["Lily", ...]})");
     SmallModel model;
     try {
         config.at("heads").get_to(model.options.heads);
         config.at("vocabulary").get_to(model.vocabulary);
     } catch (const nlohmann::json::exception& error) {
-        throw FileError(config_file, std::string("is not what script/train-model writes: ") + error.what());
+        throw FileError(config_file,
+                        std::string("is not what script/train-model writes: ") +
+                            error.what());
     }
     try {
-        model.weights = load_weights<GptWeights>(read_weights(weights_file), {{"vocabulary", model.vocabulary.size()}});
+        model.weights = load_weights<GptWeights>(
+            read_weights(weights_file), {{"vocabulary", model.vocabulary.size()}});
     } catch (const WeightsError& error) {
         throw WeightsError(weights_file.string() + ": " + error.what());
     }

@@ -20,10 +20,15 @@ void check(Lesson& lesson)
     const Vector weights = softmax(scores);
 
     lesson.expect_equal("my_scores gives 2, 4 and 4", my_scores(query, keys), scores);
-    lesson.expect_equal("my_weights gives 0.063, 0.468 and 0.468", my_weights(scores), weights);
-    lesson.expect_equal("my_output gives 1.937, 6.683 and 1.595", my_output(weights, values), matmul(weights, values));
+    lesson.expect_equal("my_weights gives 0.063, 0.468 and 0.468", my_weights(scores),
+                        weights);
+    lesson.expect_equal("my_output gives 1.937, 6.683 and 1.595",
+                        my_output(weights, values), matmul(weights, values));
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("01_single_query", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("01_single_query", argc, argv, check);
+}

@@ -30,22 +30,29 @@ void teach(Lesson& lesson)
     // Step 1. Three tokens with four features each, and three ways to look at a token: as a question, as an answer to
     // be found by, and as what it has to say. Each way is a matrix; a model would have learned them.
     lesson.heading("1. Three tokens, and three ways to look at one");
-    const Matrix inputs = lesson.input("inputs[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
-    const Matrix key_weights =
-        lesson.input("key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
+    const Matrix inputs = lesson.input("inputs[n, d_model]",
+                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Matrix key_weights = lesson.input(
+        "key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
     const Matrix query_weights =
-        lesson.input("query_weights[d_model, d_k]", Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}});
+        lesson.input("query_weights[d_model, d_k]",
+                     Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}});
     const Matrix value_weights =
-        lesson.input("value_weights[d_model, d_v]", Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
+        lesson.input("value_weights[d_model, d_v]",
+                     Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
     //! [tokens]
 
     //! [projections]
     // Step 2. The first token asks. Every token, the first one too, offers a key and a value.
     lesson.heading("2. One query, three keys, three values");
-    const Vector first_input = trace("first_input[d_model]", "inputs[0]", Vector(xt::row(inputs, 0)));
-    const Vector query = trace("query[d_k]", "first_input @ query_weights", matmul(first_input, query_weights));
-    const Matrix keys = trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
-    const Matrix values = trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
+    const Vector first_input =
+        trace("first_input[d_model]", "inputs[0]", Vector(xt::row(inputs, 0)));
+    const Vector query = trace("query[d_k]", "first_input @ query_weights",
+                               matmul(first_input, query_weights));
+    const Matrix keys =
+        trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
+    const Matrix values =
+        trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
     //! [projections]
 
     //! [scores]
@@ -64,8 +71,10 @@ void teach(Lesson& lesson)
     // Step 5. Multiply each value by its weight, and add up what was taken.
     lesson.heading("5. Multiply each value by its weight, and add up");
     const Matrix weighted_values =
-        trace("weighted_values[m, d_v]", "weights[:, None] * values", scale_rows(weights, values));
-    const Vector output = trace("output[d_v]", "sum(weighted_values, axis=0)", sum_along(weighted_values, 0));
+        trace("weighted_values[m, d_v]", "weights[:, None] * values",
+              scale_rows(weights, values));
+    const Vector output = trace("output[d_v]", "sum(weighted_values, axis=0)",
+                                sum_along(weighted_values, 0));
     //! [output]
 
     //! [rounded]
@@ -75,8 +84,10 @@ void teach(Lesson& lesson)
         lesson.heading("6. What rounding the weights does");
         const Trace rounded = trace.scope("rounded");
         const Vector rounded_weights = rounded("weights[m]", "", Vector{0.0, 0.5, 0.5});
-        const Vector rounded_output = rounded("output[d_v]", "weights @ values", matmul(rounded_weights, values));
-        std::ignore = trace("rounding[d_v]", "rounded.output - output", Vector(rounded_output - output));
+        const Vector rounded_output =
+            rounded("output[d_v]", "weights @ values", matmul(rounded_weights, values));
+        std::ignore = trace("rounding[d_v]", "rounded.output - output",
+                            Vector(rounded_output - output));
     }
     //! [rounded]
 
@@ -84,10 +95,15 @@ void teach(Lesson& lesson)
     lesson.heading("In one call");
     const Matrix queries = xt::view(query, xt::newaxis(), xt::all());
     const Attention attention = dot_product_attention(queries, keys, values);
-    lesson.expect_equal("dot_product_attention gives the same weights", weights, Vector(xt::row(attention.weights, 0)));
-    lesson.expect_equal("and the same output", output, Vector(xt::row(attention.context, 0)));
+    lesson.expect_equal("dot_product_attention gives the same weights", weights,
+                        Vector(xt::row(attention.weights, 0)));
+    lesson.expect_equal("and the same output", output,
+                        Vector(xt::row(attention.context, 0)));
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("01_single_query", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("01_single_query", argc, argv, teach);
+}

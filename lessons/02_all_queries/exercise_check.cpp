@@ -18,12 +18,17 @@ void check(Lesson& lesson)
     const Matrix values{{1, 2}, {2, 8}, {2, 6}};
     const Matrix expected = dot_product_attention(queries, keys, values).context;
 
-    lesson.expect_equal("my_attention gives a row for each query", my_attention(queries, keys, values), expected);
-    lesson.expect_equal("my_attention_in_columns gives a column for each query",
-                        my_attention_in_columns(transpose(queries), transpose(keys), transpose(values)),
-                        transpose(expected));
+    lesson.expect_equal("my_attention gives a row for each query",
+                        my_attention(queries, keys, values), expected);
+    lesson.expect_equal(
+        "my_attention_in_columns gives a column for each query",
+        my_attention_in_columns(transpose(queries), transpose(keys), transpose(values)),
+        transpose(expected));
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("02_all_queries", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("02_all_queries", argc, argv, check);
+}

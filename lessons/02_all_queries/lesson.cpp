@@ -17,7 +17,10 @@ using namespace attn;
 namespace {
 
 /// Softmax down each column: the convention of texts whose tokens are columns.
-Matrix softmax_columns(const Matrix& scores) { return transpose(softmax(transpose(scores))); }
+Matrix softmax_columns(const Matrix& scores)
+{
+    return transpose(softmax(transpose(scores)));
+}
 
 //! [axis]
 /// Softmax along the keys, and along the queries, of scores that are not symmetric: those of lesson 1's tokens are, by
@@ -28,16 +31,22 @@ void take_the_wrong_axis(Lesson& lesson)
     const Matrix queries = other("queries[n, d_k]", "", Matrix{{1, 0}, {0, 2}, {1, 1}});
     const Matrix keys = other("keys[m, d_k]", "", Matrix{{2, 0}, {1, 1}, {0, 1}});
     const Matrix values = other("values[m, d_v]", "", Matrix{{1, 0}, {0, 1}, {2, 2}});
-    const Matrix scores = other("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    const Matrix scores =
+        other("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const Matrix weights = other("weights[n, m]", "softmax(scores)", softmax(scores));
     const Vector sums = other("sums[n]", "sum(weights, axis=1)", sum_along(weights, 1));
-    const Matrix output = other("output[n, d_v]", "weights @ values", matmul(weights, values));
-    lesson.expect_equal("along the keys, the weights of each query sum to one", sums, Vector{1, 1, 1});
+    const Matrix output =
+        other("output[n, d_v]", "weights @ values", matmul(weights, values));
+    lesson.expect_equal("along the keys, the weights of each query sum to one", sums,
+                        Vector{1, 1, 1});
 
     const Trace wrong = lesson.trace().scope("wrong");
-    const Matrix by_columns = wrong("weights[n, m]", "softmax(other.scores, axis=0)", softmax_columns(scores));
-    const Vector wrong_sums = wrong("sums[n]", "sum(weights, axis=1)", sum_along(by_columns, 1));
-    const Matrix wrong_output = wrong("output[n, d_v]", "weights @ other.values", matmul(by_columns, values));
+    const Matrix by_columns =
+        wrong("weights[n, m]", "softmax(other.scores, axis=0)", softmax_columns(scores));
+    const Vector wrong_sums =
+        wrong("sums[n]", "sum(weights, axis=1)", sum_along(by_columns, 1));
+    const Matrix wrong_output =
+        wrong("output[n, d_v]", "weights @ other.values", matmul(by_columns, values));
     lesson.expect("along the queries they don't, and the output is another",
                   wrong_sums(0) < 0.9 && wrong_output != output);
 }
@@ -49,26 +58,34 @@ void teach(Lesson& lesson)
 
     // The tokens and weights of lesson 1.
     lesson.heading("1. The tokens and weights of lesson 1");
-    const Matrix inputs = lesson.input("inputs[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Matrix inputs = lesson.input("inputs[n, d_model]",
+                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     const Matrix query_weights =
-        lesson.input("query_weights[d_model, d_k]", Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}});
-    const Matrix key_weights =
-        lesson.input("key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
+        lesson.input("query_weights[d_model, d_k]",
+                     Matrix{{1, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 1, 1}});
+    const Matrix key_weights = lesson.input(
+        "key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
     const Matrix value_weights =
-        lesson.input("value_weights[d_model, d_v]", Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
+        lesson.input("value_weights[d_model, d_v]",
+                     Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
 
     //! [rows]
     // A token is a row. Every token asks, so there are as many queries as keys here; elsewhere n and m differ.
     lesson.heading("2. Every token asks: queries, keys and values");
-    const Matrix queries = trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
-    const Matrix keys = trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
-    const Matrix values = trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
+    const Matrix queries =
+        trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
+    const Matrix keys =
+        trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
+    const Matrix values =
+        trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
 
     // Row i holds query i's dot products with all keys. Softmax runs along the keys, so that each row sums to one.
     lesson.heading("3. All scores in one product, all outputs in another");
-    const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    const Matrix scores =
+        trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
-    const Matrix output = trace("output[n, d_v]", "weights @ values", matmul(weights, values));
+    const Matrix output =
+        trace("output[n, d_v]", "weights @ values", matmul(weights, values));
     lesson.expect_equal("dot_product_attention gives the same output", output,
                         dot_product_attention(queries, keys, values).context);
     //! [rows]
@@ -87,10 +104,12 @@ void teach(Lesson& lesson)
         const Trace alone = trace.scope("alone", i);
         const Vector query = alone("query[d_k]", "inputs[" + token + "] @ query_weights",
                                    matmul(Vector(xt::row(inputs, i)), query_weights));
-        const Vector weight = alone("weights[m]", "softmax(keys @ query)", softmax(matmul(keys, query)));
-        const Vector result = alone("output[d_v]", "weights @ values", matmul(weight, values));
-        lesson.expect_equal("output " + token + " alone is row " + token + " of all", result,
-                            Vector(xt::row(output, i)));
+        const Vector weight =
+            alone("weights[m]", "softmax(keys @ query)", softmax(matmul(keys, query)));
+        const Vector result =
+            alone("output[d_v]", "weights @ values", matmul(weight, values));
+        lesson.expect_equal("output " + token + " alone is row " + token + " of all",
+                            result, Vector(xt::row(output, i)));
     }
     //! [alone]
 
@@ -100,14 +119,18 @@ void teach(Lesson& lesson)
     lesson.heading("6. Where a token is a column: the same numbers, transposed");
     const Trace columns = trace.scope("columns");
     const Matrix I = columns("I[d_model, n]", "inputs.T", transpose(inputs));
-    const Matrix W_q = columns("W_q[d_k, d_model]", "query_weights.T", transpose(query_weights));
-    const Matrix W_k = columns("W_k[d_k, d_model]", "key_weights.T", transpose(key_weights));
-    const Matrix W_v = columns("W_v[d_v, d_model]", "value_weights.T", transpose(value_weights));
+    const Matrix W_q =
+        columns("W_q[d_k, d_model]", "query_weights.T", transpose(query_weights));
+    const Matrix W_k =
+        columns("W_k[d_k, d_model]", "key_weights.T", transpose(key_weights));
+    const Matrix W_v =
+        columns("W_v[d_v, d_model]", "value_weights.T", transpose(value_weights));
     const Matrix Q = columns("Q[d_k, n]", "W_q @ I", matmul(W_q, I));
     const Matrix K = columns("K[d_k, m]", "W_k @ I", matmul(W_k, I));
     const Matrix V = columns("V[d_v, m]", "W_v @ I", matmul(W_v, I));
     const Matrix A = columns("A[m, n]", "K.T @ Q", matmul(transpose(K), Q));
-    const Matrix A_normalized = columns("A_normalized[m, n]", "softmax(A, axis=0)", softmax_columns(A));
+    const Matrix A_normalized =
+        columns("A_normalized[m, n]", "softmax(A, axis=0)", softmax_columns(A));
     const Matrix O = columns("O[d_v, n]", "V @ A_normalized", matmul(V, A_normalized));
     lesson.expect_equal("A is scores, transposed", transpose(A), scores);
     lesson.expect_equal("A' is weights, transposed", transpose(A_normalized), weights);
@@ -120,13 +143,19 @@ void teach(Lesson& lesson)
         lesson.heading("7. What rounding the weights does");
         const Trace rounded = trace.scope("rounded");
         const Matrix rounded_weights =
-            rounded("weights[n, m]", "", Matrix{{0.0, 0.5, 0.5}, {0.0, 1.0, 0.0}, {0.0, 0.9, 0.1}});
-        const Matrix rounded_output = rounded("output[n, d_v]", "weights @ values", matmul(rounded_weights, values));
-        std::ignore = trace("rounding[n, d_v]", "rounded.output - output", Matrix(rounded_output - output));
+            rounded("weights[n, m]", "",
+                    Matrix{{0.0, 0.5, 0.5}, {0.0, 1.0, 0.0}, {0.0, 0.9, 0.1}});
+        const Matrix rounded_output = rounded("output[n, d_v]", "weights @ values",
+                                              matmul(rounded_weights, values));
+        std::ignore = trace("rounding[n, d_v]", "rounded.output - output",
+                            Matrix(rounded_output - output));
     }
     //! [rounded]
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("02_all_queries", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("02_all_queries", argc, argv, teach);
+}

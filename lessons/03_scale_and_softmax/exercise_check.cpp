@@ -22,12 +22,18 @@ void check(Lesson& lesson)
     expect_softmax("and for 1000, 1001 and 1002", {1000, 1001, 1002});
     expect_softmax("and for -1000, -1001 and -1002", {-1000, -1001, -1002});
     expect_softmax("and gives a forbidden key nothing", {1, minus_infinity, 3});
-    expect_softmax("and gives nothing where every key is forbidden", {minus_infinity, minus_infinity});
+    expect_softmax("and gives nothing where every key is forbidden",
+                   {minus_infinity, minus_infinity});
 
-    lesson.expect_equal("my_divisor is the root of d_k for unit variance", Vector{my_divisor(64, 1)}, Vector{8});
-    lesson.expect_equal("and four times that for variance 4", Vector{my_divisor(64, 4)}, Vector{32});
+    lesson.expect_equal("my_divisor is the root of d_k for unit variance",
+                        Vector{my_divisor(64, 1)}, Vector{8});
+    lesson.expect_equal("and four times that for variance 4", Vector{my_divisor(64, 4)},
+                        Vector{32});
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("03_scale_and_softmax", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("03_scale_and_softmax", argc, argv, check);
+}

@@ -44,34 +44,47 @@ std::vector<std::size_t> feature_counts(std::size_t all)
 
 /// What one number of features gives.
 struct Measured {
-    double d_k, mean, variance, largest, slope, scaled_variance, scaled_largest, scaled_slope;
+    double d_k, mean, variance, largest, slope, scaled_variance, scaled_largest,
+        scaled_slope;
 };
 
 //! [measure]
 /// Scores by the first d_k features, unscaled and scaled, and what softmax makes of them.
-Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& all_keys, std::size_t d_k)
+Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& all_keys,
+                 std::size_t d_k)
 {
     const std::string first = "[:, 0:" + std::to_string(d_k) + "]";
-    const Matrix queries = trace("queries[n, d_k]", "queries" + first, first_features(all_queries, d_k));
-    const Matrix keys = trace("keys[m, d_k]", "keys" + first, first_features(all_keys, d_k));
+    const Matrix queries =
+        trace("queries[n, d_k]", "queries" + first, first_features(all_queries, d_k));
+    const Matrix keys =
+        trace("keys[m, d_k]", "keys" + first, first_features(all_keys, d_k));
 
-    const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    const Matrix scores =
+        trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const double mean = trace("mean", "mean(scores)", mean_all(scores));
-    const double variance = trace("variance", "mean((scores - mean(scores)) ** 2)", variance_all(scores));
+    const double variance =
+        trace("variance", "mean((scores - mean(scores)) ** 2)", variance_all(scores));
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
-    const double largest = trace("largest", "mean(max(weights, axis=1))", mean_largest(weights));
-    const double slope = trace("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(weights));
+    const double largest =
+        trace("largest", "mean(max(weights, axis=1))", mean_largest(weights));
+    const double slope =
+        trace("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(weights));
 
     const Trace by_root = trace.scope("by_root");
-    const Matrix scaled =
-        by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])", Matrix(scores / std::sqrt(static_cast<double>(d_k))));
-    const double scaled_variance = by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
-    const Matrix scaled_weights = by_root("weights[n, m]", "softmax(scaled)", softmax(scaled));
-    const double scaled_largest = by_root("largest", "mean(max(weights, axis=1))", mean_largest(scaled_weights));
+    const Matrix scaled = by_root("scaled[n, m]", "scores / sqrt(keys.shape[1])",
+                                  Matrix(scores / std::sqrt(static_cast<double>(d_k))));
+    const double scaled_variance =
+        by_root("variance", "mean((scaled - mean(scaled)) ** 2)", variance_all(scaled));
+    const Matrix scaled_weights =
+        by_root("weights[n, m]", "softmax(scaled)", softmax(scaled));
+    const double scaled_largest =
+        by_root("largest", "mean(max(weights, axis=1))", mean_largest(scaled_weights));
     const double scaled_slope =
-        by_root("slope", "mean(sum(weights * (1 - weights), axis=1))", mean_slope(scaled_weights));
+        by_root("slope", "mean(sum(weights * (1 - weights), axis=1))",
+                mean_slope(scaled_weights));
 
-    return {static_cast<double>(d_k), mean, variance, largest, slope, scaled_variance, scaled_largest, scaled_slope};
+    return {static_cast<double>(d_k), mean,           variance,    largest, slope,
+            scaled_variance,          scaled_largest, scaled_slope};
 }
 //! [measure]
 
@@ -83,11 +96,12 @@ void sharpen(Lesson& lesson)
     std::vector<std::vector<double>> table;
     for (const std::size_t factor : {1, 4, 16}) {
         const Trace trace = lesson.trace().scope("times", factor);
-        const Vector scores =
-            trace("scores[m]", "row * " + std::to_string(factor), Vector(static_cast<double>(factor) * row));
+        const Vector scores = trace("scores[m]", "row * " + std::to_string(factor),
+                                    Vector(static_cast<double>(factor) * row));
         const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
         const Matrix jacobian =
-            trace("jacobian[m, m]", "diag(weights) - outer(weights, weights)", softmax_jacobian(weights));
+            trace("jacobian[m, m]", "diag(weights) - outer(weights, weights)",
+                  softmax_jacobian(weights));
         table.push_back({static_cast<double>(factor), weights(2), jacobian(2, 2)});
     }
     lesson.table({"times", "largest weight", "its slope"}, table);
@@ -102,19 +116,25 @@ void overflow(Lesson& lesson)
     const Vector scores = large("scores[m]", "", Vector{1000, 1001, 1002});
 
     const Trace naive = large.scope("naive");
-    const Vector too_large = naive("exponentials[m]", "exp(scores)", Vector(xt::exp(scores)));
-    const Vector undefined =
-        naive("weights[m]", "exponentials / sum(exponentials)", Vector(too_large / sum_all(too_large)));
-    lesson.expect("exp(1000) is infinite, and infinity over infinity is not a number", std::isnan(undefined(0)));
+    const Vector too_large =
+        naive("exponentials[m]", "exp(scores)", Vector(xt::exp(scores)));
+    const Vector undefined = naive("weights[m]", "exponentials / sum(exponentials)",
+                                   Vector(too_large / sum_all(too_large)));
+    lesson.expect("exp(1000) is infinite, and infinity over infinity is not a number",
+                  std::isnan(undefined(0)));
 
     // Subtracting the same number from all scores multiplies numerator and denominator alike.
     const Trace shifted = large.scope("shifted");
-    const Vector differences = shifted("scores[m]", "scores - max(scores)", Vector(scores - max_all(scores)));
-    const Vector exponentials = shifted("exponentials[m]", "exp(scores)", Vector(xt::exp(differences)));
-    const Vector weights =
-        shifted("weights[m]", "exponentials / sum(exponentials)", Vector(exponentials / sum_all(exponentials)));
-    lesson.expect_equal("softmax subtracts the largest score first", softmax(scores), weights);
-    lesson.expect_equal("and so sees differences only", softmax(Vector{0, 1, 2}), weights);
+    const Vector differences =
+        shifted("scores[m]", "scores - max(scores)", Vector(scores - max_all(scores)));
+    const Vector exponentials =
+        shifted("exponentials[m]", "exp(scores)", Vector(xt::exp(differences)));
+    const Vector weights = shifted("weights[m]", "exponentials / sum(exponentials)",
+                                   Vector(exponentials / sum_all(exponentials)));
+    lesson.expect_equal("softmax subtracts the largest score first", softmax(scores),
+                        weights);
+    lesson.expect_equal("and so sees differences only", softmax(Vector{0, 1, 2}),
+                        weights);
 }
 //! [overflow]
 
@@ -125,27 +145,36 @@ void teach(Lesson& lesson)
     lesson.heading("1. Stored queries and keys, independent, with mean 0 and variance 1");
     const Matrix queries = lesson.stored<Matrix>("queries[n, d]", "inputs.npz");
     const Matrix keys = lesson.stored<Matrix>("keys[m, d]", "inputs.npz");
-    lesson.table({"variance: of queries", "of keys"},
-                 {{trace("query_variance", "mean((queries - mean(queries)) ** 2)", variance_all(queries)),
-                   trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance_all(keys))}});
+    lesson.table(
+        {"variance: of queries", "of keys"},
+        {{trace("query_variance", "mean((queries - mean(queries)) ** 2)",
+                variance_all(queries)),
+          trace("key_variance", "mean((keys - mean(keys)) ** 2)", variance_all(keys))}});
 
     //! [table]
     lesson.heading("2. Their dot products, by the first 4, 16, 64, ... features");
     std::vector<std::vector<double>> scores, weights;
-    for (const std::size_t d_k : feature_counts(std::min(queries.shape(1), keys.shape(1)))) {
+    for (const std::size_t d_k :
+         feature_counts(std::min(queries.shape(1), keys.shape(1)))) {
         const Measured of = measure(trace.scope("d_k", d_k), queries, keys, d_k);
         scores.push_back({of.d_k, 0, of.mean, of.d_k, of.variance, of.scaled_variance});
-        weights.push_back({of.d_k, of.largest, of.slope, of.scaled_largest, of.scaled_slope});
+        weights.push_back(
+            {of.d_k, of.largest, of.slope, of.scaled_largest, of.scaled_slope});
     }
 
-    lesson.heading("3. The scores: mean 0 and variance d_k, as predicted; and variance 1 after division by the root");
-    lesson.table({"d_k", "mean: predicted", "measured", "variance: predicted", "measured", "scaled"}, scores);
+    lesson.heading("3. The scores: mean 0 and variance d_k, as predicted; and variance 1 "
+                   "after division by the root");
+    lesson.table({"d_k", "mean: predicted", "measured", "variance: predicted", "measured",
+                  "scaled"},
+                 scores);
 
-    lesson.heading("4. The weights: the largest of a query, and softmax's slope, unscaled beside scaled");
+    lesson.heading("4. The weights: the largest of a query, and softmax's slope, "
+                   "unscaled beside scaled");
     lesson.table({"d_k", "largest", "slope", "scaled: largest", "slope"}, weights);
     //! [table]
 
-    lesson.heading("5. Why it matters: larger scores, softmax nearer to one-hot, its Jacobian nearer to zero");
+    lesson.heading("5. Why it matters: larger scores, softmax nearer to one-hot, its "
+                   "Jacobian nearer to zero");
     sharpen(lesson);
 
     lesson.heading("6. A softmax that overflows, and one that doesn't");
@@ -154,4 +183,7 @@ void teach(Lesson& lesson)
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("03_scale_and_softmax", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("03_scale_and_softmax", argc, argv, teach);
+}

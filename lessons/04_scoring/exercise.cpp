@@ -8,7 +8,8 @@
 
 using namespace attn;
 
-double my_additive_score(const Vector& /*query*/, const Vector& /*key*/, const AdditiveWeights& weights)
+double my_additive_score(const Vector& /*query*/, const Vector& /*key*/,
+                         const AdditiveWeights& weights)
 {
     double score = 0;
     for (std::size_t unit = 0; unit < weights.score.size(); ++unit) {
@@ -17,7 +18,8 @@ double my_additive_score(const Vector& /*query*/, const Vector& /*key*/, const A
     return score;
 }
 
-double my_bilinear_score(const Vector& /*query*/, const Vector& /*key*/, const Matrix& /*bilinear*/)
+double my_bilinear_score(const Vector& /*query*/, const Vector& /*key*/,
+                         const Matrix& /*bilinear*/)
 {
     // Yours: every query feature times every key feature, each product times a weight of its own.
     return 0;

@@ -6,10 +6,12 @@
 /// @param query    (d_q)
 /// @param key      (d_k)
 /// @param weights  see AdditiveWeights
-double my_additive_score(const attn::Vector& query, const attn::Vector& key, const attn::AdditiveWeights& weights);
+double my_additive_score(const attn::Vector& query, const attn::Vector& key,
+                         const attn::AdditiveWeights& weights);
 
 /// The bilinear score of one pair, q . W k.
 /// @param query     (d_q)
 /// @param key       (d_k)
 /// @param bilinear  W, (d_q, d_k)
-double my_bilinear_score(const attn::Vector& query, const attn::Vector& key, const attn::Matrix& bilinear);
+double my_bilinear_score(const attn::Vector& query, const attn::Vector& key,
+                         const attn::Matrix& bilinear);

@@ -25,19 +25,22 @@ void check(Lesson& lesson)
     const Vector query{1, -2};
     const Vector key{0.5, 1, -1};
     const Matrix queries{{1, -2}}, keys{{0.5, 1, -1}}, values{{1}};
-    const AdditiveWeights weights{{{0.5, -0.25, 0, 0.25}, {0, 0.5, -0.5, 0.25}},
-                                  {{0.25, 0, -0.25, 0.5}, {0.25, -0.5, 0, 0}, {0, 0.5, 0.25, -0.5}},
-                                  {1, -1, 2, 0.5}};
+    const AdditiveWeights weights{
+        {{0.5, -0.25, 0, 0.25}, {0, 0.5, -0.5, 0.25}},
+        {{0.25, 0, -0.25, 0.5}, {0.25, -0.5, 0, 0}, {0, 0.5, 0.25, -0.5}},
+        {1, -1, 2, 0.5}};
     const Matrix bilinear{{0.5, 0, -0.5}, {0, 0.25, 0.5}};
 
     Recorder additive;
     additive_attention(queries, keys, values, {}, weights, {}, Trace(additive));
-    lesson.expect_equal("my_additive_score is the library's", Vector{my_additive_score(query, key, weights)},
+    lesson.expect_equal("my_additive_score is the library's",
+                        Vector{my_additive_score(query, key, weights)},
                         recorded_scores(additive));
 
     Recorder general;
     bilinear_attention(queries, keys, values, {}, bilinear, {}, Trace(general));
-    lesson.expect_equal("my_bilinear_score is the library's", Vector{my_bilinear_score(query, key, bilinear)},
+    lesson.expect_equal("my_bilinear_score is the library's",
+                        Vector{my_bilinear_score(query, key, bilinear)},
                         recorded_scores(general));
 }
 

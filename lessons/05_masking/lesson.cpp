@@ -46,34 +46,43 @@ void hide_too_late(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask)
 {
     // A zero is a score like any other: exp(0) is 1.
     const Trace zeroed = lesson.trace().scope("zeroed");
-    const Tensor3 zeros = zeroed("scores[b, n, m]", "where(mask, scaled, 0)", apply_mask(mask, scaled, 0));
+    const Tensor3 zeros =
+        zeroed("scores[b, n, m]", "where(mask, scaled, 0)", apply_mask(mask, scaled, 0));
     std::ignore = zeroed("weights[b, n, m]", "softmax(scores)", softmax(zeros));
 
     // After softmax the padding has had its share already, and what is taken from it goes to nobody.
     const Trace after = lesson.trace().scope("after");
     const Tensor3 all = after("unmasked[b, n, m]", "softmax(scaled)", softmax(scaled));
-    const Tensor3 weights = after("weights[b, n, m]", "where(mask, unmasked, 0)", apply_mask(mask, all, 0));
+    const Tensor3 weights =
+        after("weights[b, n, m]", "where(mask, unmasked, 0)", apply_mask(mask, all, 0));
     std::ignore = after("row_sums[b, n]", "sum(weights, axis=-1)", row_sums(weights));
 }
 //! [wrong]
 
 //! [finite]
 /// A large number in place of minus infinity works until a score is as large.
-void subtract_a_large_number(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask, const Tensor3& right)
+void subtract_a_large_number(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask,
+                             const Tensor3& right)
 {
     const Trace large = lesson.trace().scope("large");
-    const Tensor3 lowered = large("masked[b, n, m]", "where(mask, scaled, scaled - 1e12)",
-                                  Tensor3(scaled - 1e12 * (1.0 - apply_mask(mask, xt::ones_like(scaled), 0))));
-    const Tensor3 weights = large("weights[b, n, m]", "softmax(masked)", softmax(lowered));
-    lesson.expect_equal("subtracting 1e12 gives the same weights as minus infinity, for scores like these", weights,
-                        right);
+    const Tensor3 lowered = large(
+        "masked[b, n, m]", "where(mask, scaled, scaled - 1e12)",
+        Tensor3(scaled - 1e12 * (1.0 - apply_mask(mask, xt::ones_like(scaled), 0))));
+    const Tensor3 weights =
+        large("weights[b, n, m]", "softmax(masked)", softmax(lowered));
+    lesson.expect_equal("subtracting 1e12 gives the same weights as minus infinity, for "
+                        "scores like these",
+                        weights, right);
 
     const Trace finite = lesson.trace().scope("finite");
     const Vector scores = finite("scores[m]", "", Vector{-100001, -100002, -100003});
     const Vector replaced =
-        finite("masked[m]", "concat(scores[0:2], 0 * scores[2:3] - 1e5, axis=0)", Vector{scores(0), scores(1), -1e5});
+        finite("masked[m]", "concat(scores[0:2], 0 * scores[2:3] - 1e5, axis=0)",
+               Vector{scores(0), scores(1), -1e5});
     const Vector wrong = finite("weights[m]", "softmax(masked)", softmax(replaced));
-    lesson.expect("with -1e5 for minus infinity, the forbidden third key gets most of the weight", wrong(2) > 0.6);
+    lesson.expect(
+        "with -1e5 for minus infinity, the forbidden third key gets most of the weight",
+        wrong(2) > 0.6);
 
     // In float32, numbers near 1e10 are 1024 apart: scores that were moved there can't be told from each other.
     const Trace single = lesson.trace().scope("float32");
@@ -81,10 +90,12 @@ void subtract_a_large_number(Lesson& lesson, const Tensor3& scaled, const AnyMas
     Vector moved(small.shape());
     for (std::size_t j = 0; j < moved.size(); ++j)
         moved(j) = static_cast<float>(small(j) + 1e10);
-    const Vector rounded = single("moved[m]", "floor((scores + 1e10) / 1024 + 0.5) * 1024", moved);
+    const Vector rounded =
+        single("moved[m]", "floor((scores + 1e10) / 1024 + 0.5) * 1024", moved);
     const Vector uniform = single("weights[m]", "softmax(moved)", softmax(rounded));
-    lesson.expect_equal("adding 1e10 to every score changes nothing in theory, and everything in float32", uniform,
-                        Vector(xt::ones<double>({3}) / 3.0));
+    lesson.expect_equal(
+        "adding 1e10 to every score changes nothing in theory, and everything in float32",
+        uniform, Vector(xt::ones<double>({3}) / 3.0));
 }
 //! [finite]
 
@@ -96,15 +107,19 @@ void look_back_only(Lesson& lesson, const Matrix& tokens)
     const Trace causal = lesson.trace().scope("causal_only");
     const Matrix rows = causal("tokens[n, d]", "tokens[0]", tokens);
     const Mask mask = causal_mask(n, n, Causal::bottom_right, causal);
-    const Matrix scaled = causal("scaled[n, m]", "tokens @ tokens.T / sqrt(tokens.shape[1])",
-                                 Matrix(matmul(rows, transpose(rows)) / std::sqrt(static_cast<double>(rows.shape(1)))));
-    const Matrix masked = causal("masked[n, m]", "where(causal, scaled, -inf)", apply_mask(mask, scaled, -infinity));
+    const Matrix scaled =
+        causal("scaled[n, m]", "tokens @ tokens.T / sqrt(tokens.shape[1])",
+               Matrix(matmul(rows, transpose(rows)) /
+                      std::sqrt(static_cast<double>(rows.shape(1)))));
+    const Matrix masked = causal("masked[n, m]", "where(causal, scaled, -inf)",
+                                 apply_mask(mask, scaled, -infinity));
     std::ignore = causal("weights[n, m]", "softmax(masked)", softmax(masked));
 
     const std::size_t newest = std::min<std::size_t>(n, 2);
     for (const Causal alignment : {Causal::bottom_right, Causal::top_left})
         causal_mask(newest, n, alignment,
-                    lesson.trace().scope(alignment == Causal::bottom_right ? "bottom_right" : "top_left"));
+                    lesson.trace().scope(
+                        alignment == Causal::bottom_right ? "bottom_right" : "top_left"));
 }
 //! [causal]
 
@@ -113,13 +128,17 @@ void look_back_only(Lesson& lesson, const Matrix& tokens)
 void see_nothing(Lesson& lesson)
 {
     const Trace nothing = lesson.trace().scope("nothing");
-    const Vector masked = nothing("masked[m]", "", Vector{-infinity, -infinity, -infinity});
-    const Vector naive = nothing("naive[m]", "exp(masked) / sum(exp(masked))",
-                                 Vector(xt::exp(masked) / sum_all(Vector(xt::exp(masked)))));
+    const Vector masked =
+        nothing("masked[m]", "", Vector{-infinity, -infinity, -infinity});
+    const Vector naive =
+        nothing("naive[m]", "exp(masked) / sum(exp(masked))",
+                Vector(xt::exp(masked) / sum_all(Vector(xt::exp(masked)))));
     const Vector weights = nothing("weights[m]", "softmax(masked)", softmax(masked));
-    lesson.expect("by its definition, softmax of nothing but minus infinity is 0/0, not a number",
-                  std::isnan(naive(0)));
-    lesson.expect("here such a query takes nothing: its weights are zero", max_all(weights) == 0);
+    lesson.expect(
+        "by its definition, softmax of nothing but minus infinity is 0/0, not a number",
+        std::isnan(naive(0)));
+    lesson.expect("here such a query takes nothing: its weights are zero",
+                  max_all(weights) == 0);
 }
 //! [nothing]
 
@@ -128,40 +147,53 @@ void teach(Lesson& lesson)
     const Trace& trace = lesson.trace();
 
     //! [batch]
-    lesson.heading("1. Two sentences in one batch; the second is shorter, and filled up with something");
-    const Tensor3 tokens = lesson.input("tokens[b, n, d]", Tensor3{{{1, 0, 2}, {0, 2, 1}, {2, 1, 0}, {1, 1, 1}},
-                                                                   {{2, 0, 1}, {1, 2, 0}, {3, 3, 3}, {3, 3, 3}}});
+    lesson.heading("1. Two sentences in one batch; the second is shorter, and filled up "
+                   "with something");
+    const Tensor3 tokens = lesson.input(
+        "tokens[b, n, d]", Tensor3{{{1, 0, 2}, {0, 2, 1}, {2, 1, 0}, {1, 1, 1}},
+                                   {{2, 0, 1}, {1, 2, 0}, {3, 3, 3}, {3, 3, 3}}});
     const Integers lengths = lesson.input("lengths[b]", Integers{4, 2});
-    const Tensor3 scores = trace("scores[b, n, m]", "tokens @ tokens.T", matmul(tokens, transpose(tokens)));
-    const Tensor3 scaled = trace("scaled[b, n, m]", "scores / sqrt(tokens.shape[2])",
-                                 Tensor3(scores / std::sqrt(static_cast<double>(tokens.shape(2)))));
+    const Tensor3 scores =
+        trace("scores[b, n, m]", "tokens @ tokens.T", matmul(tokens, transpose(tokens)));
+    const Tensor3 scaled =
+        trace("scaled[b, n, m]", "scores / sqrt(tokens.shape[2])",
+              Tensor3(scores / std::sqrt(static_cast<double>(tokens.shape(2)))));
     //! [batch]
 
     //! [padding]
-    lesson.heading("2. The mask: true where a query may attend. Forbidden scores become minus infinity, then softmax");
+    lesson.heading("2. The mask: true where a query may attend. Forbidden scores become "
+                   "minus infinity, then softmax");
     const std::size_t n = tokens.shape(1);
     const Mask padding = padding_mask(lengths, n, trace);
-    const AnyMask mask = trace("mask[b, n, m]", "repeat(padding[:, None, :], " + std::to_string(n) + ", axis=1)",
-                               for_all_queries(padding, n));
-    const Tensor3 masked = trace("masked[b, n, m]", "where(mask, scaled, -inf)", apply_mask(mask, scaled, -infinity));
+    const AnyMask mask = trace(
+        "mask[b, n, m]", "repeat(padding[:, None, :], " + std::to_string(n) + ", axis=1)",
+        for_all_queries(padding, n));
+    const Tensor3 masked = trace("masked[b, n, m]", "where(mask, scaled, -inf)",
+                                 apply_mask(mask, scaled, -infinity));
     const Tensor3 weights = trace("weights[b, n, m]", "softmax(masked)", softmax(masked));
-    const Tensor3 context = trace("context[b, n, d]", "weights @ tokens", matmul(weights, tokens));
-    lesson.expect_equal("scaled_dot_product_attention with this mask gives the same", context,
-                        scaled_dot_product_attention(tokens, tokens, tokens, mask).context);
+    const Tensor3 context =
+        trace("context[b, n, d]", "weights @ tokens", matmul(weights, tokens));
+    lesson.expect_equal(
+        "scaled_dot_product_attention with this mask gives the same", context,
+        scaled_dot_product_attention(tokens, tokens, tokens, mask).context);
     //! [padding]
 
-    lesson.heading("3. Too late, or not at all: masking after softmax, and zeros before it");
+    lesson.heading(
+        "3. Too late, or not at all: masking after softmax, and zeros before it");
     hide_too_late(lesson, scaled, mask);
 
     lesson.heading("4. A large number for minus infinity");
     subtract_a_large_number(lesson, scaled, mask, weights);
 
     //! [queries]
-    lesson.heading("5. The other mask: what padding itself has asked is multiplied by zero");
+    lesson.heading(
+        "5. The other mask: what padding itself has asked is multiplied by zero");
     const Trace queries = trace.scope("queries");
     const Tensor3 real =
-        xt::view(xt::cast<double>(padding), xt::all(), xt::all(), xt::newaxis()) * xt::ones_like(context);
-    std::ignore = queries("context[b, n, d]", "context * padding[:, :, None]", Tensor3(context * real));
+        xt::view(xt::cast<double>(padding), xt::all(), xt::all(), xt::newaxis()) *
+        xt::ones_like(context);
+    std::ignore = queries("context[b, n, d]", "context * padding[:, :, None]",
+                          Tensor3(context * real));
     //! [queries]
 
     lesson.heading("6. Causal: no query sees a later key");
@@ -170,9 +202,10 @@ void teach(Lesson& lesson)
     //! [both]
     lesson.heading("7. Causal and padding: a key must be allowed by both");
     const Trace both = trace.scope("both", {{"lengths", "lengths"}});
-    const AnyMask joined = *join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, both);
-    std::ignore =
-        both("weights[b, n, m]", "softmax(where(mask, scaled, -inf))", softmax(apply_mask(joined, scaled, -infinity)));
+    const AnyMask joined =
+        *join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, both);
+    std::ignore = both("weights[b, n, m]", "softmax(where(mask, scaled, -inf))",
+                       softmax(apply_mask(joined, scaled, -infinity)));
     //! [both]
 
     lesson.heading("8. A query that may see nothing");

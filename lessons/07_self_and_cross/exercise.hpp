@@ -7,4 +7,5 @@
 /// @param passage   (n, d)
 /// @param question  (m, d)
 /// @return (n, d)
-attn::Matrix my_aligned_question(const attn::Matrix& passage, const attn::Matrix& question);
+attn::Matrix my_aligned_question(const attn::Matrix& passage,
+                                 const attn::Matrix& question);

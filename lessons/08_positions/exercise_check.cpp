@@ -17,8 +17,9 @@ void check(Lesson& lesson)
         for (std::size_t p = 0; p < 4; ++p)
             for (std::size_t i = 0; i < d; ++i)
                 mine(p, i) = my_sinusoid(p, i, d);
-        lesson.expect_equal("my_sinusoid is the library's, for " + std::to_string(d) + " features", mine,
-                            sinusoidal_positions(4, d));
+        lesson.expect_equal("my_sinusoid is the library's, for " + std::to_string(d) +
+                                " features",
+                            mine, sinusoidal_positions(4, d));
     }
 }
 

@@ -35,18 +35,24 @@ Integers last_in_front(std::size_t count)
     return order;
 }
 
-double largest_difference(const Matrix& left, const Matrix& right) { return max_all(Matrix(xt::abs(left - right))); }
+double largest_difference(const Matrix& left, const Matrix& right)
+{
+    return max_all(Matrix(xt::abs(left - right)));
+}
 
 //! [bag]
 /// Tokens in another order come out in that order, and are otherwise the same.
 void show_a_bag_of_words(Lesson& lesson, const Matrix& tokens, const Integers& order)
 {
     const Trace bag = lesson.trace().scope("bag");
-    const Trace straight = bag.scope("straight", {{"x", "tokens"}}), turned = bag.scope("turned");
+    const Trace straight = bag.scope("straight", {{"x", "tokens"}}),
+                turned = bag.scope("turned");
     const Matrix context = attend(straight, tokens);
-    const Matrix other = attend(turned, turned("x[n, d]", "tokens[order]", take_rows(tokens, order)));
-    lesson.expect_equal("permute the tokens, and the outputs permute alike: attention can't tell their order", other,
-                        take_rows(context, order));
+    const Matrix other =
+        attend(turned, turned("x[n, d]", "tokens[order]", take_rows(tokens, order)));
+    lesson.expect_equal("permute the tokens, and the outputs permute alike: attention "
+                        "can't tell their order",
+                        other, take_rows(context, order));
 }
 //! [bag]
 
@@ -57,30 +63,37 @@ Integers compare_layouts(Lesson& lesson, const Matrix& positions)
 {
     const std::size_t n = positions.shape(0), d = positions.shape(1), sines = (d + 1) / 2;
     const Trace halves = lesson.trace().scope("halves");
-    const Matrix sines_first = sinusoidal_positions(n, d, {.layout = SineLayout::halves}, halves);
-    Integers places(Integers::shape_type{d}); // interleaved feature i stands at places(i) of the halves
+    const Matrix sines_first =
+        sinusoidal_positions(n, d, {.layout = SineLayout::halves}, halves);
+    Integers places(Integers::shape_type{
+        d}); // interleaved feature i stands at places(i) of the halves
     for (std::size_t i = 0; i < d; ++i)
         places(i) = static_cast<std::int64_t>(i / 2 + (i % 2) * sines);
     const Integers order = halves("order[d]", "", places);
-    const Matrix reordered =
-        halves("reordered[n, d]", "positions.T[order].T", transpose(take_rows(transpose(sines_first), order)));
-    lesson.expect_equal("halves are the interleaved features in another order", reordered, positions);
+    const Matrix reordered = halves("reordered[n, d]", "positions.T[order].T",
+                                    transpose(take_rows(transpose(sines_first), order)));
+    lesson.expect_equal("halves are the interleaved features in another order", reordered,
+                        positions);
     return order;
 }
 //! [layouts]
 
 //! [join]
 /// Added, or put beside: either way the order makes a difference now.
-void join_positions(Lesson& lesson, const Matrix& tokens, const Matrix& positions, const Integers& order)
+void join_positions(Lesson& lesson, const Matrix& tokens, const Matrix& positions,
+                    const Integers& order)
 {
     const Trace added = lesson.trace().scope("added");
     const Trace straight = added.scope("straight"), turned = added.scope("turned");
-    const Matrix context = attend(straight, straight("x[n, d]", "tokens + positions", Matrix(tokens + positions)));
+    const Matrix context = attend(
+        straight, straight("x[n, d]", "tokens + positions", Matrix(tokens + positions)));
     const Matrix other =
-        attend(turned, turned("x[n, d]", "tokens[order] + positions", Matrix(take_rows(tokens, order) + positions)));
+        attend(turned, turned("x[n, d]", "tokens[order] + positions",
+                              Matrix(take_rows(tokens, order) + positions)));
     if (lesson.is_example())
-        lesson.expect("with positions added, another order of the tokens gives other outputs",
-                      largest_difference(other, take_rows(context, order)) > 0.1);
+        lesson.expect(
+            "with positions added, another order of the tokens gives other outputs",
+            largest_difference(other, take_rows(context, order)) > 0.1);
 
     const Trace beside = lesson.trace().scope("beside");
     attend(beside, beside("x[n, d]", "concat(tokens, positions, axis=1)",
@@ -110,22 +123,30 @@ void shift_positions(Lesson& lesson, const Matrix& positions, const Integers& or
     if (d % 2 != 0 || n <= 2)
         return; // the last sine of an odd size has no cosine to rotate with
     const Trace shift = lesson.trace().scope("shift");
-    const Vector frequencies = xt::pow(10000.0, -2.0 * xt::arange<double>(static_cast<double>(d / 2)) / double(d));
-    const Vector angles =
-        shift("angles[pairs]", "2 * 10000 ** (-2 * arange(" + std::to_string(d / 2) + ") / " + std::to_string(d) + ")",
-              Vector(2.0 * frequencies));
-    const Matrix by_halves = shift("by_halves[d, d]",
-                                   "concat(concat(diag(cos(angles)), -diag(sin(angles)), axis=1), "
-                                   "concat(diag(sin(angles)), diag(cos(angles)), axis=1), axis=0)",
-                                   rotations(angles));
-    const Matrix matrix = shift("matrix[d, d]", "by_halves[halves.order].T[halves.order].T",
-                                transpose(take_rows(transpose(take_rows(by_halves, order)), order)));
-    lesson.expect_equal("position_shift gives the same matrix", matrix, position_shift(2, d));
+    const Vector frequencies = xt::pow(
+        10000.0, -2.0 * xt::arange<double>(static_cast<double>(d / 2)) / double(d));
+    const Vector angles = shift("angles[pairs]",
+                                "2 * 10000 ** (-2 * arange(" + std::to_string(d / 2) +
+                                    ") / " + std::to_string(d) + ")",
+                                Vector(2.0 * frequencies));
+    const Matrix by_halves =
+        shift("by_halves[d, d]",
+              "concat(concat(diag(cos(angles)), -diag(sin(angles)), axis=1), "
+              "concat(diag(sin(angles)), diag(cos(angles)), axis=1), axis=0)",
+              rotations(angles));
+    const Matrix matrix =
+        shift("matrix[d, d]", "by_halves[halves.order].T[halves.order].T",
+              transpose(take_rows(transpose(take_rows(by_halves, order)), order)));
+    lesson.expect_equal("position_shift gives the same matrix", matrix,
+                        position_shift(2, d));
 
-    const Matrix earlier = xt::view(positions, xt::range(std::size_t{0}, n - 2), xt::all());
+    const Matrix earlier =
+        xt::view(positions, xt::range(std::size_t{0}, n - 2), xt::all());
     const Matrix later = xt::view(positions, xt::range(std::size_t{2}, n), xt::all());
-    const Matrix moved = shift("moved[rest, d]", "positions[:-2] @ matrix", matmul(earlier, matrix));
-    lesson.expect_equal("each position, times this matrix, is the position two places on", moved, later);
+    const Matrix moved =
+        shift("moved[rest, d]", "positions[:-2] @ matrix", matmul(earlier, matrix));
+    lesson.expect_equal("each position, times this matrix, is the position two places on",
+                        moved, later);
 }
 //! [shift]
 
@@ -134,10 +155,13 @@ void teach(Lesson& lesson)
     const Trace& trace = lesson.trace();
 
     lesson.heading("1. A bag of words: four tokens, and the same with the last in front");
-    const Matrix tokens = lesson.input("tokens[n, d]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}, {2, 0, 0, 1}});
+    const Matrix tokens = lesson.input(
+        "tokens[n, d]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}, {2, 0, 0, 1}});
     const std::size_t n = tokens.shape(0), d = tokens.shape(1);
     const Integers order = trace(
-        "order[n]", "concat(arange(tokens.shape[0])[-1:], arange(tokens.shape[0])[:-1], axis=0)", last_in_front(n));
+        "order[n]",
+        "concat(arange(tokens.shape[0])[-1:], arange(tokens.shape[0])[:-1], axis=0)",
+        last_in_front(n));
     show_a_bag_of_words(lesson, tokens, order);
 
     //! [sinusoidal]
@@ -151,7 +175,8 @@ void teach(Lesson& lesson)
     join_positions(lesson, tokens, positions, order);
 
     //! [learned]
-    lesson.heading("5. Learned positions: a table, as long as the longest sequence in training");
+    lesson.heading(
+        "5. Learned positions: a table, as long as the longest sequence in training");
     const Matrix table = lesson.input("table[n_max, d]", Matrix{{0.5, -0.25, 0, 0.75},
                                                                 {-1, 0.5, 0.25, 0},
                                                                 {0.25, 1, -0.5, -0.75},
@@ -167,7 +192,8 @@ void teach(Lesson& lesson)
     shift_positions(lesson, positions, layout);
 
     //! [odd]
-    lesson.heading("7. An odd number of features, and another base: the last sine has no cosine");
+    lesson.heading(
+        "7. An odd number of features, and another base: the last sine has no cosine");
     sinusoidal_positions(n, 5, {.base = 100}, trace.scope("odd"));
     //! [odd]
 }

@@ -28,11 +28,13 @@ struct FedForward {
 FedForward feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
-    const Matrix hidden = ff("hidden[n, d_ff]", "x @ hidden_weights + hidden_bias",
-                             Matrix(matmul(x, weights.hidden.weight) + *weights.hidden.bias));
+    const Matrix hidden =
+        ff("hidden[n, d_ff]", "x @ hidden_weights + hidden_bias",
+           Matrix(matmul(x, weights.hidden.weight) + *weights.hidden.bias));
     const Matrix activated = ff("activated[n, d_ff]", "relu(hidden)", relu(hidden));
-    const Matrix output = ff("output[n, d_model]", "activated @ output_weights + output_bias",
-                             Matrix(matmul(activated, weights.output.weight) + *weights.output.bias));
+    const Matrix output =
+        ff("output[n, d_model]", "activated @ output_weights + output_bias",
+           Matrix(matmul(activated, weights.output.weight) + *weights.output.bias));
     lesson.expect_equal("feed_forward gives the same", feed_forward(x, weights), output);
     return {hidden, output};
 }
@@ -44,12 +46,15 @@ void take_gelu(Lesson& lesson, const Matrix& hidden)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
     const Trace exact = ff.scope("gelu"), approximate = ff.scope("gelu_tanh");
-    const Matrix bent = exact("activated[n, d_ff]", "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
-    const Matrix nearly =
-        approximate("activated[n, d_ff]", "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))",
-                    gelu_tanh(hidden));
-    const double difference = approximate("largest_difference", "max(abs(activated - gelu.activated))",
-                                          max_all(Matrix(xt::abs(nearly - bent))));
+    const Matrix bent = exact("activated[n, d_ff]",
+                              "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
+    const Matrix nearly = approximate(
+        "activated[n, d_ff]",
+        "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))",
+        gelu_tanh(hidden));
+    const double difference =
+        approximate("largest_difference", "max(abs(activated - gelu.activated))",
+                    max_all(Matrix(xt::abs(nearly - bent))));
     lesson.expect("GELU by tanh is GELU to three digits", difference < 1e-3);
 }
 //! [gelu]
@@ -71,14 +76,17 @@ Matrix convolve(const Matrix& x, const Tensor3& kernel)
 }
 
 /// With a window of one token, a convolution is the linear map of the feed-forward network.
-void compare_with_convolution(Lesson& lesson, const Matrix& x, const LinearWeights& hidden)
+void compare_with_convolution(Lesson& lesson, const Matrix& x,
+                              const LinearWeights& hidden)
 {
     const Trace conv = lesson.trace().scope("convolution");
-    const Tensor3 kernel = conv("kernel[width, d_model, d_ff]", "hidden_weights[None, :, :]",
-                                Tensor3(xt::view(hidden.weight, xt::newaxis(), xt::all(), xt::all())));
-    const Matrix output =
-        conv("hidden[n, d_ff]", "x @ kernel[0] + hidden_bias", Matrix(convolve(x, kernel) + *hidden.bias));
-    lesson.expect_equal("the hidden layer is a convolution of width 1", output, linear(x, hidden));
+    const Tensor3 kernel =
+        conv("kernel[width, d_model, d_ff]", "hidden_weights[None, :, :]",
+             Tensor3(xt::view(hidden.weight, xt::newaxis(), xt::all(), xt::all())));
+    const Matrix output = conv("hidden[n, d_ff]", "x @ kernel[0] + hidden_bias",
+                               Matrix(convolve(x, kernel) + *hidden.bias));
+    lesson.expect_equal("the hidden layer is a convolution of width 1", output,
+                        linear(x, hidden));
 }
 //! [convolution]
 
@@ -86,11 +94,12 @@ void compare_with_convolution(Lesson& lesson, const Matrix& x, const LinearWeigh
 /// Mean 0 and variance 1 for each token, then a gain and a bias for each feature.
 void normalize(Lesson& lesson, const Matrix& x, const LayerNormWeights& weights)
 {
-    const Trace norm = lesson.trace().scope("norm", {{"x", "residual"}, {"gain", "gain"}, {"bias", "bias"}});
+    const Trace norm = lesson.trace().scope(
+        "norm", {{"x", "residual"}, {"gain", "gain"}, {"bias", "bias"}});
     layer_norm(x, weights, {}, norm);
     const Matrix plain = layer_norm(x, {xt::ones<double>({x.shape(1)})});
-    lesson.expect_equal("before gain and bias, each token's mean is 0", mean_along(plain, 1),
-                        Vector(xt::zeros<double>({x.shape(0)})));
+    lesson.expect_equal("before gain and bias, each token's mean is 0",
+                        mean_along(plain, 1), Vector(xt::zeros<double>({x.shape(0)})));
 }
 //! [norm]
 
@@ -104,17 +113,20 @@ void compare_variances(Lesson& lesson, const Matrix& x)
         for (std::size_t j = 0; j < x.shape(1); ++j)
             squares(i, j) = (x(i, j) - mean(i)) * (x(i, j) - mean(i));
     const Trace bessel = lesson.trace().scope("bessel");
-    const Vector unbiased = bessel("variance[n]",
-                                   "sum((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1) / "
-                                   "(residual.shape[1] - 1)",
-                                   Vector(sum_along(squares, 1) / static_cast<double>(x.shape(1) - 1)));
+    const Vector unbiased =
+        bessel("variance[n]",
+               "sum((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1) / "
+               "(residual.shape[1] - 1)",
+               Vector(sum_along(squares, 1) / static_cast<double>(x.shape(1) - 1)));
     const Vector biased = mean_along(squares, 1);
-    const Vector ratio =
-        bessel("ratio[n]", "sqrt(variance / mean((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1))",
-               Vector(xt::sqrt(unbiased / biased)));
+    const Vector ratio = bessel("ratio[n]",
+                                "sqrt(variance / mean((residual - mean(residual, "
+                                "axis=1)[:, None]) ** 2, axis=1))",
+                                Vector(xt::sqrt(unbiased / biased)));
     const double d = static_cast<double>(x.shape(1));
-    lesson.expect_equal("the ratio of the deviations is sqrt(d / (d - 1)) for every token", ratio,
-                        Vector(xt::ones<double>({x.shape(0)}) * std::sqrt(d / (d - 1))));
+    lesson.expect_equal(
+        "the ratio of the deviations is sqrt(d / (d - 1)) for every token", ratio,
+        Vector(xt::ones<double>({x.shape(0)}) * std::sqrt(d / (d - 1))));
 }
 
 /// A token whose features are all but equal: where epsilon stands decides what comes out.
@@ -124,11 +136,13 @@ void place_epsilon(Lesson& lesson)
     const Vector token = epsilon("token[d]", "", Vector{1.001, 0.999, 1.001, 0.999});
     const double mean = epsilon("mean", "mean(token)", mean_all(token));
     const Vector distances = token - mean;
-    const double variance = epsilon("variance", "mean((token - mean) ** 2)", mean_all(Vector(distances * distances)));
-    const Vector inside =
-        epsilon("inside[d]", "(token - mean) / sqrt(variance + 1e-5)", Vector(distances / std::sqrt(variance + 1e-5)));
-    const Vector outside = epsilon("outside[d]", "(token - mean) / (sqrt(variance) + 1e-5)",
-                                   Vector(distances / (std::sqrt(variance) + 1e-5)));
+    const double variance = epsilon("variance", "mean((token - mean) ** 2)",
+                                    mean_all(Vector(distances * distances)));
+    const Vector inside = epsilon("inside[d]", "(token - mean) / sqrt(variance + 1e-5)",
+                                  Vector(distances / std::sqrt(variance + 1e-5)));
+    const Vector outside =
+        epsilon("outside[d]", "(token - mean) / (sqrt(variance) + 1e-5)",
+                Vector(distances / (std::sqrt(variance) + 1e-5)));
     lesson.expect("inside the root epsilon makes a difference here, outside hardly any",
                   inside(0) < 0.5 && outside(0) > 0.9);
 }
@@ -138,26 +152,32 @@ void place_epsilon(Lesson& lesson)
 double size_of(const Matrix& x) { return std::sqrt(mean_all(Matrix(x * x))); }
 
 /// One block with its norm after the sum.
-Matrix post_norm_block(const Trace& trace, const Matrix& x, const FeedForwardWeights& block)
+Matrix post_norm_block(const Trace& trace, const Matrix& x,
+                       const FeedForwardWeights& block)
 {
     const Matrix sum =
-        trace("sum[n, d_model]", "x + relu(x @ hidden_weights + hidden_bias) @ output_weights + output_bias",
+        trace("sum[n, d_model]",
+              "x + relu(x @ hidden_weights + hidden_bias) @ output_weights + output_bias",
               Matrix(x + feed_forward(x, block)));
-    return trace("output[n, d_model]",
-                 "(sum - mean(sum, axis=1)[:, None]) / "
-                 "sqrt(mean((sum - mean(sum, axis=1)[:, None]) ** 2, axis=1)[:, None] + 1e-5)",
-                 layer_norm(sum, {xt::ones<double>({x.shape(1)})}));
+    return trace(
+        "output[n, d_model]",
+        "(sum - mean(sum, axis=1)[:, None]) / "
+        "sqrt(mean((sum - mean(sum, axis=1)[:, None]) ** 2, axis=1)[:, None] + 1e-5)",
+        layer_norm(sum, {xt::ones<double>({x.shape(1)})}));
 }
 
 /// The same block with its norm before it: the residual path is never normalised.
-Matrix pre_norm_block(const Trace& trace, const Matrix& x, const FeedForwardWeights& block)
+Matrix pre_norm_block(const Trace& trace, const Matrix& x,
+                      const FeedForwardWeights& block)
 {
-    const Matrix normalized = trace("normalized[n, d_model]",
-                                    "(x - mean(x, axis=1)[:, None]) / "
-                                    "sqrt(mean((x - mean(x, axis=1)[:, None]) ** 2, axis=1)[:, None] + 1e-5)",
-                                    layer_norm(x, {xt::ones<double>({x.shape(1)})}));
+    const Matrix normalized =
+        trace("normalized[n, d_model]",
+              "(x - mean(x, axis=1)[:, None]) / "
+              "sqrt(mean((x - mean(x, axis=1)[:, None]) ** 2, axis=1)[:, None] + 1e-5)",
+              layer_norm(x, {xt::ones<double>({x.shape(1)})}));
     return trace("output[n, d_model]",
-                 "x + relu(normalized @ hidden_weights + hidden_bias) @ output_weights + output_bias",
+                 "x + relu(normalized @ hidden_weights + hidden_bias) @ output_weights + "
+                 "output_bias",
                  Matrix(x + feed_forward(normalized, block)));
 }
 
@@ -173,7 +193,8 @@ void stack_blocks(Lesson& lesson, const Matrix& x, const FeedForwardWeights& blo
         const Trace in_front = pres.scope("block", depth, {{"x", before}});
         post = post_norm_block(after, post, block);
         pre = pre_norm_block(in_front, pre, block);
-        rows.push_back({static_cast<double>(depth), after("size", "sqrt(mean(output ** 2))", size_of(post)),
+        rows.push_back({static_cast<double>(depth),
+                        after("size", "sqrt(mean(output ** 2))", size_of(post)),
                         in_front("size", "sqrt(mean(output ** 2))", size_of(pre))});
         before = "block." + std::to_string(depth) + ".output";
     }
@@ -186,19 +207,24 @@ void stack_blocks(Lesson& lesson, const Matrix& x, const FeedForwardWeights& blo
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const auto number = [&](std::string_view name, std::string_view formula, std::int64_t value) {
+    const auto number = [&](std::string_view name, std::string_view formula,
+                            std::int64_t value) {
         return static_cast<double>(cost(name, formula, value));
     };
     constexpr std::int64_t d_model = 512, d_ff = 2048;
     number("d_model", "", d_model);
     number("d_ff", "", d_ff);
     const double feed_forward =
-        number("feed_forward", "2 * d_model * d_ff + d_ff + d_model", 2 * d_model * d_ff + d_ff + d_model);
-    const double attention = number("attention", "4 * d_model ** 2 + 4 * d_model", 4 * d_model * d_model + 4 * d_model);
+        number("feed_forward", "2 * d_model * d_ff + d_ff + d_model",
+               2 * d_model * d_ff + d_ff + d_model);
+    const double attention = number("attention", "4 * d_model ** 2 + 4 * d_model",
+                                    4 * d_model * d_model + 4 * d_model);
     const double norms = number("norms", "2 * 2 * d_model", 4 * d_model);
-    const double share = cost("share", "feed_forward / (feed_forward + attention + norms)",
-                              feed_forward / (feed_forward + attention + norms));
-    lesson.table({"parameters of one layer: attention", "feed-forward", "both norms", "share of feed-forward"},
+    const double share =
+        cost("share", "feed_forward / (feed_forward + attention + norms)",
+             feed_forward / (feed_forward + attention + norms));
+    lesson.table({"parameters of one layer: attention", "feed-forward", "both norms",
+                  "share of feed-forward"},
                  {{attention, feed_forward, norms, share}});
 }
 //! [count]
@@ -208,19 +234,26 @@ void teach(Lesson& lesson)
     const Trace& trace = lesson.trace();
 
     lesson.heading("1. Tokens, and a network from 4 features to 6 hidden units and back");
-    const Matrix x = lesson.input("x[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1.5}});
-    const Matrix hidden_weights = lesson.input(
-        "hidden_weights[d_model, d_ff]",
-        Matrix{{1, 0, -1, 0.5, 0, 1}, {0, 1, 1, -0.5, 1, 0}, {1, -1, 0, 0, 0.5, -1}, {-1, 0, 1, 1, 0, 0.5}});
-    const Vector hidden_bias = lesson.input("hidden_bias[d_ff]", Vector{0, 0.5, 0, -0.5, 0, 0.25});
-    const Matrix output_weights = lesson.input("output_weights[d_ff, d_model]", Matrix{{0.5, 0, 0, -0.5},
-                                                                                       {0, 0.5, -1, 0},
-                                                                                       {0.25, 0, 0.5, 0},
-                                                                                       {0, -0.5, 0, 1},
-                                                                                       {1, 0, 0, 0.25},
-                                                                                       {0, 0.25, 0.5, 0}});
-    const Vector output_bias = lesson.input("output_bias[d_model]", Vector{0, 0.1, 0, -0.1});
-    const FeedForwardWeights weights{{hidden_weights, hidden_bias}, {output_weights, output_bias}};
+    const Matrix x =
+        lesson.input("x[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1.5}});
+    const Matrix hidden_weights =
+        lesson.input("hidden_weights[d_model, d_ff]", Matrix{{1, 0, -1, 0.5, 0, 1},
+                                                             {0, 1, 1, -0.5, 1, 0},
+                                                             {1, -1, 0, 0, 0.5, -1},
+                                                             {-1, 0, 1, 1, 0, 0.5}});
+    const Vector hidden_bias =
+        lesson.input("hidden_bias[d_ff]", Vector{0, 0.5, 0, -0.5, 0, 0.25});
+    const Matrix output_weights =
+        lesson.input("output_weights[d_ff, d_model]", Matrix{{0.5, 0, 0, -0.5},
+                                                             {0, 0.5, -1, 0},
+                                                             {0.25, 0, 0.5, 0},
+                                                             {0, -0.5, 0, 1},
+                                                             {1, 0, 0, 0.25},
+                                                             {0, 0.25, 0.5, 0}});
+    const Vector output_bias =
+        lesson.input("output_bias[d_model]", Vector{0, 0.1, 0, -0.1});
+    const FeedForwardWeights weights{{hidden_weights, hidden_bias},
+                                     {output_weights, output_bias}};
     const FedForward fed = feed(lesson, x, weights);
     take_gelu(lesson, fed.hidden);
 
@@ -228,7 +261,8 @@ void teach(Lesson& lesson)
     compare_with_convolution(lesson, x, weights.hidden);
 
     lesson.heading("3. Residual: what the network found is added to what was there");
-    const Matrix residual = trace("residual[n, d_model]", "x + feed_forward.output", Matrix(x + fed.output));
+    const Matrix residual =
+        trace("residual[n, d_model]", "x + feed_forward.output", Matrix(x + fed.output));
 
     lesson.heading("4. Layer norm, step by step");
     const LayerNormWeights norm{lesson.input("gain[d_model]", Vector{1, 2, 1, 0.5}),
@@ -248,4 +282,7 @@ void teach(Lesson& lesson)
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("09_feed_forward_and_norm", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("09_feed_forward_and_norm", argc, argv, teach);
+}

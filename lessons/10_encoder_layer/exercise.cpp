@@ -6,7 +6,8 @@
 
 using namespace attn;
 
-Matrix my_pre_norm_layer(const Matrix& x, const EncoderLayerWeights& /*weights*/, std::size_t /*heads*/)
+Matrix my_pre_norm_layer(const Matrix& x, const EncoderLayerWeights& /*weights*/,
+                         std::size_t /*heads*/)
 {
     // Yours: twice, normalise, let the block work on that, and add what it found to what was not normalised.
     return x;

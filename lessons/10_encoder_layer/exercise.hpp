@@ -8,4 +8,6 @@
 /// @param weights  of both blocks and both norms
 /// @param heads    how many
 /// @return (n, d_model)
-attn::Matrix my_pre_norm_layer(const attn::Matrix& x, const attn::EncoderLayerWeights& weights, std::size_t heads);
+attn::Matrix my_pre_norm_layer(const attn::Matrix& x,
+                               const attn::EncoderLayerWeights& weights,
+                               std::size_t heads);

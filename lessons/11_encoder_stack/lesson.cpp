@@ -21,7 +21,8 @@ struct Sizes {
 
 //! [weights]
 /// Weights as nobody has trained them: small, even, and the same on every machine.
-LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to, double scale)
+LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
+                         double scale)
 {
     Matrix weight = numbers.matrix(from, to, scale);
     return {std::move(weight), numbers.vector(to, scale)};
@@ -29,7 +30,9 @@ LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t t
 
 EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes)
 {
-    constexpr double narrow = 0x1p-4, wide = 0x1p-5; // near sqrt(3 / d_model) and sqrt(3 / d_ff): sizes are kept
+    constexpr double
+        narrow = 0x1p-4,
+        wide = 0x1p-5; // near sqrt(3 / d_model) and sqrt(3 / d_ff): sizes are kept
     const std::size_t d = sizes.d_model;
     EncoderLayerWeights weights;
     weights.self_attention.query = random_map(numbers, d, d, narrow);
@@ -50,14 +53,17 @@ void teach(Lesson& lesson)
     const Sizes sizes;
 
     //! [inputs]
-    lesson.heading("1. Two sentences of 20 places; the second ends after 13. Positions are added");
+    lesson.heading(
+        "1. Two sentences of 20 places; the second ends after 13. Positions are added");
     RandomNumbers numbers(11);
     const Tensor3 tokens =
-        lesson.input("tokens[b, n, d_model]", numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
+        lesson.input("tokens[b, n, d_model]",
+                     numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
     const Integers lengths = lesson.input("lengths[b]", Integers{20, 13});
     const std::size_t n = tokens.shape(1), d_model = tokens.shape(2);
     const Matrix positions = sinusoidal_positions(n, d_model, {}, trace);
-    const Tensor3 x = trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
+    const Tensor3 x =
+        trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
     const AnyMask mask = *join_masks(n, n, {.key_lengths = lengths}, trace);
     //! [inputs]
 
@@ -77,13 +83,20 @@ void teach(Lesson& lesson)
         xt::view(other, b, xt::range(lengths[b], n), xt::all()) = 100.0;
     const Tensor3 same = encoder(other, mask, weights, options);
     for (std::size_t b = 0; b < lengths.size(); ++b) {
-        const Matrix real = xt::view(output, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
-        const Matrix again = xt::view(same, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
-        lesson.expect_equal("sentence " + std::to_string(b) + " is the same with other padding", again, real);
+        const Matrix real =
+            xt::view(output, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
+        const Matrix again =
+            xt::view(same, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
+        lesson.expect_equal("sentence " + std::to_string(b) +
+                                " is the same with other padding",
+                            again, real);
     }
     //! [padding]
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("11_encoder_stack", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("11_encoder_stack", argc, argv, teach);
+}

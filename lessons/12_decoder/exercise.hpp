@@ -10,4 +10,5 @@
 /// @param heads    how many
 /// @return (n, d_model)
 attn::Matrix my_decoder_layer(const attn::Matrix& x, const attn::Matrix& memory,
-                              const attn::DecoderLayerWeights& weights, std::size_t heads);
+                              const attn::DecoderLayerWeights& weights,
+                              std::size_t heads);

@@ -43,13 +43,17 @@ void check(Lesson& lesson)
     for (const std::size_t heads : {1, 2, 4}) {
         const DecoderLayerWeights weights = random_layer(numbers, 8, 5);
         const Matrix x = numbers.matrix(4, 8), memory = numbers.matrix(6, 8);
-        const DecoderOptions options{.attention = {.heads = heads, .causal = Causal::bottom_right}};
+        const DecoderOptions options{
+            .attention = {.heads = heads, .causal = Causal::bottom_right}};
         const Matrix mine = my_decoder_layer(x, memory, weights, heads);
         lesson.expect_equal(
-            "my_decoder_layer is the library's for the first token, with " + std::to_string(heads) + " heads",
+            "my_decoder_layer is the library's for the first token, with " +
+                std::to_string(heads) + " heads",
             Matrix(xt::view(mine, xt::range(0, 1), xt::all())),
-            decoder_layer(Matrix(xt::view(x, xt::range(0, 1), xt::all())), memory, {}, {}, weights, options));
-        lesson.expect_equal("and for all of them", mine, decoder_layer(x, memory, {}, {}, weights, options));
+            decoder_layer(Matrix(xt::view(x, xt::range(0, 1), xt::all())), memory, {}, {},
+                          weights, options));
+        lesson.expect_equal("and for all of them", mine,
+                            decoder_layer(x, memory, {}, {}, weights, options));
     }
 }
 

@@ -25,7 +25,8 @@ MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d)
     return weights;
 }
 
-FeedForwardWeights random_feed_forward(RandomNumbers& numbers, std::size_t d, std::size_t d_ff)
+FeedForwardWeights random_feed_forward(RandomNumbers& numbers, std::size_t d,
+                                       std::size_t d_ff)
 {
     LinearWeights hidden = random_map(numbers, d, d_ff);
     return {std::move(hidden), random_map(numbers, d_ff, d)};
@@ -40,10 +41,12 @@ TranslatorWeights small_weights(std::uint64_t seed)
     TranslatorWeights weights;
     weights.table = numbers.matrix(8, d);
     MultiHeadWeights heads = random_heads(numbers, d);
-    weights.transformer.encoder.layers.push_back({std::move(heads), random_feed_forward(numbers, d, d_ff), norm, norm});
+    weights.transformer.encoder.layers.push_back(
+        {std::move(heads), random_feed_forward(numbers, d, d_ff), norm, norm});
     MultiHeadWeights self = random_heads(numbers, d), cross = random_heads(numbers, d);
-    weights.transformer.decoder.layers.push_back(
-        {std::move(self), std::move(cross), random_feed_forward(numbers, d, d_ff), norm, norm, norm});
+    weights.transformer.decoder.layers.push_back({std::move(self), std::move(cross),
+                                                  random_feed_forward(numbers, d, d_ff),
+                                                  norm, norm, norm});
     return weights;
 }
 
@@ -54,14 +57,20 @@ void check(Lesson& lesson)
     for (std::uint64_t seed = 0; seed < 6; ++seed)
         for (const std::int64_t end : {1, 4, 6}) {
             const TranslatorWeights weights = small_weights(seed);
-            const Translation expected =
-                greedy_decode(source, {}, weights, {.transformer = options, .start = 0, .end = end, .max_tokens = 10});
-            lesson.expect_equal("my_translation says what the library says: sentence " + std::to_string(seed) +
-                                    ", which ends with word " + std::to_string(end) + " or after ten",
-                                my_translation(source, weights, options, 0, end, 10), expected.ids);
+            const Translation expected = greedy_decode(
+                source, {}, weights,
+                {.transformer = options, .start = 0, .end = end, .max_tokens = 10});
+            lesson.expect_equal("my_translation says what the library says: sentence " +
+                                    std::to_string(seed) + ", which ends with word " +
+                                    std::to_string(end) + " or after ten",
+                                my_translation(source, weights, options, 0, end, 10),
+                                expected.ids);
         }
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("13_transformer", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("13_transformer", argc, argv, check);
+}

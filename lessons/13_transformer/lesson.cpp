@@ -24,7 +24,8 @@ struct Sizes {
 };
 
 //! [weights]
-LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to, double scale)
+LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
+                         double scale)
 {
     Matrix weight = numbers.matrix(from, to, scale);
     return {std::move(weight), numbers.vector(to, scale)};
@@ -32,7 +33,8 @@ LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t t
 
 /// @param comparing  the scale of queries and keys: how sharply heads choose
 /// @param mixing     the scale of values and output: how much of what they find is added
-MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d, double comparing, double mixing)
+MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d, double comparing,
+                              double mixing)
 {
     MultiHeadWeights weights;
     weights.query = random_map(numbers, d, d, comparing);
@@ -58,12 +60,14 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
     TransformerWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i) {
         MultiHeadWeights heads = self_attention();
-        weights.encoder.layers.push_back({std::move(heads), random_feed_forward(numbers, sizes), norm, norm});
+        weights.encoder.layers.push_back(
+            {std::move(heads), random_feed_forward(numbers, sizes), norm, norm});
     }
     for (std::size_t i = 0; i < sizes.layers; ++i) {
         MultiHeadWeights self = self_attention(), cross = cross_attention();
-        weights.decoder.layers.push_back(
-            {std::move(self), std::move(cross), random_feed_forward(numbers, sizes), norm, norm, norm});
+        weights.decoder.layers.push_back({std::move(self), std::move(cross),
+                                          random_feed_forward(numbers, sizes), norm, norm,
+                                          norm});
     }
     return weights;
 }
@@ -71,13 +75,15 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
 
 //! [teacher]
 /// All at once: the target shifted right goes in, and each row gives the next token.
-Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source, const Integers& said,
-                    const TranslatorWeights& weights, const TransformerOptions& options)
+Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source,
+                    const Integers& said, const TranslatorWeights& weights,
+                    const TransformerOptions& options)
 {
     const std::size_t known = said.size() - 1;
     const Integers earlier = xt::view(said, xt::range(std::size_t{0}, known));
     const Integers target = lesson.trace()(
-        "target_ids[n]", "concat(start, said[0:" + std::to_string(known) + "], axis=0)", concat(start, earlier));
+        "target_ids[n]", "concat(start, said[0:" + std::to_string(known) + "], axis=0)",
+        concat(start, earlier));
     return predict_next(source, target, {}, {}, weights, options, lesson.trace());
 }
 //! [teacher]
@@ -103,9 +109,8 @@ std::int64_t sum_of(const Integers& numbers)
 void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const auto number = [&](std::string_view step, std::string_view formula, std::int64_t value) {
-        return cost(step, formula, value);
-    };
+    const auto number = [&](std::string_view step, std::string_view formula,
+                            std::int64_t value) { return cost(step, formula, value); };
     number("layers", "", static_cast<std::int64_t>(sizes.layers));
     number("d", "", static_cast<std::int64_t>(sizes.d_model));
     number("d_ff", "", static_cast<std::int64_t>(sizes.d_ff));
@@ -120,14 +125,21 @@ void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
         one(i) = static_cast<std::int64_t>(decoder_step_multiplications(length, sizes));
     }
     all = cost("all[n]",
-               "layers * (6 * k * d ** 2 + 2 * m * d ** 2 + 2 * k ** 2 * d + 2 * k * m * d + 2 * k * d * d_ff)", all);
-    one = cost("one[n]", "layers * (6 * d ** 2 + 2 * k * d + 2 * m * d + 2 * d * d_ff)", one);
+               "layers * (6 * k * d ** 2 + 2 * m * d ** 2 + 2 * k ** 2 * d + 2 * k * m * "
+               "d + 2 * k * d * d_ff)",
+               all);
+    one = cost("one[n]", "layers * (6 * d ** 2 + 2 * k * d + 2 * m * d + 2 * d * d_ff)",
+               one);
     const std::int64_t memory =
-        number("memory", "layers * 2 * m * d ** 2", static_cast<std::int64_t>(decoder_cache_multiplications(sizes)));
-    const double without = static_cast<double>(number("without_cache", "sum(all)", sum_of(all)));
-    const double with = static_cast<double>(number("with_cache", "memory + sum(one)", memory + sum_of(one)));
+        number("memory", "layers * 2 * m * d ** 2",
+               static_cast<std::int64_t>(decoder_cache_multiplications(sizes)));
+    const double without =
+        static_cast<double>(number("without_cache", "sum(all)", sum_of(all)));
+    const double with = static_cast<double>(
+        number("with_cache", "memory + sum(one)", memory + sum_of(one)));
     const double ratio = cost("ratio", "without_cache / with_cache", without / with);
-    lesson.table({"multiplications of the decoder: without a cache", "with", "ratio"}, {{without, with, ratio}});
+    lesson.table({"multiplications of the decoder: without a cache", "with", "ratio"},
+                 {{without, with, ratio}});
 }
 //! [count]
 
@@ -137,19 +149,23 @@ void teach(Lesson& lesson)
     const Sizes sizes;
 
     //! [inputs]
-    lesson.heading("1. Sixteen words, the first for the start and the second for the end, and a sentence of five");
+    lesson.heading("1. Sixteen words, the first for the start and the second for the "
+                   "end, and a sentence of five");
     RandomNumbers numbers(14);
     const Integers start = trace("start[one]", "", Integers{0});
     const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
-    const Matrix table =
-        trace("table[vocabulary, d_model]", "", numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
+    const Matrix table = trace("table[vocabulary, d_model]", "",
+                               numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
     const TranslatorWeights weights{table, random_weights(numbers, sizes)};
     //! [inputs]
 
     //! [greedy]
-    lesson.heading("2. Token by token: what has been said goes in, the likeliest word comes out");
-    GreedyOptions options{
-        .transformer = {.attention = {.heads = sizes.heads}}, .start = start(0), .end = 1, .max_tokens = 12};
+    lesson.heading(
+        "2. Token by token: what has been said goes in, the likeliest word comes out");
+    GreedyOptions options{.transformer = {.attention = {.heads = sizes.heads}},
+                          .start = start(0),
+                          .end = 1,
+                          .max_tokens = 12};
     options.caching = Caching::none;
     const Translation plain = greedy_decode(source, {}, weights, options);
     const Integers said = trace("said[n]", "", plain.ids);
@@ -157,9 +173,11 @@ void teach(Lesson& lesson)
 
     //! [forced]
     lesson.heading("3. All at once, as in training: every step of one pass");
-    const Matrix logits = teach_forced(lesson, start, source, said, weights, options.transformer);
+    const Matrix logits =
+        teach_forced(lesson, start, source, said, weights, options.transformer);
     const Integers next = trace("next_ids[n]",
-                                "min(where(logits == max(logits, axis=-1, keepdims=True), arange(logits.shape[1]), "
+                                "min(where(logits == max(logits, axis=-1, "
+                                "keepdims=True), arange(logits.shape[1]), "
                                 "inf), axis=-1)",
                                 likeliest(logits));
     lesson.expect_equal("what was said is what each row finds likeliest", next, said);
@@ -172,9 +190,11 @@ void teach(Lesson& lesson)
     const Translation kept = greedy_decode(source, {}, weights, options);
     const Trace cached = trace.scope("cached");
     const Matrix by_cache = cached("logits[n, vocabulary]", "", kept.logits);
-    const Vector difference = cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
-                                     max_along(Matrix(xt::abs(by_cache - logits)), 1));
-    lesson.expect("the largest difference is one of rounding", max_all(difference) < 1e-9);
+    const Vector difference =
+        cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
+               max_along(Matrix(xt::abs(by_cache - logits)), 1));
+    lesson.expect("the largest difference is one of rounding",
+                  max_all(difference) < 1e-9);
     lesson.expect_equal("the same is said", kept.ids, said);
     lesson.expect_equal("each token by the same logits", kept.logits, plain.logits);
     //! [cached]
@@ -185,4 +205,7 @@ void teach(Lesson& lesson)
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("13_transformer", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("13_transformer", argc, argv, teach);
+}

@@ -16,9 +16,10 @@ void check(Lesson& lesson)
     const Matrix queries{{1, 2}, {1, 2}, {-3, 0.5}};
     Matrix rotated(queries.shape());
     for (std::size_t p = 0; p < 3; ++p)
-        xt::row(rotated, static_cast<std::ptrdiff_t>(p)) =
-            my_turned_pair(xt::row(queries, static_cast<std::ptrdiff_t>(p)), static_cast<double>(p));
-    lesson.expect_equal("my_turned_pair is the library's rotary", rotated, rotary(queries));
+        xt::row(rotated, static_cast<std::ptrdiff_t>(p)) = my_turned_pair(
+            xt::row(queries, static_cast<std::ptrdiff_t>(p)), static_cast<double>(p));
+    lesson.expect_equal("my_turned_pair is the library's rotary", rotated,
+                        rotary(queries));
 
     Matrix bias(Matrix::shape_type{4, 4});
     for (std::size_t i = 0; i < 4; ++i)
@@ -29,4 +30,7 @@ void check(Lesson& lesson)
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("16_rotary_and_alibi", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("16_rotary_and_alibi", argc, argv, check);
+}

@@ -8,8 +8,9 @@
 /// @param value  (1, d_v): of the new token
 /// @param cache  keys (m, d_k) and values (m, d_v) of the tokens before; the new ones are to be put after them
 /// @return the context of the new token, (1, d_v)
-attn::Matrix my_cached_attention(const attn::Matrix& query, const attn::Matrix& key, const attn::Matrix& value,
-                                 attn::KeyValueCache& cache);
+attn::Matrix my_cached_attention(const attn::Matrix& query, const attn::Matrix& key,
+                                 const attn::Matrix& value, attn::KeyValueCache& cache);
 
 /// How many numbers a token leaves in the caches of all layers: a key and a value of each key/value head.
-std::size_t my_numbers_per_token(std::size_t layers, std::size_t key_value_heads, std::size_t d_k);
+std::size_t my_numbers_per_token(std::size_t layers, std::size_t key_value_heads,
+                                 std::size_t d_k);

@@ -23,7 +23,8 @@ inline double milliseconds(const std::function<void()>& work)
     for (int run = 0; run < 3; ++run) {
         const std::clock_t begin = std::clock();
         work();
-        least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+        least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) /
+                                    CLOCKS_PER_SEC);
     }
     return least;
 }
@@ -35,13 +36,16 @@ inline void measure(Lesson& lesson)
     std::vector<std::vector<double>> rows;
     for (std::size_t n = 256; n <= 16384; n *= 2) {
         const Matrix x = RandomNumbers(n).matrix(n, 64);
-        const double full = n > 2048 ? NAN : milliseconds([&] { scaled_dot_product_attention(x, x, x); });
+        const double full =
+            n > 2048 ? NAN : milliseconds([&] { scaled_dot_product_attention(x, x, x); });
         const RestrictedOptions near{.neighbourhood = {.radius = 64}};
-        rows.push_back({static_cast<double>(n), full, milliseconds([&] { restricted_attention(x, x, x, near); })});
+        rows.push_back({static_cast<double>(n), full,
+                        milliseconds([&] { restricted_attention(x, x, x, near); })});
     }
     lesson.table({"n", "milliseconds: full", "local"}, rows);
     const auto exponent = [&](std::size_t from, std::size_t to, std::size_t column) {
-        return std::log(rows[to][column] / rows[from][column]) / std::log(rows[to][0] / rows[from][0]);
+        return std::log(rows[to][column] / rows[from][column]) /
+               std::log(rows[to][0] / rows[from][0]);
     };
     lesson.table({"exponent of n: full, 512 to 2048", "local, 2048 to 16384"},
                  {{exponent(1, 3, 1), exponent(3, 6, 2)}});

@@ -25,11 +25,16 @@ void check(Lesson& lesson)
         const LstmStateOf<Vector> expected = lstm_cell(x, previous, weights);
         const LstmStateOf<Vector> found = my_lstm_step(x, previous, weights);
         const std::string size = ", for d_hidden = " + std::to_string(d_hidden);
-        lesson.expect_equal("my_lstm_step gives the library's cell" + size, found.cell, expected.cell);
-        lesson.expect_equal("my_lstm_step gives the library's hidden state" + size, found.hidden, expected.hidden);
+        lesson.expect_equal("my_lstm_step gives the library's cell" + size, found.cell,
+                            expected.cell);
+        lesson.expect_equal("my_lstm_step gives the library's hidden state" + size,
+                            found.hidden, expected.hidden);
     }
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("21_recurrence", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("21_recurrence", argc, argv, check);
+}

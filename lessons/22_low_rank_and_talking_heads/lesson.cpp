@@ -24,19 +24,21 @@ constexpr std::size_t heads = 2;
 
 // The helpers of teach(), which stand below it in this order.
 TalkingHeadsWeights given_weights(Lesson& lesson);
-Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed, const Matrix& of,
-                       std::size_t head);
+Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed,
+                       const Matrix& of, std::size_t head);
 std::int64_t rank_of(const Trace& trace, const Matrix& form);
 void compare_two_softmaxes(Lesson& lesson);
-void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned,
-                     const std::vector<Matrix>& scores);
+void join_value_maps(Lesson& lesson, const Matrix& inputs,
+                     const MultiHeadWeights& learned, const std::vector<Matrix>& scores);
 void count(Lesson& lesson);
-void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned, const std::vector<Matrix>& forms);
+void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned,
+          const std::vector<Matrix>& forms);
 
 void teach(Lesson& lesson)
 {
     lesson.heading("1. Three tokens, two heads, and how the heads are to be mixed");
-    const Matrix inputs = lesson.input("inputs[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    const Matrix inputs = lesson.input("inputs[n, d_model]",
+                                       Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     const TalkingHeadsWeights weights = given_weights(lesson);
 
     //! [form]
@@ -45,25 +47,33 @@ void teach(Lesson& lesson)
     for (std::size_t head = 0; head < heads; ++head) {
         const Trace trace = lesson.trace().scope("head", head);
         const Matrix query_weights =
-            columns_of_head(trace, "query_weights[d_model, d_k]", "query_weights", weights.maps.query.weight, head);
+            columns_of_head(trace, "query_weights[d_model, d_k]", "query_weights",
+                            weights.maps.query.weight, head);
         const Matrix key_weights =
-            columns_of_head(trace, "key_weights[d_model, d_k]", "key_weights", weights.maps.key.weight, head);
+            columns_of_head(trace, "key_weights[d_model, d_k]", "key_weights",
+                            weights.maps.key.weight, head);
         forms.push_back(trace("form[d_model, d_model]", "query_weights @ key_weights.T",
                               matmul(query_weights, transpose(key_weights))));
-        scores.push_back(
-            trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, forms.back()), transpose(inputs))));
-        lesson.expect_equal("the form gives the scores of queries and keys", scores.back(),
-                            matmul(matmul(inputs, query_weights), transpose(matmul(inputs, key_weights))));
-        lesson.expect("its rank is at most d_k",
-                      std::cmp_less_equal(rank_of(trace, forms.back()), query_weights.shape(1)));
+        scores.push_back(trace("scores[n, m]", "inputs @ form @ inputs.T",
+                               matmul(matmul(inputs, forms.back()), transpose(inputs))));
+        lesson.expect_equal("the form gives the scores of queries and keys",
+                            scores.back(),
+                            matmul(matmul(inputs, query_weights),
+                                   transpose(matmul(inputs, key_weights))));
+        lesson.expect(
+            "its rank is at most d_k",
+            std::cmp_less_equal(rank_of(trace, forms.back()), query_weights.shape(1)));
     }
     //! [form]
 
-    lesson.heading("3. The sum of both is a form as well, of a higher rank than each head's");
+    lesson.heading(
+        "3. The sum of both is a form as well, of a higher rank than each head's");
     const Trace sum = lesson.trace().scope("sum");
-    const Matrix form = sum("form[d_model, d_model]", "head.0.form + head.1.form", Matrix(forms[0] + forms[1]));
-    lesson.expect_equal("it is that of one head with all columns", form,
-                        matmul(weights.maps.query.weight, transpose(weights.maps.key.weight)));
+    const Matrix form = sum("form[d_model, d_model]", "head.0.form + head.1.form",
+                            Matrix(forms[0] + forms[1]));
+    lesson.expect_equal(
+        "it is that of one head with all columns", form,
+        matmul(weights.maps.query.weight, transpose(weights.maps.key.weight)));
     rank_of(sum, form);
 
     lesson.heading("4. Two softmaxes give what one can't");
@@ -84,18 +94,25 @@ void teach(Lesson& lesson)
 TalkingHeadsWeights given_weights(Lesson& lesson)
 {
     const Matrix query =
-        lesson.input("query_weights[d_model, h_d_k]", Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
+        lesson.input("query_weights[d_model, h_d_k]",
+                     Matrix{{1, 0, 0, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {0, 2, 1, 2}});
     const Matrix key =
-        lesson.input("key_weights[d_model, h_d_k]", Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 2, 0}, {1, 1, 0, -1}});
+        lesson.input("key_weights[d_model, h_d_k]",
+                     Matrix{{0, 1, 1, 0}, {1, 0, -1, 1}, {0, 1, 2, 0}, {1, 1, 0, -1}});
     const Matrix value =
-        lesson.input("value_weights[d_model, h_d_v]", Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
-    const Matrix output = lesson.input("output_weights[h_d_v, d_out]",
-                                       Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}});
-    const Matrix scores = lesson.input("talking_scores[h_k, h]", Matrix{{0.75, 0.5}, {0.25, -0.5}});
-    const Matrix weights = lesson.input("talking_weights[h, h_v]", Matrix{{1, 0.25}, {-0.5, 0.75}});
-    if (query.shape(1) % heads != 0 || value.shape(1) % heads != 0 || scores.shape(0) != heads ||
-        scores.shape(1) != heads || weights.shape(1) != heads)
-        throw ShapeError("this lesson has 2 heads: the columns of query_weights and value_weights have to be even, "
+        lesson.input("value_weights[d_model, h_d_v]",
+                     Matrix{{0, 2, 1, 0}, {0, 3, 0, 1}, {1, 0, 3, 0}, {1, 1, 0, 2}});
+    const Matrix output = lesson.input(
+        "output_weights[h_d_v, d_out]",
+        Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}});
+    const Matrix scores =
+        lesson.input("talking_scores[h_k, h]", Matrix{{0.75, 0.5}, {0.25, -0.5}});
+    const Matrix weights =
+        lesson.input("talking_weights[h, h_v]", Matrix{{1, 0.25}, {-0.5, 0.75}});
+    if (query.shape(1) % heads != 0 || value.shape(1) % heads != 0 ||
+        scores.shape(0) != heads || scores.shape(1) != heads || weights.shape(1) != heads)
+        throw ShapeError("this lesson has 2 heads: the columns of query_weights and "
+                         "value_weights have to be even, "
                          "talking_scores and talking_weights (2, 2)");
     return {{{query}, {key}, {value}, LinearWeights{output}}, scores, weights};
 }
@@ -103,11 +120,13 @@ TalkingHeadsWeights given_weights(Lesson& lesson)
 // ------------------------------------------------------------------------------------------------------ 2. low rank
 
 /// A head's columns of a packed map.
-Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed, const Matrix& of,
-                       std::size_t head)
+Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed,
+                       const Matrix& of, std::size_t head)
 {
     const std::size_t width = of.shape(1) / heads, begin = head * width;
-    return trace(step, std::string(packed) + "[:, " + std::to_string(begin) + ":" + std::to_string(begin + width) + "]",
+    return trace(step,
+                 std::string(packed) + "[:, " + std::to_string(begin) + ":" +
+                     std::to_string(begin + width) + "]",
                  columns(of, begin, begin + width));
 }
 
@@ -139,17 +158,20 @@ std::int64_t rank_of(const Trace& trace, const Matrix& form)
         const std::string i = std::to_string(row), j = std::to_string(column);
         const Vector in_column = xt::col(rest, column), in_row = xt::row(rest, row);
         rest = trace.scope("step", step)("rest[d_model, d_model]",
-                                         name + " - outer(" + name + "[:, " + j + "], " + name + "[" + i + ", :]) / " +
-                                             name + "[" + i + ", " + j + "]",
+                                         name + " - outer(" + name + "[:, " + j + "], " +
+                                             name + "[" + i + ", :]) / " + name + "[" +
+                                             i + ", " + j + "]",
                                          Matrix(rest - outer(in_column, in_row) / pivot));
         name = "step." + std::to_string(step) + ".rest";
     }
     Vector sizes_found(Vector::shape_type{found.size()});
     std::ranges::copy(found, sizes_found.begin());
-    const Vector pivots = trace("pivots[steps]", "concat(" + sizes + "axis=0)", sizes_found);
+    const Vector pivots =
+        trace("pivots[steps]", "concat(" + sizes + "axis=0)", sizes_found);
     const double least = 1e-9 * pivots(0);
-    return trace("rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
-                 std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
+    return trace(
+        "rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
+        std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
 }
 //! [rank]
 
@@ -164,8 +186,10 @@ void compare_two_softmaxes(Lesson& lesson)
     const Matrix scores = two("scores[h, m]", "", Matrix{{0, 8, 0}, {0, 0, 8}});
     const Matrix weights = two("weights[h, m]", "softmax(scores)", softmax(scores));
     const Matrix all = matmul(weights, values);
-    const Vector apart = two("apart[d_v]", "concat(weights[0] @ values[:, 0:1], weights[1] @ values[:, 1:2], axis=0)",
-                             Vector{all(0, 0), all(1, 1)});
+    const Vector apart =
+        two("apart[d_v]",
+            "concat(weights[0] @ values[:, 0:1], weights[1] @ values[:, 1:2], axis=0)",
+            Vector{all(0, 0), all(1, 1)});
     const Vector sum = two("sum[m]", "sum(scores, axis=0)", sum_along(scores, 0));
     const Vector joint = two("joint[m]", "softmax(sum)", softmax(sum));
     const Vector together = two("together[d_v]", "joint @ values", matmul(joint, values));
@@ -178,29 +202,38 @@ void compare_two_softmaxes(Lesson& lesson)
 
 //! [maps]
 /// A head's values go through W_v and the head's rows of W^o: one more matrix of low rank.
-void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& learned,
-                     const std::vector<Matrix>& scores)
+void join_value_maps(Lesson& lesson, const Matrix& inputs,
+                     const MultiHeadWeights& learned, const std::vector<Matrix>& scores)
 {
-    const double root = std::sqrt(static_cast<double>(learned.query.weight.shape(1) / heads));
+    const double root =
+        std::sqrt(static_cast<double>(learned.query.weight.shape(1) / heads));
     Matrix sum = xt::zeros<double>({inputs.shape(0), learned.output->weight.shape(1)});
     std::string formula;
     for (std::size_t head = 0; head < heads; ++head) {
         const Trace trace = lesson.trace().scope("head", head);
         const Matrix value_weights =
-            columns_of_head(trace, "value_weights[d_model, d_v]", "value_weights", learned.value.weight, head);
-        const std::size_t begin = head * value_weights.shape(1), end = begin + value_weights.shape(1);
-        const Matrix rows = xt::view(learned.output->weight, xt::range(begin, end), xt::all());
+            columns_of_head(trace, "value_weights[d_model, d_v]", "value_weights",
+                            learned.value.weight, head);
+        const std::size_t begin = head * value_weights.shape(1),
+                          end = begin + value_weights.shape(1);
+        const Matrix rows =
+            xt::view(learned.output->weight, xt::range(begin, end), xt::all());
         const Matrix map =
             trace("map[d_model, d_out]",
-                  "value_weights @ output_weights[" + std::to_string(begin) + ":" + std::to_string(end) + "]",
+                  "value_weights @ output_weights[" + std::to_string(begin) + ":" +
+                      std::to_string(end) + "]",
                   matmul(value_weights, rows));
-        const Matrix weights = trace("weights[n, m]", "softmax(scores / sqrt(query_weights.shape[1]))",
-                                     softmax(Matrix(scores[head] / root)));
-        sum += trace("says[n, d_out]", "weights @ inputs @ map", matmul(matmul(weights, inputs), map));
+        const Matrix weights =
+            trace("weights[n, m]", "softmax(scores / sqrt(query_weights.shape[1]))",
+                  softmax(Matrix(scores[head] / root)));
+        sum += trace("says[n, d_out]", "weights @ inputs @ map",
+                     matmul(matmul(weights, inputs), map));
         formula += (head == 0 ? "head." : " + head.") + std::to_string(head) + ".says";
     }
     const Matrix output = lesson.trace()("output[n, d_out]", formula, sum);
-    lesson.expect_equal("with a form and a map per head, multi-head attention needs no queries, keys or values", output,
+    lesson.expect_equal("with a form and a map per head, multi-head attention needs no "
+                        "queries, keys or values",
+                        output,
                         multi_head_attention(inputs, {}, {}, learned, {heads}).output);
 }
 //! [maps]
@@ -212,13 +245,17 @@ void join_value_maps(Lesson& lesson, const Matrix& inputs, const MultiHeadWeight
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
-    const std::int64_t d_model = cost("d_model", "", std::int64_t{512}), h = cost("h", "", std::int64_t{8});
+    const std::int64_t d_model = cost("d_model", "", std::int64_t{512}),
+                       h = cost("h", "", std::int64_t{8});
     const std::int64_t d_k = cost("d_k", "d_model / h", d_model / h);
-    const std::int64_t full = cost("full", "2 * h * d_model ** 2", 2 * h * d_model * d_model);
-    const std::int64_t narrow = cost("narrow", "2 * h * 2 * d_model * d_k", 4 * h * d_model * d_k);
+    const std::int64_t full =
+        cost("full", "2 * h * d_model ** 2", 2 * h * d_model * d_model);
+    const std::int64_t narrow =
+        cost("narrow", "2 * h * 2 * d_model * d_k", 4 * h * d_model * d_k);
     const std::int64_t talking = cost("talking", "2 * h ** 2", 2 * h * h);
     lesson.table({"parameters: in full", "as narrow products", "to let heads talk"},
-                 {{static_cast<double>(full), static_cast<double>(narrow), static_cast<double>(talking)}});
+                 {{static_cast<double>(full), static_cast<double>(narrow),
+                   static_cast<double>(talking)}});
 }
 //! [count]
 
@@ -226,9 +263,11 @@ void count(Lesson& lesson)
 
 //! [talk]
 /// Each softmax gets a mixture of all heads' scores. Its form is the mixture of their forms, whose ranks add up.
-void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned, const std::vector<Matrix>& forms)
+void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned,
+          const std::vector<Matrix>& forms)
 {
-    const double root = std::sqrt(static_cast<double>(learned.maps.query.weight.shape(1) / heads));
+    const double root =
+        std::sqrt(static_cast<double>(learned.maps.query.weight.shape(1) / heads));
     const Matrix& mixture = learned.scores;
     std::vector<Matrix> weights;
     for (std::size_t into = 0; into < heads; ++into) {
@@ -236,35 +275,44 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
         const std::string column = ", " + std::to_string(into) + "]";
         const Matrix form =
             trace("form[d_model, d_model]",
-                  "head.0.form * talking_scores[0" + column + " + head.1.form * talking_scores[1" + column,
+                  "head.0.form * talking_scores[0" + column +
+                      " + head.1.form * talking_scores[1" + column,
                   Matrix(forms[0] * mixture(0, into) + forms[1] * mixture(1, into)));
         rank_of(trace, form);
-        const Matrix scores =
-            trace("scores[n, m]", "inputs @ form @ inputs.T", matmul(matmul(inputs, form), transpose(inputs)));
-        weights.push_back(trace("weights[n, m]", "softmax(scores / sqrt(head.0.query_weights.shape[1]))",
+        const Matrix scores = trace("scores[n, m]", "inputs @ form @ inputs.T",
+                                    matmul(matmul(inputs, form), transpose(inputs)));
+        weights.push_back(trace("weights[n, m]",
+                                "softmax(scores / sqrt(head.0.query_weights.shape[1]))",
                                 softmax(Matrix(scores / root))));
     }
 
-    const Trace talking = lesson.trace().scope("talking", {{"x", "inputs"},
-                                                           {"query_weights", "query_weights"},
-                                                           {"key_weights", "key_weights"},
-                                                           {"value_weights", "value_weights"},
-                                                           {"output_weights", "output_weights"},
-                                                           {"talking_scores", "talking_scores"},
-                                                           {"talking_weights", "talking_weights"}});
+    const Trace talking =
+        lesson.trace().scope("talking", {{"x", "inputs"},
+                                         {"query_weights", "query_weights"},
+                                         {"key_weights", "key_weights"},
+                                         {"value_weights", "value_weights"},
+                                         {"output_weights", "output_weights"},
+                                         {"talking_scores", "talking_scores"},
+                                         {"talking_weights", "talking_weights"}});
     const MultiHead found = talking_heads_attention(inputs, {}, learned, {}, talking);
     for (std::size_t into = 0; into < heads; ++into)
-        lesson.expect_equal("talking head " + std::to_string(into) + " compares by a mixture of forms",
-                            Matrix(weights[0] * learned.weights(0, into) + weights[1] * learned.weights(1, into)),
+        lesson.expect_equal("talking head " + std::to_string(into) +
+                                " compares by a mixture of forms",
+                            Matrix(weights[0] * learned.weights(0, into) +
+                                   weights[1] * learned.weights(1, into)),
                             found.weights[into]);
 
     const Matrix identity{{1, 0}, {0, 1}};
-    lesson.expect_equal("mixed by identities, heads are those of multi-head attention",
-                        talking_heads_attention(inputs, {}, {learned.maps, identity, identity}).output,
-                        multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
+    lesson.expect_equal(
+        "mixed by identities, heads are those of multi-head attention",
+        talking_heads_attention(inputs, {}, {learned.maps, identity, identity}).output,
+        multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
 }
 //! [talk]
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("22_low_rank_and_talking_heads", argc, argv, teach); }
+int main(int argc, char** argv)
+{
+    return Lesson::run("22_low_rank_and_talking_heads", argc, argv, teach);
+}

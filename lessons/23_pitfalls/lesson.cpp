@@ -35,7 +35,8 @@ LinearWeights drawn_map(RandomNumbers& numbers, std::size_t from, std::size_t to
     return {std::move(weight), numbers.vector(to)};
 }
 
-EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model, std::size_t d_ff)
+EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model,
+                                  std::size_t d_ff)
 {
     EncoderLayerWeights weights;
     weights.self_attention.query = drawn_map(numbers, d_model, d_model);
@@ -52,7 +53,10 @@ EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model, s
 }
 
 //! [exhibits]
-void show_sines(const Given&, const Trace& trace) { sinusoidal_positions(5, 6, {}, trace); }
+void show_sines(const Given&, const Trace& trace)
+{
+    sinusoidal_positions(5, 6, {}, trace);
+}
 
 void show_rotary(const Given& given, const Trace& trace)
 {
@@ -71,10 +75,13 @@ void show_alibi(const Given& given, const Trace& trace)
 /// The two newest tokens look at five keys, as with a cache.
 void show_cached(const Given& given, const Trace& trace)
 {
-    const Matrix newest = trace("x[n, d_model]", "x[0:2]", Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
+    const Matrix newest = trace("x[n, d_model]", "x[0:2]",
+                                Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
     trace.alias("memory", "memory");
-    const std::optional<AnyMask> mask = join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
-    multi_head_attention(newest, given.memory, mask, {}, given.weights.self_attention, {.heads = 1}, trace);
+    const std::optional<AnyMask> mask =
+        join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
+    multi_head_attention(newest, given.memory, mask, {}, given.weights.self_attention,
+                         {.heads = 1}, trace);
 }
 
 void show_post_norm(const Given& given, const Trace& trace)
@@ -88,10 +95,11 @@ void show_post_norm(const Given& given, const Trace& trace)
 void show_pre_norm(const Given& given, const Trace& trace)
 {
     trace.alias("x", "x");
-    encoder_layer(
-        given.x, {}, given.weights,
-        {.attention = {.heads = 2}, .feed_forward = {.activation = Activation::gelu}, .placement = NormPlacement::pre},
-        trace);
+    encoder_layer(given.x, {}, given.weights,
+                  {.attention = {.heads = 2},
+                   .feed_forward = {.activation = Activation::gelu},
+                   .placement = NormPlacement::pre},
+                  trace);
 }
 
 struct Exhibit {
@@ -113,10 +121,12 @@ constexpr Exhibit exhibits[] = {
 Array result_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
 {
     Recorder recorder;
-    Listeners listeners(mistaken == nullptr ? std::vector<Listener*>{&recorder}
-                                            : std::vector<Listener*>{mistaken, &recorder});
+    Listeners listeners(mistaken == nullptr
+                            ? std::vector<Listener*>{&recorder}
+                            : std::vector<Listener*>{mistaken, &recorder});
     const Trace root(listeners);
-    exhibit.show({root("x[n, d_model]", "", given.x), root("memory[m, d_model]", "", given.memory), given.weights},
+    exhibit.show({root("x[n, d_model]", "", given.x),
+                  root("memory[m, d_model]", "", given.memory), given.weights},
                  root.scope(exhibit.scope));
     return recorder.steps().back().value;
 }
@@ -134,7 +144,8 @@ double largest_change(const Array& right, const Array& wrong)
 double change_by(const Exhibit& exhibit, const Given& given, const Pitfall& pitfall)
 {
     Mistaken mistaken(pitfall);
-    return largest_change(result_of(exhibit, given, nullptr), result_of(exhibit, given, &mistaken));
+    return largest_change(result_of(exhibit, given, nullptr),
+                          result_of(exhibit, given, &mistaken));
 }
 
 //! [make]
@@ -146,7 +157,8 @@ struct Wrong {
 };
 
 /// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
-std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall, const Recording& shown)
+std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall,
+                             const Recording& shown)
 {
     const StepNames names(shown);
     for (std::size_t i = 0; i < shown.steps.size(); ++i) {
@@ -166,7 +178,8 @@ std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall, con
 //! [make]
 
 /// Calls a function with the trace of a scope that is written as a path: "post.self_attn.head.0".
-void inside(const Trace& trace, std::string_view path, const std::function<void(const Trace&)>& function)
+void inside(const Trace& trace, std::string_view path,
+            const std::function<void(const Trace&)>& function)
 {
     if (path.empty())
         return function(trace);
@@ -183,7 +196,8 @@ void inside(const Trace& trace, std::string_view path, const std::function<void(
 }
 
 /// Records an array whose rank is known only now.
-void record(const Trace& trace, std::string_view name, const Wrong& wrong, const std::string& formula)
+void record(const Trace& trace, std::string_view name, const Wrong& wrong,
+            const std::string& formula)
 {
     std::string label = std::string(name);
     for (const std::string& axis : wrong.right.axes)
@@ -204,7 +218,8 @@ void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double cha
     lesson.heading(std::string(pitfall.id) + ": " + std::string(pitfall.sentence));
     const std::string& path = wrong.right.path;
     const std::size_t dot = path.rfind('.');
-    const std::string scope = path.substr(0, dot) + ".mistakes." + std::string(pitfall.id);
+    const std::string scope =
+        path.substr(0, dot) + ".mistakes." + std::string(pitfall.id);
     inside(lesson.trace(), scope, [&](const Trace& trace) {
         trace.alias("right", path.substr(dot + 1));
         record(trace, "mistaken", wrong, wrong.formula);
@@ -238,7 +253,8 @@ void teach(Lesson& lesson)
         };
         const auto exhibit = std::ranges::find_if(exhibits, shows);
         if (lesson.is_example())
-            lesson.expect(std::string(pitfall.id) + " shows in an exhibit", wrong.has_value());
+            lesson.expect(std::string(pitfall.id) + " shows in an exhibit",
+                          wrong.has_value());
         if (wrong)
             show(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
     }
