@@ -218,7 +218,7 @@ class Site:
             if not (path / "lesson.md").is_file():
                 raise PageError(f"lessons/{path.name} has no lesson.md")
         self.lessons = [Page(path / "lesson.md", f"lesson_{path.name}", path.name) for path in lessons]
-        order = ["notation", "formulas", "explain", "diff", "view", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
+        order = ["notation", "formulas", "explain", "diff", "view", "graph", "trace_format", "your_weights", "pitfalls", "xtensor_pitfalls"]
         documents = sorted(
             (root / "docs").glob("*.md"), key=lambda path: (order.index(path.stem) if path.stem in order else 99, path.stem)
         )

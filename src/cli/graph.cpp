@@ -74,21 +74,21 @@ Command graph_command()
     const auto request = std::make_shared<Request>();
     return {.name = "graph",
             .summary = "draw which step uses which, as the formulas say",
-            .groups =
-                {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
-                 {"What to draw",
-                  {{"--scope", "SCOPE", request->what.scope, "the steps in this scope only, such as encoder.layers.0"},
-                   {"--to", "STEP", request->what.targets, "only this step and what it follows from; can be repeated"},
-                   {"--depth", "N", whole_number(request->what.depth, 0, 100),
-                    "fold scopes inside more than N others into one box each (default: so that there are at most "
-                    "60 boxes)"},
-                   {"--formulas", "", request->how.formulas, "write formulas in the boxes, too"}}},
-                 {"Where",
-                  {{"-o,--output", "PICTURE", request->picture,
-                    "a file that ends in .svg or .dot (default: DOT on standard output)"},
-                   {"--format", "", one_of(request->format, {{"svg", Format::svg}, {"dot", Format::dot}}),
-                    "SVG, laid out by Graphviz, or its language DOT"},
-                   {"--title", "TEXT", request->title, "what the picture is called for who does not see it"}}}},
+            .groups = {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
+                       {"What to draw",
+                        {{"--scope", "SCOPE", request->what.scope,
+                          "the steps in this scope only, such as encoder.layers.0"},
+                         {"--to", "STEP", request->what.targets, "only this step and what it follows from"},
+                         {"--depth", "N", whole_number(request->what.depth, 0, 100),
+                          "fold scopes inside more than N others into one box each (default: so that there are at most "
+                          "60 boxes)"},
+                         {"--formulas", "", request->how.formulas, "write formulas in the boxes, too"}}},
+                       {"Where",
+                        {{"-o,--output", "PICTURE", request->picture,
+                          "a file that ends in .svg or .dot (default: DOT on standard output)"},
+                         {"--format", "", one_of(request->format, {{"svg", Format::svg}, {"dot", Format::dot}}),
+                          "SVG, laid out by Graphviz, or its language DOT"},
+                         {"--title", "TEXT", request->title, "what the picture is called for who does not see it"}}}},
             .run = [request] { return draw(*request); }};
 }
 

@@ -24,15 +24,20 @@ std::string listed(const std::vector<std::string>& words)
     return text;
 }
 
-/// What a box is called in a sentence.
-std::string name_of(const Dataflow& dataflow, const DataflowBox& box)
+/// What a box is called in a sentence: several names where it stands for several given steps.
+std::vector<std::string> names_of(const Dataflow& dataflow, const DataflowBox& box)
 {
-    std::vector<std::string> names;
     if (box.kind == DataflowBox::Kind::folded)
-        return box.path + " (" + counted(box.steps.size(), "step") + ", folded)";
+        return {box.path};
+    std::vector<std::string> names;
     for (const std::size_t step : box.steps)
         names.push_back(dataflow.recording->steps[step].path);
-    return listed(names);
+    return names;
+}
+
+void append(std::vector<std::string>& names, const std::vector<std::string>& more)
+{
+    names.insert(names.end(), more.begin(), more.end());
 }
 
 } // namespace
@@ -67,19 +72,20 @@ std::string description(const Dataflow& dataflow)
 {
     constexpr std::size_t most = 200;
     std::vector<std::vector<std::string>> operands(dataflow.boxes.size());
-    for (const DataflowEdge& edge : dataflow.edges) {
-        const DataflowBox& from = dataflow.boxes[edge.from];
-        operands[edge.to].push_back(from.kind == DataflowBox::Kind::folded ? from.path : name_of(dataflow, from));
-    }
+    for (const DataflowEdge& edge : dataflow.edges)
+        append(operands[edge.to], names_of(dataflow, dataflow.boxes[edge.from]));
     std::vector<std::string> given;
     std::string text;
     std::size_t sentences = 0;
     for (std::size_t i = 0; i < dataflow.boxes.size(); ++i) {
-        const std::string name = name_of(dataflow, dataflow.boxes[i]);
-        if (dataflow.boxes[i].kind == DataflowBox::Kind::given)
-            given.push_back(name);
-        else if (++sentences <= most)
-            text += " " + name + (operands[i].empty() ? "" : " from " + listed(operands[i])) + ".";
+        const DataflowBox& box = dataflow.boxes[i];
+        if (box.kind == DataflowBox::Kind::given) {
+            append(given, names_of(dataflow, box));
+        } else if (++sentences <= most) {
+            const bool is_folded = box.kind == DataflowBox::Kind::folded;
+            text += " " + box.path + (is_folded ? " (" + counted(box.steps.size(), "step") + ", folded)" : "") +
+                    (operands[i].empty() ? "" : " from " + listed(operands[i])) + ".";
+        }
     }
     if (sentences > most)
         text += " And " + counted(sentences - most, "more box") + ".";
