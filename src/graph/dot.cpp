@@ -58,7 +58,7 @@ public:
         text_ = "// " + plain_line(summary(dataflow_), 1000) + "\n";
         text_ += "digraph " + quoted(plain_line(options_.title)) + R"( {
   graph [rankdir=TB, bgcolor=transparent, nodesep=0.22, ranksep=0.32, fontname="Helvetica,Arial,sans-serif", fontsize=11]
-  node [shape=box, height=0.3, margin="0.14,0.05", fontname="Helvetica,Arial,sans-serif", fontsize=11.5]
+  node [shape=box, height=0.3, margin="0.12,0.05", fontname="Helvetica,Arial,sans-serif", fontsize=12.5]
   edge [arrowsize=0.6]
 )";
         add_frame(0, "  ");

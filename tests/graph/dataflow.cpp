@@ -87,11 +87,13 @@ TEST_CASE("scopes are frames, a word and its number one of them", "[graph]")
         frames.emplace_back(frame.path, frame.parent);
     CHECK(frames == std::vector<std::pair<std::string, std::size_t>>{
                         {"", 0}, {"self_attn", 0}, {"self_attn.head.0", 1}, {"self_attn.head.1", 1}, {"norm", 0}});
-    for (const DataflowBox& box : dataflow.boxes) {
-        CAPTURE(box.path);
-        CHECK(dataflow.frames[box.frame].path == box.path.substr(0, std::min(box.path.rfind('.'), box.path.size()) *
-                                                                        (box.path.find('.') != std::string::npos)));
-    }
+    const auto frame_of = [&](const std::string& path) {
+        return dataflow.frames[std::ranges::find(dataflow.boxes, path, &DataflowBox::path)->frame].path;
+    };
+    CHECK(frame_of("x").empty());
+    CHECK(frame_of("self_attn.keys") == "self_attn");
+    CHECK(frame_of("self_attn.head.1.scores") == "self_attn.head.1");
+    CHECK(frame_of("norm.mean") == "norm");
 }
 
 TEST_CASE("at depth 0 each scope is one box, edges into it are merged, and what it alone is given is one box",
@@ -118,6 +120,14 @@ TEST_CASE("a scope of one step is drawn as that step", "[graph]")
     const auto alone = std::ranges::find(dataflow.boxes, "self_attn.head.1.scores", &DataflowBox::path);
     REQUIRE(alone != dataflow.boxes.end());
     CHECK(label_of(dataflow, *alone, alone->steps[0]) == "head.1.scores[1]");
+}
+
+TEST_CASE("a step and a folded scope can have one path", "[graph]")
+{
+    const Recording recording{{step("norm"), step("norm.mean", "norm + 1"), step("norm.output", "mean + norm")}, {}};
+    const Dataflow dataflow = dataflow_of(recording, {.depth = 0});
+    CHECK(dataflow.boxes.size() == 2);
+    CHECK((dataflow.edges == std::vector<DataflowEdge>{{0, 1}}));
 }
 
 TEST_CASE("of a scope its steps are drawn, and what they use from outside is given", "[graph]")
@@ -183,7 +193,8 @@ TEST_CASE("what a picture shows is described in words", "[graph]")
     const Recording recording = layer();
     CHECK(
         description(dataflow_of(recording, {.depth = 0})) ==
-        "7 boxes, from top to bottom. Given: x, key_weights and query_weights and gain. self_attn (6 steps, folded) "
-        "from x and key_weights and query_weights. residual from x and self_attn. norm (2 steps, folded) from residual "
-        "and gain. output from norm.");
+        "7 boxes, from top to bottom. Given: x, key_weights, query_weights and gain. self_attn (6 steps, folded) from "
+        "x, "
+        "key_weights and query_weights. residual from x and self_attn. norm (2 steps, folded) from residual and gain. "
+        "output from norm.");
 }
