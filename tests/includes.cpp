@@ -26,7 +26,8 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms below_trace{"error", "array", "tensor", "shape", "ops", "recording", "trace"};
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
     static const Rooms traces = with(records, {"trace_io", "formula"});
-    static const Rooms everything = with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view"});
+    static const Rooms everything =
+        with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
         {"number_type", {"array"}},
@@ -48,6 +49,7 @@ const std::map<std::string, Rooms>& visible()
         {"text", {"error", "array", "tensor", "ops", "trace_io"}},
         {"diff", with(traces, {"what_if"})},
         {"view", traces},
+        {"graph", traces},
         {"lessons", everything},
         {"cli", with(everything, {"lessons"})},
     };
@@ -121,7 +123,8 @@ std::string objection(const std::string& path, const std::string& include)
         other = room_of("include/" + name);
     else // what a room keeps to itself, and shows to those that may see it
         other = room_of((std::filesystem::path(path).parent_path() / name).lexically_normal().generic_string());
-    return other == room || small.contains(other) || may_see->second.contains(other) ? "" : room + " may not see " + other;
+    return other == room || small.contains(other) || may_see->second.contains(other) ? ""
+                                                                                     : room + " may not see " + other;
 }
 
 std::vector<std::string> objections(const SourceFile& file)

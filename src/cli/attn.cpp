@@ -10,7 +10,7 @@ int main(int argc, char** argv)
     const Command program{.name = "attn",
                           .summary = "Attention and the Transformer, step by step.",
                           .commands = {lessons_command(), run_command(), verify_command(), explain_command(),
-                                       diff_command(), view_command(), pitfalls_command()},
+                                       diff_command(), view_command(), graph_command(), pitfalls_command()},
                           .version = ATTN_VERSION};
     return run_program(program, argc, argv);
 }

@@ -12,6 +12,7 @@ Command verify_command();
 Command explain_command();
 Command diff_command();
 Command view_command();
+Command graph_command();
 Command pitfalls_command();
 /// @}
 

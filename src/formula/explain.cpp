@@ -1,6 +1,7 @@
 #include "attn/formula/explain.hpp"
 
 #include "agreement.hpp"
+#include "near_names.hpp"
 #include "writer.hpp"
 
 #include "attn/formula/scope.hpp"
@@ -162,37 +163,6 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------- the asked
 
-std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
-/// Steps that are called nearly so: ", did you mean scores or head.0.scores?"
-std::string suggestion(const std::vector<Step>& steps, std::string_view path)
-{
-    constexpr std::size_t most = 3, longest = 200;
-    std::vector<std::pair<std::size_t, std::string_view>> near;
-    if (path.size() > longest)
-        return {};
-    for (const Step& step : steps) {
-        const std::size_t far = step.path.size() > longest ? longest : edit_distance(path, step.path);
-        if (far <= 1 + path.size() / 5)
-            near.emplace_back(far, step.path);
-        else if (edit_distance(last_word(path), last_word(step.path).substr(0, longest)) <= 1)
-            near.emplace_back(longest, step.path);
-    }
-    std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);
-    std::string text;
-    for (std::size_t i = 0; i < std::min(most, near.size()); ++i)
-        text += (i == 0 ? "; did you mean " : " or ") + std::string(near[i].second);
-    return text.empty() ? text : text + "?";
-}
-
-const Step& find_step(const Recording& recording, std::string_view path)
-{
-    const std::optional<std::size_t> found = StepNames(recording).find(path);
-    if (!found)
-        throw Error("no step is called " + std::string(path.substr(0, 200)) + suggestion(recording.steps, path));
-    return recording.steps[*found];
-}
-
 std::string example(const Step& step)
 {
     const std::size_t rank = step.value.rank();
@@ -219,7 +189,7 @@ bool is_subscripted_name(const Expression& expression)
 
 ExplainedCells find_cells(const Recording& recording, std::string_view text)
 {
-    const Step& step = find_step(recording, text.substr(0, text.find('[')));
+    const Step& step = recording.steps[find_step(recording, text.substr(0, text.find('[')))];
     const Error no_cell(std::string(text.substr(0, 200)) + " is no cell of " + step.path + ", " + example(step));
     ExplainedCells asked{&step, {}, false};
     try {

@@ -142,9 +142,6 @@ std::string format_values(const Array& array, const ConsoleStyle& style, const s
     return text;
 }
 
-namespace {
-
-/// "n=3, m=3" where the axes have letters, "3, 3" where they have none.
 std::string format_axes(const Step& step)
 {
     std::string text;
@@ -155,6 +152,8 @@ std::string format_axes(const Step& step)
     }
     return text.empty() ? text : "[" + text + "]";
 }
+
+namespace {
 
 /// "head.2" and "scores" for "head.2.scores"; nothing and "scores" for "scores".
 std::pair<std::string_view, std::string_view> split_scope(std::string_view path)

@@ -42,6 +42,10 @@ std::shared_ptr<spdlog::logger> standard_output(const ConsoleFlags& flags);
 /// @return lines, each ended by a newline and begun by indent
 std::string format_values(const Array& array, const ConsoleStyle& style, const std::string& indent = "");
 
+/// The axes of a step in brackets: "[n=3, m=3]" where they have letters, "[3, 3]" where they have none; nothing for a
+/// single number.
+std::string format_axes(const Step& step);
+
 /// Logs each step as it happens: its name with axes and sizes, its formula, its numbers; and each alias.
 ///
 ///     scores[n=3, m=3] = queries @ keys.T

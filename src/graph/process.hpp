@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// What a program left that has ended.
+struct ProcessResult {
+    enum class End { exited, not_found, too_slow };
+
+    End end = End::exited;
+    int code = 0; ///< its exit code; 128 + N where signal N ended it
+    std::string output, errors;
+};
+
+/// Runs a program that is looked for in PATH, without a shell.
+/// @param words    its name and its arguments
+/// @param input    its standard input
+/// @param longest  after which it is ended
+/// @throws Error  where there is no space for temporary files, or no process can be started
+ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest);
+
+} // namespace attn
