@@ -106,6 +106,7 @@ def page_svg(text, name):
 
 
 def figure_html(svg, caption, name):
-    """The picture with the sentence that says what is to be seen."""
-    labelled = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
-    return f'<figure class="picture">{labelled}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'
+    """The picture with the sentence that says what is to be seen, which is its text where it has none of its own."""
+    if "<desc>" not in svg:
+        svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="picture-{name}"', 1)
+    return f'<figure class="picture">{svg}<figcaption id="picture-{name}">{html.escape(caption)}</figcaption></figure>\n'

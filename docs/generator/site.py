@@ -182,17 +182,19 @@ class Site:
         return self.include(key, picture.figure_html(picture.to_svg(drawn, key), caption, key))
 
     def graph(self, page, text):
-        """attn graph of a run: {{graph}}, {{graph --scope self_attn --depth 1}}, {{graph 10_encoder_layer: --depth 1}}."""
-        match = re.fullmatch(rf"(?:({LESSON_NAME}):)? *(.*)", text)
+        """attn graph of a run: {{graph --to output | What is to be seen.}} or {{graph 10_encoder_layer: --depth 0 | ...}}."""
+        arguments, _, caption = text.partition("|")
+        match = re.fullmatch(rf"(?:({LESSON_NAME}):)?([^|]*)", arguments.strip())
         trace = self.trace(page, match[1]).name
-        command = [self.attn, "graph", self.build / "traces" / f"{trace}.npz", "--format", "svg", *match[2].split()]
+        caption = caption.strip()
+        if not caption:
+            raise PageError("say what is to be seen: {{graph --to output | The steps of one query.}}")
+        command = [self.attn, "graph", self.build / "traces" / f"{trace}.npz", "--format", "svg", "--title", caption, *match[2].split()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise PageError(f"attn graph: {done.stderr.strip()}")
         key = re.sub(r"\W+", "-", f"graph {trace} {match[2]}").strip("-")
-        seen = re.search(r"<desc\b[^>]*>(.*?)</desc>", done.stdout, re.DOTALL)
-        svg = re.sub(r"<(title|desc)\b[^>]*>.*?</\1>", "", done.stdout, flags=re.DOTALL)
-        return self.include(key, picture.figure_html(picture.page_svg(svg, key), seen[1] if seen else f"The steps of {trace}", key))
+        return self.include(key, picture.figure_html(done.stdout, caption, key))
 
     def include(self, key, text):
         (self.build / "results").mkdir(exist_ok=True)
