@@ -15,7 +15,7 @@ std::span<const CurriculumEntry> curriculum()
     static const std::vector<CurriculumEntry> lessons{
         {"01_single_query",
          Part::attention,
-         "One query looks at three keys",
+         "One query and three keys",
          "Attention replaces a token's row by a weighted average over all tokens; dot "
          "products give the weights.",
          {}},
