@@ -1,0 +1,19 @@
+"""Pictures of lesson 2."""
+
+from generator.picture import figure, heatmap, picture
+
+
+@picture
+def softmax_axes(site):
+    """The same scores after softmax along the keys, and along the queries by mistake."""
+    trace = site.trace_called("02_all_queries")
+    drawn, axes = figure(6.5, 2.8, columns=3)
+    places = [f"n = {i}" for i in range(3)], [f"m = {j}" for j in range(3)]
+    shown = ("other.scores", "scores", 0), ("other.weights", "right: softmax along the keys", 2), ("wrong.weights", "wrong: along the queries", 2)
+    for place, (name, title, decimals) in zip(axes, shown):
+        heatmap(place, trace[name], *places, title=title, decimals=decimals)
+    sums = trace["wrong.sums"]
+    return drawn, (
+        "Left: scores of three queries and three keys. Middle: softmax along the keys makes each row sum to 1. "
+        f"Right: softmax along the queries makes each column sum to 1; the rows sum to {sums[0]:.2f}, {sums[1]:.2f} and {sums[2]:.2f}."
+    )
