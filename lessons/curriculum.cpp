@@ -33,13 +33,13 @@ std::span<const CurriculumEntry> curriculum()
          {2}},
         {"04_scoring",
          Part::attention,
-         "Other ways to compare",
+         "Other scoring functions",
          "Additive, bilinear or unnormalised attention: only the score changes, and its "
          "cost is counted.",
          {2}},
         {"05_masking",
          Part::attention,
-         "Who may look at whom",
+         "Which keys a query can attend to",
          "Padding and later tokens are removed before softmax; a query may have no key "
          "left.",
          {3}},

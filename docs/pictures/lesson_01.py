@@ -16,6 +16,6 @@ def attention_map(site):
     stop, name = words.index("."), words.index("Lily")
     return drawn, (
         f"The weights of head 2 in layer 1 of the small model. Each row is one query, and its weights sum to 1. "
-        f"The full stop puts {weights[stop, name]:.2f} of its weight on Lily. "
+        f"The full stop puts {weights[stop, name]:.3f} of its weight on Lily. "
         f"Above the diagonal all weights are {weights[0, 1]:.0f}: this model can use earlier tokens only."
     )

@@ -8,10 +8,12 @@ def softmax_axes(site):
     """The same scores after softmax along the keys, and along the queries by mistake."""
     trace = site.trace_called("02_all_queries")
     drawn, axes = figure(6.5, 2.8, columns=3)
-    places = [f"n = {i}" for i in range(3)], [f"m = {j}" for j in range(3)]
+    places = ("0", "1", "2"), ("0", "1", "2")
     shown = ("other.scores", "scores", 0), ("other.weights", "right: softmax along the keys", 2), ("wrong.weights", "wrong: along the queries", 2)
     for place, (name, title, decimals) in zip(axes, shown):
         heatmap(place, trace[name], *places, title=title, decimals=decimals)
+        place.set_xlabel("key m")
+    axes[0].set_ylabel("query n")
     sums = trace["wrong.sums"]
     return drawn, (
         "Left: scores of three queries and three keys. Middle: softmax along the keys makes each row sum to 1. "
