@@ -26,17 +26,19 @@ def saturation(site):
 
 @picture
 def slope_against_d_k(site):
-    """Softmax's slope against d_k: without division, by the root, by d_k."""
+    """Softmax's slope and largest weight against d_k: without division, by the root, by d_k."""
     trace = site.trace_called("03_scale_and_softmax")
-    drawn, axes = figure(6, 3)
-    for scope, label, colour in (("", "scores as they are", ORANGE), ("by_root.", "divided by the root of d_k", BLUE), ("by_d_k.", "divided by d_k", GREEN)):
-        slopes = [trace[f"d_k.{d_k}.{scope}slope"].item() for d_k in SIZES]
-        axes.plot(SIZES, slopes, "o-", color=colour, label=label)
-    axes.set(xscale="log", xlabel="d_k, the number of features", ylabel="slope of softmax", ylim=(0, 1.05))
-    axes.set_xticks(SIZES, [str(d_k) for d_k in SIZES])
-    axes.minorticks_off()
-    axes.legend(loc="center left")
+    drawn, axes = figure(7, 3, columns=2)
+    for place, measured, title in ((axes[0], "slope", "slope of softmax"), (axes[1], "largest", "largest weight of 64")):
+        for scope, label, colour in (("", "scores as they are", ORANGE), ("by_root.", "divided by the root of d_k", BLUE), ("by_d_k.", "divided by d_k", GREEN)):
+            place.plot(SIZES, [trace[f"d_k.{d_k}.{scope}{measured}"].item() for d_k in SIZES], "o-", color=colour, label=label)
+        place.set(xscale="log", xlabel="d_k, the number of features", title=title, ylim=(0, 1.05))
+        place.set_xticks(SIZES, [str(d_k) for d_k in SIZES])
+        place.minorticks_off()
+    axes[0].legend(loc="lower left")
     return drawn, (
-        f"The slope of softmax, averaged over 64 queries. Without division it falls from {trace['d_k.4.slope']:.2f} at d_k = 4 "
-        f"to {trace['d_k.1024.slope']:.2f} at d_k = 1024; divided by the root of d_k it stays at {trace['d_k.1024.by_root.slope']:.2f}."
+        f"Left: the slope of softmax, averaged over 64 queries. Without division it falls from {trace['d_k.4.slope']:.2f} at d_k = 4 "
+        f"to {trace['d_k.1024.slope']:.2f} at d_k = 1024; divided by the root of d_k it stays at {trace['d_k.1024.by_root.slope']:.2f}. "
+        f"Right: the largest weight. At d_k = 1024 it is {trace['d_k.1024.largest']:.2f} without division, "
+        f"{trace['d_k.1024.by_root.largest']:.2f} divided by the root and {trace['d_k.1024.by_d_k.largest']:.2f} divided by d_k."
     )

@@ -14,7 +14,8 @@ def weights_by_score(site):
         place.set_xlabel("key m")
     axes[0].set_ylabel("query n")
     return drawn, (
-        "The weights by four scoring functions, for the same three keys. For query 1, the weight of key 1 is "
+        "The weights by four scoring functions, for the same three keys; the queries of the bilinear score have two numbers instead of three. "
+        "For query 1, the weight of key 1 is "
         + ", ".join(f"{trace[f'{scope}.weights'][1, 1]:.2f} ({title})" for scope, title in shown)
         + "."
     )
