@@ -7,9 +7,9 @@ from generator.picture import figure, heatmap, picture
 def softmax_axes(site):
     """The same scores after softmax along the keys, and along the queries by mistake."""
     trace = site.trace_called("02_all_queries")
-    drawn, axes = figure(6.5, 2.8, columns=3)
+    drawn, axes = figure(5.6, 2.5, columns=3)
     places = ("0", "1", "2"), ("0", "1", "2")
-    shown = ("other.scores", "scores", 0), ("other.weights", "right: softmax along the keys", 2), ("wrong.weights", "wrong: along the queries", 2)
+    shown = ("other.scores", "scores", 0), ("other.weights", "right: along keys", 2), ("wrong.weights", "wrong: along queries", 2)
     for place, (name, title, decimals) in zip(axes, shown):
         heatmap(place, trace[name], *places, title=title, decimals=decimals)
         place.set_xlabel("key m")

@@ -3,6 +3,7 @@
 from generator.picture import BLUE, GREEN, ORANGE, figure, picture
 
 SIZES = (4, 16, 64, 256, 1024)
+LINES = (("", "scores as they are", ORANGE), ("by_root.", "divided by the root of d_k", BLUE), ("by_d_k.", "divided by d_k", GREEN))
 
 
 @picture
@@ -30,12 +31,12 @@ def slope_against_d_k(site):
     trace = site.trace_called("03_scale_and_softmax")
     drawn, axes = figure(7, 3, columns=2)
     for place, measured, title in ((axes[0], "slope", "slope of softmax"), (axes[1], "largest", "largest weight of 64")):
-        for scope, label, colour in (("", "scores as they are", ORANGE), ("by_root.", "divided by the root of d_k", BLUE), ("by_d_k.", "divided by d_k", GREEN)):
+        for scope, label, colour in LINES:
             place.plot(SIZES, [trace[f"d_k.{d_k}.{scope}{measured}"].item() for d_k in SIZES], "o-", color=colour, label=label)
         place.set(xscale="log", xlabel="d_k, the number of features", title=title, ylim=(0, 1.05))
         place.set_xticks(SIZES, [str(d_k) for d_k in SIZES])
         place.minorticks_off()
-    axes[0].legend(loc="lower left")
+    axes[1].legend(loc="lower right", bbox_to_anchor=(1.02, 0.16))
     return drawn, (
         f"Left: the slope of softmax, averaged over 64 queries. Without division it falls from {trace['d_k.4.slope']:.2f} at d_k = 4 "
         f"to {trace['d_k.1024.slope']:.2f} at d_k = 1024; divided by the root of d_k it stays at {trace['d_k.1024.by_root.slope']:.2f}. "

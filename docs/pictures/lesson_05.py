@@ -43,14 +43,15 @@ def two_corners(site):
 
 @picture
 def causal_sentence(site):
-    """Scores, masked scores and weights of one head of the small model."""
+    """The masked scores of one head of the small model."""
     trace, words = site.trace_called("sentence"), site.words("sentence")
     head = "layers.1.self_attn.head.2."
-    drawn, axes = figure(7, 3.6, columns=2)
-    heatmap(axes[0], trace[head + "masked"], words, words, title="scores after the mask", decimals=1)
-    heatmap(axes[1], trace[head + "weights"], words, words, title="weights", largest=1)
-    scaled, weights = trace[head + "scaled"], trace[head + "weights"]
+    drawn, axes = figure(5, 4.2)
+    heatmap(axes, trace[head + "masked"], words, words, decimals=1)
+    axes.set(xlabel="key", ylabel="query")
+    axes.xaxis.set_label_position("top")
+    score, weight = trace[head + "scaled"][0, 5], trace[head + "weights"][0, 5]
     return drawn, (
-        f"One head of the small model. The score of Lily's query with the full stop's key, {scaled[0, 5]:.2f}, is replaced by minus infinity, "
-        f"because the full stop comes later; the weight is {weights[0, 5]:.0f}. Orange scores are negative."
+        f"The scores of one head of the small model after the causal mask. The score of Lily's query for the full stop, {score:.2f}, is replaced by "
+        f"minus infinity, because the full stop comes later; its weight is {weight:.0f}. Orange scores are negative."
     )
