@@ -28,7 +28,7 @@ Recording causal_attention()
     return recorder.recording();
 }
 
-NamedArrays arrays_of(const Recording& recording)
+NamedArrays numbers_of(const Recording& recording)
 {
     NamedArrays arrays;
     for (const Step& step : recording.steps)
@@ -40,7 +40,7 @@ NamedArrays arrays_of(const Recording& recording)
 Diff diff_after(const std::string& path, const std::function<double(std::size_t, double)>& change)
 {
     static const Recording reference = causal_attention();
-    NamedArrays mine = arrays_of(reference);
+    NamedArrays mine = numbers_of(reference);
     Array& array = mine.at(path);
     for (std::size_t i = 0; i < array.size(); ++i)
         array.values[i] = change(i, array.values[i]);
@@ -92,7 +92,7 @@ TEST_CASE("scores whose rows are shifted differ without effect, shifted columns 
 TEST_CASE("what has no effect hides no mistake after it", "[diff][effect]")
 {
     const Recording reference = causal_attention();
-    NamedArrays mine = arrays_of(reference);
+    NamedArrays mine = numbers_of(reference);
     for (double& value : mine.at("masked").values)
         value = std::isinf(value) ? -1e9 : value;
     mine.at("context").values[0] += 0.25;
