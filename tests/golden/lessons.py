@@ -134,7 +134,19 @@ def multi_head():
         "weights": weights, "context": context, "merged": context.transpose(0, 1).contiguous().view(3, 4), "reshaped": context.contiguous().view(3, 4),
     }  # fmt: skip
     golden |= scoped("packed", {name: tensor.numpy() for name, tensor in steps.items()})
-    return golden | scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4})
+    golden |= scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4, "n": 100, "d_model": 512})
+    return golden | scoped("cost.one", cost_of_heads(1)) | scoped("cost.eight", cost_of_heads(8))
+
+
+def cost_of_heads(h, n=100, d_model=512):
+    """PyTorch's parameters, and the multiplications of each head's products, one by one."""
+    module = torch.nn.MultiheadAttention(d_model, h, bias=False)
+    d_k = module.head_dim
+    products = h * [*3 * [(n, d_model, d_k)], (n, d_k, n), (n, n, d_k)] + [(n, h * d_k, d_model)]
+    return {
+        "h": h, "d_k": d_k, "parameters": sum(p.numel() for p in module.parameters()),
+        "multiplications": sum(rows * inner * columns for rows, inner, columns in products), "exponentials": h * n * n,
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 7
