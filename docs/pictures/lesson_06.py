@@ -21,7 +21,7 @@ def four_heads(site):
     found = "; ".join(f"head {head}: {words[m]} {weights[stop, m]:.2f}" for head, (m, weights) in enumerate(zip(strongest, heads)))
     return drawn, (
         "The weights of the four heads of the second layer on the sentence; each row is a query and sums to 1. The framed row is "
-        f"the full stop. Its largest weight differs from head to head: {found}."
+        f"the full stop. Its largest weight in {found}."
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import layers
+import small_model
 
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent.parent / "lessons"
@@ -205,7 +206,21 @@ def positions():
     np.testing.assert_allclose(matrix, exact, atol=1e-9)
     back = np.argsort(places)
     golden |= scoped("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
+    golden |= scoped("sentence", shuffled_sentence()) | scoped("map", sinusoids(100, 64))
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
+
+
+def shuffled_sentence():
+    """The small model's words, two of them exchanged: attention among them with and without the model's positions."""
+    model = small_model.small_model()
+    tokens, placed = model["tokens"], model["position_embedding.positions"]
+    order = np.array([4, 1, 2, 3, 0, 5, 6])
+    self_attention = lambda x: {"x": x} | attend(x, x, x)
+    steps = {"tokens": tokens, "positions": placed, "order": order}
+    steps |= scoped("without.straight", self_attention(tokens)) | scoped("without.turned", self_attention(tokens[order]))
+    steps |= scoped("with.straight", self_attention(tokens + placed)) | scoped("with.turned", self_attention(tokens[order] + placed))
+    steps["with.change"] = np.abs(steps["with.turned.context"] - steps["with.straight.context"][order]).max()
+    return steps
 
 
 def rotation(angle):
