@@ -295,14 +295,16 @@ def feed_forward_and_norm():
     epsilon |= {"inside": distances / np.sqrt(token.var() + 1e-5), "outside": distances / (token.std() + 1e-5)}
     golden |= scoped("epsilon", epsilon)
 
-    post = pre = x
+    bare = post = pre = x
     for depth in range(1, 7):
+        plain = {"x": bare, "output": bare + feed_forward(bare)["output"]}
         total = post + feed_forward(post)["output"]
         behind = {"x": post, "sum": total, "output": layer_norm(total)["output"]}
         normalized = layer_norm(pre)["output"]
         in_front = {"x": pre, "normalized": normalized, "output": pre + feed_forward(normalized)["output"]}
-        post, pre = behind["output"], in_front["output"]
-        golden |= scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        bare, post, pre = plain["output"], behind["output"], in_front["output"]
+        golden |= scoped(f"bare.block.{depth}", plain) | scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        golden[f"bare.block.{depth}.size"] = np.sqrt(np.mean(bare**2))
         golden[f"post.block.{depth}.size"] = np.sqrt(np.mean(post**2))
         golden[f"pre.block.{depth}.size"] = np.sqrt(np.mean(pre**2))
 
