@@ -327,12 +327,60 @@ def encoder_layer():
     # In the lesson, weights are named when a block begins, not where they are first used.
     golden |= named_first(as_arrays(layer_steps(x, state, 2)))
     golden |= scoped("pre", as_arrays(layer_steps(x, state, 2, "pre")))
+    golden |= scoped("six", six_layers(x, state)) | scoped("rounded", rounded_layers(golden))
 
     stored = as_tensors(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
     x, expected = stored.pop("x"), stored.pop("output")
     steps = layer_steps(x, stored, 2)
     torch.testing.assert_close(steps["output"], expected, rtol=1e-12, atol=1e-12)
     return golden | scoped("pytorch", as_arrays(steps))
+
+
+def six_layers(x, state):
+    """The size of the tokens before and after each of six layers with the same weights, without norms and with them."""
+    attention, feed = (layers.inside(prefix, state) for prefix in ("self_attn.", "linear"))
+
+    def without_norms(tokens):
+        between = tokens + layers.multi_head({"x": tokens}, attention, 2)["output"]
+        return between + F.linear(F.relu(F.linear(between, feed["1.weight"], feed["1.bias"])), feed["2.weight"], feed["2.bias"])
+
+    def sizes(layer, tokens):
+        found = []
+        for _ in range(7):
+            found.append(tokens.square().mean().sqrt().item())
+            tokens = layer(tokens)
+        return np.array(found)
+
+    with_norms = lambda placement: lambda tokens: layers.encoder_layer(tokens, state, placement, "relu", 2, None)["output"]
+    return {"none": sizes(without_norms, x), "pre": sizes(with_norms("pre"), x), "post": sizes(with_norms("post"), x)}
+
+
+def rounded_layers(given):
+    """The layer with each step rounded by PyTorch to a type of fewer digits, and the first norm of large tokens."""
+    large = 512 * given["x"]
+    result = {"large": large}
+    for name in ("float32", "bfloat16", "float16"):
+        rounded = lambda array: torch.from_numpy(np.asarray(array)).to(getattr(torch, name)).double().numpy()
+        norm = lambda x, gain, bias: rounded_norm(x, gain, bias, rounded)
+        query, key, value = (rounded(given["x"] @ given[f"{part}_weights"]) for part in ("query", "key", "value"))
+        contexts = []
+        for head in (slice(0, 2), slice(2, 4)):
+            scaled = rounded(rounded(query[:, head] @ key[:, head].T) / np.sqrt(2))
+            contexts.append(rounded(rounded(torch.softmax(torch.from_numpy(scaled), -1)) @ value[:, head]))
+        attended = rounded(np.hstack(contexts) @ given["output_weights"])
+        between = norm(rounded(given["x"] + attended), given["gain1"], given["bias1"])
+        hidden = rounded(between @ given["up_weights"] + given["up_bias"])
+        fed = rounded(rounded(np.maximum(hidden, 0)) @ given["down_weights"] + given["down_bias"])
+        output = norm(rounded(between + fed), given["gain2"], given["bias2"])
+        error = np.abs(output - given["norm2.output"]).max()
+        result |= scoped(name, {"output": output, "error": error, "large_norm": norm(large, given["gain1"], given["bias1"])})
+    return result
+
+
+def rounded_norm(x, gain, bias, rounded):
+    mean = rounded(x.mean(-1))[:, None]
+    variance = rounded(((x - mean) ** 2).mean(-1))[:, None]
+    return rounded(rounded((x - mean) / np.sqrt(variance + 1e-5)) * gain + bias)
 
 
 def named_first(steps):
