@@ -211,10 +211,10 @@ void teach(Lesson& lesson)
         "3. The feed-forward block: feed-forward network, residual, layer norm");
     const Matrix output = feed_forward_block(trace, between, weights);
 
-    //! [layer]
+    //! [whole]
     const EncoderOptions two_heads{.attention = {.heads = 2}};
     const Matrix same = encoder_layer(x, {}, weights, two_heads);
-    //! [layer]
+    //! [whole]
     lesson.expect_equal("encoder_layer gives the same", same, output);
     lesson.expect("the output has the shape of the input", output.shape() == x.shape());
 

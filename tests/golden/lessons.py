@@ -405,6 +405,7 @@ def encoder_stack():
     padding = np.arange(n) < lengths[:, None]
     mask = np.broadcast_to(padding[:, None, :], (2, n, n)).copy()
     golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x.numpy(), "padding": padding, "mask": mask}
+    states = []
     for i in range(6):
         maps = [(numbers(d, d, scale=2**-4), numbers(d, scale=2**-4)) for _ in range(4)]
         feed = [(numbers(d, d_ff, scale=2**-4), numbers(d_ff, scale=2**-4)), (numbers(d_ff, d, scale=2**-5), numbers(d, scale=2**-5))]
@@ -412,7 +413,41 @@ def encoder_stack():
         steps = layer_steps(x, state, heads, mask=torch.from_numpy(mask))
         golden |= scoped(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
-    return golden | {"output": x.numpy()}
+        states.append(state)
+    golden |= {"output": x.numpy()}
+    golden["unmasked_change"] = unmasked_change(torch.from_numpy(golden["x"]), torch.from_numpy(lengths), states, heads)
+    return golden | scoped("parameters", parameters_of_models())
+
+
+def unmasked_change(x, lengths, states, heads):
+    """Per sentence, how far real tokens' outputs move without a mask when the padding becomes 100."""
+    other = torch.where((torch.arange(x.shape[1]) < lengths[:, None])[..., None], x, torch.tensor(100.0, dtype=x.dtype))
+    for state in states:
+        x, other = (layers.encoder_layer(tokens, state, "post", "relu", heads, None)["output"] for tokens in (x, other))
+    return np.array([np.abs((other - x)[b, : int(length)].numpy()).max() for b, length in enumerate(lengths)])
+
+
+def parameters_of_models():
+    """Counted in PyTorch's modules."""
+    counted = lambda *modules: sum(parameter.numel() for module in modules for parameter in module.parameters())
+
+    def parts(count, d, heads, d_ff, vocabulary):
+        layer = torch.nn.TransformerEncoderLayer(d, heads, d_ff, device="meta")
+        table = torch.nn.Embedding(vocabulary, d, device="meta")
+        sizes = {"layers": count, "d": d, "d_ff": d_ff, "vocabulary": vocabulary}
+        feed = counted(layer.linear1, layer.linear2)
+        return layer, sizes | {"attention": counted(layer.self_attn), "feed_forward": feed, "norm": counted(layer.norm1), "table": counted(table)}
+
+    layer, base = parts(6, 512, 8, 2048, 37000)
+    encoder, decoder = torch.nn.TransformerEncoder(layer, 6), torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(512, 8, 2048, device="meta"), 6)
+    base |= {"encoder_layer": counted(layer), "decoder_layer": counted(decoder.layers[0]), "encoder": counted(encoder), "decoder": counted(decoder)}
+    base["total"] = counted(encoder, decoder) + base["table"]
+
+    layer, small = parts(12, 768, 12, 3072, 50257)
+    places, norm = torch.nn.Embedding(1024, 768, device="meta"), torch.nn.LayerNorm(768, device="meta")
+    small |= {"context": 1024, "positions": counted(places), "layer": counted(layer)}
+    small["total"] = counted(torch.nn.TransformerEncoder(layer, 12, norm=norm), places) + small["table"]
+    return scoped("base", base) | scoped("gpt2", small)
 
 
 # ----------------------------------------------------------------------------------------------------------- lesson 23
