@@ -98,7 +98,7 @@ def attention(x, weights, heads, groups, layout=None, mask=None, past=None):
     """Grouped self-attention.
 
     @param weights  query, key, value, output: (in, out); query_bias and so on where there are biases
-    @param mask     (n, m), true where a query may attend, and whether it is named here: (mask, True)
+    @param mask     (n, m), true where a query can attend, and whether it is named here: (mask, True)
     @param past     keys and values of the tokens before, (past, g d): the keys turned
     """
     first = 0 if past is None else past[0].shape[0]

@@ -130,7 +130,7 @@ TEST_CASE("what is forbidden weighs nothing in any mixture", "[layers][talking][
     Numbers numbers(4);
     const Matrix x = numbers.matrix(5, 6);
     Mask mask = causal_by_hand(5);
-    mask(0, 0) = false; // the first may attend to nothing
+    mask(0, 0) = false; // the first can attend to nothing
     for (const Matrix& weights : talking_heads_attention(x, mask, random_talking_heads(numbers, 2, 3, 2), {}).weights)
         for (std::size_t i = 0; i < 5; ++i)
             for (std::size_t j = 0; j < 5; ++j)
