@@ -23,7 +23,8 @@ def variable(path):
 def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
-    names = {"np": np} | {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
+    given = [step["path"] for step in trace.steps if not step.get("formula")]
+    names = {"np": np} | {variable(path): as_given(trace.arrays[path]) for path in given}
     compared = set()
     for block in FENCE.finditer(text):
         before = dict(names)
@@ -38,6 +39,11 @@ def run_examples(text, trace, located):
         if not changed & known.keys() and not all(callable(names[name]) for name in changed - {"__builtins__"}):
             raise located(block.start(), f"the NumPy lines compute {', '.join(sorted(changed))}, none of which is a step of {trace.name}")
     return compared
+
+
+def as_given(array):
+    """Real numbers in float64: a trace has them as float32 where that is exact."""
+    return array.astype(float) if array.dtype.kind == "f" else array
 
 
 def check(name, found, expected, failure):

@@ -55,14 +55,14 @@ def alibi(site):
     bias, slopes = trace["with_alibi.head.0.bias"], trace["slopes"]
     drawn, (left, right) = figure(7, 3, columns=2, width_ratios=(1, 1.25))
     places = [str(i) for i in range(len(bias))]
-    heatmap(left, bias, places, places, title="bias of head 0 of 2", numbers=True, decimals=4)
+    heatmap(left, bias + 0.0, places, places, title="bias of head 0 of 2", numbers=True, decimals=4)
     distances = np.arange(17)
     for head, slope in enumerate(slopes):
         right.plot(distances, -slope * distances, color=BLUE if head else ORANGE, alpha=1 - 0.09 * head)
         if head < 4:
             right.annotate(f"head {head}", (16, -slope * 16), (4, 0), textcoords="offset points", va="center", fontsize=8)
     right.annotate("heads 4–7", (16, -slopes[5] * 16), (4, 0), textcoords="offset points", va="center", fontsize=8)
-    right.set(xlabel="distance |n − m|", ylabel="bias", title="bias of 8 heads", xlim=(0, 19.5))
+    right.set(xlabel="distance |n − m|", ylabel="bias", title="bias of 8 heads", xlim=(0, 19.5), xticks=range(0, 17, 4))
     return drawn, (
         f"ALiBi. Left: the bias of the first of two heads on four tokens; a key that is one position away loses {-bias[0, 1]:.4f}. Right: with eight heads, "
         f"head 0 loses {slopes[0]:g} per position and so prefers near keys; head 7 loses {slopes[7]:.6f} and hardly distinguishes distances."
