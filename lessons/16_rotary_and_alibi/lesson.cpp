@@ -102,8 +102,9 @@ void teach(Lesson& lesson)
     const Vector slopes =
         lesson.trace()("slopes[h]", "2 ** (0 - arange(8) - 1)", alibi_slopes(8));
     //! [slopes]
-    lesson.expect("the last of eight heads lowers a score by less than 0.004 per position",
-                  slopes(7) < 0.004);
+    lesson.expect(
+        "the last of eight heads lowers a score by less than 0.004 per position",
+        slopes(7) < 0.004);
     attend_by_position(lesson, tokens, HeadPositions::alibi, "with_alibi");
 }
 
