@@ -46,11 +46,6 @@ def run_examples(text, trace, located):
     return compared
 
 
-def in_double(array):
-    """A file keeps real numbers as float32 where every one is exactly that; the program computes in double all the same."""
-    return array.astype(float) if array.dtype.kind == "f" else array
-
-
 def check(name, found, expected, failure):
     found = np.asarray(found)
     if found.shape != expected.shape:

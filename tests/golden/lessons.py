@@ -235,10 +235,21 @@ def rotary_and_alibi():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     same = np.repeat(tokens[:1], 4, axis=0)
     turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden = {"tokens": tokens} | scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden = {"tokens": tokens, "turned.x": same} | scoped("added", added_positions(same))
+    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
     golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
     return golden | scoped("with_alibi", by_place(tokens, "alibi"))
+
+
+def added_positions(x):
+    """Sinusoids that are added to the tokens, and the scores of the sums."""
+    n, d = x.shape
+    frequencies = 10000.0 ** (-np.arange(0, d, 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n, d)
+    output = x + positions
+    return {"x": x, "frequencies": frequencies, "angles": angles, "positions": positions, "output": output, "scores": output @ output.T}
 
 
 def by_place(tokens, positions):
