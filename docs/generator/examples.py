@@ -23,7 +23,7 @@ def variable(path):
 def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
-    names = {"np": np} | {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
+    names = {"np": np} | {variable(step["path"]): in_double(trace.arrays[step["path"]]) for step in trace.steps if not step.get("formula")}
     compared = set()
     for block in FENCE.finditer(text):
         before = dict(names)
@@ -38,6 +38,11 @@ def run_examples(text, trace, located):
         if not changed & known.keys() and not all(callable(names[name]) for name in changed - {"__builtins__"}):
             raise located(block.start(), f"the NumPy lines compute {', '.join(sorted(changed))}, none of which is a step of {trace.name}")
     return compared
+
+
+def in_double(array):
+    """A file keeps real numbers as float32 where every one is exactly that; the program computes in double all the same."""
+    return array.astype(float) if array.dtype.kind == "f" else array
 
 
 def check(name, found, expected, failure):
