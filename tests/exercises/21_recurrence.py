@@ -1,0 +1,13 @@
+"""Exercise 21, done: one step of an LSTM."""
+
+import numpy as np
+
+
+def my_lstm_step(x, hidden, cell, input_weights, input_bias, recurrent_weights, recurrent_bias):
+    def sigmoid(a):
+        return 1 / (1 + np.exp(-a))
+
+    parts = np.split(x @ input_weights + input_bias + hidden @ recurrent_weights + recurrent_bias, 4)
+    input_gate, forget_gate, candidate, output_gate = parts
+    new_cell = sigmoid(forget_gate) * cell + sigmoid(input_gate) * np.tanh(candidate)
+    return sigmoid(output_gate) * np.tanh(new_cell), new_cell
