@@ -47,6 +47,11 @@ def place_of(error, path):
     return f"{place}  {type(error).__name__}: {error}"
 
 
+def in_double(array):
+    """Real numbers as float64: a file has float32 where that loses nothing. Whole numbers as int64."""
+    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+
+
 def arguments_of(call, number, arrays):
     """The arguments of one call. Weights are a dictionary of arrays, and a single number is a Python number."""
     arguments = []
@@ -79,7 +84,7 @@ def result_of(module, path, call, arguments):
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
         raise Unusable(f"{name} returned {type(result).__name__}, expected an array of numbers")
-    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    return in_double(array)
 
 
 def results_of(path, calls, arrays):
@@ -100,7 +105,7 @@ def check(program, path):
         subprocess.run([program, "--calls", calls_file], check=True)
         with np.load(calls_file) as content:
             calls = json.loads(content["calls.json"])
-            arrays = {name: content[name] for name in content.files if name != "calls.json"}
+            arrays = {name: in_double(content[name]) for name in content.files if name != "calls.json"}
         found, trouble = results_of(path, calls, arrays)
         np.savez(found_file, **found)
         checked = subprocess.run([program, "--found", found_file], check=False, stderr=subprocess.PIPE, text=True)

@@ -45,6 +45,8 @@ struct Call {
     std::vector<Argument> arguments = {}; ///< in the order of the parameters
     std::string result = {}; ///< of a function with several results: which one, "cell"
     std::size_t place = 0;   ///< of that one among them
+    std::string per = {};    ///< where exercise.cpp calls it once per "number"
+    std::string task = {};   ///< what it does, where the step's formula doesn't say so
 };
 
 /// Compares what a learner's functions return with the steps of a traced computation.

@@ -69,6 +69,8 @@ std::string in_line(const Array& array)
 {
     if (array.size() == 0)
         return "nothing";
+    if (array.size() > few)
+        return fmt::format("{} numbers", array.size());
     std::istringstream words(
         rows_of({{1, array.size()}, array.values, array.type}).front());
     const std::vector<std::string> numbers{std::istream_iterator<std::string>(words), {}};
@@ -89,11 +91,17 @@ std::string as_table(const std::string& name, const Array& array)
     return text;
 }
 
+bool is_unwritten(const Array& found)
+{
+    return std::ranges::all_of(found.values, [](double value) { return value == 0; });
+}
+
 /// Where each expected row sums to 1 and one that was found doesn't: that row and its sum.
 std::string wrong_sum(const WrongResult& wrong)
 {
     const Array& expected = wrong.expected.value;
-    if (expected.rank() == 0 || expected.shape.back() < 2)
+    if (expected.rank() == 0 || expected.shape.back() < 2 ||
+        wrong.found.shape != expected.shape || is_unwritten(wrong.found))
         return "";
     const auto columns = static_cast<std::ptrdiff_t>(expected.shape.back());
     for (auto right = expected.values.begin(), mine = wrong.found.values.begin();
@@ -110,30 +118,27 @@ std::string wrong_sum(const WrongResult& wrong)
     return "";
 }
 
-/// Expected and found, side by side in a line or one below the other.
+/// Expected and found, in a line or one below the other.
 std::string both(const WrongResult& wrong)
 {
     const Array& expected = wrong.expected.value;
-    if (wrong.found.shape != expected.shape)
-        return fmt::format(
-            ": expected the shape {}, yours gave {}{}.\n", to_string(expected.shape),
-            to_string(wrong.found.shape),
-            expected.size() <= few && wrong.found.size() <= few && expected.rank() < 2
-                ? fmt::format(" ({} and {})", in_line(expected), in_line(wrong.found))
-                : "");
-    if (expected.rank() < 2)
+    const bool fits_line = expected.rank() < 2 && wrong.found.rank() < 2;
+    if (fits_line || (expected.size() == 1 && wrong.found.size() == 1))
         return fmt::format(": expected {}, yours gave {}{}.\n", in_line(expected),
                            in_line(wrong.found), wrong_sum(wrong));
+    if (wrong.found.shape != expected.shape)
+        return fmt::format(": expected the shape {}, yours gave {}.\n",
+                           to_string(expected.shape), to_string(wrong.found.shape));
     return fmt::format(".\nexpected:\n{}yours gave:\n{}{}",
                        as_table(wrong.expected.path, expected),
                        as_table(wrong.expected.path, wrong.found), wrong_sum(wrong));
 }
 
 /// "It was called with scores = [2, 4, 4] and keys (3, 3)."
-std::string called_with(const Call& call)
+std::string called_with(const WrongResult& wrong)
 {
     std::vector<std::string> texts;
-    for (const Argument& argument : call.arguments) {
+    for (const Argument& argument : wrong.call.arguments) {
         if (argument.is_weights())
             continue;
         const Array& array = argument.arrays.begin()->second;
@@ -142,12 +147,15 @@ std::string called_with(const Call& call)
                             : fmt::format("{} of the shape {}", argument.name,
                                           to_string(array.shape)));
     }
-    return texts.empty()
-               ? ""
-               : fmt::format("It was called with {}.\n", fmt::join(texts, ", "));
+    const std::string& per = wrong.call.per;
+    const bool is_repeated = !per.empty() && wrong.file.ends_with(".cpp");
+    return fmt::format("It was called {}with {}.\n",
+                       is_repeated ? "once per " + per + ", " : "",
+                       fmt::join(texts, ", "));
 }
 
-/// How the reference computes one number; where it only is a number of an earlier step, how that was computed, too.
+/// How the reference computes one number; where that is a number of an earlier step, how the
+/// earlier one was computed, too.
 std::string arithmetic(const WrongResult& wrong, std::size_t offset)
 {
     ExplainOptions options{.digits = decimals + 2};
@@ -163,9 +171,19 @@ std::string arithmetic(const WrongResult& wrong, std::size_t offset)
 std::string first_cell(const WrongResult& wrong)
 {
     const Array& expected = wrong.expected.value;
-    if (wrong.found.shape != expected.shape || expected.size() == 0)
+    if (wrong.found.rank() != expected.rank() ||
+        (wrong.found.shape != expected.shape && expected.rank() != 1))
         return "";
     const std::size_t offset = first_difference(wrong.found, expected, wrong.reference);
+    if (offset == expected.size())
+        return fmt::format("The first {} are right.\n", offset);
+    const std::string formula =
+        wrong.expected.formula.empty()
+            ? ""
+            : "The arithmetic:\n" + indented(arithmetic(wrong, offset));
+    if (offset == wrong.found.size())
+        return fmt::format("The first number that is missing is {}[{}].\n{}",
+                           wrong.expected.path, offset, formula);
     const double right = expected.values[offset], mine = wrong.found.values[offset];
     const bool looks_same = std::abs(right - mine) < 0.001;
     const auto text = [&](double value) {
@@ -180,17 +198,21 @@ std::string first_cell(const WrongResult& wrong)
     else if (looks_same)
         result = fmt::format("In full: expected {}, yours gave {}.\n", text(right),
                              text(mine));
-    if (wrong.expected.formula.empty())
-        return result;
-    return result + "The arithmetic:\n" + indented(arithmetic(wrong, offset));
+    return result + formula;
 }
 
 /// The well-known mistakes that give what was found, or how the right numbers are laid out
 /// otherwise.
 std::string likely_mistakes(const WrongResult& wrong)
 {
+    if (wrong.expected.value.type != ElementType::real)
+        return ""; // many mistakes give the same few whole numbers
     const Diff compared =
         diff(wrong.reference, NamedArrays{{wrong.expected.path, wrong.found}});
+    if (compared.passed())
+        return fmt::format(
+            "All digits that {} has are right: compute in float64, double in C++.\n",
+            name_of(compared.type));
     std::string text;
     for (const Diagnosis& diagnosis : diagnose(compared))
         text += fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
@@ -205,11 +227,6 @@ std::string likely_mistakes(const WrongResult& wrong)
     return text;
 }
 
-bool is_unwritten(const Array& found)
-{
-    return std::ranges::all_of(found.values, [](double value) { return value == 0; });
-}
-
 } // namespace
 
 bool is_same(const Array& found, const Array& expected, const Recording& reference)
@@ -222,14 +239,15 @@ std::string report(const WrongResult& wrong)
 {
     const std::string name = wrong.call.function +
                              (wrong.call.result.empty() ? "" : "'s " + wrong.call.result);
-    const std::string arguments = called_with(wrong.call);
-    if (is_unwritten(wrong.found))
-        return fmt::format(
-            "{} is not written yet{}{}{}Write it in {}{}\n", name, both(wrong), arguments,
-            first_cell(wrong), wrong.file,
-            wrong.expected.formula.empty()
-                ? "."
-                : fmt::format(": {} = {}", wrong.expected.path, wrong.expected.formula));
+    const std::string arguments = called_with(wrong);
+    if (is_unwritten(wrong.found)) {
+        const std::string task =
+            !wrong.call.task.empty()
+                ? wrong.call.task
+                : fmt::format("{} = {}", wrong.expected.path, wrong.expected.formula);
+        return fmt::format("{} is not written yet{}{}{}Write it in {}: {}\n", name,
+                           both(wrong), arguments, first_cell(wrong), wrong.file, task);
+    }
     return fmt::format("{} is wrong{}{}{}{}", name, both(wrong), arguments,
                        first_cell(wrong), likely_mistakes(wrong));
 }

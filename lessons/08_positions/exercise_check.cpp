@@ -27,7 +27,9 @@ void check(Exercise& exercise)
         const IntegerMatrix position{{0}, {1}, {2}, {3}};
         const Integers feature = xt::arange<std::int64_t>(static_cast<std::int64_t>(d));
         exercise.expect(
-            {"my_sinusoid", {{"position", position}, {"feature", feature}, {"d", d}}},
+            {.function = "my_sinusoid",
+             .arguments = {{"position", position}, {"feature", feature}, {"d", d}},
+             .per = "number"},
             run, "positions", [&] { return table_of(d); });
     }
 }

@@ -27,8 +27,10 @@ void check(Exercise& exercise)
     for (const double epsilon : {1e-5, 0.5}) {
         Recorder run;
         layer_norm(x, {xt::ones<double>({4})}, {.epsilon = epsilon}, Trace(run));
-        exercise.expect({"my_normalized", {{"x", x}, {"epsilon", epsilon}}}, run,
-                        "normalized", [&] { return normalized_tokens(x, epsilon); });
+        exercise.expect({.function = "my_normalized",
+                         .arguments = {{"x", x}, {"epsilon", epsilon}},
+                         .per = "row of x"},
+                        run, "normalized", [&] { return normalized_tokens(x, epsilon); });
     }
 }
 

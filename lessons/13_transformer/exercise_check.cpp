@@ -74,13 +74,14 @@ void expect_translation(Exercise& exercise, const TranslatorWeights& weights,
         formula += "reshape(steps." + std::to_string(i) + ".next_id, 1), ";
     std::ignore = trace("ids[n]", formula + "axis=0)", ids);
     exercise.expect(
-        {"my_translation",
-         {{"source", source},
-          {"weights", state_dict(weights)},
-          {"heads", heads},
-          {"start", start},
-          {"end", end},
-          {"max_tokens", max_tokens}}},
+        {.function = "my_translation",
+         .arguments = {{"source", source},
+                       {"weights", state_dict(weights)},
+                       {"heads", heads},
+                       {"start", start},
+                       {"end", end},
+                       {"max_tokens", max_tokens}},
+         .task = "append the id with the largest logit of the last row, until it is end"},
         run, "ids",
         [&] { return my_translation(source, weights, options, start, end, max_tokens); });
 }

@@ -37,15 +37,19 @@ void check(Exercise& exercise)
     const Vector angle{0, 1, 2};
     Recorder turned;
     rotary(pair, {}, Trace(turned));
-    exercise.expect({"my_turned_pair", {{"pair", pair}, {"angle", angle}}}, turned,
-                    "output", [&] { return turned_pairs(pair, angle); });
+    exercise.expect({.function = "my_turned_pair",
+                     .arguments = {{"pair", pair}, {"angle", angle}},
+                     .per = "row of pair"},
+                    turned, "output", [&] { return turned_pairs(pair, angle); });
 
     Recorder priced;
     alibi_bias(4, 4, 0.25, Trace(priced));
     const IntegerMatrix query{{0}, {1}, {2}, {3}};
-    exercise.expect({"my_alibi_bias",
-                     {{"query", query}, {"key", Integers{0, 1, 2, 3}}, {"slope", 0.25}}},
-                    priced, "bias", [] { return bias_of_pairs(0.25); });
+    exercise.expect(
+        {.function = "my_alibi_bias",
+         .arguments = {{"query", query}, {"key", Integers{0, 1, 2, 3}}, {"slope", 0.25}},
+         .per = "number"},
+        priced, "bias", [] { return bias_of_pairs(0.25); });
 }
 
 } // namespace
