@@ -51,7 +51,8 @@ const Step& find_step(const Recording& reference, std::string_view path)
     return reference.steps[*found];
 }
 
-/// The numbers that a learner is compared with follow from the formulas that a message shows.
+/// The numbers that a learner is compared with follow from the formulas that a message
+/// shows.
 void expect_verified(const Recording& reference)
 {
     for (const StepCheck& check : verify(reference).checks)

@@ -58,13 +58,14 @@ struct Call {
 ///     }
 ///
 /// The program calls the functions of exercise.cpp. With `--calls FILE.npz` it writes the
-/// arguments of all calls instead, and with `--found FILE.npz` it compares what other functions
-/// returned for them: this is how exercise.py is checked by the same numbers, with the same
-/// messages.
+/// arguments of all calls instead, and with `--found FILE.npz` it compares what other
+/// functions returned for them: this is how exercise.py is checked by the same numbers,
+/// with the same messages.
 class Exercise {
 public:
     /// @param topic  number and topic, as the lesson's folder is called
-    /// @return 0; 1 where a function is wrong or not written yet; 2 where usage or input can't
+    /// @return 0; 1 where a function is wrong or not written yet; 2 where usage or input
+    /// can't
     ///         be used
     static int run(std::string_view topic, int argc, char** argv,
                    void (*check)(Exercise&));

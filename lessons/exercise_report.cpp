@@ -96,7 +96,8 @@ bool is_unwritten(const Array& found)
     return std::ranges::all_of(found.values, [](double value) { return value == 0; });
 }
 
-/// Where each expected row sums to 1 and one that was found doesn't: that row and its sum.
+/// Where each expected row sums to 1 and one that was found doesn't: that row and its
+/// sum.
 std::string wrong_sum(const WrongResult& wrong)
 {
     const Array& expected = wrong.expected.value;
@@ -154,8 +155,8 @@ std::string called_with(const WrongResult& wrong)
                        fmt::join(texts, ", "));
 }
 
-/// How the reference computes one number; where that is a number of an earlier step, how the
-/// earlier one was computed, too.
+/// How the reference computes one number; where that is a number of an earlier step, how
+/// the earlier one was computed, too.
 std::string arithmetic(const WrongResult& wrong, std::size_t offset)
 {
     ExplainOptions options{.digits = decimals + 2};
@@ -201,8 +202,8 @@ std::string first_cell(const WrongResult& wrong)
     return result + formula;
 }
 
-/// The well-known mistakes that give what was found, or how the right numbers are laid out
-/// otherwise.
+/// The well-known mistakes that give what was found, or how the right numbers are laid
+/// out otherwise.
 std::string likely_mistakes(const WrongResult& wrong)
 {
     if (wrong.expected.value.type != ElementType::real)

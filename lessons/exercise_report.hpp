@@ -15,13 +15,13 @@ struct WrongResult {
     std::string file; ///< that the function is in
 };
 
-/// True where two arrays have the same shape, and the same numbers but for rounding: 1e-12 of
-/// the largest number of the reference.
+/// True where two arrays have the same shape, and the same numbers but for rounding:
+/// 1e-12 of the largest number of the reference.
 bool is_same(const Array& found, const Array& expected, const Recording& reference);
 
-/// What is wrong, for the learner: expected and found, the arguments, the first number that
-/// differs with its arithmetic, and the well-known mistake that gives the same numbers, if one
-/// does. A function that returns only zeros is not written yet.
+/// What is wrong, for the learner: expected and found, the arguments, the first number
+/// that differs with its arithmetic, and the well-known mistake that gives the same
+/// numbers, if one does. A function that returns only zeros is not written yet.
 std::string report(const WrongResult& wrong);
 
 } // namespace attn

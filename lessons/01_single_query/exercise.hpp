@@ -8,7 +8,8 @@
 /// @return (m)
 attn::Vector my_scores(const attn::Vector& query, const attn::Matrix& keys);
 
-/// Softmax: positive weights that sum to 1, exp(score) divided by the sum of all exp(score).
+/// Softmax: positive weights that sum to 1, exp(score) divided by the sum of all
+/// exp(score).
 /// @param scores  (m)
 /// @return (m)
 attn::Vector my_weights(const attn::Vector& scores);

@@ -25,7 +25,8 @@ def my_weights(scores):
 
 
 def my_output(weights, values):
-    """The average of the values by their weights: the sum of weights[j] * values[j] over all j.
+    """The average of the values by their weights: the sum of weights[j] * values[j] over
+    all j.
 
     weights (m), values (m, d_v) -> (d_v)
     """

@@ -9,7 +9,8 @@ import numpy as np
 
 
 def my_attention(queries, keys, values):
-    """Dot-product attention: softmax(queries keys^T) values, where each row of weights sums to 1.
+    """Dot-product attention: softmax(queries keys^T) values, where each row of weights
+    sums to 1.
 
     queries (n, d_k), keys (m, d_k), values (m, d_v) -> (n, d_v)
     """
@@ -21,4 +22,5 @@ def my_attention_in_columns(Q, K, V):
 
     Q (d_k, n), K (d_k, m), V (d_v, m) -> (d_v, n)
     """
-    return np.zeros((V.shape[0], Q.shape[1]))  # To do, in one line that calls my_attention
+    # To do, in one line that calls my_attention
+    return np.zeros((V.shape[0], Q.shape[1]))

@@ -1,5 +1,5 @@
-// Compares exercise 2 with the library. There are fewer queries than keys, so that a wrong
-// axis shows in the shape.
+// Compares exercise 2 with the library. There are fewer queries than keys, so that a
+// wrong axis shows in the shape.
 
 #include "exercise.hpp"
 

@@ -19,7 +19,8 @@ Vector my_softmax(const Vector& scores)
 
 double my_divisor(std::size_t /*d_k*/, double /*variance*/)
 {
-    // To do. The product of two independent features of mean 0 and variance v has the variance
-    // v * v, and the variance of a sum of independent terms is the sum of their variances.
+    // To do. The product of two independent features of mean 0 and variance v has the
+    // variance v * v, and the variance of a sum of independent terms is the sum of their
+    // variances.
     return 0;
 }

@@ -9,7 +9,8 @@ import numpy as np
 
 
 def my_softmax(scores):
-    """Softmax of one row of scores of any size; zeros where every score is minus infinity.
+    """Softmax of one row of scores of any size; zeros where every score is minus
+    infinity.
 
     scores (m), finite or minus infinity -> (m)
     """
@@ -18,9 +19,11 @@ def my_softmax(scores):
 
 
 def my_divisor(d_k, variance):
-    """The number by which a dot product of d_k features must be divided to have variance 1.
+    """The number by which a dot product of d_k features must be divided to have variance
+    1.
 
-    The features of query and key are independent, of mean 0 and of this variance v each. The product of two of them has the
-    variance v * v, and the variance of a sum of independent terms is the sum of their variances.
+    The features of query and key are independent, of mean 0 and of this variance v each.
+    The product of two of them has the variance v * v, and the variance of a sum of
+    independent terms is the sum of their variances.
     """
     return 0.0  # To do

@@ -15,8 +15,8 @@ double my_additive_score(const Vector& /*query*/, const Vector& /*key*/,
 {
     double score = 0;
     for (std::size_t unit = 0; unit < weights.score.size(); ++unit) {
-        // To do: sum what query and key send to this hidden unit, weights.query(i, unit) and
-        // weights.key(i, unit); add std::tanh of the sum times weights.score(unit).
+        // To do: sum what query and key send to this hidden unit, weights.query(i, unit)
+        // and weights.key(i, unit); add std::tanh of the sum times weights.score(unit).
     }
     return score;
 }

@@ -11,7 +11,8 @@ import numpy as np
 def my_additive_score(query, key, query_weights, key_weights, score_weights):
     """The additive score of one pair: w_v . tanh(q W_q + k W_k).
 
-    query (d_q), key (d_k), W_q (d_q, d_hidden), W_k (d_k, d_hidden), w_v (d_hidden) -> a number
+    query (d_q), key (d_k), W_q (d_q, d_hidden), W_k (d_k, d_hidden), w_v (d_hidden) -> a
+    number
     """
     return 0.0  # To do
 

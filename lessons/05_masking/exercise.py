@@ -11,7 +11,9 @@ import numpy as np
 def my_masked_weights(scores, length):
     """The weights of one sequence. No query can attend to a later key, nor to padding.
 
-    scores (n, n) after scaling; the first `length` tokens are real -> (n, n): each row sums to 1
+    scores (n, n) after scaling; the first `length` tokens are real -> (n, n): each row
+    sums to 1
     """
-    # To do: build a mask (n, n), put minus infinity in place of the forbidden scores, and apply softmax to each row.
+    # To do: build a mask (n, n), put minus infinity in place of the forbidden scores, and
+    # apply softmax to each row.
     return np.zeros_like(scores)

@@ -8,7 +8,7 @@
 
 double my_sinusoid(std::size_t /*position*/, std::size_t /*feature*/, std::size_t /*d*/)
 {
-    // To do. Which pair does the feature belong to? What is the angle of that pair at this
-    // position? Is the number its sine or its cosine?
+    // To do. Which pair does the feature belong to? What is the angle of that pair at
+    // this position? Is the number its sine or its cosine?
     return 0;
 }

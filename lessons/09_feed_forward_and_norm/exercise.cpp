@@ -14,6 +14,7 @@ Vector my_normalized(const Vector& token, double /*epsilon*/)
 {
     Vector normalized = xt::zeros<double>(token.shape());
     // To do: the mean of the features; their variance, which is the mean of the squared
-    // distances from the mean; then each distance divided by the root of variance + epsilon.
+    // distances from the mean; then each distance divided by the root of variance +
+    // epsilon.
     return normalized;
 }

@@ -9,7 +9,8 @@ import numpy as np
 
 
 def my_normalized(x, epsilon):
-    """Each token normalised over its features to mean 0 and variance 1: (x - mean) / sqrt(variance + epsilon).
+    """Each token normalised over its features to mean 0 and variance 1: (x - mean) /
+    sqrt(variance + epsilon).
 
     The variance is the mean of the squared distances from the mean. x (n, d) -> (n, d)
     """

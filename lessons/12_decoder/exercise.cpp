@@ -11,8 +11,8 @@ using namespace attn;
 Matrix my_decoder_layer(const Matrix& x, const Matrix& /*memory*/,
                         const DecoderLayerWeights& /*weights*/, std::size_t /*heads*/)
 {
-    // To do: causal self-attention, cross-attention to the memory, the feed-forward network;
-    // after each block, add its output to its input and normalise the sum. Which tokens are
-    // the queries of cross-attention, and which are its keys and values?
+    // To do: causal self-attention, cross-attention to the memory, the feed-forward
+    // network; after each block, add its output to its input and normalise the sum. Which
+    // tokens are the queries of cross-attention, and which are its keys and values?
     return xt::zeros<double>(x.shape());
 }

@@ -2,9 +2,9 @@
 
 #include "attn/layers/decoder.hpp"
 
-/// One post-norm decoder layer, by multi_head_attention(), feed_forward() and layer_norm():
-/// y = norm1(x + causal_attention(x)), z = norm2(y + attention(y, memory)), then
-/// norm3(z + feed_forward(z)).
+/// One post-norm decoder layer, by multi_head_attention(), feed_forward() and
+/// layer_norm(): y = norm1(x + causal_attention(x)), z = norm2(y + attention(y, memory)),
+/// then norm3(z + feed_forward(z)).
 /// @param x        (n, d_model): the target so far
 /// @param memory   (m, d_model): the output of the encoder
 /// @param weights  of all three blocks and norms

@@ -12,7 +12,7 @@ Integers my_translation(const Integers& /*source*/, const TranslatorWeights& /*w
                         const TransformerOptions& /*options*/, std::int64_t /*start*/,
                         std::int64_t /*end*/, std::size_t /*max_tokens*/)
 {
-    // To do. Which ids are the first input of the decoder? Which row of the logits predicts
-    // the next token? When does the loop end?
+    // To do. Which ids are the first input of the decoder? Which row of the logits
+    // predicts the next token? When does the loop end?
     return Integers{};
 }

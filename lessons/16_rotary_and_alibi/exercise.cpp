@@ -18,7 +18,7 @@ Vector my_turned_pair(const Vector& /*pair*/, double /*angle*/)
 
 double my_alibi_bias(std::size_t /*query*/, std::size_t /*key*/, double /*slope*/)
 {
-    // To do: minus the slope times the distance between query and key. Positions are unsigned:
-    // convert them to double before you subtract.
+    // To do: minus the slope times the distance between query and key. Positions are
+    // unsigned: convert them to double before you subtract.
     return 0;
 }

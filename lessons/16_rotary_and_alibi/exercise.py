@@ -9,7 +9,8 @@ import numpy as np
 
 
 def my_turned_pair(pair, angle):
-    """Pairs of features, each rotated by its angle: (x, y) becomes (x cos - y sin, x sin + y cos).
+    """Pairs of features, each rotated by its angle: (x, y) becomes (x cos - y sin, x sin
+    + y cos).
 
     pair (n, 2), angle (n) in radians -> (n, 2)
     """

@@ -14,8 +14,8 @@ using namespace attn;
 LstmStateOf<Vector> my_lstm_step(const Vector& /*x*/, const LstmStateOf<Vector>& previous,
                                  const RecurrentCellWeights& /*weights*/)
 {
-    // To do: apply both maps, each with its bias; split their sum into four gates; compute the
-    // new cell, then the new hidden state.
+    // To do: apply both maps, each with its bias; split their sum into four gates;
+    // compute the new cell, then the new hidden state.
     const Vector zeros = xt::zeros<double>(previous.hidden.shape());
     return {zeros, zeros};
 }

@@ -3,7 +3,8 @@
 #include "attn/layers/recurrent/lstm.hpp"
 
 /// One step of an LSTM. With a = x W_x + b_x + hidden W_h + b_h, split into four parts of
-/// d_hidden numbers, a_i (input gate), a_f (forget gate), a_c (candidate) and a_o (output gate):
+/// d_hidden numbers, a_i (input gate), a_f (forget gate), a_c (candidate) and a_o (output
+/// gate):
 ///
 ///     new cell         = sigmoid(a_f) * cell + sigmoid(a_i) * tanh(a_c)
 ///     new hidden state = sigmoid(a_o) * tanh(new cell)

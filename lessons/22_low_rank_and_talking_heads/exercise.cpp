@@ -12,7 +12,7 @@ Tensor3 my_mixed_heads(const Tensor3& scores, const Matrix& mixture)
 {
     Tensor3 mixed =
         xt::zeros<double>({mixture.shape(1), scores.shape(1), scores.shape(2)});
-    // To do: for each mixture and each pair of tokens, sum the scores of all heads, each times
-    // its factor in that mixture.
+    // To do: for each mixture and each pair of tokens, sum the scores of all heads, each
+    // times its factor in that mixture.
     return mixed;
 }

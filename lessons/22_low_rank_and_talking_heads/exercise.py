@@ -9,7 +9,8 @@ import numpy as np
 
 
 def my_mixed_heads(scores, mixture):
-    """Mixtures of the scores of all heads: mixed[j] is the sum of mixture[head, j] * scores[head] over all heads.
+    """Mixtures of the scores of all heads: mixed[j] is the sum of mixture[head, j] *
+    scores[head] over all heads.
 
     scores (h_k, n, m), mixture (h_k, h) -> (h, n, m)
     """

@@ -11,7 +11,7 @@ using namespace attn;
 Matrix my_repaired_weights(const Matrix& weights)
 {
     Matrix repaired = xt::zeros<double>(weights.shape());
-    // To do: the weights of a row have the right proportions to each other. What is wrong with
-    // their sum?
+    // To do: the weights of a row have the right proportions to each other. What is wrong
+    // with their sum?
     return repaired;
 }

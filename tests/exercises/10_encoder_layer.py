@@ -1,6 +1,6 @@
 """Exercise 10, done: a pre-norm encoder layer, made of given parts."""
 
-from numpy_parts import feed_forward, layer_norm, multi_head_attention  # see lessons/numpy_parts.py
+from numpy_parts import feed_forward, layer_norm, multi_head_attention
 
 
 def my_pre_norm_layer(x, weights, heads):

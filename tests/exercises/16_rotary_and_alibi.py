@@ -5,7 +5,8 @@ import numpy as np
 
 def my_turned_pair(pair, angle):
     x, y = pair.T
-    return np.stack([x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) + y * np.cos(angle)], axis=-1)
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
 
 
 def my_alibi_bias(query, key, slope):

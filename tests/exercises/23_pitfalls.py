@@ -1,4 +1,4 @@
-"""Exercise 23, done: repair weights that were masked after softmax, without the scores."""
+"""Exercise 23, done: repair weights that were masked after softmax."""
 
 import numpy as np
 
