@@ -14,11 +14,11 @@ namespace attn {
 
 using TokenPair = std::array<std::int64_t, 2>;
 
-//! [most_frequent]
 /// The most frequent pair of neighbours; of equally frequent ones, the first in the text.
 /// A pair whose right token begins a word is not counted: no token spans two words.
 inline TokenPair most_frequent(const Integers& ids, const std::set<std::int64_t>& begins)
 {
+    //! [most_frequent]
     std::map<TokenPair, int> counts;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i)
         if (!begins.contains(ids(i + 1)))
@@ -27,26 +27,26 @@ inline TokenPair most_frequent(const Integers& ids, const std::set<std::int64_t>
     for (std::size_t i = 0; i + 1 < ids.size(); ++i)
         if (const TokenPair pair{ids(i), ids(i + 1)}; counts[pair] > counts[best])
             best = pair;
+    //! [most_frequent]
     return best;
 }
-//! [most_frequent]
 
-//! [joined]
 /// The text with one token in place of each occurrence of the pair.
 inline Integers joined(const Integers& ids, const TokenPair& pair, std::int64_t token)
 {
     std::vector<std::int64_t> result;
+    //! [joined]
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const bool fits =
             i + 1 < ids.size() && ids(i) == pair[0] && ids(i + 1) == pair[1];
         result.push_back(fits ? token : ids(i));
         i += fits ? 1 : 0;
     }
+    //! [joined]
     Integers after(Integers::shape_type{result.size()});
     std::ranges::copy(result, after.begin());
     return after;
 }
-//! [joined]
 
 /// Learns so many tokens from a text, each from the most frequent pair, and says what each is.
 inline void learn_byte_pairs(Lesson& lesson, const std::string& text, std::size_t merges)

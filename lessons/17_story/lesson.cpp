@@ -71,10 +71,9 @@ void show_temperature(Lesson& lesson, const Matrix& all_logits)
               Vector(xt::row(all_logits, place)));
     const Vector temperatures = trace("temperatures[t]", "", Vector{0.25, 0.5, 1, 2, 4});
     //! [temperature]
-    const auto column = xt::view(temperatures, xt::all(), xt::newaxis());
     const Matrix divided =
         trace("divided[t, vocabulary]", "logits / temperatures[:, None]",
-              Matrix(logits / column));
+              Matrix(logits / xt::view(temperatures, xt::all(), xt::newaxis())));
     const Matrix probabilities =
         trace("probabilities[t, vocabulary]", "softmax(divided)", softmax(divided));
     //! [temperature]
@@ -149,9 +148,9 @@ Matrix spelled_out_norm(const Trace& parts, const Matrix& x, const Vector& layer
         xt::view(normalized, token, xt::all()) /= std::sqrt(mean_square(token) + 1e-5);
     normalized = trace("normalized[n, d_model]",
                        "x / sqrt(mean_square[..., None] + 1e-05)", normalized);
+    //! [norm]
     const Vector gain = trace("gain[d_model]", "", layer_gain);
     return trace("output[n, d_model]", "normalized * gain", Matrix(normalized * gain));
-    //! [norm]
 }
 
 /// The gated feed-forward network SwiGLU: each hidden unit is multiplied by a gate.
