@@ -62,23 +62,23 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
     //! [one_head]
 }
 
-//! [parts]
 /// The output as a sum: each head's context times this head's rows of W^o.
 Matrix part_of_output(const Trace& trace, std::size_t head, const Matrix& context,
                       const Matrix& output_weights)
 {
     const std::size_t begin = head * context.shape(1), end = begin + context.shape(1);
+    const std::string formula = "head." + std::to_string(head) +
+                                ".context @ output_weights[" + std::to_string(begin) +
+                                ":" + std::to_string(end) + "]";
+    const Trace heard = trace.scope("heard", head);
+    //! [parts]
     const Matrix rows = xt::view(output_weights, xt::range(begin, end), xt::all());
-    return trace.scope("heard", head)(
-        "output[n, d_out]",
-        "head." + std::to_string(head) + ".context @ output_weights[" +
-            std::to_string(begin) + ":" + std::to_string(end) + "]",
-        matmul(context, rows));
+    return heard("output[n, d_out]", formula, matmul(context, rows));
+    //! [parts]
 }
-//! [parts]
 
 //! [split]
-/// From (n, h d) to (h, n, d): cut each row into h pieces, then put the axis of the heads first.
+/// From (n, h d) to (h, n, d): each row is cut into h pieces.
 Tensor3 split(const Matrix& packed)
 {
     const std::size_t n = packed.shape(0), d = packed.shape(1) / heads;
@@ -91,7 +91,7 @@ Tensor3 split(const Matrix& packed)
 //! [split]
 
 //! [merge]
-/// From (h, n, d) to (n, h d): put the axis of the tokens first, then concatenate each token's heads.
+/// From (h, n, d) to (n, h d): each token's pieces are joined again.
 Matrix merge(const Tensor3& apart)
 {
     std::vector<Matrix> parts;
