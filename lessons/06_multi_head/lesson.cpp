@@ -163,25 +163,25 @@ void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3&
         lesson.expect("the shape is right, the numbers are wrong", wrong != right);
 }
 
-/// What one head of d_model features and h heads of d_model / h features cost.
-std::vector<double> count_heads(const Trace& cost, std::string_view scope, std::int64_t h,
-                                std::int64_t n, std::int64_t d_model)
+/// What h heads of d_model / h features cost on n tokens.
+std::vector<double> count_heads(const Trace& cost, std::string_view scope,
+                                std::int64_t heads_given, std::int64_t n,
+                                std::int64_t d_model)
 {
     const Trace of = cost.scope(scope);
-    const std::int64_t d_k = d_model / h;
-    const auto number = [&](std::string_view step, std::string_view formula,
-                            std::int64_t value) {
-        return static_cast<double>(of(step, formula, value));
-    };
-    return {
-        number("h", "", h), number("d_k", "d_model / h", d_k),
-        number("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
-               h * 3 * d_model * d_k + h * d_k * d_model),
-        number("multiplications",
-               "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + "
-               "n * h * d_k * d_model",
-               h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model),
-        number("exponentials", "h * n ** 2", h * n * n)};
+    const std::int64_t h = of("h", "", heads_given);
+    const std::int64_t d_k = of("d_k", "d_model / h", d_model / h);
+    const std::int64_t parameters =
+        of("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
+           h * 3 * d_model * d_k + h * d_k * d_model);
+    const std::int64_t multiplications =
+        of("multiplications",
+           "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + n * h * d_k * d_model",
+           h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model);
+    const std::int64_t exponentials = of("exponentials", "h * n ** 2", h * n * n);
+    return {static_cast<double>(h), static_cast<double>(d_k),
+            static_cast<double>(parameters), static_cast<double>(multiplications),
+            static_cast<double>(exponentials)};
 }
 
 /// Counts products, parameters and multiplications.
