@@ -20,10 +20,16 @@ def variable(path):
     return path.replace(".", "_")
 
 
+def in_double(array):
+    """What a trace stores in single precision, since its numbers fit, is computed with in double."""
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
 def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
-    names = {"np": np} | {variable(step["path"]): in_double(trace.arrays[step["path"]]) for step in trace.steps if not step.get("formula")}
+    given = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
+    names = {"np": np} | {name: in_double(array) for name, array in given.items()}
     compared = set()
     for block in FENCE.finditer(text):
         before = dict(names)
@@ -38,11 +44,6 @@ def run_examples(text, trace, located):
         if not changed & known.keys() and not all(callable(names[name]) for name in changed - {"__builtins__"}):
             raise located(block.start(), f"the NumPy lines compute {', '.join(sorted(changed))}, none of which is a step of {trace.name}")
     return compared
-
-
-def in_double(array):
-    """A file keeps real numbers as float32 where every one is exactly that; the program computes in double all the same."""
-    return array.astype(float) if array.dtype.kind == "f" else array
 
 
 def check(name, found, expected, failure):

@@ -236,10 +236,21 @@ def rotary_and_alibi():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     same = np.repeat(tokens[:1], 4, axis=0)
     turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden = {"tokens": tokens} | scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden = {"tokens": tokens, "turned.x": same} | scoped("added", added_positions(same))
+    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
     golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
     return golden | scoped("with_alibi", by_place(tokens, "alibi"))
+
+
+def added_positions(x):
+    """Sinusoids that are added to the tokens, and the scores of the sums."""
+    n, d = x.shape
+    frequencies = 10000.0 ** (-np.arange(0, d, 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n, d)
+    output = x + positions
+    return {"x": x, "frequencies": frequencies, "angles": angles, "positions": positions, "output": output, "scores": output @ output.T}
 
 
 def by_place(tokens, positions):
@@ -357,12 +368,60 @@ def encoder_layer():
     # In the lesson, weights are named when a block begins, not where they are first used.
     golden |= named_first(as_arrays(layer_steps(x, state, 2)))
     golden |= scoped("pre", as_arrays(layer_steps(x, state, 2, "pre")))
+    golden |= scoped("six", six_layers(x, state)) | scoped("rounded", rounded_layers(golden))
 
     stored = as_tensors(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
     x, expected = stored.pop("x"), stored.pop("output")
     steps = layer_steps(x, stored, 2)
     torch.testing.assert_close(steps["output"], expected, rtol=1e-12, atol=1e-12)
     return golden | scoped("pytorch", as_arrays(steps))
+
+
+def six_layers(x, state):
+    """The size of the tokens before and after each of six layers with the same weights, without norms and with them."""
+    attention, feed = (layers.inside(prefix, state) for prefix in ("self_attn.", "linear"))
+
+    def without_norms(tokens):
+        between = tokens + layers.multi_head({"x": tokens}, attention, 2)["output"]
+        return between + F.linear(F.relu(F.linear(between, feed["1.weight"], feed["1.bias"])), feed["2.weight"], feed["2.bias"])
+
+    def sizes(layer, tokens):
+        found = []
+        for _ in range(7):
+            found.append(tokens.square().mean().sqrt().item())
+            tokens = layer(tokens)
+        return np.array(found)
+
+    with_norms = lambda placement: lambda tokens: layers.encoder_layer(tokens, state, placement, "relu", 2, None)["output"]
+    return {"none": sizes(without_norms, x), "pre": sizes(with_norms("pre"), x), "post": sizes(with_norms("post"), x)}
+
+
+def rounded_layers(given):
+    """The layer with each step rounded by PyTorch to a type of fewer digits, and the first norm of large tokens."""
+    large = 512 * given["x"]
+    result = {"large": large}
+    for name in ("float32", "bfloat16", "float16"):
+        rounded = lambda array: torch.from_numpy(np.asarray(array)).to(getattr(torch, name)).double().numpy()
+        norm = lambda x, gain, bias: rounded_norm(x, gain, bias, rounded)
+        query, key, value = (rounded(given["x"] @ given[f"{part}_weights"]) for part in ("query", "key", "value"))
+        contexts = []
+        for head in (slice(0, 2), slice(2, 4)):
+            scaled = rounded(rounded(query[:, head] @ key[:, head].T) / np.sqrt(2))
+            contexts.append(rounded(rounded(torch.softmax(torch.from_numpy(scaled), -1)) @ value[:, head]))
+        attended = rounded(np.hstack(contexts) @ given["output_weights"])
+        between = norm(rounded(given["x"] + attended), given["gain1"], given["bias1"])
+        hidden = rounded(between @ given["up_weights"] + given["up_bias"])
+        fed = rounded(rounded(np.maximum(hidden, 0)) @ given["down_weights"] + given["down_bias"])
+        output = norm(rounded(between + fed), given["gain2"], given["bias2"])
+        error = np.abs(output - given["norm2.output"]).max()
+        result |= scoped(name, {"output": output, "error": error, "large_norm": norm(large, given["gain1"], given["bias1"])})
+    return result
+
+
+def rounded_norm(x, gain, bias, rounded):
+    mean = rounded(x.mean(-1))[:, None]
+    variance = rounded(((x - mean) ** 2).mean(-1))[:, None]
+    return rounded(rounded((x - mean) / np.sqrt(variance + 1e-5)) * gain + bias)
 
 
 def named_first(steps):
@@ -387,6 +446,7 @@ def encoder_stack():
     padding = np.arange(n) < lengths[:, None]
     mask = np.broadcast_to(padding[:, None, :], (2, n, n)).copy()
     golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x.numpy(), "padding": padding, "mask": mask}
+    states = []
     for i in range(6):
         maps = [(numbers(d, d, scale=2**-4), numbers(d, scale=2**-4)) for _ in range(4)]
         feed = [(numbers(d, d_ff, scale=2**-4), numbers(d_ff, scale=2**-4)), (numbers(d_ff, d, scale=2**-5), numbers(d, scale=2**-5))]
@@ -394,7 +454,41 @@ def encoder_stack():
         steps = layer_steps(x, state, heads, mask=torch.from_numpy(mask))
         golden |= scoped(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
-    return golden | {"output": x.numpy()}
+        states.append(state)
+    golden |= {"output": x.numpy()}
+    golden["unmasked_change"] = unmasked_change(torch.from_numpy(golden["x"]), torch.from_numpy(lengths), states, heads)
+    return golden | scoped("parameters", parameters_of_models())
+
+
+def unmasked_change(x, lengths, states, heads):
+    """Per sentence, how far real tokens' outputs move without a mask when the padding becomes 100."""
+    other = torch.where((torch.arange(x.shape[1]) < lengths[:, None])[..., None], x, torch.tensor(100.0, dtype=x.dtype))
+    for state in states:
+        x, other = (layers.encoder_layer(tokens, state, "post", "relu", heads, None)["output"] for tokens in (x, other))
+    return np.array([np.abs((other - x)[b, : int(length)].numpy()).max() for b, length in enumerate(lengths)])
+
+
+def parameters_of_models():
+    """Counted in PyTorch's modules."""
+    counted = lambda *modules: sum(parameter.numel() for module in modules for parameter in module.parameters())
+
+    def parts(count, d, heads, d_ff, vocabulary):
+        layer = torch.nn.TransformerEncoderLayer(d, heads, d_ff, device="meta")
+        table = torch.nn.Embedding(vocabulary, d, device="meta")
+        sizes = {"layers": count, "d": d, "d_ff": d_ff, "vocabulary": vocabulary}
+        feed = counted(layer.linear1, layer.linear2)
+        return layer, sizes | {"attention": counted(layer.self_attn), "feed_forward": feed, "norm": counted(layer.norm1), "table": counted(table)}
+
+    layer, base = parts(6, 512, 8, 2048, 37000)
+    encoder, decoder = torch.nn.TransformerEncoder(layer, 6), torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(512, 8, 2048, device="meta"), 6)
+    base |= {"encoder_layer": counted(layer), "decoder_layer": counted(decoder.layers[0]), "encoder": counted(encoder), "decoder": counted(decoder)}
+    base["total"] = counted(encoder, decoder) + base["table"]
+
+    layer, small = parts(12, 768, 12, 3072, 50257)
+    places, norm = torch.nn.Embedding(1024, 768, device="meta"), torch.nn.LayerNorm(768, device="meta")
+    small |= {"context": 1024, "positions": counted(places), "layer": counted(layer)}
+    small["total"] = counted(torch.nn.TransformerEncoder(layer, 12, norm=norm), places) + small["table"]
+    return scoped("base", base) | scoped("gpt2", small)
 
 
 # ----------------------------------------------------------------------------------------------------------- lesson 23
