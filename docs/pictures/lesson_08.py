@@ -7,14 +7,15 @@ from generator.picture import BLUE, FAINT, ORANGE, QUIET, figure, image, picture
 @picture
 def sinusoids(site):
     """The sinusoidal rows of 100 positions and 64 features."""
-    positions = site.trace_called("08_positions")["map.positions"]
+    trace = site.trace_called("08_positions")
+    positions, frequencies = trace["map.positions"], trace["map.frequencies"]
     n, d = positions.shape
     drawn, axes = figure(6.4, 4.2)
     image(axes, positions)
     axes.set(xlabel="feature (even: sine, odd: cosine)", ylabel="position")
     return drawn, (
         f"The sinusoidal embeddings of {n} positions with {d} features each: blue is positive, orange negative, clear is 0. Features 0 "
-        f"and 1 go round once in 6.3 positions. The last pair hardly moves: its sine grows from {positions[0, -2]:.3f} to "
+        f"and 1 go round once in {2 * np.pi / frequencies[0]:.1f} positions. The last pair hardly moves: its sine grows from {positions[0, -2]:.3f} to "
         f"{positions[-1, -2]:.3f} in {n - 1} positions."
     )
 

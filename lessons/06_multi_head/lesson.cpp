@@ -62,23 +62,23 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
     //! [one_head]
 }
 
-//! [parts]
 /// The output as a sum: each head's context times this head's rows of W^o.
 Matrix part_of_output(const Trace& trace, std::size_t head, const Matrix& context,
                       const Matrix& output_weights)
 {
     const std::size_t begin = head * context.shape(1), end = begin + context.shape(1);
+    const std::string formula = "head." + std::to_string(head) +
+                                ".context @ output_weights[" + std::to_string(begin) +
+                                ":" + std::to_string(end) + "]";
+    const Trace heard = trace.scope("heard", head);
+    //! [parts]
     const Matrix rows = xt::view(output_weights, xt::range(begin, end), xt::all());
-    return trace.scope("heard", head)(
-        "output[n, d_out]",
-        "head." + std::to_string(head) + ".context @ output_weights[" +
-            std::to_string(begin) + ":" + std::to_string(end) + "]",
-        matmul(context, rows));
+    return heard("output[n, d_out]", formula, matmul(context, rows));
+    //! [parts]
 }
-//! [parts]
 
 //! [split]
-/// From (n, h d) to (h, n, d): cut each row into h pieces, then put the axis of the heads first.
+/// From (n, h d) to (h, n, d): each row is cut into h pieces.
 Tensor3 split(const Matrix& packed)
 {
     const std::size_t n = packed.shape(0), d = packed.shape(1) / heads;
@@ -91,7 +91,7 @@ Tensor3 split(const Matrix& packed)
 //! [split]
 
 //! [merge]
-/// From (h, n, d) to (n, h d): put the axis of the tokens first, then concatenate each token's heads.
+/// From (h, n, d) to (n, h d): each token's pieces are joined again.
 Matrix merge(const Tensor3& apart)
 {
     std::vector<Matrix> parts;
@@ -163,25 +163,25 @@ void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3&
         lesson.expect("the shape is right, the numbers are wrong", wrong != right);
 }
 
-/// What one head of d_model features and h heads of d_model / h features cost.
-std::vector<double> count_heads(const Trace& cost, std::string_view scope, std::int64_t h,
-                                std::int64_t n, std::int64_t d_model)
+/// What h heads of d_model / h features cost on n tokens.
+std::vector<double> count_heads(const Trace& cost, std::string_view scope,
+                                std::int64_t heads_given, std::int64_t n,
+                                std::int64_t d_model)
 {
     const Trace of = cost.scope(scope);
-    const std::int64_t d_k = d_model / h;
-    const auto number = [&](std::string_view step, std::string_view formula,
-                            std::int64_t value) {
-        return static_cast<double>(of(step, formula, value));
-    };
-    return {
-        number("h", "", h), number("d_k", "d_model / h", d_k),
-        number("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
-               h * 3 * d_model * d_k + h * d_k * d_model),
-        number("multiplications",
-               "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + "
-               "n * h * d_k * d_model",
-               h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model),
-        number("exponentials", "h * n ** 2", h * n * n)};
+    const std::int64_t h = of("h", "", heads_given);
+    const std::int64_t d_k = of("d_k", "d_model / h", d_model / h);
+    const std::int64_t parameters =
+        of("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
+           h * 3 * d_model * d_k + h * d_k * d_model);
+    const std::int64_t multiplications =
+        of("multiplications",
+           "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + n * h * d_k * d_model",
+           h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model);
+    const std::int64_t exponentials = of("exponentials", "h * n ** 2", h * n * n);
+    return {static_cast<double>(h), static_cast<double>(d_k),
+            static_cast<double>(parameters), static_cast<double>(multiplications),
+            static_cast<double>(exponentials)};
 }
 
 /// Counts products, parameters and multiplications.

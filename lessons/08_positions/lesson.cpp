@@ -86,8 +86,8 @@ void shuffle_sentence(Lesson& lesson)
     const Trace without = words.scope("without"), with = words.scope("with");
     const Trace straight = without.scope("straight", {{"x", "tokens"}});
     const Trace turned = without.scope("turned");
-    const Matrix shuffled = turned("x[n, d]", "tokens[order]", take_rows(tokens, order));
     const Matrix context = attend(straight, tokens);
+    const Matrix shuffled = turned("x[n, d]", "tokens[order]", take_rows(tokens, order));
     lesson.expect_equal(
         "without positions each word's output is the same after the shuffle",
         attend(turned, shuffled), take_rows(context, order));
@@ -173,11 +173,10 @@ void shift_positions(Lesson& lesson, const Matrix& positions, const Integers& or
     const Trace shift = lesson.trace().scope("shift");
     const Vector frequencies = xt::pow(
         10000.0, -2.0 * xt::arange<double>(static_cast<double>(d / 2)) / double(d));
+    const std::string twice = "2 * 10000 ** (-2 * arange(" + std::to_string(d / 2) +
+                              ") / " + std::to_string(d) + ")";
     //! [shift]
-    const Vector angles = shift("angles[pairs]",
-                                "2 * 10000 ** (-2 * arange(" + std::to_string(d / 2) +
-                                    ") / " + std::to_string(d) + ")",
-                                Vector(2.0 * frequencies));
+    const Vector angles = shift("angles[pairs]", twice, Vector(2.0 * frequencies));
     const Matrix by_halves =
         shift("by_halves[d, d]",
               "concat(concat(diag(cos(angles)), -diag(sin(angles)), axis=1), "

@@ -190,11 +190,13 @@ def positions():
     golden = {"tokens": tokens, "order": order.astype(float)}
     self_attention = lambda x: {"x": x} | attend(x, x, x)
     golden |= scoped("bag.straight", self_attention(tokens)) | scoped("bag.turned", self_attention(tokens[order]))
+    golden |= scoped("sentence", shuffled_sentence())
 
     interleaved, halves = sinusoids(4, 4), sinusoids(4, 4, halves=True)
     places = np.array([0, 2, 1, 3])
     embedded = interleaved["positions"]
-    golden |= interleaved | scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
+    golden |= interleaved | scoped("map", sinusoids(100, 64))
+    golden |= scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
     golden |= scoped("added.straight", self_attention(tokens + embedded)) | scoped("added.turned", self_attention(tokens[order] + embedded))
     golden |= scoped("beside", self_attention(np.hstack([tokens, embedded])))
     golden |= {"table": table} | scoped("learned", {"table": table, "positions": table[:4], "embedded": tokens + table[:4]})
@@ -206,7 +208,6 @@ def positions():
     np.testing.assert_allclose(matrix, exact, atol=1e-9)
     back = np.argsort(places)
     golden |= scoped("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
-    golden |= scoped("sentence", shuffled_sentence()) | scoped("map", sinusoids(100, 64))
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
 
 
