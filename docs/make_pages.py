@@ -14,6 +14,7 @@ right one. Placeholders:
     {{graph}}  {{graph --depth 1}}   attn graph of the lesson's run
     {{fold TITLE}} ... {{end}}  {{question TEXT}} ... {{end}}   what unfolds
     {{appendix}}                     the program, its steps and its output, folded
+    {{solution}}                     the solved exercise in C++ and in Python, folded
     {{program}}  {{result}}  {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}  {{pitfalls}}  {{syllabus}}  {{questions}}
 
 They are filled in prose, in code spans and in formulas, not in fenced blocks; write \\{{ for two braces. A link to

@@ -73,13 +73,13 @@ class Site:
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
-            "program": self.program, "result": self.result, "appendix": self.appendix, "fold": self.fold,
+            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold,
             "question": self.fold, "end": lambda *_: self.html("</details>"),
             "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson"),
             "pages": lambda *_: self.table_of_pages(self.documents, "page"),
             "library": self.table_of_groups, "pitfalls": self.pitfalls, "syllabus": self.syllabus, "questions": self.questions,
         }  # fmt: skip
-        self.stand_alone = {"end", "program", "result", "appendix", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
+        self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 
@@ -236,10 +236,20 @@ class Site:
         self.trace(page)
         return rf"\verbinclude {page.lesson}.txt"
 
+    def folded(self, page, parts):
+        return "\n\n".join(f"{self.fold(page, title)}\n\n{part}\n\n{self.html('</details>')}" for title, part in parts)
+
     def appendix(self, page, _):
         """The program, its steps and its output, each folded."""
-        parts = (("The whole program", self.program(page)), ("All steps", self.steps(page, "")), ("What it prints", self.result(page)))
-        return "\n\n".join(f"{self.fold(page, title)}\n\n{part}\n\n{self.html('</details>')}" for title, part in parts)
+        return self.folded(page, (("The whole program", self.program(page)), ("All steps", self.steps(page, "")), ("What it prints", self.result(page))))
+
+    def solution(self, page, _):
+        """The solved exercise in C++ and in Python, each folded."""
+        if page.lesson is None:
+            raise PageError("only a lesson's page has an exercise")
+        for suffix in ("cpp", "py"):
+            read_text(self.root / "tests" / "exercises" / f"{page.lesson}.{suffix}", "the repository")
+        return self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
 
     def view(self, page):
         """A link to the lesson's page of attn view, where script/docs made one."""

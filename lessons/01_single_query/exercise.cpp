@@ -1,7 +1,8 @@
-// Exercise 1: the middle of lesson 1, in loops of your own.
+// Exercise 1: the attention of one query, with loops.
 //
-// Fill in the three functions, build, and run exercise_01_single_query until it succeeds. Until then it says which of
-// the three is the first that isn't right. exercise.hpp says what each gets and returns.
+// Write the three functions that exercise.hpp describes. It is checked by
+//
+//     script/exercise 1
 
 #include "exercise.hpp"
 
@@ -12,20 +13,21 @@ using namespace attn;
 Vector my_scores(const Vector& /*query*/, const Matrix& keys)
 {
     Vector scores({keys.shape(0)}, 0.0);
-    // Yours: scores(j) is the sum of query(i) * keys(j, i) over all i. query.size() says how many there are.
+    // To do: scores(j) is the sum of query(i) * keys(j, i) over all i, from 0 to
+    // query.size() - 1.
     return scores;
 }
 
 Vector my_weights(const Vector& scores)
 {
     Vector weights({scores.size()}, 0.0);
-    // Yours: std::exp of each score, over the sum of them all.
+    // To do: std::exp of each score, divided by the sum of all these exponentials.
     return weights;
 }
 
 Vector my_output(const Vector& /*weights*/, const Matrix& values)
 {
     Vector output({values.shape(1)}, 0.0);
-    // Yours: add weights(j) times row j of values, for every j.
+    // To do: add weights(j) times row j of values, for every j.
     return output;
 }

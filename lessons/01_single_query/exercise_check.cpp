@@ -1,8 +1,8 @@
-// Holds exercise.cpp against the numbers of lesson 1.
+// Compares the functions of exercise 1 with the numbers of lesson 1.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/softmax.hpp"
@@ -11,24 +11,31 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
-    const Vector query{1, 0, 2};
-    const Matrix keys{{0, 1, 1}, {4, 4, 0}, {2, 3, 1}};
-    const Matrix values{{1, 2, 3}, {2, 8, 0}, {2, 6, 3}};
-    const Vector scores = matmul(keys, query);
-    const Vector weights = softmax(scores);
+    Recorder run;
+    const Trace trace(run);
+    const Vector query = trace("query[d_k]", "", Vector{1, 0, 2});
+    const Matrix keys =
+        trace("keys[m, d_k]", "", Matrix{{0, 1, 1}, {4, 4, 0}, {2, 3, 1}});
+    const Matrix values =
+        trace("values[m, d_v]", "", Matrix{{1, 2, 3}, {2, 8, 0}, {2, 6, 3}});
+    const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
+    const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
+    const Vector output =
+        trace("output[d_v]", "weights @ values", matmul(weights, values));
 
-    lesson.expect_equal("my_scores gives 2, 4 and 4", my_scores(query, keys), scores);
-    lesson.expect_equal("my_weights gives 0.063, 0.468 and 0.468", my_weights(scores),
-                        weights);
-    lesson.expect_equal("my_output gives 1.937, 6.683 and 1.595",
-                        my_output(weights, values), matmul(weights, values));
+    exercise.expect({"my_scores", {{"query", query}, {"keys", keys}}}, run, "scores",
+                    [&] { return my_scores(query, keys); });
+    exercise.expect({"my_weights", {{"scores", scores}}}, run, "weights",
+                    [&] { return my_weights(scores); });
+    exercise.expect({"my_output", {{"weights", weights}, {"values", values}}}, run,
+                    "output", [&] { return my_output(weights, values); });
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("01_single_query", argc, argv, check);
+    return Exercise::run("01_single_query", argc, argv, check);
 }

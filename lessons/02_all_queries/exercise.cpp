@@ -1,6 +1,9 @@
-// Exercise 2: all queries, in rows and in columns.
+// Exercise 2: the attention of all queries, with tokens as rows and as columns.
 //
-// matmul, transpose and softmax (along the last axis) are given. Run exercise_02_all_queries until it succeeds.
+// Write the two functions that exercise.hpp describes, with matmul(), transpose(), and
+// softmax(), which works along the last axis. It is checked by
+//
+//     script/exercise 2
 
 #include "exercise.hpp"
 
@@ -11,12 +14,14 @@ using namespace attn;
 
 Matrix my_attention(const Matrix& queries, const Matrix& /*keys*/, const Matrix& values)
 {
-    // Yours: three lines. There is an output a query, of the size of a value.
+    // To do, in three lines: scores, weights, output. The output has one row per query,
+    // and each row has as many numbers as a value.
     return xt::zeros<double>({queries.shape(0), values.shape(1)});
 }
 
 Matrix my_attention_in_columns(const Matrix& Q, const Matrix& /*K*/, const Matrix& V)
 {
-    // Yours: in one line, by my_attention. What must be transposed, going in and coming out?
+    // To do, in one line that calls my_attention. Which arguments must be transposed?
+    // Must the result be transposed?
     return xt::zeros<double>({V.shape(0), Q.shape(1)});
 }

@@ -2,7 +2,7 @@
 
 #include "attn/tensor.hpp"
 
-/// Dot-product attention for all queries.
+/// Dot-product attention of all queries: softmax(queries keys^T) values.
 /// @param queries  (n, d_k)
 /// @param keys     (m, d_k)
 /// @param values   (m, d_v)
@@ -10,7 +10,10 @@
 attn::Matrix my_attention(const attn::Matrix& queries, const attn::Matrix& keys,
                           const attn::Matrix& values);
 
-/// The same where a token is a column: Q is (d_k, n), K (d_k, m), V (d_v, m).
-/// @return O, (d_v, n)
+/// The same, where each token is a column.
+/// @param Q  (d_k, n)
+/// @param K  (d_k, m)
+/// @param V  (d_v, m)
+/// @return (d_v, n)
 attn::Matrix my_attention_in_columns(const attn::Matrix& Q, const attn::Matrix& K,
                                      const attn::Matrix& V);

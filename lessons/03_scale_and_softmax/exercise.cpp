@@ -1,6 +1,8 @@
-// Exercise 3: a softmax that nothing can overflow, and the right divisor.
+// Exercise 3: a softmax that cannot overflow, and the right divisor.
 //
-// Run exercise_03_scale_and_softmax until it succeeds.
+// Write the two functions that exercise.hpp describes. It is checked by
+//
+//     script/exercise 3
 
 #include "exercise.hpp"
 
@@ -11,12 +13,14 @@ using namespace attn;
 Vector my_softmax(const Vector& scores)
 {
     Vector weights({scores.size()}, 0.0);
-    // Yours. Which score must be subtracted? And what is -inf minus -inf?
+    // To do. Which score must be subtracted before std::exp? What is -inf minus -inf?
     return weights;
 }
 
 double my_divisor(std::size_t /*d_k*/, double /*variance*/)
 {
-    // Yours. A product of two independent features of variance v and mean 0 has the variance v * v.
-    return 1;
+    // To do. The product of two independent features of mean 0 and variance v has the
+    // variance v * v, and the variance of a sum of independent terms is the sum of their
+    // variances.
+    return 0;
 }

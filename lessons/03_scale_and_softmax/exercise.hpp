@@ -2,10 +2,12 @@
 
 #include "attn/tensor.hpp"
 
-/// Softmax of one row, whatever the size of the scores.
+/// Softmax of one row of scores of any size.
 /// @param scores  (m), finite or minus infinity
 /// @return (m); zeros where every score is minus infinity
 attn::Vector my_softmax(const attn::Vector& scores);
 
-/// What a dot product of d_k features, each of the given variance in query and key, is divided by to have variance 1.
+/// The number by which a dot product must be divided to have variance 1.
+/// @param d_k       features of query and key, independent and of mean 0
+/// @param variance  of each feature
 double my_divisor(std::size_t d_k, double variance);

@@ -1,39 +1,53 @@
-// Holds exercise.cpp against the library, where softmax is easily wrong.
+// Compares exercise 3 with the library, with scores for which softmax is easily wrong.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/ops/softmax.hpp"
 
 #include <limits>
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void expect_softmax(Exercise& exercise, const Vector& scores)
 {
-    const double minus_infinity = -std::numeric_limits<double>::infinity();
-    const auto expect_softmax = [&](std::string_view claim, const Vector& scores) {
-        lesson.expect_equal(claim, my_softmax(scores), softmax(scores));
-    };
-    expect_softmax("my_softmax is right for 1, 2 and 3", {1, 2, 3});
-    expect_softmax("and for 1000, 1001 and 1002", {1000, 1001, 1002});
-    expect_softmax("and for -1000, -1001 and -1002", {-1000, -1001, -1002});
-    expect_softmax("and gives a forbidden key nothing", {1, minus_infinity, 3});
-    expect_softmax("and gives nothing where every key is forbidden",
-                   {minus_infinity, minus_infinity});
+    Recorder run;
+    const Trace trace(run);
+    const Vector given = trace("scores[m]", "", scores);
+    std::ignore = trace("weights[m]", "softmax(scores)", softmax(given));
+    exercise.expect({"my_softmax", {{"scores", scores}}}, run, "weights",
+                    [&] { return my_softmax(scores); });
+}
 
-    lesson.expect_equal("my_divisor is the root of d_k for unit variance",
-                        Vector{my_divisor(64, 1)}, Vector{8});
-    lesson.expect_equal("and four times that for variance 4", Vector{my_divisor(64, 4)},
-                        Vector{32});
+void expect_divisor(Exercise& exercise, double variance, double right)
+{
+    Recorder run;
+    const Trace trace(run);
+    const std::int64_t d_k = trace("d_k", "", std::int64_t{64});
+    std::ignore = trace("variance", "", variance);
+    std::ignore = trace("divisor", "sqrt(d_k * variance ** 2)", right);
+    exercise.expect({"my_divisor", {{"d_k", d_k}, {"variance", variance}}}, run,
+                    "divisor", [&] { return my_divisor(64, variance); });
+}
+
+void check(Exercise& exercise)
+{
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    for (const Vector& scores :
+         {Vector{1, 2, 3}, Vector{1000, 1001, 1002}, Vector{-1000, -1001, -1002},
+          Vector{1, -infinity, 3}, Vector{-infinity, -infinity}})
+        expect_softmax(exercise, scores);
+    expect_divisor(exercise, 1, 8);
+    expect_divisor(exercise, 4, 32);
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("03_scale_and_softmax", argc, argv, check);
+    return Exercise::run("03_scale_and_softmax", argc, argv, check);
 }

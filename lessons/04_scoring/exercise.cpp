@@ -1,6 +1,8 @@
-// Exercise 4: two scores of one pair, in loops of your own.
+// Exercise 4: two scores of one pair, with loops.
 //
-// Run exercise_04_scoring until it succeeds.
+// Write the two functions that exercise.hpp describes. It is checked by
+//
+//     script/exercise 4
 
 #include "exercise.hpp"
 
@@ -13,7 +15,8 @@ double my_additive_score(const Vector& /*query*/, const Vector& /*key*/,
 {
     double score = 0;
     for (std::size_t unit = 0; unit < weights.score.size(); ++unit) {
-        // Yours: what reaches this hidden unit from query and key, through std::tanh, times its score weight.
+        // To do: sum what query and key send to this hidden unit, weights.query(i, unit)
+        // and weights.key(i, unit); add std::tanh of the sum times weights.score(unit).
     }
     return score;
 }
@@ -21,6 +24,6 @@ double my_additive_score(const Vector& /*query*/, const Vector& /*key*/,
 double my_bilinear_score(const Vector& /*query*/, const Vector& /*key*/,
                          const Matrix& /*bilinear*/)
 {
-    // Yours: every query feature times every key feature, each product times a weight of its own.
+    // To do: the sum of query(i) * bilinear(i, j) * key(j) over all i and j.
     return 0;
 }

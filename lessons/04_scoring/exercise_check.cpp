@@ -1,26 +1,16 @@
-// Holds exercise.cpp against the library, with queries and keys of different sizes.
+// Compares exercise 4 with the library, with queries and keys of different sizes.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/attention/bilinear.hpp"
-#include "attn/trace_io/recorder.hpp"
 
 using namespace attn;
 
 namespace {
 
-/// The scores that a traced attention recorded on its way.
-Vector recorded_scores(const Recorder& recorder)
-{
-    for (const Step& step : recorder.steps())
-        if (step.path == "scores")
-            return xt::row(from_array<Matrix>(step.value), 0);
-    return {};
-}
-
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
     const Vector query{1, -2};
     const Vector key{0.5, 1, -1};
@@ -33,17 +23,22 @@ void check(Lesson& lesson)
 
     Recorder additive;
     additive_attention(queries, keys, values, {}, weights, {}, Trace(additive));
-    lesson.expect_equal("my_additive_score is the library's",
-                        Vector{my_additive_score(query, key, weights)},
-                        recorded_scores(additive));
+    exercise.expect({"my_additive_score",
+                     {{"query", query},
+                      {"key", key},
+                      {"query_weights", weights.query},
+                      {"key_weights", weights.key},
+                      {"score_weights", weights.score}}},
+                    additive, "scores",
+                    [&] { return my_additive_score(query, key, weights); });
 
     Recorder general;
     bilinear_attention(queries, keys, values, {}, bilinear, {}, Trace(general));
-    lesson.expect_equal("my_bilinear_score is the library's",
-                        Vector{my_bilinear_score(query, key, bilinear)},
-                        recorded_scores(general));
+    exercise.expect(
+        {"my_bilinear_score", {{"query", query}, {"key", key}, {"bilinear", bilinear}}},
+        general, "scores", [&] { return my_bilinear_score(query, key, bilinear); });
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("04_scoring", argc, argv, check); }
+int main(int argc, char** argv) { return Exercise::run("04_scoring", argc, argv, check); }

@@ -1,6 +1,8 @@
-// Exercise 5: causal and padding, in loops of your own.
+// Exercise 5: a causal mask and padding, with loops.
 //
-// Run exercise_05_masking until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 5
 
 #include "exercise.hpp"
 
@@ -11,6 +13,7 @@ using namespace attn;
 Matrix my_masked_weights(const Matrix& scores, std::size_t /*length*/)
 {
     Matrix weights = xt::zeros<double>(scores.shape());
-    // Yours: for each query, add up exp(score) over the keys that it may see, then give each of them its share.
+    // To do: for each query, sum std::exp(score) over the keys that it can attend to. The
+    // weight of each of these keys is its std::exp(score) divided by that sum.
     return weights;
 }

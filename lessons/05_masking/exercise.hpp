@@ -2,8 +2,8 @@
 
 #include "attn/tensor.hpp"
 
-/// The weights of one sentence of a batch, where some keys are padding and no query may see a later key.
-/// @param scores  (n, n)
-/// @param length  the first so many tokens are real
-/// @return (n, n): each row sums to one
+/// The weights of one sequence. No query can attend to a later key, nor to padding.
+/// @param scores  (n, n), after scaling
+/// @param length  how many tokens are real; the others are padding
+/// @return (n, n): each row sums to 1
 attn::Matrix my_masked_weights(const attn::Matrix& scores, std::size_t length);

@@ -1,36 +1,44 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 5 with a mask applied before softmax, as the library does it.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/attention/mask.hpp"
 #include "attn/ops/softmax.hpp"
 
 #include <limits>
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void compute(const Matrix& given, std::int64_t length, const Trace& trace)
+{
+    const Matrix scores = trace("scores[n, m]", "", given);
+    trace.alias("scaled", "scores");
+    const Mask causal = causal_mask(4, 4, Causal::bottom_right, trace);
+    const Mask padding = padding_mask(Integers{length}, 4, trace);
+    const Mask mask = trace("mask[n, m]", "causal & padding", Mask(causal && padding));
+    const Matrix masked =
+        trace("masked[n, m]", "where(mask, scores, -inf)",
+              apply_mask(mask, scores, -std::numeric_limits<double>::infinity()));
+    std::ignore = trace("weights[n, m]", "softmax(masked)", softmax(masked));
+}
+
+void check(Exercise& exercise)
 {
     const Matrix scores{{2, 1, 0, 3}, {0.5, -1, 4, 0}, {1, 1, 1, 1}, {-2, 0, 2, 8}};
     for (const std::size_t length : {4, 2, 1}) {
-        const AnyMask mask = std::get<BatchMask>(
-            *join_masks(4, 4,
-                        {.causal = Causal::bottom_right,
-                         .key_lengths = Integers{static_cast<std::int64_t>(length)}}));
-        const Tensor3 batch = xt::view(scores, xt::newaxis(), xt::all(), xt::all());
-        const Tensor3 expected =
-            softmax(apply_mask(mask, batch, -std::numeric_limits<double>::infinity()));
-        lesson.expect_equal("my_masked_weights is the library's, for a length of " +
-                                std::to_string(length),
-                            my_masked_weights(scores, length),
-                            Matrix(xt::view(expected, 0, xt::all(), xt::all())));
+        Recorder run;
+        compute(scores, static_cast<std::int64_t>(length), Trace(run));
+        exercise.expect({"my_masked_weights", {{"scores", scores}, {"length", length}}},
+                        run, "weights",
+                        [&] { return my_masked_weights(scores, length); });
     }
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("05_masking", argc, argv, check); }
+int main(int argc, char** argv) { return Exercise::run("05_masking", argc, argv, check); }

@@ -1,6 +1,8 @@
-// Exercise 6: merge the heads, in loops of your own.
+// Exercise 6: merge the heads, with loops.
 //
-// Run exercise_06_multi_head until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 6
 
 #include "exercise.hpp"
 
@@ -11,6 +13,6 @@ Matrix my_merged_heads(const Tensor3& contexts)
     const std::size_t heads = contexts.shape(0), tokens = contexts.shape(1),
                       d_v = contexts.shape(2);
     Matrix merged = xt::zeros<double>({tokens, heads * d_v});
-    // Yours: where does contexts(head, token, feature) belong?
+    // To do: which row and which column does contexts(head, token, feature) go to?
     return merged;
 }

@@ -2,7 +2,8 @@
 
 #include "attn/tensor.hpp"
 
-/// What all heads found, side by side for each token.
+/// The contexts of all heads, side by side for each token.
 /// @param contexts  (h, n, d_v)
-/// @return (n, h d_v): token i has head 0's d_v numbers first
+/// @return (n, h d_v): a row has the d_v numbers of head 0, then those of head 1, and so
+/// on
 attn::Matrix my_merged_heads(const attn::Tensor3& contexts);

@@ -1,30 +1,41 @@
-// Holds exercise.cpp against numbers that say where they come from.
+// Compares exercise 6 with numbers that say where they come from.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
+
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void expect_merged(Exercise& exercise, const Tensor3& contexts, std::string_view formula,
+                   const Matrix& right)
+{
+    Recorder run;
+    const Trace trace(run);
+    std::ignore = trace("contexts[h, n, d_v]", "", contexts);
+    std::ignore = trace("merged[n, h_d_v]", formula, right);
+    exercise.expect({"my_merged_heads", {{"contexts", contexts}}}, run, "merged",
+                    [&] { return my_merged_heads(contexts); });
+}
+
+void check(Exercise& exercise)
 {
     // Hundreds are the head, tens the token, ones the feature.
-    const Tensor3 two_heads{{{0, 1}, {10, 11}, {20, 21}},
-                            {{100, 101}, {110, 111}, {120, 121}}};
-    const Matrix expected{{0, 1, 100, 101}, {10, 11, 110, 111}, {20, 21, 120, 121}};
-    lesson.expect_equal("my_merged_heads puts two heads of three tokens side by side",
-                        my_merged_heads(two_heads), expected);
-    const Tensor3 three_heads{{{0}, {10}}, {{100}, {110}}, {{200}, {210}}};
-    lesson.expect_equal("my_merged_heads puts three heads of one feature side by side",
-                        my_merged_heads(three_heads),
-                        Matrix{{0, 100, 200}, {10, 110, 210}});
+    expect_merged(exercise,
+                  {{{0, 1}, {10, 11}, {20, 21}}, {{100, 101}, {110, 111}, {120, 121}}},
+                  "concat(contexts[0], contexts[1], axis=-1)",
+                  {{0, 1, 100, 101}, {10, 11, 110, 111}, {20, 21, 120, 121}});
+    expect_merged(exercise, {{{0}, {10}}, {{100}, {110}}, {{200}, {210}}},
+                  "concat(contexts[0], contexts[1], contexts[2], axis=-1)",
+                  {{0, 100, 200}, {10, 110, 210}});
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("06_multi_head", argc, argv, check);
+    return Exercise::run("06_multi_head", argc, argv, check);
 }

@@ -1,6 +1,8 @@
-// Exercise 7: cross-attention in loops of your own.
+// Exercise 7: cross-attention, with loops.
 //
-// Run exercise_07_self_and_cross until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 7
 
 #include "exercise.hpp"
 
@@ -11,6 +13,7 @@ using namespace attn;
 Matrix my_aligned_question(const Matrix& passage, const Matrix& question)
 {
     Matrix aligned = xt::zeros<double>({passage.shape(0), question.shape(1)});
-    // Yours: for each token of the passage, one score for each token of the question; then their mean.
+    // To do: for each token of the passage, one score per token of the question; then the
+    // average of the tokens of the question by softmax of these scores.
     return aligned;
 }

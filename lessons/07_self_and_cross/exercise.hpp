@@ -2,10 +2,10 @@
 
 #include "attn/tensor.hpp"
 
-/// The aligned question embedding: for each token of the passage a mean of the question's tokens, in the proportion of
-/// softmax(passage question^T / sqrt(d)).
-/// @param passage   (n, d)
-/// @param question  (m, d)
-/// @return (n, d)
+/// The aligned question embedding: softmax(passage question^T / sqrt(d)) question.
+/// @param passage   (n, d): the queries
+/// @param question  (m, d): the keys and the values
+/// @return (n, d): for each token of the passage, an average of the tokens of the
+/// question
 attn::Matrix my_aligned_question(const attn::Matrix& passage,
                                  const attn::Matrix& question);

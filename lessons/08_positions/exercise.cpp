@@ -1,11 +1,14 @@
-// Exercise 8: a position embedding, number by number.
+// Exercise 8: sinusoidal positions, number by number.
 //
-// Run exercise_08_positions until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 8
 
 #include "exercise.hpp"
 
 double my_sinusoid(std::size_t /*position*/, std::size_t /*feature*/, std::size_t /*d*/)
 {
-    // Yours: which pair does the feature belong to, how fast does that pair turn, and is it the sine or the cosine?
+    // To do. Which pair does the feature belong to? What is the angle of that pair at
+    // this position? Is the number its sine or its cosine?
     return 0;
 }

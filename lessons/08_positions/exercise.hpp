@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-/// One number of a sinusoidal position embedding, interleaved.
+/// One number of a sinusoidal position embedding, sines and cosines interleaved.
 /// @param position  p, from 0
-/// @param feature   i, from 0: even ones are sines, odd ones cosines
-/// @param d         how many features there are
-/// @return sin or cos of p / 10000^(2 floor(i / 2) / d)
+/// @param feature   i, from 0: an even one is a sine, an odd one a cosine
+/// @param d         the number of features
+/// @return the sine or cosine of p / 10000^(2 floor(i / 2) / d)
 double my_sinusoid(std::size_t position, std::size_t feature, std::size_t d);

@@ -1,8 +1,8 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 8 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/layers/position.hpp"
 
@@ -10,19 +10,33 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+Matrix table_of(std::size_t d)
+{
+    Matrix table(Matrix::shape_type{4, d});
+    for (std::size_t p = 0; p < 4; ++p)
+        for (std::size_t i = 0; i < d; ++i)
+            table(p, i) = my_sinusoid(p, i, d);
+    return table;
+}
+
+void check(Exercise& exercise)
 {
     for (const std::size_t d : {6, 5}) {
-        Matrix mine(Matrix::shape_type{4, d});
-        for (std::size_t p = 0; p < 4; ++p)
-            for (std::size_t i = 0; i < d; ++i)
-                mine(p, i) = my_sinusoid(p, i, d);
-        lesson.expect_equal("my_sinusoid is the library's, for " + std::to_string(d) +
-                                " features",
-                            mine, sinusoidal_positions(4, d));
+        Recorder run;
+        sinusoidal_positions(4, d, {}, Trace(run));
+        const IntegerMatrix position{{0}, {1}, {2}, {3}};
+        const Integers feature = xt::arange<std::int64_t>(static_cast<std::int64_t>(d));
+        exercise.expect(
+            {.function = "my_sinusoid",
+             .arguments = {{"position", position}, {"feature", feature}, {"d", d}},
+             .per = "number"},
+            run, "positions", [&] { return table_of(d); });
     }
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("08_positions", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Exercise::run("08_positions", argc, argv, check);
+}

@@ -1,6 +1,8 @@
 // Exercise 9: layer norm of one token.
 //
-// Run exercise_09_feed_forward_and_norm until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 9
 
 #include "exercise.hpp"
 
@@ -10,6 +12,9 @@ using namespace attn;
 
 Vector my_normalized(const Vector& token, double /*epsilon*/)
 {
-    // Yours: the mean, the mean of the squared distances from it, and each feature's distance in units of the root.
-    return token;
+    Vector normalized = xt::zeros<double>(token.shape());
+    // To do: the mean of the features; their variance, which is the mean of the squared
+    // distances from the mean; then each distance divided by the root of variance +
+    // epsilon.
+    return normalized;
 }

@@ -1,8 +1,8 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 9 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/layers/layer_norm.hpp"
 
@@ -10,19 +10,27 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+Matrix normalized_tokens(const Matrix& x, double epsilon)
 {
+    Matrix normalized(x.shape());
+    for (std::size_t i = 0; i < x.shape(0); ++i) {
+        const auto row = static_cast<std::ptrdiff_t>(i);
+        const Vector token = xt::row(x, row);
+        xt::row(normalized, row) = my_normalized(token, epsilon);
+    }
+    return normalized;
+}
+
+void check(Exercise& exercise)
+{
+    const Matrix x{{1, 2, 3, 6}, {1.001, 0.999, 1.001, 1}, {7, 7, 7, 7}};
     for (const double epsilon : {1e-5, 0.5}) {
-        for (const Vector& token :
-             {Vector{1, 2, 3, 6}, Vector{1.001, 0.999, 1.001}, Vector{7, 7}}) {
-            const Matrix row = xt::view(token, xt::newaxis(), xt::all());
-            const Matrix expected =
-                layer_norm(row, {xt::ones<double>({token.size()})}, {.epsilon = epsilon});
-            lesson.expect_equal("my_normalized is the library's layer norm, for " +
-                                    std::to_string(token.size()) + " features",
-                                my_normalized(token, epsilon),
-                                Vector(xt::row(expected, 0)));
-        }
+        Recorder run;
+        layer_norm(x, {xt::ones<double>({4})}, {.epsilon = epsilon}, Trace(run));
+        exercise.expect({.function = "my_normalized",
+                         .arguments = {{"x", x}, {"epsilon", epsilon}},
+                         .per = "row of x"},
+                        run, "normalized", [&] { return normalized_tokens(x, epsilon); });
     }
 }
 
@@ -30,5 +38,5 @@ void check(Lesson& lesson)
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("09_feed_forward_and_norm", argc, argv, check);
+    return Exercise::run("09_feed_forward_and_norm", argc, argv, check);
 }

@@ -1,8 +1,8 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 10 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/weights/state_dict.hpp"
 
@@ -10,25 +10,27 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
-    NamedArrays parameters = read_weights(lesson.file("pytorch.npz"));
+    NamedArrays parameters = read_weights(exercise.file("pytorch.npz"));
     const Matrix x = from_array<Matrix>(parameters.extract("x").mapped());
     parameters.erase("output");
     const EncoderLayerWeights weights =
         load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
-    for (const std::size_t heads : {2, 4})
-        lesson.expect_equal("my_pre_norm_layer is the library's, with " +
-                                std::to_string(heads) + " heads",
-                            my_pre_norm_layer(x, weights, heads),
-                            encoder_layer(x, {}, weights,
-                                          {.attention = {.heads = heads},
-                                           .placement = NormPlacement::pre}));
+    for (const std::size_t heads : {2, 4}) {
+        Recorder run;
+        encoder_layer(x, {}, weights,
+                      {.attention = {.heads = heads}, .placement = NormPlacement::pre},
+                      Trace(run));
+        exercise.expect(
+            {"my_pre_norm_layer", {{"x", x}, {"weights", parameters}, {"heads", heads}}},
+            run, "output", [&] { return my_pre_norm_layer(x, weights, heads); });
+    }
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("10_encoder_layer", argc, argv, check);
+    return Exercise::run("10_encoder_layer", argc, argv, check);
 }

@@ -1,10 +1,12 @@
-// Holds exercise.cpp against the weights that the library's encoder asks for.
+// Compares exercise 11 with the weights that the encoder of the library asks for.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/weights/state_dict.hpp"
+
+#include <tuple>
 
 using namespace attn;
 
@@ -32,17 +34,42 @@ std::size_t counted(std::size_t layers, std::size_t d_model, std::size_t d_ff)
     return count;
 }
 
-void check(Lesson& lesson)
+void expect_count(Exercise& exercise, std::size_t layers, std::size_t d_model,
+                  std::size_t d_ff)
 {
-    lesson.expect("my_parameter_count is right for one small layer",
-                  my_parameter_count(1, 4, 6) == counted(1, 4, 6));
-    lesson.expect("my_parameter_count is right for the paper's encoder",
-                  my_parameter_count(6, 512, 2048) == counted(6, 512, 2048));
+    Recorder run;
+    const Trace trace(run);
+    const auto record = [&](std::string_view name, std::string_view formula,
+                            std::size_t value) {
+        std::ignore = trace(name, formula, static_cast<std::int64_t>(value));
+    };
+    record("layers", "", layers);
+    record("d_model", "", d_model);
+    record("d_ff", "", d_ff);
+    record("attention", "4 * (d_model * d_model + d_model)",
+           4 * (d_model * d_model + d_model));
+    record("feed_forward", "d_model * d_ff + d_ff + d_ff * d_model + d_model",
+           2 * d_model * d_ff + d_ff + d_model);
+    record("norms", "2 * (d_model + d_model)", 4 * d_model);
+    record("parameters", "layers * (attention + feed_forward + norms)",
+           counted(layers, d_model, d_ff));
+    exercise.expect({"my_parameter_count",
+                     {{"layers", layers}, {"d_model", d_model}, {"d_ff", d_ff}}},
+                    run, "parameters", [&] {
+                        return static_cast<std::int64_t>(
+                            my_parameter_count(layers, d_model, d_ff));
+                    });
+}
+
+void check(Exercise& exercise)
+{
+    expect_count(exercise, 1, 4, 6);
+    expect_count(exercise, 6, 512, 2048);
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("11_encoder_stack", argc, argv, check);
+    return Exercise::run("11_encoder_stack", argc, argv, check);
 }

@@ -1,10 +1,11 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 12 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/ops/random.hpp"
+#include "attn/weights/state_dict.hpp"
 
 using namespace attn;
 
@@ -37,26 +38,26 @@ DecoderLayerWeights random_layer(RandomNumbers& numbers, std::size_t d, std::siz
     return weights;
 }
 
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
     RandomNumbers numbers(14);
     for (const std::size_t heads : {1, 2, 4}) {
         const DecoderLayerWeights weights = random_layer(numbers, 8, 5);
         const Matrix x = numbers.matrix(4, 8), memory = numbers.matrix(6, 8);
-        const DecoderOptions options{
-            .attention = {.heads = heads, .causal = Causal::bottom_right}};
-        const Matrix mine = my_decoder_layer(x, memory, weights, heads);
-        lesson.expect_equal(
-            "my_decoder_layer is the library's for the first token, with " +
-                std::to_string(heads) + " heads",
-            Matrix(xt::view(mine, xt::range(0, 1), xt::all())),
-            decoder_layer(Matrix(xt::view(x, xt::range(0, 1), xt::all())), memory, {}, {},
-                          weights, options));
-        lesson.expect_equal("and for all of them", mine,
-                            decoder_layer(x, memory, {}, {}, weights, options));
+        Recorder run;
+        decoder_layer(x, memory, {}, {}, weights,
+                      {.attention = {.heads = heads, .causal = Causal::bottom_right}},
+                      Trace(run));
+        exercise.expect({"my_decoder_layer",
+                         {{"x", x},
+                          {"memory", memory},
+                          {"weights", state_dict(weights)},
+                          {"heads", heads}}},
+                        run, "output",
+                        [&] { return my_decoder_layer(x, memory, weights, heads); });
     }
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("12_decoder", argc, argv, check); }
+int main(int argc, char** argv) { return Exercise::run("12_decoder", argc, argv, check); }

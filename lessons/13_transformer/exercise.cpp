@@ -1,6 +1,8 @@
-// Exercise 13: let a Transformer write.
+// Exercise 13: greedy decoding: a Transformer writes, token by token.
 //
-// Run exercise_13_transformer until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 13
 
 #include "exercise.hpp"
 
@@ -10,6 +12,7 @@ Integers my_translation(const Integers& /*source*/, const TranslatorWeights& /*w
                         const TransformerOptions& /*options*/, std::int64_t /*start*/,
                         std::int64_t /*end*/, std::size_t /*max_tokens*/)
 {
-    // Yours: what goes in first? Which row of the logits gives the next token? When does it end?
+    // To do. Which ids are the first input of the decoder? Which row of the logits
+    // predicts the next token? When does the loop end?
     return Integers{};
 }

@@ -1,6 +1,8 @@
 // Exercise 16: rotary positions and ALiBi, number by number.
 //
-// Run exercise_16_rotary_and_alibi until it succeeds.
+// Write the two functions that exercise.hpp describes. It is checked by
+//
+//     script/exercise 16
 
 #include "exercise.hpp"
 
@@ -8,14 +10,15 @@
 
 using namespace attn;
 
-Vector my_turned_pair(const Vector& pair, double /*angle*/)
+Vector my_turned_pair(const Vector& /*pair*/, double /*angle*/)
 {
-    // Yours: the plane rotated by the angle.
-    return pair;
+    // To do: (x, y) becomes (x cos - y sin, x sin + y cos), both of the angle.
+    return Vector{0, 0};
 }
 
 double my_alibi_bias(std::size_t /*query*/, std::size_t /*key*/, double /*slope*/)
 {
-    // Yours: what a score loses by the distance between query and key.
+    // To do: minus the slope times the distance between query and key. Positions are
+    // unsigned: convert them to double before you subtract.
     return 0;
 }

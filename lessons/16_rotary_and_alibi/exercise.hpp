@@ -8,9 +8,8 @@
 /// @return two numbers
 attn::Vector my_turned_pair(const attn::Vector& pair, double angle);
 
-/// What ALiBi adds to one score.
+/// What ALiBi adds to one score: -slope times the distance between query and key.
 /// @param query  its position, from 0
 /// @param key    its position, from 0
 /// @param slope  of the head
-/// @return 0 where query and key are one token, and the less the further apart they are
 double my_alibi_bias(std::size_t query, std::size_t key, double slope);

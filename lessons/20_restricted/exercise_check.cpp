@@ -1,8 +1,8 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 20 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/attention/restricted.hpp"
 
@@ -10,21 +10,22 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
     const Matrix x{{1, 0, 1}, {0, 2, 0}, {1, 1, 1}, {2, 0, 0}, {0, 1, 2}, {1, 2, 0}};
-    for (const std::size_t radius : {2, 1, 0, 9})
-        lesson.expect_equal(
-            "my_past_window is the library's, with a radius of " + std::to_string(radius),
-            my_past_window(x, radius),
-            restricted_attention(
-                x, x, x, {.neighbourhood = {.radius = radius, .side = Side::causal}})
-                .context);
+    for (const std::size_t radius : {2, 1, 0, 9}) {
+        Recorder run;
+        restricted_attention(x, x, x,
+                             {.neighbourhood = {.radius = radius, .side = Side::causal}},
+                             Trace(run));
+        exercise.expect({"my_past_window", {{"x", x}, {"radius", radius}}}, run,
+                        "context", [&] { return my_past_window(x, radius); });
+    }
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("20_restricted", argc, argv, check);
+    return Exercise::run("20_restricted", argc, argv, check);
 }

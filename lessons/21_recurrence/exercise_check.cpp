@@ -1,8 +1,8 @@
-// Compares exercise.cpp with the library.
+// Compares exercise 21 with the library.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/ops/random.hpp"
 
@@ -10,7 +10,30 @@ using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void expect_step(Exercise& exercise, const Vector& x, const LstmStateOf<Vector>& previous,
+                 const RecurrentCellWeights& weights)
+{
+    Recorder run;
+    lstm_cell(x, previous, weights, Trace(run));
+    const auto call = [&](const std::string& result, std::size_t place) {
+        return Call{"my_lstm_step",
+                    {{"x", x},
+                     {"hidden", previous.hidden},
+                     {"cell", previous.cell},
+                     {"input_weights", weights.input.weight},
+                     {"input_bias", *weights.input.bias},
+                     {"recurrent_weights", weights.recurrent.weight},
+                     {"recurrent_bias", *weights.recurrent.bias}},
+                    result,
+                    place};
+    };
+    exercise.expect(call("cell", 1), run, "cell",
+                    [&] { return my_lstm_step(x, previous, weights).cell; });
+    exercise.expect(call("hidden state", 0), run, "hidden",
+                    [&] { return my_lstm_step(x, previous, weights).hidden; });
+}
+
+void check(Exercise& exercise)
 {
     RandomNumbers numbers(1997);
     for (const std::size_t d_hidden : {1, 3}) {
@@ -21,14 +44,7 @@ void check(Lesson& lesson)
         const LinearWeights input = map(2);
         const RecurrentCellWeights weights{input, map(d_hidden)};
         const Vector x = numbers.vector(2), hidden = numbers.vector(d_hidden);
-        const LstmStateOf<Vector> previous{hidden, numbers.vector(d_hidden)};
-        const LstmStateOf<Vector> expected = lstm_cell(x, previous, weights);
-        const LstmStateOf<Vector> found = my_lstm_step(x, previous, weights);
-        const std::string size = ", for d_hidden = " + std::to_string(d_hidden);
-        lesson.expect_equal("my_lstm_step gives the library's cell" + size, found.cell,
-                            expected.cell);
-        lesson.expect_equal("my_lstm_step gives the library's hidden state" + size,
-                            found.hidden, expected.hidden);
+        expect_step(exercise, x, {hidden, numbers.vector(d_hidden)}, weights);
     }
 }
 
@@ -36,5 +52,5 @@ void check(Lesson& lesson)
 
 int main(int argc, char** argv)
 {
-    return Lesson::run("21_recurrence", argc, argv, check);
+    return Exercise::run("21_recurrence", argc, argv, check);
 }

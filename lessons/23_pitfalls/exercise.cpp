@@ -1,6 +1,8 @@
 // Exercise 23: repair weights that were masked after softmax, without the scores.
 //
-// Run exercise_23_pitfalls until it succeeds.
+// Write the function that exercise.hpp describes. It is checked by
+//
+//     script/exercise 23
 
 #include "exercise.hpp"
 
@@ -8,7 +10,8 @@ using namespace attn;
 
 Matrix my_repaired_weights(const Matrix& weights)
 {
-    Matrix repaired = weights;
-    // Yours: the weights that are left are in the right proportion to each other. What is missing?
+    Matrix repaired = xt::zeros<double>(weights.shape());
+    // To do: the weights of a row have the right proportions to each other. What is wrong
+    // with their sum?
     return repaired;
 }

@@ -2,8 +2,8 @@
 
 #include "attn/tensor.hpp"
 
-/// What a program of somebody else's should have computed. Its mistake is one of the museum's: causal attention over n
-/// tokens whose mask is applied too late. Its rows of weights do not sum to one.
-/// @param weights  (n, n): softmax of all scores, later keys set to zero afterwards
-/// @return (n, n): the weights that masking before softmax gives
+/// Repairs the weights of a program that applied its causal mask after softmax instead of
+/// before: its rows of weights do not sum to 1.
+/// @param weights  (n, n): softmax of all scores, then zeros in place of later keys
+/// @return (n, n): the weights that a mask before softmax gives
 attn::Matrix my_repaired_weights(const attn::Matrix& weights);

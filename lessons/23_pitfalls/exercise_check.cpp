@@ -1,29 +1,37 @@
-// Holds exercise.cpp against attention that was masked in time.
+// Compares exercise 23 with weights that were masked before softmax.
 
 #include "exercise.hpp"
 
-#include "../lesson.hpp"
+#include "../exercise_check.hpp"
 
 #include "attn/attention/mask.hpp"
 #include "attn/ops/softmax.hpp"
 
 #include <limits>
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
-void check(Lesson& lesson)
+void check(Exercise& exercise)
 {
     const Matrix scores{{2, 1, 0, 3}, {0.5, -1, 4, 0}, {1, 1, 1, 1}, {-2, 0, 2, 8}};
-    const AnyMask mask = causal_mask(4, 4);
-    const Matrix late = apply_mask(mask, softmax(scores), 0);
-    const Matrix in_time =
-        softmax(apply_mask(mask, scores, -std::numeric_limits<double>::infinity()));
-    lesson.expect_equal("my_repaired_weights are those that were masked in time",
-                        my_repaired_weights(late), in_time);
+    const Mask mask = causal_mask(4, 4);
+    Recorder run;
+    const Trace trace(run);
+    const Matrix weights =
+        trace("weights[n, m]", "", apply_mask(mask, softmax(scores), 0));
+    std::ignore = trace(
+        "repaired[n, m]", "weights / sum(weights, axis=-1, keepdims=True)",
+        softmax(apply_mask(mask, scores, -std::numeric_limits<double>::infinity())));
+    exercise.expect({"my_repaired_weights", {{"weights", weights}}}, run, "repaired",
+                    [&] { return my_repaired_weights(weights); });
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return Lesson::run("23_pitfalls", argc, argv, check); }
+int main(int argc, char** argv)
+{
+    return Exercise::run("23_pitfalls", argc, argv, check);
+}

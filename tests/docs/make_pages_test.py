@@ -117,6 +117,18 @@ class Pages(unittest.TestCase):
             with self.subTest(body):
                 self.assertIn(message, self.refused(body))
 
+    def test_a_solution_is_folded_and_has_to_be_there(self):
+        self.assertIn("there is no 01_one.cpp", self.refused("{{solution}}"))
+        exercises = self.root / "tests" / "exercises"
+        exercises.mkdir(parents=True)
+        for suffix in ("cpp", "py"):
+            (exercises / f"01_one.{suffix}").write_text("done\n")
+        page = self.page("{{solution}}")
+        for language, suffix in (("C++", "cpp"), ("Python", "py")):
+            summary = page.index(f"<details><summary>A solution in {language}</summary>")
+            self.assertLess(summary, page.index(f"\\include 01_one.{suffix}"))
+        self.assertEqual(page.count("</details>"), 2)
+
     def test_the_main_page_has_no_trace_of_its_own(self):
         (self.root / "docs" / "main_page.md").write_text("# attn\n\n{{weights}}\n")
         self.assertIn("docs/main_page.md:3: {{weights}}: only a lesson's page has a trace", self.refused("x"))

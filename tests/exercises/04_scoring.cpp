@@ -4,7 +4,8 @@
 
 using namespace attn;
 
-double my_additive_score(const Vector& query, const Vector& key, const AdditiveWeights& weights)
+double my_additive_score(const Vector& query, const Vector& key,
+                         const AdditiveWeights& weights)
 {
     double score = 0;
     for (std::size_t unit = 0; unit < weights.score.size(); ++unit) {

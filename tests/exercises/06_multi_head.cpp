@@ -4,7 +4,8 @@ using namespace attn;
 
 Matrix my_merged_heads(const Tensor3& contexts)
 {
-    const std::size_t heads = contexts.shape(0), tokens = contexts.shape(1), d_v = contexts.shape(2);
+    const std::size_t heads = contexts.shape(0), tokens = contexts.shape(1),
+                      d_v = contexts.shape(2);
     Matrix merged = xt::zeros<double>({tokens, heads * d_v});
     for (std::size_t head = 0; head < heads; ++head)
         for (std::size_t token = 0; token < tokens; ++token)

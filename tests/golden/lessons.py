@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import layers
+import small_model
 
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent.parent / "lessons"
@@ -134,7 +135,19 @@ def multi_head():
         "weights": weights, "context": context, "merged": context.transpose(0, 1).contiguous().view(3, 4), "reshaped": context.contiguous().view(3, 4),
     }  # fmt: skip
     golden |= scoped("packed", {name: tensor.numpy() for name, tensor in steps.items()})
-    return golden | scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4})
+    golden |= scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4, "n": 100, "d_model": 512})
+    return golden | scoped("cost.one", cost_of_heads(1)) | scoped("cost.eight", cost_of_heads(8))
+
+
+def cost_of_heads(h, n=100, d_model=512):
+    """PyTorch's parameters, and the multiplications of each head's products, one by one."""
+    module = torch.nn.MultiheadAttention(d_model, h, bias=False)
+    d_k = module.head_dim
+    products = h * [*3 * [(n, d_model, d_k)], (n, d_k, n), (n, n, d_k)] + [(n, h * d_k, d_model)]
+    return {
+        "h": h, "d_k": d_k, "parameters": sum(p.numel() for p in module.parameters()),
+        "multiplications": sum(rows * inner * columns for rows, inner, columns in products), "exponentials": h * n * n,
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 7
@@ -193,7 +206,21 @@ def positions():
     np.testing.assert_allclose(matrix, exact, atol=1e-9)
     back = np.argsort(places)
     golden |= scoped("shift", {"angles": np.array([2.0, 0.02]), "by_halves": exact[np.ix_(back, back)], "matrix": exact, "moved": embedded[2:]})
+    golden |= scoped("sentence", shuffled_sentence()) | scoped("map", sinusoids(100, 64))
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
+
+
+def shuffled_sentence():
+    """The small model's words, two of them exchanged: attention among them with and without the model's positions."""
+    model = small_model.small_model()
+    tokens, placed = model["tokens"], model["position_embedding.positions"]
+    order = np.array([4, 1, 2, 3, 0, 5, 6])
+    self_attention = lambda x: {"x": x} | attend(x, x, x)
+    steps = {"tokens": tokens, "positions": placed, "order": order}
+    steps |= scoped("without.straight", self_attention(tokens)) | scoped("without.turned", self_attention(tokens[order]))
+    steps |= scoped("with.straight", self_attention(tokens + placed)) | scoped("with.turned", self_attention(tokens[order] + placed))
+    steps["with.change"] = np.abs(steps["with.turned.context"] - steps["with.straight.context"][order]).max()
+    return steps
 
 
 def rotation(angle):
@@ -208,10 +235,21 @@ def rotary_and_alibi():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     same = np.repeat(tokens[:1], 4, axis=0)
     turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden = {"tokens": tokens} | scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden = {"tokens": tokens, "turned.x": same} | scoped("added", added_positions(same))
+    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
     golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
     return golden | scoped("with_alibi", by_place(tokens, "alibi"))
+
+
+def added_positions(x):
+    """Sinusoids that are added to the tokens, and the scores of the sums."""
+    n, d = x.shape
+    frequencies = 10000.0 ** (-np.arange(0, d, 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n, d)
+    output = x + positions
+    return {"x": x, "frequencies": frequencies, "angles": angles, "positions": positions, "output": output, "scores": output @ output.T}
 
 
 def by_place(tokens, positions):
@@ -268,14 +306,16 @@ def feed_forward_and_norm():
     epsilon |= {"inside": distances / np.sqrt(token.var() + 1e-5), "outside": distances / (token.std() + 1e-5)}
     golden |= scoped("epsilon", epsilon)
 
-    post = pre = x
+    bare = post = pre = x
     for depth in range(1, 7):
+        plain = {"x": bare, "output": bare + feed_forward(bare)["output"]}
         total = post + feed_forward(post)["output"]
         behind = {"x": post, "sum": total, "output": layer_norm(total)["output"]}
         normalized = layer_norm(pre)["output"]
         in_front = {"x": pre, "normalized": normalized, "output": pre + feed_forward(normalized)["output"]}
-        post, pre = behind["output"], in_front["output"]
-        golden |= scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        bare, post, pre = plain["output"], behind["output"], in_front["output"]
+        golden |= scoped(f"bare.block.{depth}", plain) | scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        golden[f"bare.block.{depth}.size"] = np.sqrt(np.mean(bare**2))
         golden[f"post.block.{depth}.size"] = np.sqrt(np.mean(post**2))
         golden[f"pre.block.{depth}.size"] = np.sqrt(np.mean(pre**2))
 

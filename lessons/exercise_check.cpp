@@ -1,0 +1,166 @@
+#include "exercise_check.hpp"
+
+#include "exercise_report.hpp"
+
+#include "cli/flags.hpp"
+
+#include "attn/error.hpp"
+#include "attn/formula/scope.hpp"
+#include "attn/formula/verify.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+
+namespace attn {
+
+/// What one run of an exercise's program does.
+struct Exercise::Setup {
+    std::string topic;
+    std::filesystem::path calls_file = {},
+                          found_file = {}; ///< empty unless the flags name them
+    NamedArrays found = {}; ///< what exercise.py returned, by the number of the call
+    std::size_t count = 0;  ///< of the calls so far
+    std::vector<std::string> right =
+        {}; ///< functions without a wrong result so far, each once
+    nlohmann::ordered_json calls =
+        nlohmann::ordered_json::array(); ///< of all functions, for exercise.py
+    Npz arguments = {};                  ///< of these calls
+};
+
+namespace {
+
+/// A function is wrong, not written yet, or ended with an error; the message says so.
+class Failed : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+std::string call_name(std::size_t number) { return "call." + std::to_string(number); }
+
+const Step& find_step(const Recording& reference, std::string_view path)
+{
+    const std::optional<std::size_t> found = StepNames(reference).find(path);
+    if (!found)
+        throw std::logic_error("the reference has no step " + std::string(path));
+    return reference.steps[*found];
+}
+
+/// The numbers that a learner is compared with follow from the formulas that a message
+/// shows.
+void expect_verified(const Recording& reference)
+{
+    for (const StepCheck& check : verify(reference).checks)
+        if (!check.passed())
+            throw std::logic_error("the reference is wrong: " + check.path + ": " +
+                                   check.message);
+}
+
+} // namespace
+
+std::filesystem::path Exercise::file(const std::filesystem::path& name) const
+{
+    return std::filesystem::path(ATTN_LESSONS_FOLDER) / setup_.topic / name;
+}
+
+void Exercise::expect_step(const Call& call, const Recording& reference,
+                           std::string_view step, const std::function<Array()>& mine)
+{
+    ++setup_.count;
+    if (!setup_.calls_file.empty())
+        return keep(call);
+
+    std::erase(setup_.right, call.function); // until this call is right, too
+    expect_verified(reference);
+    const Step& expected = find_step(reference, step);
+    Array found = found_by(call, mine);
+    if (found.size() == 1 && expected.value.size() == 1)
+        found.shape = expected.value.shape; // a single number, or a matrix of one
+    if (!is_same(found, expected.value, reference)) {
+        const std::string file = fmt::format("lessons/{}/exercise.{}", setup_.topic,
+                                             setup_.found_file.empty() ? "cpp" : "py");
+        throw Failed(report({call, reference, expected, found, file}));
+    }
+    setup_.right.push_back(call.function);
+}
+
+void Exercise::keep(const Call& call)
+{
+    nlohmann::ordered_json kept{{"function", call.function},
+                                {"parameters", nlohmann::json::array()}};
+    if (!call.result.empty())
+        kept["place"] = call.place;
+    for (const Argument& argument : call.arguments) {
+        kept["parameters"].push_back(argument.name);
+        for (const auto& [name, array] : argument.arrays)
+            setup_.arguments.arrays.emplace_back(call_name(setup_.count - 1) + "." +
+                                                     argument.name +
+                                                     (name.empty() ? "" : "." + name),
+                                                 array);
+    }
+    setup_.calls.push_back(std::move(kept));
+}
+
+Array Exercise::found_by(const Call& call, const std::function<Array()>& mine) const
+{
+    if (!setup_.found_file.empty()) {
+        const auto found = setup_.found.find(call_name(setup_.count - 1));
+        if (found ==
+            setup_.found.end()) // it ended with an error, which exercise.py reports
+            throw Failed("");
+        return found->second;
+    }
+    try {
+        return mine();
+    } catch (const std::exception& error) {
+        throw Failed(
+            fmt::format("{} ended with an error: {}", call.function, error.what()));
+    }
+}
+
+int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(Exercise&))
+{
+    Setup setup{.topic = std::string(topic)};
+    const auto run = [&] {
+        if (!setup.found_file.empty())
+            setup.found = read_npz(setup.found_file);
+        Exercise exercise(setup);
+        try {
+            check(exercise);
+        } catch (const Failed& failed) {
+            if (!setup.right.empty())
+                fmt::print("right so far: {}\n", fmt::join(setup.right, ", "));
+            std::fflush(stdout);
+            std::fputs(failed.what(), stderr);
+            return 1;
+        }
+        if (!setup.calls_file.empty()) {
+            setup.arguments.texts.emplace_back("calls.json", setup.calls.dump());
+            write_npz(setup.calls_file, setup.arguments);
+            return 0;
+        }
+        fmt::print("exercise {} is done: {} {} right. A solution to compare with: "
+                   "tests/exercises/{}.{}\n",
+                   std::stoi(setup.topic), fmt::join(setup.right, ", "),
+                   setup.right.size() == 1 ? "is" : "are", setup.topic,
+                   setup.found_file.empty() ? "cpp" : "py");
+        return 0;
+    };
+    return run_program(
+        {.name = std::filesystem::path(argv[0]).filename(),
+         .summary = "Checks the functions of exercise.cpp.",
+         .groups = {{"For exercise.py",
+                     {{"--calls", "FILE.npz", setup.calls_file,
+                       "write the arguments of every call instead"},
+                      {"--found", "FILE.npz", setup.found_file,
+                       "check what the functions of exercise.py returned instead"}}}},
+         .run = run},
+        argc, argv);
+}
+
+} // namespace attn
