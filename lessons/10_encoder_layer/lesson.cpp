@@ -1,8 +1,8 @@
 // Lesson 10: one encoder layer.
 //
-// An encoder layer is a block of self-attention and a block of a feed-forward network. Around each block there is a
-// residual connection (its input is added to its output) and a layer norm. Input and output have the same shape, so
-// that layers can be stacked.
+// An encoder layer is a block of self-attention and a block of a feed-forward network.
+// Around each block there is a residual connection (its input is added to its output) and
+// a layer norm. Input and output have the same shape, so that layers can be stacked.
 
 #include "../lesson.hpp"
 
@@ -17,7 +17,8 @@ using namespace attn;
 
 namespace {
 
-/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson 9.
+/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson
+/// 9.
 EncoderLayerWeights small_weights(Lesson& lesson)
 {
     const auto matrix = [&](std::string_view step, const Matrix& example) {
@@ -59,7 +60,8 @@ EncoderLayerWeights small_weights(Lesson& lesson)
     return weights;
 }
 
-/// The attention block: self-attention, residual, layer norm. In a scope, x and the names of weights mean steps outside.
+/// The attention block: self-attention, residual, layer norm. In a scope, x and the names
+/// of weights mean steps outside.
 Matrix attention_block(const Trace& trace, const Matrix& x,
                        const EncoderLayerWeights& weights)
 {
@@ -85,7 +87,8 @@ Matrix attention_block(const Trace& trace, const Matrix& x,
     //! [norm1]
 }
 
-/// The feed-forward block: feed-forward network, residual, layer norm. Its output is the layer's.
+/// The feed-forward block: feed-forward network, residual, layer norm. Its output is the
+/// layer's.
 Matrix feed_forward_block(const Trace& trace, const Matrix& x,
                           const EncoderLayerWeights& weights)
 {
@@ -116,7 +119,7 @@ Matrix layer_without_norms(const Matrix& x, const EncoderLayerWeights& weights)
     return between + feed_forward(between, weights.feed_forward);
 }
 
-/// The root of the mean of all squared features, before the first layer and after each of six.
+/// The root of the mean of all squared features, before the first layer and after each.
 /// @param layer  gives the next tokens
 template <class Layer>
 Vector sizes_through_six(Matrix tokens, const Layer& layer)
@@ -178,7 +181,8 @@ void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights
     with("float16", NumberType::float16);
 }
 
-/// A layer that PyTorch made, from its own file, and the output that PyTorch computed with it.
+/// A layer that PyTorch made, from its own file, and the output that PyTorch computed
+/// with it.
 void run_pytorch_weights(Lesson& lesson)
 {
     //! [pytorch]

@@ -1,8 +1,9 @@
 // Lesson 11: six encoder layers, at the size of the paper.
 //
-// The steps are those of lesson 10; only the sizes are new: 512 features, 8 heads, 2048 hidden units, two sentences of 20
-// and 13 tokens. A large tensor is summarised on the screen; the trace file has all of its numbers. At the end, the
-// parameters of this encoder, of the base Transformer and of GPT-2 small are counted.
+// The steps are those of lesson 10; only the sizes are new: 512 features, 8 heads, 2048
+// hidden units, two sentences of 20 and 13 tokens. A large tensor is summarised on the
+// screen; the trace file has all of its numbers. At the end, the parameters of this
+// encoder, of the base Transformer and of GPT-2 small are counted.
 
 #include "../lesson.hpp"
 
@@ -20,7 +21,8 @@ struct Sizes {
     std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, sequences = 2, n = 20;
 };
 
-/// A matrix and a bias of untrained weights: uniform random numbers between -scale and scale.
+/// A matrix and a bias of untrained weights: uniform random numbers between -scale and
+/// scale.
 LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
                          double scale)
 {
@@ -28,8 +30,8 @@ LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t t
     return {std::move(weight), numbers.vector(to, scale)};
 }
 
-/// One layer of untrained weights. The scales are near sqrt(3 / d_model) and sqrt(3 / d_ff), which keeps the magnitude of
-/// the activations from layer to layer.
+/// One layer of untrained weights. The scales are near sqrt(3 / d_model) and sqrt(3 /
+/// d_ff), which keeps the magnitude of the activations from layer to layer.
 EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes)
 {
     constexpr double narrow = 0x1p-4, wide = 0x1p-5;
@@ -116,7 +118,8 @@ private:
     Trace trace_;
 };
 
-/// The Transformer of Vaswani et al. 2017, base model. One table of words is used three times.
+/// The Transformer of Vaswani et al. 2017, base model. One table of words is used three
+/// times.
 void count_base(Lesson& lesson, const Trace& trace)
 {
     const ModelSizes sizes{6, 512, 2048, 37000};
@@ -138,7 +141,8 @@ void count_base(Lesson& lesson, const Trace& trace)
     lesson.say("The base Transformer has " + std::to_string(total) + " parameters.");
 }
 
-/// GPT-2 small: twelve pre-norm layers, a norm after the last, learned positions, the table of words used twice.
+/// GPT-2 small: twelve pre-norm layers, a norm after the last, learned positions, the
+/// table of words used twice.
 void count_gpt2(Lesson& lesson, const Trace& trace)
 {
     const ModelSizes sizes{12, 768, 3072, 50257};

@@ -1,8 +1,9 @@
 // Lesson 12: one decoder layer.
 //
-// A decoder writes the target one token at a time. Its input is the target, shifted right by one place after a start
-// token. Self-attention is causal: no token attends to a later one. Cross-attention takes queries from the decoder, and
-// keys and values from the encoder's output (the memory).
+// A decoder writes the target one token at a time. Its input is the target, shifted right
+// by one place after a start token. Self-attention is causal: no token attends to a later
+// one. Cross-attention takes queries from the decoder, and keys and values from the
+// encoder's output (the memory).
 
 #include "../lesson.hpp"
 
@@ -61,7 +62,8 @@ Matrix self_attention_block(const Trace& trace, const Matrix& x, const Mask& mas
                       trace.scope("norm1", {{"x", "residual1"}}));
 }
 
-/// The second block: cross-attention, residual, layer norm. Queries come from x, keys and values from the memory.
+/// The second block: cross-attention, residual, layer norm. Queries come from x, keys and
+/// values from the memory.
 Matrix cross_attention_block(const Trace& trace, const Matrix& x, const Matrix& memory,
                              const DecoderLayerWeights& weights)
 {
@@ -80,7 +82,8 @@ Matrix cross_attention_block(const Trace& trace, const Matrix& x, const Matrix& 
                       trace.scope("norm2", {{"x", "residual2"}}));
 }
 
-/// The third block: feed-forward network, residual, layer norm, as in an encoder layer. Its output is the layer's.
+/// The third block: feed-forward network, residual, layer norm, as in an encoder layer.
+/// Its output is the layer's.
 Matrix feed_forward_block(const Trace& trace, const Matrix& x,
                           const DecoderLayerWeights& weights)
 {
@@ -120,7 +123,8 @@ Vector change_of(const Matrix& after, const Matrix& before)
     return max_along(Matrix(xt::abs(after - before)), 1);
 }
 
-/// The last token with its sign changed: which outputs change, under the mask and without it?
+/// The last token with its sign changed: which outputs change, under the mask and without
+/// it?
 void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory,
                        const Mask& mask, const DecoderLayerWeights& weights,
                        const Matrix& output)

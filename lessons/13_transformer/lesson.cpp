@@ -1,7 +1,8 @@
 // Lesson 13: the whole Transformer, at the size of the paper.
 //
-// Six encoder layers read a sentence, six decoder layers write another, and one table of words is used at both ends. The
-// weights are random, so the output is meaningless; the procedure is exactly that of a trained model.
+// Six encoder layers read a sentence, six decoder layers write another, and one table of
+// words is used at both ends. The weights are random, so the output is meaningless; the
+// procedure is exactly that of a trained model.
 
 #include "../lesson.hpp"
 
@@ -18,7 +19,8 @@ using namespace attn;
 
 namespace {
 
-/// The sizes of the base model of Vaswani et al. 2017, except for the vocabulary, which had 37000 words there.
+/// The sizes of the base model of Vaswani et al. 2017, except for the vocabulary, which
+/// had 37000 words there.
 struct Sizes {
     std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, vocabulary = 16;
 };
@@ -73,7 +75,8 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
     return weights;
 }
 
-/// All at once: the target, shifted right, goes in, and row i of the logits gives token i.
+/// All at once: the target, shifted right, goes in, and row i of the logits gives token
+/// i.
 Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source,
                     const Integers& said, const TranslatorWeights& weights,
                     const TransformerOptions& options)
@@ -105,7 +108,8 @@ std::int64_t sum_of(const Integers& numbers)
     return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-/// Multiplications of the decoder's matrix products: of all k tokens, and of the newest token alone.
+/// Multiplications of the decoder's matrix products: of all k tokens, and of the newest
+/// token alone.
 void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
 {
     const Trace cost = lesson.trace().scope("cost");
