@@ -115,9 +115,9 @@ std::span<const CurriculumEntry> curriculum()
          {5, 9}},
         {"21_recurrence",
          Part::beside,
-         "What attention took the place of",
-         "Recurrence carries one state step by step; convolution sees neighbours; "
-         "attention sees all tokens at once.",
+         "Recurrence, which attention replaced",
+         "Recurrence updates one state step by step; convolution uses neighbours; "
+         "attention uses all tokens at once.",
          {4, 9}},
         {"22_low_rank_and_talking_heads",
          Part::beside,
@@ -127,7 +127,7 @@ std::span<const CurriculumEntry> curriculum()
          {6}},
         {"23_pitfalls",
          Part::beside,
-         "A museum of mistakes",
+         "Well-known mistakes, right beside wrong",
          "Every well-known mistake beside the right computation, with the place where it "
          "was seen in public.",
          {10}},

@@ -4,8 +4,8 @@ import re
 import subprocess
 import textwrap
 
-from matplotlib.path import Path as Curve
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path as Curve
 
 from generator.errors import PageError
 from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
@@ -20,8 +20,9 @@ def attention_map(site):
     words = site.words()
     before, after = site.trace_called("untrained")[HEAD], site.trace_called("sentence")[HEAD]
     drawn, axes = figure(7, 3.7, columns=2)
-    heatmap(axes[0], before, words, words, title="before training", largest=1)
-    heatmap(axes[1], after, words, words, title="after training", largest=1)
+    for place, weights, when in zip(axes, (before, after), ("before training", "after training")):
+        heatmap(place, weights, words, words, largest=1)
+        place.set_xlabel(when)
     row = words.index(".")
     return drawn, (
         f"The weights of one head of the small model: each row is a word that attends, each column a word that it attends to. "
