@@ -53,7 +53,8 @@ inline void learn_byte_pairs(Lesson& lesson, const std::string& text, std::size_
 {
     const Trace trace = lesson.trace().scope("byte_pairs");
     Integers ids(Integers::shape_type{text.size()});
-    std::ranges::copy(text, ids.begin());
+    for (std::size_t i = 0; i < text.size(); ++i)
+        ids(i) = static_cast<unsigned char>(text[i]);
     ids = trace("bytes[n]", "", ids);
     std::map<std::int64_t, std::string> texts;
     for (const std::int64_t byte : ids)

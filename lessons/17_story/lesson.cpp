@@ -255,7 +255,7 @@ void look_at_parts(Lesson& lesson, const LlamaFolder& model,
     count_sizes(lesson, model.weights, heads, groups);
 }
 
-/// The tokens so far, and the scores of what may follow each of them.
+/// The tokens so far, and the logits of what can follow each of them.
 struct Story {
     std::vector<std::size_t> ids;
     Matrix logits;
