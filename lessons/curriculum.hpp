@@ -22,7 +22,8 @@ struct CurriculumEntry {
     std::vector<int> needs; ///< the numbers of the lessons that it builds on
 };
 
-/// The lessons that exist, in order. A number is missing where its lesson is still to be written.
+/// The lessons that exist, in order. A number is missing where its lesson is still to be
+/// written.
 std::span<const CurriculumEntry> curriculum();
 
 } // namespace attn

@@ -19,7 +19,8 @@ struct LessonFlags {
 
 /// Reads a lesson's command line.
 /// @param flags  has the lesson's own flags; gets what is given
-/// @return the exit code where the program ends here: after --help, or where the command line can't be understood
+/// @return the exit code where the program ends here: after --help, or where the command
+/// line can't be understood
 std::optional<int> read_flags(LessonFlags& flags, const std::string& program, int argc,
                               const char* const* argv);
 

@@ -23,7 +23,8 @@ std::string names_in(const NamedArrays& arrays)
     return names.empty() ? "nothing" : names;
 }
 
-/// A lesson computes with its inputs straight away: they have the right rank, some numbers, and only finite ones.
+/// A lesson computes with its inputs straight away: they have the right rank, some
+/// numbers, and only finite ones.
 void expect_usable(const StepLabel& label, const Array& found)
 {
     if (found.rank() != label.axes.size())
@@ -216,7 +217,8 @@ void Lesson::expect(std::string_view claim, bool is_so)
 template <Traceable T>
 void Lesson::expect_equal(std::string_view claim, const T& found, const T& expected)
 {
-    // Rounding is as large as the numbers that a result came from, which may be large where the result is small.
+    // Rounding is as large as the numbers that a result came from, which may be large
+    // where the result is small.
     const double tolerance = 1e-12 * std::max(1.0, setup_.largest.number);
     const std::string difference =
         difference_of(to_array(found), to_array(expected), tolerance);

@@ -28,21 +28,23 @@ struct LessonFlag {
 /// What every lesson program shares: its flags, its input, its voice, and its exit code.
 ///
 ///     void teach(Lesson& lesson) { … }
-///     int main(int argc, char** argv) { return Lesson::run("01_single_query", argc, argv, teach); }
+///     int main(int argc, char** argv) { return Lesson::run("01_single_query", argc,
+///     argv, teach); }
 class Lesson {
 public:
     /// Reads the command line, teaches, and writes the trace if one was asked for.
     /// @param topic  number and topic, as the lesson's folder is called
     /// @param flags  of this lesson only
-    /// @return 0; 1 where something that the lesson claims is not so; 2 where usage or input can't be used
+    /// @return 0; 1 where something that the lesson claims is not so; 2 where usage or
+    /// input can't be used
     static int run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&),
                    std::vector<LessonFlag> flags = {});
 
     /// Names the lesson's steps; see Trace.
     const Trace& trace() const { return trace_; }
 
-    /// Names steps of runs that nobody hears, for they are many; what the user wants to be otherwise (`--round`) is so
-    /// in them too.
+    /// Names steps of runs that nobody hears, for they are many; what the user wants to
+    /// be otherwise (`--round`) is so in them too.
     const Trace& unheard_trace() const { return unheard_; }
 
     /// The value of one of the lesson's own flags.
@@ -53,11 +55,14 @@ public:
         return std::get<T>(value_of(name));
     }
 
-    /// One of the lesson's given tensors: the example's, or the one of that name in the file after --input.
+    /// One of the lesson's given tensors: the example's, or the one of that name in the
+    /// file after --input.
     /// @param step     name and axes: "inputs[n, d_model]"
     /// @param example  what the lesson takes unless told otherwise
-    /// @throws Error where the file has no array of that name, or one of another rank, empty, or not finite
-    /// @throws ShapeError where an axis has another size than an earlier input's axis of the same letter
+    /// @throws Error where the file has no array of that name, or one of another rank,
+    /// empty, or not finite
+    /// @throws ShapeError where an axis has another size than an earlier input's axis of
+    /// the same letter
     template <Traceable T>
     [[nodiscard]] T input(std::string_view step, const T& example);
 
@@ -73,7 +78,8 @@ public:
     /// True unless the user gave numbers of their own.
     bool is_example() const;
 
-    /// True where the user asked what if: steps are answered, and what the lesson claims need no longer be so.
+    /// True where the user asked what if: steps are answered, and what the lesson claims
+    /// need no longer be so.
     bool is_altered() const;
 
     /// The lesson's steps so far, answered where the user asked what if.
@@ -88,7 +94,8 @@ public:
                const std::vector<std::vector<double>>& rows);
 
     /// Claims that two results are the same but for rounding, and says so.
-    /// @throws Refuted where any number is further off than 1e-12 of one, or of the largest number in the lesson so far
+    /// @throws Refuted where any number is further off than 1e-12 of one, or of the
+    /// largest number in the lesson so far
     template <Traceable T>
     void expect_equal(std::string_view claim, const T& found, const T& expected);
     /// Claims that something is so, and says it.

@@ -35,7 +35,8 @@ public:
 
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
-    /// @param further  hears every step first, and can answer, besides those that the flags ask for; not owned
+    /// @param further  hears every step first, and can answer, besides those that the
+    /// flags ask for; not owned
     Setup(std::string_view lesson_topic, const LessonFlags& given,
           Listener* further = nullptr)
         : topic(lesson_topic),
@@ -73,7 +74,8 @@ struct Lesson::Setup {
     std::size_t checks = 0, not_held = 0;
     bool has_begun = false; ///< something was printed
 
-    /// Where the letter of an axis was first seen; every other axis of that letter has its size.
+    /// Where the letter of an axis was first seen; every other axis of that letter has
+    /// its size.
     struct FirstSeen {
         std::string name;
         Shape shape;

@@ -1,7 +1,8 @@
 // Lesson 1: one query and three keys.
 //
-// Attention replaces a token's row of numbers by a weighted average over all tokens. This program computes the new row
-// of the first of three tokens: its query is compared with every key, and the weights that follow average the values.
+// Attention replaces a token's row of numbers by a weighted average over all tokens. This
+// program computes the new row of the first of three tokens: its query is compared with
+// every key, and the weights that follow average the values.
 
 #include "../lesson.hpp"
 
@@ -26,7 +27,8 @@ void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
 
-    // Step 1. Three tokens with four features each, and the matrices that a model would have learned.
+    // Step 1. Three tokens with four features each, and the matrices that a model would
+    // have learned.
     lesson.heading("1. Three tokens, and the matrices for keys, queries and values");
     //! [tokens]
     const Matrix inputs = lesson.input("inputs[n, d_model]",
@@ -43,7 +45,8 @@ void teach(Lesson& lesson)
                      Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
     //! [matrices]
 
-    // Step 2. One query, of the first token. A key and a value per token, the first one included.
+    // Step 2. One query, of the first token. A key and a value per token, the first one
+    // included.
     lesson.heading("2. One query, three keys, three values");
     //! [query]
     const Vector first_input =
@@ -58,7 +61,8 @@ void teach(Lesson& lesson)
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
     //! [keys]
 
-    // Step 3. One dot product per key: the larger it is, the more relevant that token is to the first one.
+    // Step 3. One dot product per key: the larger it is, the more relevant that token is
+    // to the first one.
     lesson.heading("3. The scores: one dot product per key");
     //! [scores]
     const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
@@ -80,8 +84,9 @@ void teach(Lesson& lesson)
                                 sum_along(weighted_values, 0));
     //! [output]
 
-    // Step 6. The source of this example rounds the weights to 0.0, 0.5 and 0.5 before it mixes the values. (To one
-    // decimal the first weight is 0.1, but then the three would not sum to one.)
+    // Step 6. The source of this example rounds the weights to 0.0, 0.5 and 0.5 before it
+    // mixes the values. (To one decimal the first weight is 0.1, but then the three would
+    // not sum to one.)
     if (lesson.is_example()) {
         lesson.heading("6. How rounded weights change the output");
         const Trace rounded = trace.scope("rounded");

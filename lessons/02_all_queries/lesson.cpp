@@ -1,7 +1,7 @@
 // Lesson 2: all queries at once.
 //
-// Lesson 1 computed the output of one token. No output depends on another, so all of them are computed together with
-// three matrix products, one row per query.
+// Lesson 1 computed the output of one token. No output depends on another, so all of them
+// are computed together with three matrix products, one row per query.
 
 #include "../lesson.hpp"
 
@@ -22,8 +22,9 @@ Matrix softmax_columns(const Matrix& scores)
     return transpose(softmax(transpose(scores)));
 }
 
-/// Softmax along the keys, and along the queries by mistake. The scores here are not symmetric; those of lesson 1's
-/// tokens are, by accident, and with them the mistake is easily missed.
+/// Softmax along the keys, and along the queries by mistake. The scores here are not
+/// symmetric; those of lesson 1's tokens are, by accident, and with them the mistake is
+/// easily missed.
 void take_the_wrong_axis(Lesson& lesson)
 {
     const Trace other = lesson.trace().scope("other");
@@ -82,7 +83,8 @@ void teach(Lesson& lesson)
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
     //! [projections]
 
-    // Row i holds query i's dot products with all keys. Softmax runs along the keys, so that each row sums to one.
+    // Row i holds query i's dot products with all keys. Softmax runs along the keys, so
+    // that each row sums to one.
     lesson.heading("3. All scores in one product, all outputs in another");
     //! [scores]
     const Matrix scores =
@@ -103,8 +105,8 @@ void teach(Lesson& lesson)
         take_the_wrong_axis(lesson);
     }
 
-    // Each output depends on the inputs only, not on another output. So each can be computed alone, in any order; here
-    // the last one comes first.
+    // Each output depends on the inputs only, not on another output. So each can be
+    // computed alone, in any order; here the last one comes first.
     lesson.heading("5. Each output alone, the last token first: the same numbers");
     for (std::size_t i = inputs.shape(0); i-- > 0;) {
         const std::string token = std::to_string(i);
@@ -121,8 +123,9 @@ void teach(Lesson& lesson)
                             result, Vector(xt::row(output, i)));
     }
 
-    // In many texts a token is a column: I = [a^1 a^2 a^3]. Then matrices stand on the left, Q = W^q I, and each product
-    // has the opposite order. The numbers are the same, transposed.
+    // In many texts a token is a column: I = [a^1 a^2 a^3]. Then matrices stand on the
+    // left, Q = W^q I, and each product has the opposite order. The numbers are the same,
+    // transposed.
     lesson.heading("6. Tokens as columns: the same numbers, transposed");
     const Trace columns = trace.scope("columns");
     const Matrix I = columns("I[d_model, n]", "inputs.T", transpose(inputs));
@@ -145,7 +148,8 @@ void teach(Lesson& lesson)
     lesson.expect_equal("A' is weights, transposed", transpose(A_normalized), weights);
     lesson.expect_equal("O is output, transposed", transpose(O), output);
 
-    // The source of the example rounds the weights before it mixes the values, most of them to one decimal.
+    // The source of the example rounds the weights before it mixes the values, most of
+    // them to one decimal.
     if (lesson.is_example()) {
         lesson.heading("7. How rounded weights change the outputs");
         const Trace rounded = trace.scope("rounded");

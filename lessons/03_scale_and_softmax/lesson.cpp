@@ -1,8 +1,10 @@
-// Lesson 3: why scores are divided by the square root of d_k, and how softmax keeps from overflowing.
+// Lesson 3: why scores are divided by the square root of d_k, and how softmax keeps from
+// overflowing.
 //
-// A dot product adds up d_k products. If their factors are independent, with mean 0 and variance 1, the sum has mean 0
-// and variance d_k: the more features, the larger the scores. With large scores softmax gives almost all weight to one
-// key, and its derivative is almost zero there, so that training changes nothing.
+// A dot product adds up d_k products. If their factors are independent, with mean 0 and
+// variance 1, the sum has mean 0 and variance d_k: the more features, the larger the
+// scores. With large scores softmax gives almost all weight to one key, and its
+// derivative is almost zero there, so that training changes nothing.
 
 #include "../lesson.hpp"
 
@@ -17,10 +19,12 @@ using namespace attn;
 
 namespace {
 
-/// The largest weight of each query, averaged over the queries: 1 where each query takes one key only.
+/// The largest weight of each query, averaged over the queries: 1 where each query takes
+/// one key only.
 double mean_largest(const Matrix& weights) { return mean_all(max_along(weights, 1)); }
 
-/// The trace of softmax's Jacobian, sum_i p_i (1 - p_i), averaged over the queries: 0 where no score has an effect.
+/// The trace of softmax's Jacobian, sum_i p_i (1 - p_i), averaged over the queries: 0
+/// where no score has an effect.
 double mean_slope(const Matrix& weights)
 {
     const Matrix slopes = weights * (1.0 - weights);
@@ -69,7 +73,8 @@ Softened soften(const Trace& trace, std::string_view formula, const Matrix& quot
     return {variance, largest, slope};
 }
 
-/// Scores by the first d_k features: as they are, divided by the root of d_k, and divided by d_k.
+/// Scores by the first d_k features: as they are, divided by the root of d_k, and divided
+/// by d_k.
 Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& all_keys,
                  std::size_t d_k)
 {
@@ -106,7 +111,8 @@ Measured measure(const Trace& trace, const Matrix& all_queries, const Matrix& al
     return {d, mean, {variance, largest, slope}, by_root, by_d_k};
 }
 
-/// One row of scores, multiplied: softmax approaches one-hot, its Jacobian approaches zero.
+/// One row of scores, multiplied: softmax approaches one-hot, its Jacobian approaches
+/// zero.
 void sharpen(Lesson& lesson)
 {
     const Vector row = lesson.trace()("row[m]", "", Vector{1, 2, 3});
@@ -126,7 +132,8 @@ void sharpen(Lesson& lesson)
     lesson.table({"times", "largest weight", "its slope"}, table);
 }
 
-/// Scores too large for exp: softmax by its definition, and softmax after the largest score is subtracted.
+/// Scores too large for exp: softmax by its definition, and softmax after the largest
+/// score is subtracted.
 void overflow(Lesson& lesson)
 {
     const Trace large = lesson.trace().scope("large");
@@ -142,7 +149,8 @@ void overflow(Lesson& lesson)
     lesson.expect("exp(1000) is infinite, and infinity over infinity is not a number",
                   std::isnan(undefined(0)));
 
-    // Subtracting one number from all scores divides numerator and denominator by the same factor.
+    // Subtracting one number from all scores divides numerator and denominator by the
+    // same factor.
     const Trace shifted = large.scope("shifted");
     //! [shifted]
     const Vector differences =

@@ -1,8 +1,9 @@
 // Lesson 4: other scoring functions.
 //
-// Attention has three parts: a score per pair of query and key, weights from the scores, and the average of the values.
-// This lesson replaces the first part: dot product, scaled dot product, additive in two forms, bilinear. Then it leaves
-// softmax out. At the end it counts what each score costs.
+// Attention has three parts: a score per pair of query and key, weights from the scores,
+// and the average of the values. This lesson replaces the first part: dot product, scaled
+// dot product, additive in two forms, bilinear. Then it leaves softmax out. At the end it
+// counts what each score costs.
 
 #include "../lesson.hpp"
 
@@ -56,7 +57,8 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
     const Vector query = pair("query[d_q]", "queries[0]", Vector(xt::row(queries, 0)));
     const Vector key = pair("key[d_k]", "keys[0]", Vector(xt::row(keys, 0)));
 
-    // Project both to the hidden size, add, apply tanh, and take the dot product with one vector.
+    // Project both to the hidden size, add, apply tanh, and take the dot product with one
+    // vector.
     //! [pair]
     const Vector query_part = pair("query_part[d_hidden]", "query @ query_weights",
                                    matmul(query, weights.query));
@@ -67,7 +69,8 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
     std::ignore = pair("score", "hidden @ score_weights", dot(hidden, weights.score));
     //! [pair]
 
-    // Query and key in one vector, and both matrices in one: the product is the sum of the two products above.
+    // Query and key in one vector, and both matrices in one: the product is the sum of
+    // the two products above.
     //! [both]
     const Vector both =
         pair("both[d_pair]", "concat(query, key, axis=0)", concat(query, key));
@@ -82,7 +85,8 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
         both_hidden, hidden);
 }
 
-/// Multiplications of each score, for sizes like those of a real model's head, and the measured times of two of them.
+/// Multiplications of each score, for sizes like those of a real model's head, and the
+/// measured times of two of them.
 void count(Lesson& lesson)
 {
     const ScoringSizes sizes{.n = 128, .m = 128, .d_q = 64, .d_k = 64, .d_hidden = 64};

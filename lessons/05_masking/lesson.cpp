@@ -1,8 +1,8 @@
 // Lesson 5: which keys a query can attend to.
 //
-// The sentences of a batch have different lengths. The short ones are filled up with padding, which no query should
-// attend to. And a model that predicts the next word must not use later words. Both are masks: true where a query can
-// attend to a key.
+// The sentences of a batch have different lengths. The short ones are filled up with
+// padding, which no query should attend to. And a model that predicts the next word must
+// not use later words. Both are masks: true where a query can attend to a key.
 
 #include "../lesson.hpp"
 
@@ -52,7 +52,8 @@ void hide_too_late(Lesson& lesson, const Tensor3& scaled, const AnyMask& mask)
     std::ignore = zeroed("weights[b, n, m]", "softmax(scores)", softmax(zeros));
     //! [zeroed]
 
-    // After softmax the padding has its share of the weight. Setting it to zero leaves rows that sum to less than 1.
+    // After softmax the padding has its share of the weight. Setting it to zero leaves
+    // rows that sum to less than 1.
     const Trace after = lesson.trace().scope("after");
     //! [after]
     const Tensor3 all = after("unmasked[b, n, m]", "softmax(scaled)", softmax(scaled));
@@ -90,7 +91,8 @@ void subtract_a_large_number(Lesson& lesson, const Tensor3& scaled, const AnyMas
         "with -1e5 for minus infinity, the masked third key gets most of the weight",
         wrong(2) > 0.6);
 
-    // In float32, numbers near 1e10 are 1024 apart, so scores that were moved there are all equal.
+    // In float32, numbers near 1e10 are 1024 apart, so scores that were moved there are
+    // all equal.
     const Trace single = lesson.trace().scope("float32");
     const Vector small = single("scores[m]", "", Vector{1, 2, 3});
     Vector moved(small.shape());

@@ -1,8 +1,9 @@
 // Lesson 6: several heads.
 //
-// One head gives each query one row of weights, and the row sums to 1. A token that has to use several other tokens for
-// several reasons needs several rows. Multi-head attention computes h attentions side by side, each with its own small
-// queries, keys and values, concatenates their contexts, and multiplies the result by one more matrix, W^o.
+// One head gives each query one row of weights, and the row sums to 1. A token that has
+// to use several other tokens for several reasons needs several rows. Multi-head
+// attention computes h attentions side by side, each with its own small queries, keys and
+// values, concatenates their contexts, and multiplies the result by one more matrix, W^o.
 
 #include "../lesson.hpp"
 
@@ -148,7 +149,8 @@ Tensor3 attend_packed(const Trace& trace, const Matrix& inputs, const Weights& w
     //! [packed_attention]
 }
 
-/// The same numbers in the same shape, but reshaped without the transpose: rows mix several tokens.
+/// The same numbers in the same shape, but reshaped without the transpose: rows mix
+/// several tokens.
 void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3& context,
                              const Matrix& right)
 {

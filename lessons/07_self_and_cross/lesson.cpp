@@ -1,8 +1,9 @@
 // Lesson 7: self-attention and cross-attention.
 //
-// Attention is one function of queries, keys and values. In self-attention all three are computed from one sequence. In
-// cross-attention the queries are computed from one sequence, and the keys and values from another. In both, the order of
-// the keys does not matter.
+// Attention is one function of queries, keys and values. In self-attention all three are
+// computed from one sequence. In cross-attention the queries are computed from one
+// sequence, and the keys and values from another. In both, the order of the keys does not
+// matter.
 
 #include "../lesson.hpp"
 

@@ -1,8 +1,9 @@
 // Lesson 8: positions.
 //
-// Attention gives a token the same result wherever it stands. So each position gets a row of numbers of its own, which is
-// added to the token's row: sines and cosines, or a learned table. (Later models rotate queries and keys instead, or lower
-// the scores: lesson 16.)
+// Attention gives a token the same result wherever it stands. So each position gets a row
+// of numbers of its own, which is added to the token's row: sines and cosines, or a
+// learned table. (Later models rotate queries and keys instead, or lower the scores:
+// lesson 16.)
 
 #include "../lesson.hpp"
 #include "../small_model.hpp"
@@ -20,7 +21,8 @@ using namespace attn;
 
 namespace {
 
-/// Self-attention without any weights of its own: tokens are queries, keys and values at once.
+/// Self-attention without any weights of its own: tokens are queries, keys and values at
+/// once.
 Matrix attend(const Trace& trace, const Matrix& x)
 {
     for (const std::string_view name : {"queries", "keys", "values"})
@@ -70,7 +72,8 @@ void show_a_bag_of_words(Lesson& lesson, const Matrix& tokens, const Integers& o
                         take_rows(context, order));
 }
 
-/// The sentence of the course with two words exchanged, without positions and with the small model's.
+/// The sentence of the course with two words exchanged, without positions and with the
+/// small model's.
 void shuffle_sentence(Lesson& lesson)
 {
     const SmallModel model = small_model();
@@ -105,7 +108,8 @@ void shuffle_sentence(Lesson& lesson)
 }
 
 /// The two ways to lay out sines and cosines are one permutation of each other.
-/// @return the permutation: row i of the interleaved features is row order(i) of those in halves
+/// @return the permutation: row i of the interleaved features is row order(i) of those in
+/// halves
 Integers compare_layouts(Lesson& lesson, const Matrix& positions)
 {
     const std::size_t n = positions.shape(0), d = positions.shape(1), sines = (d + 1) / 2;
@@ -126,7 +130,8 @@ Integers compare_layouts(Lesson& lesson, const Matrix& positions)
     return order;
 }
 
-/// Positions added to the tokens, or concatenated: either way the order makes a difference.
+/// Positions added to the tokens, or concatenated: either way the order makes a
+/// difference.
 void join_positions(Lesson& lesson, const Matrix& tokens, const Matrix& positions,
                     const Integers& order)
 {
@@ -163,7 +168,8 @@ Matrix rotations(const Vector& angles)
     return matrix;
 }
 
-/// A step of two positions is one fixed matrix: it rotates each pair of features by twice its frequency.
+/// A step of two positions is one fixed matrix: it rotates each pair of features by twice
+/// its frequency.
 /// @param order  from features in halves to interleaved ones
 void shift_positions(Lesson& lesson, const Matrix& positions, const Integers& order)
 {

@@ -1,8 +1,9 @@
 // Lesson 9: feed-forward network, residual connection, layer norm.
 //
-// A Transformer layer has two blocks: attention, which mixes tokens, and a feed-forward network, which computes with each
-// token by itself. The result of each block is added to its input (residual connection), and layer norm brings each token
-// to mean 0 and variance 1.
+// A Transformer layer has two blocks: attention, which mixes tokens, and a feed-forward
+// network, which computes with each token by itself. The result of each block is added to
+// its input (residual connection), and layer norm brings each token to mean 0 and
+// variance 1.
 
 #include "../lesson.hpp"
 
@@ -23,7 +24,8 @@ struct FedForward {
     Matrix hidden, output;
 };
 
-/// Each token by itself: d_model features, then d_ff hidden units, of which negative ones become 0, then d_model again.
+/// Each token by itself: d_model features, then d_ff hidden units, of which negative ones
+/// become 0, then d_model again.
 FedForward feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
@@ -59,7 +61,8 @@ void take_gelu(Lesson& lesson, const Matrix& hidden)
     lesson.expect("GELU by tanh is GELU to three digits", difference < 1e-3);
 }
 
-/// A convolution along the tokens: each output is a sum over a window of inputs, each through its own matrix.
+/// A convolution along the tokens: each output is a sum over a window of inputs, each
+/// through its own matrix.
 /// @param kernel  (width, d_in, d_out); zeros beyond the ends
 Matrix convolve(const Matrix& x, const Tensor3& kernel)
 {
@@ -74,7 +77,8 @@ Matrix convolve(const Matrix& x, const Tensor3& kernel)
     return output;
 }
 
-/// With a window of one token, a convolution is the linear map of the feed-forward network.
+/// With a window of one token, a convolution is the linear map of the feed-forward
+/// network.
 void compare_with_convolution(Lesson& lesson, const Matrix& x,
                               const LinearWeights& hidden)
 {
@@ -103,7 +107,8 @@ void normalize(Lesson& lesson, const Matrix& x, const LayerNormWeights& weights)
                         mean_along(plain, 1), Vector(xt::zeros<double>({x.shape(0)})));
 }
 
-/// The variance divided by d - 1 (Bessel's correction): larger by the same factor for each token.
+/// The variance divided by d - 1 (Bessel's correction): larger by the same factor for
+/// each token.
 void compare_variances(Lesson& lesson, const Matrix& x)
 {
     const Vector mean = mean_along(x, 1);

@@ -1,8 +1,9 @@
 // Lesson 16: rotary positions and ALiBi.
 //
-// Lesson 8 added positions to the tokens. Today's models use positions where two tokens are compared: rotary embeddings
-// rotate queries and keys by an angle that grows with the position; ALiBi lowers each score in proportion to the distance
-// between query and key. With both, the score of two tokens depends on their distance only.
+// Lesson 8 added positions to the tokens. Today's models use positions where two tokens
+// are compared: rotary embeddings rotate queries and keys by an angle that grows with the
+// position; ALiBi lowers each score in proportion to the distance between query and key.
+// With both, the score of two tokens depends on their distance only.
 
 #include "../lesson.hpp"
 
@@ -25,7 +26,8 @@ Matrix at_every_position(const Matrix& tokens, const Trace& turned)
                   take_rows(first, xt::zeros<std::int64_t>({n})));
 }
 
-/// Positions that are added, as in lesson 8: the score of equal tokens depends on where they stand.
+/// Positions that are added, as in lesson 8: the score of equal tokens depends on where
+/// they stand.
 void add_positions(Lesson& lesson, const Matrix& same)
 {
     //! [added]
@@ -43,7 +45,8 @@ void add_positions(Lesson& lesson, const Matrix& same)
                      {{scores(0, 1), scores(n - 2, n - 1)}});
 }
 
-/// Queries and keys that are rotated: the score of equal tokens depends on their distance.
+/// Queries and keys that are rotated: the score of equal tokens depends on their
+/// distance.
 void rotate(Lesson& lesson, const Matrix& same, const Trace& turned)
 {
     //! [rotary]
@@ -58,7 +61,8 @@ void rotate(Lesson& lesson, const Matrix& same, const Trace& turned)
                         lower_right, upper_left);
 }
 
-/// Two heads whose projections are the identity: what positions change in the trace of a head.
+/// Two heads whose projections are the identity: what positions change in the trace of a
+/// head.
 void attend_by_position(Lesson& lesson, const Matrix& tokens, HeadPositions positions,
                         std::string_view scope)
 {

@@ -48,7 +48,8 @@ inline Integers joined(const Integers& ids, const TokenPair& pair, std::int64_t 
     return after;
 }
 
-/// Learns so many tokens from a text, each from the most frequent pair, and says what each is.
+/// Learns so many tokens from a text, each from the most frequent pair, and says what
+/// each is.
 inline void learn_byte_pairs(Lesson& lesson, const std::string& text, std::size_t merges)
 {
     const Trace trace = lesson.trace().scope("byte_pairs");

@@ -1,9 +1,11 @@
 // Lesson 17: from 2017 to today, with a model that writes.
 //
-// First the small model of the lessons writes a story, greedily and at two temperatures, and byte pairs are learned from a
-// short text. Then the parts that have replaced those of 2017: root mean square norm, rotary positions, shared keys and
-// values, a feed-forward network with a gate, one table for both ends. At last all of them together, in a model of
-// today's kind that writes token by token with a cache. Without --weights that model is tiny and untrained.
+// First the small model of the lessons writes a story, greedily and at two temperatures,
+// and byte pairs are learned from a short text. Then the parts that have replaced those
+// of 2017: root mean square norm, rotary positions, shared keys and values, a
+// feed-forward network with a gate, one table for both ends. At last all of them
+// together, in a model of today's kind that writes token by token with a cache. Without
+// --weights that model is tiny and untrained.
 
 #include "../lesson.hpp"
 #include "../small_model.hpp"
@@ -41,7 +43,7 @@ std::string listed(const std::vector<std::size_t>& ids)
     return text;
 }
 
-// ------------------------------------------------------------------------------------- 1. a story, and temperature
+// ----------------------------------------------------------- 1. a story, and temperature
 
 /// Continues a text of the small model to the end of its story.
 Integers continued(const Trace& unheard, const SmallModel& model, double temperature)
@@ -61,7 +63,8 @@ Integers continued(const Trace& unheard, const SmallModel& model, double tempera
     return numbers_of(ids);
 }
 
-/// How the words after the lessons' sentence are scored, and what temperatures make of the scores.
+/// How the words after the lessons' sentence are scored, and what temperatures make of
+/// the scores.
 void show_temperature(Lesson& lesson, const Matrix& all_logits)
 {
     const std::size_t place = words_of(sentence()).size() - 1;
@@ -102,10 +105,11 @@ void tell(Lesson& lesson, const SmallModel& model)
     }
 }
 
-// ------------------------------------------------------------------------------------------------ 3. a model of today
+// ------------------------------------------------------------------- 3. a model of today
 
 //! [tiny]
-/// An untrained decoder: two layers, four heads over two of keys and values, forty tokens.
+/// An untrained decoder: two layers, four heads over two of keys and values, forty
+/// tokens.
 LlamaWeights tiny_weights(std::size_t vocabulary)
 {
     constexpr std::size_t d_model = 8, h_d_k = 8, g_d_k = 4, d_ff = 12;
@@ -178,7 +182,8 @@ Matrix spelled_out_network(const Trace& parts, const Matrix& x,
                  matmul(gated, down_weights));
 }
 
-/// What each part has and stores, in 2017's form and in today's: for this model, and for the sizes of Llama 3 8B.
+/// What each part has and stores, in 2017's form and in today's: for this model, and for
+/// the sizes of Llama 3 8B.
 void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_heads,
                  std::size_t own_groups)
 {

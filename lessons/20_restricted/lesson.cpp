@@ -1,8 +1,8 @@
 // Lesson 20: attention to neighbours only.
 //
-// Attention compares every token with every other, so a sequence of twice the length takes four times as long. Restricted
-// attention compares a token only with the r tokens on each side of it, or with every s-th token. No matrix of size (n, n)
-// is needed then.
+// Attention compares every token with every other, so a sequence of twice the length
+// takes four times as long. Restricted attention compares a token only with the r tokens
+// on each side of it, or with every s-th token. No matrix of size (n, n) is needed then.
 
 #include "measure.hpp"
 
@@ -49,7 +49,8 @@ void teach(Lesson& lesson)
     const std::size_t n = tokens.shape(0), d = tokens.shape(1);
     const std::string count_of_tokens = std::to_string(n);
 
-    // The neighbours of each token: a row per token, a column per distance. Beyond the ends the mask is false.
+    // The neighbours of each token: a row per token, a column per distance. Beyond the
+    // ends the mask is false.
     //! [places]
     const Integers distances =
         trace("distances[width]", "arange(3) - 1", Integers{-1, 0, 1});
@@ -139,7 +140,7 @@ void teach(Lesson& lesson)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------- 1. on the band
+// ------------------------------------------------------------------------ 1. on the band
 
 /// The place of each token plus each distance.
 IntegerMatrix add_pairs(std::size_t n, const Integers& distances)
@@ -174,7 +175,7 @@ Matrix mix_neighbours(const Matrix& weights, const Matrix& tokens,
     return context;
 }
 
-// -------------------------------------------------------------------------------------------------------- 2. all pairs
+// -------------------------------------------------------------------------- 2. all pairs
 
 /// The pairs of a neighbourhood, as a mask (n, n).
 Mask pairs(std::size_t n, const Neighbourhood& neighbourhood)
@@ -188,9 +189,10 @@ Mask pairs(std::size_t n, const Neighbourhood& neighbourhood)
     return mask;
 }
 
-// ----------------------------------------------------------------------------------------------------- 4. a convolution
+// ---------------------------------------------------------------------- 4. a convolution
 
-/// With queries of zeros all neighbours have the same weight: the context is the mean over a window, a convolution.
+/// With queries of zeros all neighbours have the same weight: the context is the mean
+/// over a window, a convolution.
 void compare_with_convolution(Lesson& lesson, const Matrix& tokens)
 {
     const std::size_t n = tokens.shape(0);
@@ -216,9 +218,10 @@ void compare_with_convolution(Lesson& lesson, const Matrix& tokens)
                         window);
 }
 
-// ------------------------------------------------------------------------------------------------------------- 5. reach
+// ------------------------------------------------------------------------------ 5. reach
 
-/// How many outputs change with the first token, after each of three layers of attention under a mask.
+/// How many outputs change with the first token, after each of three layers of attention
+/// under a mask.
 std::vector<double> reach_of(const Trace& trace, const Mask& mask, Matrix before,
                              Matrix after)
 {
@@ -280,9 +283,10 @@ void show_reach(Lesson& lesson, const Matrix& tokens)
                   {3, locally[2], in_strides[2], together[2]}});
 }
 
-// ------------------------------------------------------------------------------------------------------------- 6. costs
+// ------------------------------------------------------------------------------ 6. costs
 
-/// Multiplications for n = 256 to 16384, d = 64 and r = 64, and with a stride that grows with the root of n.
+/// Multiplications for n = 256 to 16384, d = 64 and r = 64, and with a stride that grows
+/// with the root of n.
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");

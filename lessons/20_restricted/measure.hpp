@@ -28,8 +28,8 @@ inline double milliseconds(const std::function<void()>& work)
     return least;
 }
 
-/// Times both for n = 256 to 16384, with 64 features and 64 neighbours on each side. Full attention stops at 2048: at
-/// 16384 its scores alone are 2 GiB.
+/// Times both for n = 256 to 16384, with 64 features and 64 neighbours on each side. Full
+/// attention stops at 2048: at 16384 its scores alone are 2 GiB.
 inline void measure(Lesson& lesson)
 {
     std::vector<std::vector<double>> rows;

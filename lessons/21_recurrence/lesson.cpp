@@ -1,8 +1,10 @@
 // Lesson 21: recurrence, which attention replaced.
 //
-// A recurrent network reads one word after the other and keeps one state; gates control what the state keeps. Each state
-// depends on the previous one. A convolution depends on neighbours only, attention on all tokens at once. This lesson
-// measures per layer: how far a change travels, how many products must wait for each other, how many multiplications.
+// A recurrent network reads one word after the other and keeps one state; gates control
+// what the state keeps. Each state depends on the previous one. A convolution depends on
+// neighbours only, attention on all tokens at once. This lesson measures per layer: how
+// far a change travels, how many products must wait for each other, how many
+// multiplications.
 
 #include "../lesson.hpp"
 
@@ -27,7 +29,8 @@ using namespace attn;
 
 namespace {
 
-/// The three matrices of the GRU that this lesson writes out, each (d_in + d_hidden, d_hidden).
+/// The three matrices of the GRU that this lesson writes out, each (d_in + d_hidden,
+/// d_hidden).
 struct GateWeights {
     Matrix reset, update, candidate;
 };
@@ -96,7 +99,8 @@ Vector gru_step(const Trace& step, const Vector& token, const Vector& previous,
                 const GateWeights& weights)
 {
     //! [gates]
-    // Each gate is computed from the token and the state: one number from 0 to 1 per feature.
+    // Each gate is computed from the token and the state: one number from 0 to 1 per
+    // feature.
     const Vector joined =
         step("joined[d_pair]", "concat(x, previous, axis=0)", concat(token, previous));
     const Vector reset = step("reset[d_hidden]", "sigmoid(joined @ reset_weights)",
@@ -141,7 +145,8 @@ Matrix read_by_gru(const Trace& trace, const Matrix& x, const Vector& initial,
     return states;
 }
 
-/// "Lily had a red ball . She": the state keeps the name and drops the colour at the full stop.
+/// "Lily had a red ball . She": the state keeps the name and drops the colour at the full
+/// stop.
 void read_sentence(const Trace& trace)
 {
     //! [sentence]
@@ -152,7 +157,8 @@ void read_sentence(const Trace& trace)
     const Matrix x = trace("x[n, d_in]", "", transpose(features));
     //! [sentence]
     const Vector initial = trace("initial[d_hidden]", "", Vector{0, 0});
-    // A name opens the update gate of feature 0; a colour and a full stop that of feature 1.
+    // A name opens the update gate of feature 0; a colour and a full stop that of
+    // feature 1.
     const Matrix update = trace("update_weights[d_pair, d_hidden]", "",
                                 Matrix{{8, 0}, {0, 8}, {0, 8}, {-4, -4}, {0, 0}, {0, 0}});
     const Matrix reset =
@@ -230,7 +236,8 @@ Vector moved(const Trace& trace, const Tensor3& output)
 }
 //! [moved]
 
-/// Two sequences that differ in their first token, read by a GRU, by convolutions and by attention.
+/// Two sequences that differ in their first token, read by a GRU, by convolutions and by
+/// attention.
 void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
 {
     const Trace& trace = lesson.trace();
@@ -269,7 +276,8 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
         moved(attention, multi_head_attention(pair, {}, {}, head, {}, attention).output);
     //! [by_attention]
 
-    // Between the first token and the last: states that carry the change, or layers until it arrives.
+    // Between the first token and the last: states that carry the change, or layers until
+    // it arrives.
     const Trace path = trace.scope("path");
     const std::int64_t states =
         path("recurrence", "sum(where(recurrence.moved > 0, 1, 0))",
@@ -289,7 +297,8 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     lesson.expect("attention: the change arrives in one layer", attentions == 1);
 }
 
-/// Longest chain of matrix products that need each other, by the formulas of a run's trace; for several lengths.
+/// Longest chain of matrix products that need each other, by the formulas of a run's
+/// trace; for several lengths.
 void count_waiting(const Trace& waiting, RandomNumbers& numbers)
 {
     const RecurrentWeights three{{{.forward = random_cell(numbers, 2, 2, 3)}}};
@@ -324,7 +333,8 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
           [&](X x, Run run) { multi_head_attention(x, {}, {}, head, {}, run); });
 }
 
-/// Multiplications of one layer, 64 features in and out, as the library counts them; for several lengths.
+/// Multiplications of one layer, 64 features in and out, as the library counts them; for
+/// several lengths.
 void count_multiplications(const Trace& cost)
 {
     const std::int64_t d = cost("d", "", std::int64_t{64});
@@ -352,7 +362,8 @@ void count_multiplications(const Trace& cost)
     //! [cost]
 }
 
-/// A decoder that attends, before each word, to all states of an encoder that reads in both directions.
+/// A decoder that attends, before each word, to all states of an encoder that reads in
+/// both directions.
 void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden,
                        RandomNumbers& numbers)
 {

@@ -1,8 +1,9 @@
 // Lesson 22: low rank, and talking heads.
 //
-// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M is (d_model, d_model), but it is a product
-// of two narrow matrices, so its rank is at most d_k. Several heads are several such forms, each with a softmax of its
-// own. Talking heads mix the scores of all heads before softmax, and the weights after it.
+// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M is
+// (d_model, d_model), but it is a product of two narrow matrices, so its rank is at most
+// d_k. Several heads are several such forms, each with a softmax of its own. Talking
+// heads mix the scores of all heads before softmax, and the weights after it.
 
 #include "../lesson.hpp"
 
@@ -90,7 +91,7 @@ void teach(Lesson& lesson)
     talk(lesson, inputs, weights, forms);
 }
 
-// --------------------------------------------------------------------------------------------------- 1. given weights
+// ---------------------------------------------------------------------- 1. given weights
 
 TalkingHeadsWeights given_weights(Lesson& lesson)
 {
@@ -118,7 +119,7 @@ TalkingHeadsWeights given_weights(Lesson& lesson)
     return {{{query}, {key}, {value}, LinearWeights{output}}, scores, weights};
 }
 
-// ------------------------------------------------------------------------------------------------------ 2. low rank
+// --------------------------------------------------------------------------- 2. low rank
 
 /// A head's columns of a packed map.
 Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_view packed,
@@ -142,7 +143,8 @@ std::pair<std::size_t, std::size_t> pivot_of(const Matrix& matrix)
     return {0, 0};
 }
 
-/// The rank of a form: how many outer products have to be subtracted until every number is zero.
+/// The rank of a form: how many outer products have to be subtracted until every number
+/// is zero.
 std::int64_t rank_of(const Trace& trace, const Matrix& form)
 {
     Matrix rest = form;
@@ -177,7 +179,7 @@ std::int64_t rank_of(const Trace& trace, const Matrix& form)
         std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
 }
 
-// --------------------------------------------------------------------------------------------------- 4. two softmaxes
+// ---------------------------------------------------------------------- 4. two softmaxes
 
 /// Two heads that attend to one token each, and what one set of weights can do instead.
 void compare_two_softmaxes(Lesson& lesson)
@@ -203,9 +205,10 @@ void compare_two_softmaxes(Lesson& lesson)
     lesson.expect("two give each of them nearly 1", apart(0) > 0.99 && apart(1) > 0.99);
 }
 
-// --------------------------------------------------------------------------------------------------------- 5. values
+// ----------------------------------------------------------------------------- 5. values
 
-/// A head multiplies its average by W_v and by its rows of W^o: together one matrix of low rank.
+/// A head multiplies its average by W_v and by its rows of W^o: together one matrix of
+/// low rank.
 void join_value_maps(Lesson& lesson, const Matrix& inputs,
                      const MultiHeadWeights& learned, const std::vector<Matrix>& scores)
 {
@@ -243,9 +246,10 @@ void join_value_maps(Lesson& lesson, const Matrix& inputs,
                         multi_head_attention(inputs, {}, {}, learned, {heads}).output);
 }
 
-// ---------------------------------------------------------------------------------------------------------- 6. counts
+// ----------------------------------------------------------------------------- 6. counts
 
-/// Parameters at the paper's size: forms and maps in full, or each as a product of two narrow matrices.
+/// Parameters at the paper's size: forms and maps in full, or each as a product of two
+/// narrow matrices.
 void count(Lesson& lesson)
 {
     const Trace cost = lesson.trace().scope("cost");
@@ -264,9 +268,10 @@ void count(Lesson& lesson)
                    static_cast<double>(talking)}});
 }
 
-// --------------------------------------------------------------------------------------------------- 7. talking heads
+// ---------------------------------------------------------------------- 7. talking heads
 
-/// Each softmax is applied to a mixture of all heads' scores. Its form is the same mixture of the heads' forms.
+/// Each softmax is applied to a mixture of all heads' scores. Its form is the same
+/// mixture of the heads' forms.
 void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned,
           const std::vector<Matrix>& forms)
 {

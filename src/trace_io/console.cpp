@@ -185,8 +185,9 @@ std::optional<Array> ConsoleListener::on_step(const Step& step)
     std::string text = fmt::format("    {}{}{}{}", bold, step.path, plain, format_axes(step));
     if (!step.formula.empty())
         text += fmt::format(" {}= {}{}", dim, step.formula, plain);
-    text += '\n';
-    text += format_values(step.value, style_, "        ");
+    const bool is_one_number = step.value.rank() == 0;
+    text += is_one_number ? " = " : "\n";
+    text += format_values(step.value, style_, is_one_number ? "" : "        ");
     text.pop_back();
     print(text);
     return std::nullopt;
