@@ -15,7 +15,7 @@ std::span<const CurriculumEntry> curriculum()
     static const std::vector<CurriculumEntry> lessons{
         {"01_single_query",
          Part::attention,
-         "One query looks at three keys",
+         "One query and three keys",
          "Attention replaces a token's row by a weighted average over all tokens; dot "
          "products give the weights.",
          {}},
@@ -33,13 +33,13 @@ std::span<const CurriculumEntry> curriculum()
          {2}},
         {"04_scoring",
          Part::attention,
-         "Other ways to compare",
+         "Other scoring functions",
          "Additive, bilinear or unnormalised attention: only the score changes, and its "
          "cost is counted.",
          {2}},
         {"05_masking",
          Part::attention,
-         "Who may look at whom",
+         "Which keys a query can attend to",
          "Padding and later tokens are removed before softmax; a query may have no key "
          "left.",
          {3}},
@@ -115,9 +115,9 @@ std::span<const CurriculumEntry> curriculum()
          {5, 9}},
         {"21_recurrence",
          Part::beside,
-         "What attention took the place of",
-         "Recurrence carries one state step by step; convolution sees neighbours; "
-         "attention sees all tokens at once.",
+         "Recurrence, which attention replaced",
+         "Recurrence updates one state step by step; convolution uses neighbours; "
+         "attention uses all tokens at once.",
          {4, 9}},
         {"22_low_rank_and_talking_heads",
          Part::beside,
@@ -127,7 +127,7 @@ std::span<const CurriculumEntry> curriculum()
          {6}},
         {"23_pitfalls",
          Part::beside,
-         "A museum of mistakes",
+         "Well-known mistakes, right beside wrong",
          "Every well-known mistake beside the right computation, with the place where it "
          "was seen in public.",
          {10}},

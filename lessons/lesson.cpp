@@ -109,8 +109,8 @@ Array Lesson::from_user(const StepLabel& label) const
 void Lesson::expect_fit(const StepLabel& label, const Shape& shape)
 {
     for (std::size_t axis = 0; axis < label.axes.size(); ++axis) {
-        const auto [entry, is_first] =
-            setup_.axes.try_emplace(label.axes[axis], label.name, shape, shape[axis]);
+        const auto [entry, is_first] = setup_.axes.try_emplace(
+            label.axes[axis], Setup::FirstSeen{label.name, shape, shape[axis]});
         const Setup::FirstSeen& first = entry->second;
         if (first.size != shape[axis])
             throw ShapeError(fmt::format("{} {} and {} {} must agree in {}: {} and {}",

@@ -1,4 +1,4 @@
-// Dependencies point one way. Each room of the house says whom it may see; this test reads who it does see.
+// Dependencies point one way. Each room of the house says whom it can see; this test reads who it does see.
 
 #include "sources.hpp"
 #include "test.hpp"
@@ -56,7 +56,7 @@ const std::map<std::string, Rooms>& visible()
     return rooms;
 }
 
-/// What every room may see: the grammar of names, UTF-8, types of numbers. They see arrays and errors.
+/// What every room can see: the grammar of names, UTF-8, types of numbers. They see arrays and errors.
 const Rooms small{"number_type", "step_name", "utf8"};
 
 /// The rooms of the library proper, which opens no file and prints nothing.
@@ -121,7 +121,7 @@ std::string objection(const std::string& path, const std::string& include)
         other = "lessons";
     else if (begins_with(name, "attn/"))
         other = room_of("include/" + name);
-    else // what a room keeps to itself, and shows to those that may see it
+    else // what a room keeps to itself, and shows to those that can see it
         other = room_of((std::filesystem::path(path).parent_path() / name).lexically_normal().generic_string());
     return other == room || small.contains(other) || may_see->second.contains(other) ? ""
                                                                                      : room + " may not see " + other;

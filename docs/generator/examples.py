@@ -20,10 +20,16 @@ def variable(path):
     return path.replace(".", "_")
 
 
+def in_double(array):
+    """What a trace stores in single precision, since its numbers fit, is computed with in double."""
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
 def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
-    names = {"np": np} | {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
+    given = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
+    names = {"np": np} | {name: in_double(array) for name, array in given.items()}
     compared = set()
     for block in FENCE.finditer(text):
         before = dict(names)

@@ -84,7 +84,7 @@ def to_svg(drawn, name):
     """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
     with matplotlib.rc_context({"svg.hashsalt": name}):
         buffer = io.StringIO()
-        drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        drawn.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None, "Creator": None})
     plt.close(drawn)
     return page_svg(buffer.getvalue(), name)
 

@@ -28,7 +28,7 @@ TOKEN = re.compile(
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
-ORDER = "notation questions formulas explain diff view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
+ORDER = "notation questions small_model formulas explain diff view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
 
 
 class Page:
@@ -133,6 +133,9 @@ class Site:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
 
+        if verb == "report" and rest:
+            return self.reported(rest, context)
+
         trace, _, array, _, place, specification = self.find(page, inside)
         if array.ndim > 1 and context == "text" and alone:
             return self.table(page, inside)
@@ -146,6 +149,24 @@ class Site:
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
         return f'<span class="{kind}" title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+
+    def report(self):
+        """What script/train-model measured."""
+        return json.loads(read_text(self.root / "lessons" / "small_model" / "report.json", "script/train-model"))
+
+    def reported(self, text, context):
+        """A number of the report: heads.colour_of_thing.average_weight:.2f, chances.0.chance."""
+        path, _, specification = text.partition(":")
+        value = self.report()
+        for key in path.split("."):
+            try:
+                value = value[int(key)] if isinstance(value, list) else value[key]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise PageError(f"lessons/small_model/report.json has no {path}") from None
+        if not isinstance(value, (int, float)):
+            raise PageError(f"{path} of lessons/small_model/report.json is no number")
+        number = number_text(value, specification or (".0f" if isinstance(value, int) else ".4f"))
+        return f'<span class="from-run one" title="{path} = {value}, script/train-model">{number}</span>' if context == "text" else number
 
     # ------------------------------------------------------------------------------------------ tables and pictures
 
@@ -374,10 +395,9 @@ class Site:
 
     def lesson_text(self, page):
         """A lesson's page, between links to its neighbours. Its NumPy lines have computed what the run has."""
-        filled = self.fill(page)
+        filled = with_contents(self.fill(page))
         if "```python\n" in page.text:
             run_examples(page.text, self.trace(page), lambda position, message: PageError(f"{self.where(page, position)}: {message}"))
-        filled = re.sub(r"^\[TOC\]$", contents_of(filled), filled, flags=re.MULTILINE)
         heading = HEADING.search(filled)
         # On the heading's line, so that every line keeps its number.
         after = filled[heading.end() :].removeprefix("\n")
@@ -391,16 +411,16 @@ class Site:
         for page in self.lessons:
             (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
         for page in [*self.documents, self.main]:
-            (pages / page.source.name).write_text(self.fill(page), encoding="utf-8")
+            (pages / page.source.name).write_text(with_contents(self.fill(page)), encoding="utf-8")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
 
 
-def contents_of(text):
-    """Links to the sections of a page, on one line."""
+def with_contents(text):
+    """The page with links to its sections where it says [TOC], on one line."""
     sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
     links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
-    return f'<div class="contents-of-page"><ul>{links}</ul></div>'.replace("\\", "\\\\")
+    return re.sub(r"^\[TOC\]$", lambda _: f'<div class="contents-of-page"><ul>{links}</ul></div>', text, flags=re.MULTILINE)
 
 
 def markdown(text):

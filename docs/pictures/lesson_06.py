@@ -1,17 +1,85 @@
 """Pictures of lesson 6."""
 
-from generator.picture import figure, heatmap, picture
+import numpy as np
+from generator.picture import BLUE, GREEN, INK, QUIET, figure, heatmap, picture
+from matplotlib.patches import ConnectionPatch, Rectangle
+
+HEAD_COLOURS = (BLUE, GREEN)
 
 
 @picture
-def two_heads(site):
-    """The weights of both heads, side by side."""
-    trace = site.trace_called("06_multi_head")
-    first, second = trace["head.0.weights"], trace["head.1.weights"]
-    drawn, axes = figure(6, 2.6, columns=2)
-    for head, (place, weights) in enumerate(zip(axes, (first, second))):
-        heatmap(place, weights, [f"n = {i}" for i in range(len(weights))], [f"m = {i}" for i in range(len(weights))], title=f"head {head}")
+def four_heads(site):
+    """The weights of the four heads of the small model's second layer on the sentence."""
+    words, run = site.words("sentence"), site.trace_called("sentence")
+    heads = [run[f"layers.1.self_attn.head.{head}.weights"] for head in range(4)]
+    drawn, axes = figure(7.0, 7.2, rows=2, columns=2)
+    for head, (place, weights) in enumerate(zip(axes.flat, heads)):
+        heatmap(place, weights, words, words, title=f"head {head}", largest=1)
+        place.add_patch(_frame(words.index("."), len(words)))
+    stop = words.index(".")
+    strongest = [int(np.argmax(weights[stop])) for weights in heads]
+    found = "; ".join(f"head {head}: {words[m]} {weights[stop, m]:.2f}" for head, (m, weights) in enumerate(zip(strongest, heads)))
     return drawn, (
-        f"The weights of two heads on the same three tokens. Head 0 gives token 1 of token 0's weight {first[0, 1]:.4f}, "
-        f"head 1 gives it {second[0, 1]:.4f}."
+        "The weights of the four heads of the second layer on the sentence; each row is a query and sums to 1. The framed row is "
+        f"the full stop. Its largest weight in {found}."
     )
+
+
+def _frame(row, width):
+    return Rectangle((-0.5, row - 0.5), width, 1, fill=False, edgecolor=INK, linewidth=1.4)
+
+
+@picture
+def split_and_merge(site):
+    """From the packed queries to the merged contexts, with each head's map of weights between."""
+    trace = site.trace_called("06_multi_head")
+    drawn, axes = figure(7.0, 4.3, rows=2, columns=5, width_ratios=[4, 2, 3, 2, 4])
+    drawn.get_layout_engine().set(wspace=0.08)
+    for place in axes.flat:
+        place.set_axis_off()
+    whole = axes[0, 0].get_gridspec()
+    packed, merged = drawn.add_subplot(whole[:, 0]), drawn.add_subplot(whole[:, 4])
+    _by_head(packed, trace["packed.query"], "X W^Q\n(3, 4)")
+    _by_head(merged, trace["merged"], "merged\n(3, 4)")
+    for head, colour in enumerate(HEAD_COLOURS):
+        stages = [_of_head(axes[head, 1 + i], trace[f"head.{head}.{step}"], f"{name}", colour)
+                  for i, (step, name) in enumerate((("queries", "Q"), ("weights", "weights"), ("context", "context")))]  # fmt: skip
+        for before, after in zip([packed, *stages], [*stages, merged]):
+            _arrow(drawn, before, after, colour)
+        stages[1].set_title(f"head {head}\nweights (3, 3)")
+    return drawn, (
+        "Split and merge, with the numbers of this lesson's run. X W^Q is cut by columns: the left half belongs to head 0, the right "
+        "half to head 1. Each head has its own map of weights "
+        f"(row 1: {_row(trace['head.0.weights'][1])} and {_row(trace['head.1.weights'][1])}). "
+        "The two contexts are concatenated again by columns."
+    )
+
+
+def _row(numbers):
+    return ", ".join(f"{number:.2f}" for number in numbers)
+
+
+def _by_head(axes, values, title):
+    """A matrix whose left half belongs to head 0, and whose right half to head 1."""
+    _cells(axes, values, [HEAD_COLOURS[column * 2 // values.shape[1]] for column in range(values.shape[1])], title)
+
+
+def _of_head(axes, values, title, colour):
+    return _cells(axes, values, [colour] * values.shape[1], f"{title} ({values.shape[0]}, {values.shape[1]})")
+
+
+def _cells(axes, values, colours, title):
+    """Every column in its colour, every number in its cell."""
+    axes.set_axis_on()
+    largest = np.max(np.abs(values)) or 1
+    heatmap(axes, np.zeros_like(values), numbers=False)
+    for (i, j), value in np.ndenumerate(values):
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colours[j], alpha=0.12 + 0.6 * abs(value) / largest, linewidth=0))
+        axes.text(j, i, f"{value:.0f}" if value == round(value) else f"{value:.2f}", ha="center", va="center", fontsize=7, color=INK)
+    axes.set_title(title)
+    return axes
+
+
+def _arrow(drawn, before, after, colour):
+    drawn.add_artist(ConnectionPatch((1, 0.5), (0, 0.5), "axes fraction", "axes fraction", axesA=before, axesB=after,
+                                     arrowstyle="-|>", color=QUIET, shrinkA=3, shrinkB=3, linewidth=1.2))  # fmt: skip

@@ -29,7 +29,7 @@ using Tensor3 = xt::xtensor<double, 3, xt::layout_type::row_major>;
 using Tensor4 = xt::xtensor<double, 4, xt::layout_type::row_major>;
 /// @}
 
-/// Which query may attend to which key: (n, m), true where it **may**.
+/// Which query can attend to which key: (n, m), true where it **can**.
 using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 /// The same for each sequence of a batch: (b, n, m).
 using BatchMask = xt::xtensor<bool, 3, xt::layout_type::row_major>;
@@ -40,7 +40,7 @@ using Integers = xt::xtensor<std::int64_t, 1, xt::layout_type::row_major>;
 using IntegerMatrix = xt::xtensor<std::int64_t, 2, xt::layout_type::row_major>;
 /// @}
 
-/// Tokens, a row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
+/// Tokens, one row each: one sequence, (n, d), or a batch of equally long ones, (b, n, d).
 template <class T>
 concept Sequence = std::same_as<T, Matrix> || std::same_as<T, Tensor3>;
 

@@ -30,7 +30,7 @@ concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_
 /// A scope or module points to the trace that it came from, which must outlive it: keep both on the stack.
 class Trace {
 public:
-    /// Nobody listens.
+    /// Without a listener.
     Trace() = default;
 
     /// @param listener  not owned; it outlives the trace

@@ -1,7 +1,7 @@
-// Lesson 1: one query looks at three keys.
+// Lesson 1: one query and three keys.
 //
-// A token is a row of numbers. To renew the first one, ask how relevant each of the three is to it, then mix what they
-// have to say in that proportion.
+// Attention replaces a token's row of numbers by a weighted average over all tokens. This program computes the new row
+// of the first of three tokens: its query is compared with every key, and the weights that follow average the values.
 
 #include "../lesson.hpp"
 
@@ -16,7 +16,7 @@ using namespace attn;
 
 namespace {
 
-/// Each row of a matrix times a number of its own.
+/// Multiplies each row of a matrix by its own factor.
 Matrix scale_rows(const Vector& factors, const Matrix& rows)
 {
     return xt::view(factors, xt::all(), xt::newaxis()) * rows;
@@ -26,12 +26,13 @@ void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
 
+    // Step 1. Three tokens with four features each, and the matrices that a model would have learned.
+    lesson.heading("1. Three tokens, and the matrices for keys, queries and values");
     //! [tokens]
-    // Step 1. Three tokens with four features each, and three ways to look at a token: as a question, as an answer to
-    // be found by, and as what it has to say. Each way is a matrix; a model would have learned them.
-    lesson.heading("1. Three tokens, and three ways to look at one");
     const Matrix inputs = lesson.input("inputs[n, d_model]",
                                        Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
+    //! [tokens]
+    //! [matrices]
     const Matrix key_weights = lesson.input(
         "key_weights[d_model, d_k]", Matrix{{0, 0, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 0}});
     const Matrix query_weights =
@@ -40,36 +41,38 @@ void teach(Lesson& lesson)
     const Matrix value_weights =
         lesson.input("value_weights[d_model, d_v]",
                      Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
-    //! [tokens]
+    //! [matrices]
 
-    //! [projections]
-    // Step 2. The first token asks. Every token, the first one too, offers a key and a value.
+    // Step 2. One query, of the first token. A key and a value per token, the first one included.
     lesson.heading("2. One query, three keys, three values");
+    //! [query]
     const Vector first_input =
         trace("first_input[d_model]", "inputs[0]", Vector(xt::row(inputs, 0)));
     const Vector query = trace("query[d_k]", "first_input @ query_weights",
                                matmul(first_input, query_weights));
+    //! [query]
+    //! [keys]
     const Matrix keys =
         trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
     const Matrix values =
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
-    //! [projections]
+    //! [keys]
 
+    // Step 3. One dot product per key: the larger it is, the more relevant that token is to the first one.
+    lesson.heading("3. The scores: one dot product per key");
     //! [scores]
-    // Step 3. How relevant is each token to the first? One dot product per key: the larger, the more alike.
-    lesson.heading("3. How relevant is each token? One dot product per key");
     const Vector scores = trace("scores[m]", "keys @ query", matmul(keys, query));
     //! [scores]
 
+    // Step 4. Softmax makes the scores positive and makes them sum to one.
+    lesson.heading("4. The weights: softmax of the scores");
     //! [weights]
-    // Step 4. Scores become proportions: positive, and one in all.
-    lesson.heading("4. From scores to proportions");
     const Vector weights = trace("weights[m]", "softmax(scores)", softmax(scores));
     //! [weights]
 
+    // Step 5. Multiply each value by its weight, and add the products up.
+    lesson.heading("5. The output: each value times its weight, summed");
     //! [output]
-    // Step 5. Multiply each value by its weight, and add up what was taken.
-    lesson.heading("5. Multiply each value by its weight, and add up");
     const Matrix weighted_values =
         trace("weighted_values[m, d_v]", "weights[:, None] * values",
               scale_rows(weights, values));
@@ -77,22 +80,22 @@ void teach(Lesson& lesson)
                                 sum_along(weighted_values, 0));
     //! [output]
 
-    //! [rounded]
-    // Step 6. The source of this example goes on with the weights 0.0, 0.5 and 0.5, and so ends with other digits. They
-    // are rounding. (To one decimal the first weight is 0.1, but then the three would not sum to one.)
+    // Step 6. The source of this example rounds the weights to 0.0, 0.5 and 0.5 before it mixes the values. (To one
+    // decimal the first weight is 0.1, but then the three would not sum to one.)
     if (lesson.is_example()) {
-        lesson.heading("6. What rounding the weights does");
+        lesson.heading("6. How rounded weights change the output");
         const Trace rounded = trace.scope("rounded");
+        //! [rounded]
         const Vector rounded_weights = rounded("weights[m]", "", Vector{0.0, 0.5, 0.5});
         const Vector rounded_output =
             rounded("output[d_v]", "weights @ values", matmul(rounded_weights, values));
+        //! [rounded]
         std::ignore = trace("rounding[d_v]", "rounded.output - output",
                             Vector(rounded_output - output));
     }
-    //! [rounded]
 
-    // The library does the same in one call, for as many queries as it is given.
-    lesson.heading("In one call");
+    // The library computes the same in one call, for any number of queries.
+    lesson.heading("7. The same in one call");
     const Matrix queries = xt::view(query, xt::newaxis(), xt::all());
     const Attention attention = dot_product_attention(queries, keys, values);
     lesson.expect_equal("dot_product_attention gives the same weights", weights,

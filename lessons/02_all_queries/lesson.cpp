@@ -1,7 +1,7 @@
 // Lesson 2: all queries at once.
 //
-// Lesson 1 renewed one token. Nothing in it depended on another token's result: so all of them are renewed together, by
-// the same few products, with a row for each query.
+// Lesson 1 computed the output of one token. No output depends on another, so all of them are computed together with
+// three matrix products, one row per query.
 
 #include "../lesson.hpp"
 
@@ -16,15 +16,14 @@ using namespace attn;
 
 namespace {
 
-/// Softmax down each column: the convention of texts whose tokens are columns.
+/// Softmax down each column, as in texts whose tokens are columns.
 Matrix softmax_columns(const Matrix& scores)
 {
     return transpose(softmax(transpose(scores)));
 }
 
-//! [axis]
-/// Softmax along the keys, and along the queries, of scores that are not symmetric: those of lesson 1's tokens are, by
-/// accident, and hide the mistake.
+/// Softmax along the keys, and along the queries by mistake. The scores here are not symmetric; those of lesson 1's
+/// tokens are, by accident, and with them the mistake is easily missed.
 void take_the_wrong_axis(Lesson& lesson)
 {
     const Trace other = lesson.trace().scope("other");
@@ -33,24 +32,27 @@ void take_the_wrong_axis(Lesson& lesson)
     const Matrix values = other("values[m, d_v]", "", Matrix{{1, 0}, {0, 1}, {2, 2}});
     const Matrix scores =
         other("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    //! [axis]
     const Matrix weights = other("weights[n, m]", "softmax(scores)", softmax(scores));
     const Vector sums = other("sums[n]", "sum(weights, axis=1)", sum_along(weights, 1));
     const Matrix output =
         other("output[n, d_v]", "weights @ values", matmul(weights, values));
+    //! [axis]
     lesson.expect_equal("along the keys, the weights of each query sum to one", sums,
                         Vector{1, 1, 1});
 
     const Trace wrong = lesson.trace().scope("wrong");
+    //! [wrong]
     const Matrix by_columns =
         wrong("weights[n, m]", "softmax(other.scores, axis=0)", softmax_columns(scores));
     const Vector wrong_sums =
         wrong("sums[n]", "sum(weights, axis=1)", sum_along(by_columns, 1));
     const Matrix wrong_output =
         wrong("output[n, d_v]", "weights @ other.values", matmul(by_columns, values));
-    lesson.expect("along the queries they don't, and the output is another",
+    //! [wrong]
+    lesson.expect("along the queries they do not, and the output is different",
                   wrong_sums(0) < 0.9 && wrong_output != output);
 }
-//! [axis]
 
 void teach(Lesson& lesson)
 {
@@ -69,54 +71,59 @@ void teach(Lesson& lesson)
         lesson.input("value_weights[d_model, d_v]",
                      Matrix{{0, 2, 0}, {0, 3, 0}, {1, 0, 3}, {1, 1, 0}});
 
-    //! [rows]
-    // A token is a row. Every token asks, so there are as many queries as keys here; elsewhere n and m differ.
-    lesson.heading("2. Every token asks: queries, keys and values");
+    // One query per token, so n and m are equal here. Elsewhere they can differ.
+    lesson.heading("2. A query, a key and a value per token");
+    //! [projections]
     const Matrix queries =
         trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
     const Matrix keys =
         trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
     const Matrix values =
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
+    //! [projections]
 
     // Row i holds query i's dot products with all keys. Softmax runs along the keys, so that each row sums to one.
     lesson.heading("3. All scores in one product, all outputs in another");
+    //! [scores]
     const Matrix scores =
         trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    //! [scores]
+    //! [weights]
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
+    //! [weights]
+    //! [output]
     const Matrix output =
         trace("output[n, d_v]", "weights @ values", matmul(weights, values));
+    //! [output]
     lesson.expect_equal("dot_product_attention gives the same output", output,
                         dot_product_attention(queries, keys, values).context);
-    //! [rows]
 
     if (lesson.is_example()) {
-        lesson.heading("4. Which axis? Other numbers, whose scores are not symmetric");
+        lesson.heading("4. Softmax along the wrong axis, on asymmetric scores");
         take_the_wrong_axis(lesson);
     }
 
-    //! [alone]
-    // Each output depends on the inputs only, not on another output: computed alone, in any order, it is the same. Here
-    // the last token goes first.
-    lesson.heading("5. No output waits for another: each one alone, last token first");
+    // Each output depends on the inputs only, not on another output. So each can be computed alone, in any order; here
+    // the last one comes first.
+    lesson.heading("5. Each output alone, the last token first: the same numbers");
     for (std::size_t i = inputs.shape(0); i-- > 0;) {
         const std::string token = std::to_string(i);
         const Trace alone = trace.scope("alone", i);
         const Vector query = alone("query[d_k]", "inputs[" + token + "] @ query_weights",
                                    matmul(Vector(xt::row(inputs, i)), query_weights));
+        //! [alone]
         const Vector weight =
             alone("weights[m]", "softmax(keys @ query)", softmax(matmul(keys, query)));
         const Vector result =
             alone("output[d_v]", "weights @ values", matmul(weight, values));
+        //! [alone]
         lesson.expect_equal("output " + token + " alone is row " + token + " of all",
                             result, Vector(xt::row(output, i)));
     }
-    //! [alone]
 
-    //! [columns]
-    // Many texts make a token a column: I = [a^1 a^2 a^3]. Then weights stand on the left, Q = W^q I, and the order of
-    // every product turns round. The numbers are the same, transposed.
-    lesson.heading("6. Where a token is a column: the same numbers, transposed");
+    // In many texts a token is a column: I = [a^1 a^2 a^3]. Then matrices stand on the left, Q = W^q I, and each product
+    // has the opposite order. The numbers are the same, transposed.
+    lesson.heading("6. Tokens as columns: the same numbers, transposed");
     const Trace columns = trace.scope("columns");
     const Matrix I = columns("I[d_model, n]", "inputs.T", transpose(inputs));
     const Matrix W_q =
@@ -125,6 +132,7 @@ void teach(Lesson& lesson)
         columns("W_k[d_k, d_model]", "key_weights.T", transpose(key_weights));
     const Matrix W_v =
         columns("W_v[d_v, d_model]", "value_weights.T", transpose(value_weights));
+    //! [columns]
     const Matrix Q = columns("Q[d_k, n]", "W_q @ I", matmul(W_q, I));
     const Matrix K = columns("K[d_k, m]", "W_k @ I", matmul(W_k, I));
     const Matrix V = columns("V[d_v, m]", "W_v @ I", matmul(W_v, I));
@@ -132,15 +140,14 @@ void teach(Lesson& lesson)
     const Matrix A_normalized =
         columns("A_normalized[m, n]", "softmax(A, axis=0)", softmax_columns(A));
     const Matrix O = columns("O[d_v, n]", "V @ A_normalized", matmul(V, A_normalized));
+    //! [columns]
     lesson.expect_equal("A is scores, transposed", transpose(A), scores);
     lesson.expect_equal("A' is weights, transposed", transpose(A_normalized), weights);
     lesson.expect_equal("O is output, transposed", transpose(O), output);
-    //! [columns]
 
-    //! [rounded]
-    // The source of the example rounds all weights to one decimal, more or less, before it mixes the values.
+    // The source of the example rounds the weights before it mixes the values, most of them to one decimal.
     if (lesson.is_example()) {
-        lesson.heading("7. What rounding the weights does");
+        lesson.heading("7. How rounded weights change the outputs");
         const Trace rounded = trace.scope("rounded");
         const Matrix rounded_weights =
             rounded("weights[n, m]", "",
@@ -150,7 +157,6 @@ void teach(Lesson& lesson)
         std::ignore = trace("rounding[n, d_v]", "rounded.output - output",
                             Matrix(rounded_output - output));
     }
-    //! [rounded]
 }
 
 } // namespace

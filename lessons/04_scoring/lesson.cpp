@@ -1,8 +1,8 @@
-// Lesson 4: other ways to compare a query with a key.
+// Lesson 4: other scoring functions.
 //
-// Attention is three moves: score every pair, turn scores into weights, mix the values by them. The second and third
-// never change. This lesson exchanges the first: dot product, scaled dot product, additive in two forms, bilinear; then
-// it leaves out the second; and at the end it counts what each score costs.
+// Attention has three parts: a score per pair of query and key, weights from the scores, and the average of the values.
+// This lesson replaces the first part: dot product, scaled dot product, additive in two forms, bilinear. Then it leaves
+// softmax out. At the end it counts what each score costs.
 
 #include "../lesson.hpp"
 
@@ -48,7 +48,6 @@ double shortest_time(const Work& work)
     return shortest;
 }
 
-//! [pair]
 /// The additive score of one pair, and the same in its concatenated form.
 void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
                     const AdditiveWeights& weights)
@@ -57,7 +56,8 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
     const Vector query = pair("query[d_q]", "queries[0]", Vector(xt::row(queries, 0)));
     const Vector key = pair("key[d_k]", "keys[0]", Vector(xt::row(keys, 0)));
 
-    // Project both to one size, add, bend, and read out with one vector.
+    // Project both to the hidden size, add, apply tanh, and take the dot product with one vector.
+    //! [pair]
     const Vector query_part = pair("query_part[d_hidden]", "query @ query_weights",
                                    matmul(query, weights.query));
     const Vector key_part =
@@ -65,8 +65,10 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
     const Vector hidden = pair("hidden[d_hidden]", "tanh(query_part + key_part)",
                                Vector(xt::tanh(query_part + key_part)));
     std::ignore = pair("score", "hidden @ score_weights", dot(hidden, weights.score));
+    //! [pair]
 
-    // One vector of both, one matrix of both: their product is the sum of the two products above.
+    // Query and key in one vector, and both matrices in one: the product is the sum of the two products above.
+    //! [both]
     const Vector both =
         pair("both[d_pair]", "concat(query, key, axis=0)", concat(query, key));
     const Vector product = matmul(both, concatenate(weights).hidden);
@@ -74,15 +76,13 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
         pair("both_hidden[d_hidden]",
              "tanh(both @ concat(query_weights, key_weights, axis=0))",
              Vector(xt::tanh(product)));
+    //! [both]
     lesson.expect_equal(
         "[query; key] @ [query_weights; key_weights] is the sum of the parts",
         both_hidden, hidden);
 }
-//! [pair]
 
-//! [cost]
-/// Multiplications of each score, for sizes like those of a real model's head, and the time that the two best known
-/// take here.
+/// Multiplications of each score, for sizes like those of a real model's head, and the measured times of two of them.
 void count(Lesson& lesson)
 {
     const ScoringSizes sizes{.n = 128, .m = 128, .d_q = 64, .d_k = 64, .d_hidden = 64};
@@ -95,6 +95,7 @@ void count(Lesson& lesson)
     number("m", "", sizes.m);
     number("d", "", sizes.d_k);
     number("d_hidden", "", sizes.d_hidden);
+    //! [cost]
     const double dot =
         number("dot", "n * m * d", dot_product_cost(sizes).multiplications);
     number("scaled", "n * m * d + n * m", scaled_dot_product_cost(sizes).multiplications);
@@ -105,10 +106,11 @@ void count(Lesson& lesson)
     number("additive_tanhs", "n * m * d_hidden", additive_cost(sizes).tanhs);
     number("concatenated", "n * m * (d + d) * d_hidden + n * m * d_hidden",
            concatenated_cost(sizes).multiplications);
+    //! [cost]
     const double ratio = cost("ratio", "additive / dot", additive / dot);
 
     if (lesson.is_altered())
-        return; // the time is that of right answers
+        return; // the time is measured without the change
     const Matrix tokens = constant(sizes.n, sizes.d_k);
     const AdditiveWeights weights{constant(sizes.d_q, sizes.d_hidden),
                                   constant(sizes.d_k, sizes.d_hidden),
@@ -123,7 +125,6 @@ void count(Lesson& lesson)
                rounded_text(additive_time / dot_time) +
                " times as long as scaled dot-product attention");
 }
-//! [cost]
 
 void teach(Lesson& lesson)
 {
@@ -137,19 +138,17 @@ void teach(Lesson& lesson)
     const Matrix values =
         lesson.input("values[m, d_v]", Matrix{{1, 2, 3}, {2, 8, 0}, {2, 6, 3}});
 
-    //! [dot]
-    lesson.heading("2. Dot product, and dot product over the root of d_k");
+    lesson.heading("2. Dot product, and dot product divided by the root of d_k");
     const Trace::Aliases own{
         {"queries", "queries"}, {"keys", "keys"}, {"values", "values"}};
+    //! [dot]
     const Trace dot = trace.scope("dot", own);
     dot_product_attention(queries, keys, values, {}, {}, dot);
     const Trace scaled = trace.scope("scaled_dot", own);
     scaled_dot_product_attention(queries, keys, values, {}, {}, {}, scaled);
     //! [dot]
 
-    //! [additive]
-    lesson.heading(
-        "3. Additive: query and key meet in a small network. First one pair, by hand");
+    lesson.heading("3. The additive score of one pair");
     AdditiveWeights weights;
     weights.query = lesson.input(
         "query_weights[d_q, d_hidden]",
@@ -160,10 +159,12 @@ void teach(Lesson& lesson)
     weights.score = lesson.input("score_weights[d_hidden]", Vector{1, -1, 2, 0.5});
     score_one_pair(lesson, queries, keys, weights);
 
-    lesson.heading("4. Additive for all pairs, and in its concatenated form");
+    lesson.heading("4. Additive scores of all pairs, also in the concatenated form");
+    //! [additive]
     const Trace additive = trace.scope("additive", own);
     const Attention by_sum =
         additive_attention(queries, keys, values, {}, weights, {}, additive);
+    //! [additive]
 
     const Trace concatenated = trace.scope("concatenated", own);
     const ConcatenatedWeights joined{
@@ -171,24 +172,25 @@ void teach(Lesson& lesson)
                      "concat(query_weights, key_weights, axis=0)",
                      concatenate(weights).hidden),
         weights.score};
+    //! [concatenated]
     const Attention by_pairs =
         concatenated_attention(queries, keys, values, {}, joined, {}, concatenated);
+    //! [concatenated]
     lesson.expect_equal("the concatenated form gives the same weights", by_pairs.weights,
                         by_sum.weights);
     lesson.expect_equal("and the same context", by_pairs.context, by_sum.context);
-    //! [additive]
 
-    //! [bilinear]
-    lesson.heading(
-        "5. Queries of another size: bilinear, and additive again. A dot product can't");
+    lesson.heading("5. Queries of another size: bilinear and additive scores work");
     const Matrix short_queries =
         lesson.input("short_queries[n, d_short]", Matrix{{1, 2}, {2, 2}, {0, 1}});
     const Matrix bilinear_weights = lesson.input("bilinear_weights[d_short, d_k]",
                                                  Matrix{{0.5, 0, -0.5}, {0, 0.25, 0.5}});
     const Trace::Aliases of_another_size{
         {"queries", "short_queries"}, {"keys", "keys"}, {"values", "values"}};
+    //! [bilinear]
     const Trace bilinear = trace.scope("bilinear", of_another_size);
     bilinear_attention(short_queries, keys, values, {}, bilinear_weights, {}, bilinear);
+    //! [bilinear]
 
     const Matrix short_query_weights =
         lesson.input("short_query_weights[d_short, d_hidden]",
@@ -198,22 +200,23 @@ void teach(Lesson& lesson)
     additive_attention(short_queries, keys, values, {},
                        {short_query_weights, weights.key, weights.score}, {},
                        short_additive);
-    //! [bilinear]
 
+    lesson.heading("6. Without softmax: the scores are the weights");
     //! [unnormalized]
-    lesson.heading("6. Without softmax: the scores themselves weigh the values");
     const Trace unnormalized = trace.scope("unnormalized", own);
     const Attention linear = dot_product_attention(
         queries, keys, values, {}, {.normalization = Normalization::none}, unnormalized);
+    //! [unnormalized]
+    //! [regrouped]
     const Matrix keys_with_values = unnormalized(
         "keys_with_values[d_k, d_v]", "keys.T @ values", matmul(transpose(keys), values));
     const Matrix regrouped =
         unnormalized("regrouped[n, d_v]", "queries @ keys_with_values",
                      matmul(queries, keys_with_values));
+    //! [regrouped]
     lesson.expect_equal(
         "without softmax, (Q K^T) V is Q (K^T V): no n-by-m matrix is needed", regrouped,
         linear.context);
-    //! [unnormalized]
 
     lesson.heading("7. What each score costs, in multiplications");
     count(lesson);

@@ -1,8 +1,8 @@
 // Lesson 6: several heads.
 //
-// Tokens are related in several ways at once, but one query finds only one kind of relation: softmax gives one set of
-// weights. So each token asks several questions. Each head has small queries, keys and values of its own, and what all
-// heads found is laid side by side and mixed.
+// One head gives each query one row of weights, and the row sums to 1. A token that has to use several other tokens for
+// several reasons needs several rows. Multi-head attention computes h attentions side by side, each with its own small
+// queries, keys and values, concatenates their contexts, and multiplies the result by one more matrix, W^o.
 
 #include "../lesson.hpp"
 
@@ -20,35 +20,38 @@ namespace {
 
 constexpr std::size_t heads = 2;
 
-/// Every head's weights, packed: head i has the columns from i d_k on.
+/// The weights of all heads, packed: head i has the columns from i d_k up to (i + 1) d_k.
 struct Weights {
     Matrix query, key, value, output;
 };
 
-std::string slice_of(std::string_view packed, std::size_t begin, std::size_t end)
+/// Cuts one head's columns out of packed weights.
+/// @param step  name and axes; the name is that of the packed weights, too
+Matrix share(const Trace& trace, std::string_view step, const Matrix& packed,
+             std::size_t head)
 {
-    return std::string(packed) + "[:, " + std::to_string(begin) + ":" +
-           std::to_string(end) + "]";
+    const std::size_t width = packed.shape(1) / heads;
+    const std::size_t begin = head * width, end = begin + width;
+    const std::string name(step.substr(0, step.find('[')));
+    return trace(step,
+                 name + "[:, " + std::to_string(begin) + ":" + std::to_string(end) + "]",
+                 columns(packed, begin, end));
 }
 
-//! [one_head]
-/// One head: attention as in the lessons before, with a head's own share of the weights.
+/// One head: scaled dot-product attention with this head's columns of the weights.
 Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
                  const Weights& weights)
 {
-    const auto share = [&](std::string_view step, std::string_view packed,
-                           const Matrix& of) {
-        const std::size_t width = of.shape(1) / heads, begin = head * width,
-                          end = begin + width;
-        return trace(step, slice_of(packed, begin, end), columns(of, begin, end));
-    };
+    //! [share]
     const Matrix query_weights =
-        share("query_weights[d_model, d_k]", "query_weights", weights.query);
+        share(trace, "query_weights[d_model, d_k]", weights.query, head);
     const Matrix key_weights =
-        share("key_weights[d_model, d_k]", "key_weights", weights.key);
+        share(trace, "key_weights[d_model, d_k]", weights.key, head);
     const Matrix value_weights =
-        share("value_weights[d_model, d_v]", "value_weights", weights.value);
+        share(trace, "value_weights[d_model, d_v]", weights.value, head);
+    //! [share]
 
+    //! [one_head]
     const Matrix queries =
         trace("queries[n, d_k]", "inputs @ query_weights", matmul(inputs, query_weights));
     const Matrix keys =
@@ -56,11 +59,26 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
     const Matrix values =
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
     return scaled_dot_product_attention(queries, keys, values, {}, {}, {}, trace).context;
+    //! [one_head]
 }
-//! [one_head]
 
-//! [packed]
-/// From (n, h d) to (h, n, d): cut each row into heads, then bring the heads to the front.
+/// The output as a sum: each head's context times this head's rows of W^o.
+Matrix part_of_output(const Trace& trace, std::size_t head, const Matrix& context,
+                      const Matrix& output_weights)
+{
+    const std::size_t begin = head * context.shape(1), end = begin + context.shape(1);
+    const std::string formula = "head." + std::to_string(head) +
+                                ".context @ output_weights[" + std::to_string(begin) +
+                                ":" + std::to_string(end) + "]";
+    const Trace heard = trace.scope("heard", head);
+    //! [parts]
+    const Matrix rows = xt::view(output_weights, xt::range(begin, end), xt::all());
+    return heard("output[n, d_out]", formula, matmul(context, rows));
+    //! [parts]
+}
+
+//! [split]
+/// From (n, h d) to (h, n, d): each row is cut into h pieces.
 Tensor3 split(const Matrix& packed)
 {
     const std::size_t n = packed.shape(0), d = packed.shape(1) / heads;
@@ -70,8 +88,10 @@ Tensor3 split(const Matrix& packed)
             columns(packed, head * d, (head + 1) * d);
     return apart;
 }
+//! [split]
 
-/// From (h, n, d) to (n, h d): tokens to the front again, then each token's heads side by side.
+//! [merge]
+/// From (h, n, d) to (n, h d): each token's pieces are joined again.
 Matrix merge(const Tensor3& apart)
 {
     std::vector<Matrix> parts;
@@ -79,12 +99,20 @@ Matrix merge(const Tensor3& apart)
         parts.emplace_back(xt::view(apart, head, xt::all(), xt::all()));
     return concat_columns(parts);
 }
+//! [merge]
 
-/// The formulas of both, for n tokens and d features a head.
+/// The formula of split(), for n tokens and d features per head.
 std::string splitting(std::string_view packed, std::size_t n, std::size_t d)
 {
     return "permute(reshape(" + std::string(packed) + ", " + std::to_string(n) + ", " +
            std::to_string(heads) + ", " + std::to_string(d) + "), 1, 0, 2)";
+}
+
+/// The formula of merge(), for n tokens and a width of h d_v.
+std::string merging(std::size_t n, std::size_t width)
+{
+    return "reshape(permute(context, 1, 0, 2), " + std::to_string(n) + ", " +
+           std::to_string(width) + ")";
 }
 
 /// All heads at once: as many products as one head takes, on tensors with an axis h.
@@ -92,19 +120,24 @@ Tensor3 attend_packed(const Trace& trace, const Matrix& inputs, const Weights& w
 {
     const std::size_t n = inputs.shape(0), d_k = weights.query.shape(1) / heads,
                       d_v = weights.value.shape(1) / heads;
+    //! [packed_maps]
     const Matrix query =
         trace("query[n, h_d_k]", "inputs @ query_weights", matmul(inputs, weights.query));
     const Matrix key =
         trace("key[m, h_d_k]", "inputs @ key_weights", matmul(inputs, weights.key));
     const Matrix value =
         trace("value[m, h_d_v]", "inputs @ value_weights", matmul(inputs, weights.value));
+    //! [packed_maps]
 
+    //! [packed_split]
     const Tensor3 queries =
         trace("queries[h, n, d_k]", splitting("query", n, d_k), split(query));
     const Tensor3 keys = trace("keys[h, m, d_k]", splitting("key", n, d_k), split(key));
     const Tensor3 values =
         trace("values[h, m, d_v]", splitting("value", n, d_v), split(value));
+    //! [packed_split]
 
+    //! [packed_attention]
     const Tensor3 scores =
         trace("scores[h, n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     const Tensor3 scaled = trace("scaled[h, n, m]", "scores / sqrt(keys.shape[2])",
@@ -112,33 +145,46 @@ Tensor3 attend_packed(const Trace& trace, const Matrix& inputs, const Weights& w
     const Tensor3 attention =
         trace("weights[h, n, m]", "softmax(scaled)", softmax(scaled));
     return trace("context[h, n, d_v]", "weights @ values", matmul(attention, values));
+    //! [packed_attention]
 }
 
-/// The formula of the merge, for n tokens and a width of h d_v.
-std::string merging(std::size_t n, std::size_t width)
-{
-    return "reshape(permute(context, 1, 0, 2), " + std::to_string(n) + ", " +
-           std::to_string(width) + ")";
-}
-//! [packed]
-
-//! [unmerged]
-/// The same numbers in the same shape without the transpose: a token's row is filled from other tokens.
+/// The same numbers in the same shape, but reshaped without the transpose: rows mix several tokens.
 void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3& context,
                              const Matrix& right)
 {
-    Matrix reshaped(right.shape());
-    std::copy(context.begin(), context.end(), reshaped.begin());
     const std::string formula = "reshape(context, " + std::to_string(right.shape(0)) +
                                 ", " + std::to_string(right.shape(1)) + ")";
+    //! [unmerged]
+    Matrix reshaped(right.shape());
+    std::copy(context.begin(), context.end(), reshaped.begin());
     const Matrix wrong = packed("reshaped[n, h_d_v]", formula, reshaped);
+    //! [unmerged]
     if (lesson.is_example())
-        lesson.expect("the shape is right, the numbers are not", wrong != right);
+        lesson.expect("the shape is right, the numbers are wrong", wrong != right);
 }
-//! [unmerged]
 
-//! [count]
-/// Products and multiplications: a loop of heads does the same work in more and smaller pieces.
+/// What h heads of d_model / h features cost on n tokens.
+std::vector<double> count_heads(const Trace& cost, std::string_view scope,
+                                std::int64_t heads_given, std::int64_t n,
+                                std::int64_t d_model)
+{
+    const Trace of = cost.scope(scope);
+    const std::int64_t h = of("h", "", heads_given);
+    const std::int64_t d_k = of("d_k", "d_model / h", d_model / h);
+    const std::int64_t parameters =
+        of("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
+           h * 3 * d_model * d_k + h * d_k * d_model);
+    const std::int64_t multiplications =
+        of("multiplications",
+           "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + n * h * d_k * d_model",
+           h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model);
+    const std::int64_t exponentials = of("exponentials", "h * n ** 2", h * n * n);
+    return {static_cast<double>(h), static_cast<double>(d_k),
+            static_cast<double>(parameters), static_cast<double>(multiplications),
+            static_cast<double>(exponentials)};
+}
+
+/// Counts products, parameters and multiplications.
 void count(Lesson& lesson, std::size_t n, std::size_t d_model)
 {
     const Trace cost = lesson.trace().scope("cost");
@@ -154,10 +200,15 @@ void count(Lesson& lesson, std::size_t n, std::size_t d_model)
            "inputs.shape[1]",
            4 * n * d_model * d_model + 2 * n * n * d_model);
     lesson.table({"heads", "products: in a loop", "packed"}, {{h, loop, packed}});
-    lesson.say("The multiplications are the same. Fewer and larger products keep a "
-               "machine busier.");
+
+    const std::int64_t tokens = cost("n", "", std::int64_t{100});
+    const std::int64_t width = cost("d_model", "", std::int64_t{512});
+    lesson.table({"heads", "d_k", "parameters", "multiplications", "exponentials"},
+                 {count_heads(cost, "one", 1, tokens, width),
+                  count_heads(cost, "eight", 8, tokens, width)});
+    lesson.say("Eight heads have the parameters and multiplications of one head of full "
+               "width. Only the softmax has eight times as many exponentials.");
 }
-//! [count]
 
 void teach(Lesson& lesson)
 {
@@ -178,11 +229,11 @@ void teach(Lesson& lesson)
             "output_weights[h_d_v, d_out]",
             Matrix{{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, 1, 0}, {0, -0.5, 0, 1}})};
     if (weights.query.shape(1) % heads != 0 || weights.value.shape(1) % heads != 0)
-        throw ShapeError("the columns of query_weights and value_weights can't be shared "
-                         "out to 2 heads");
+        throw ShapeError("the columns of query_weights and value_weights must divide "
+                         "into 2 heads of equal width");
 
+    lesson.heading("2. Each head in turn; the scopes head.0 and head.1 name their steps");
     //! [loop]
-    lesson.heading("2. One head after the other; the scopes say which");
     std::vector<Matrix> contexts;
     for (std::size_t head = 0; head < heads; ++head)
         contexts.push_back(attend_as(head, trace.scope("head", head), inputs, weights));
@@ -191,30 +242,18 @@ void teach(Lesson& lesson)
               concat_columns(contexts));
     //! [loop]
 
+    lesson.heading("3. W^o: each feature of the output is a sum over all heads");
     //! [output]
-    lesson.heading(
-        "3. What W^o is for: every feature of the output hears from every head");
     const Matrix output = trace("output[n, d_out]", "merged @ output_weights",
                                 matmul(merged, weights.output));
-    std::vector<Matrix> heard;
-    for (std::size_t head = 0; head < heads; ++head) {
-        const std::size_t d_v = weights.value.shape(1) / heads;
-        const std::string rows =
-            std::to_string(head * d_v) + ":" + std::to_string((head + 1) * d_v);
-        const Matrix part =
-            xt::view(weights.output, xt::range(head * d_v, (head + 1) * d_v), xt::all());
-        heard.push_back(trace.scope("heard", head)(
-            "output[n, d_out]",
-            "head." + std::to_string(head) + ".context @ output_weights[" + rows + "]",
-            matmul(contexts[head], part)));
-    }
-    lesson.expect_equal(
-        "the output is the sum of what each head says through its rows of W^o",
-        Matrix(heard[0] + heard[1]), output);
     //! [output]
+    const Matrix of_0 = part_of_output(trace, 0, contexts[0], weights.output);
+    const Matrix of_1 = part_of_output(trace, 1, contexts[1], weights.output);
+    lesson.expect_equal(
+        "the output is the sum of each head's context times its rows of W^o",
+        Matrix(of_0 + of_1), output);
 
-    lesson.heading("4. All heads in the same three products; a loop is how it reads, not "
-                   "how it should run");
+    lesson.heading("4. All heads in the same products, with an axis h");
     const Trace packed = trace.scope("packed");
     const Tensor3 context = attend_packed(packed, inputs, weights);
     const Matrix merged_at_once =
@@ -222,24 +261,23 @@ void teach(Lesson& lesson)
                merge(context));
     lesson.expect_equal("packed heads give what the loop gave", merged_at_once, merged);
 
-    lesson.heading("5. Merging without the transpose");
+    lesson.heading("5. A mistake: merging without the transpose");
     merge_without_transpose(lesson, packed, context, merged_at_once);
 
-    lesson.heading("6. Counted");
+    lesson.heading("6. What heads cost: this example, then 100 tokens of 512 features");
     count(lesson, inputs.shape(0), inputs.shape(1));
 
-    //! [library]
     lesson.heading("7. The library's multi_head_attention, with and without W^o");
+    //! [library]
     const MultiHeadWeights learned{
         {weights.query}, {weights.key}, {weights.value}, LinearWeights{weights.output}};
-    lesson.expect_equal("multi_head_attention gives the same output",
-                        multi_head_attention(inputs, {}, {}, learned, {heads}).output,
-                        output);
+    const Matrix same = multi_head_attention(inputs, {}, {}, learned, {heads}).output;
+    //! [library]
+    lesson.expect_equal("multi_head_attention gives the same output", same, output);
     const MultiHeadWeights without{{weights.query}, {weights.key}, {weights.value}};
-    lesson.expect_equal("without an output map it gives the heads side by side",
+    lesson.expect_equal("without W^o it gives the concatenated contexts",
                         multi_head_attention(inputs, {}, {}, without, {heads}).output,
                         merged);
-    //! [library]
 }
 
 } // namespace

@@ -1,7 +1,8 @@
-// Lesson 7: one function, three uses.
+// Lesson 7: self-attention and cross-attention.
 //
-// Attention does not care where queries, keys and values come from. From one sequence all three: self-attention. Queries
-// from one and the rest from another: cross-attention. And it does not care in which order the keys come.
+// Attention is one function of queries, keys and values. In self-attention all three are computed from one sequence. In
+// cross-attention the queries are computed from one sequence, and the keys and values from another. In both, the order of
+// the keys does not matter.
 
 #include "../lesson.hpp"
 
@@ -32,74 +33,73 @@ void teach(Lesson& lesson)
     const Matrix question =
         lesson.input("question[m, d_k]", Matrix{{1, 0, 2}, {0, 3, 0}, {2, 1, 0}});
 
+    lesson.heading("2. Self-attention: queries, keys and values are the passage; 5 by 5");
     //! [self]
-    lesson.heading("2. Self-attention: the passage asks itself; n by n");
     const Trace self = trace.scope(
         "self", {{"queries", "passage"}, {"keys", "passage"}, {"values", "passage"}});
     scaled_dot_product_attention(passage, passage, passage, {}, {}, {}, self);
     //! [self]
 
+    lesson.heading("3. Cross-attention: queries are the passage, keys and values the "
+                   "question; 5 by 3");
     //! [cross]
-    lesson.heading("3. Cross-attention: the passage asks the question; n by m. The "
-                   "aligned question embedding");
     const Trace cross = trace.scope(
         "cross", {{"queries", "passage"}, {"keys", "question"}, {"values", "question"}});
     const Attention aligned =
         scaled_dot_product_attention(passage, question, question, {}, {}, {}, cross);
-    lesson.expect("every token of the passage gets a mean of the question's tokens",
+    //! [cross]
+    lesson.expect("each token of the passage gets a mean of the question's tokens",
                   aligned.context.shape(0) == passage.shape(0) &&
                       aligned.context.shape(1) == question.shape(1));
-    //! [cross]
 
-    //! [sizes]
     lesson.heading(
-        "4. Values of another size than keys: only n, m and d_k have to agree");
+        "4. Values of another size than the keys: only n, m and d_k must agree");
+    //! [sizes]
     const Matrix answers =
         lesson.input("answers[m, d_answer]", Matrix{{1, 0}, {0, 1}, {1, 1}});
     const Trace sizes = trace.scope(
         "sizes", {{"queries", "passage"}, {"keys", "question"}, {"values", "answers"}});
-    const Attention told =
+    const Attention other_values =
         scaled_dot_product_attention(passage, question, answers, {}, {}, {}, sizes);
-    lesson.expect_equal("the weights are the same: they depend on queries and keys only",
-                        told.weights, aligned.weights);
     //! [sizes]
+    lesson.expect_equal("the weights are the same: they depend on queries and keys only",
+                        other_values.weights, aligned.weights);
 
-    //! [set]
-    lesson.heading("5. Keys and values backwards, together: the same output. They are a "
-                   "set, not a sequence");
+    lesson.heading("5. Keys and values in reverse order, together: the same context");
     const Trace shuffled = trace.scope("shuffled", {{"queries", "passage"}});
     const std::size_t m = question.shape(0);
     const Integers order = shuffled(
         "order[m]", std::to_string(m - 1) + " - arange(question.shape[0])", backwards(m));
+    //! [set]
     const Matrix keys =
         shuffled("keys[m, d_k]", "question[order]", take_rows(question, order));
     const Matrix values =
         shuffled("values[m, d_v]", "question[order]", take_rows(question, order));
     const Attention same =
         scaled_dot_product_attention(passage, keys, values, {}, {}, {}, shuffled);
-    lesson.expect_equal("the context does not change", same.context, aligned.context);
     //! [set]
+    lesson.expect_equal("the context does not change", same.context, aligned.context);
 
+    lesson.heading("6. A mistake: only the keys in reverse order");
     //! [apart]
-    lesson.heading("6. Keys alone backwards: now each key answers with another's value");
     const Trace apart = trace.scope(
         "apart",
         {{"queries", "passage"}, {"keys", "shuffled.keys"}, {"values", "question"}});
     const Attention other =
         scaled_dot_product_attention(passage, keys, question, {}, {}, {}, apart);
+    //! [apart]
     if (lesson.is_example())
         lesson.expect("the context changes", other.context != aligned.context);
-    //! [apart]
 
+    lesson.heading("7. With heads: multi_head_attention(x, memory, mask, bias, weights)");
     //! [heads]
-    lesson.heading("7. With several heads it is the same function: "
-                   "multi_head_attention(x, memory, weights)");
     const Matrix identity = xt::eye<double>(passage.shape(1));
     const MultiHeadWeights one_head{{identity}, {identity}, {identity}};
-    lesson.expect_equal("one head that changes nothing gives the aligned question again",
-                        multi_head_attention(passage, question, {}, {}, one_head).output,
-                        aligned.context);
+    const Matrix by_heads =
+        multi_head_attention(passage, question, {}, {}, one_head).output;
     //! [heads]
+    lesson.expect_equal("one head with identity matrices gives the same context",
+                        by_heads, aligned.context);
 }
 
 } // namespace

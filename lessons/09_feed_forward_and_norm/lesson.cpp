@@ -1,7 +1,8 @@
-// Lesson 9: what surrounds attention in a layer.
+// Lesson 9: feed-forward network, residual connection, layer norm.
 //
-// Attention mixes values; it does not compute with them. A small network does, for each token by itself. What either
-// finds is added to what was there, and layer norm keeps the sums from growing.
+// A Transformer layer has two blocks: attention, which mixes tokens, and a feed-forward network, which computes with each
+// token by itself. The result of each block is added to its input (residual connection), and layer norm brings each token
+// to mean 0 and variance 1.
 
 #include "../lesson.hpp"
 
@@ -22,12 +23,11 @@ struct FedForward {
     Matrix hidden, output;
 };
 
-//! [feed_forward]
-/// Each token's d_model features become d_ff hidden units, of which the negative ones are set to zero, and then d_model
-/// features again.
+/// Each token by itself: d_model features, then d_ff hidden units, of which negative ones become 0, then d_model again.
 FedForward feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weights)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
+    //! [feed_forward]
     const Matrix hidden =
         ff("hidden[n, d_ff]", "x @ hidden_weights + hidden_bias",
            Matrix(matmul(x, weights.hidden.weight) + *weights.hidden.bias));
@@ -35,31 +35,30 @@ FedForward feed(Lesson& lesson, const Matrix& x, const FeedForwardWeights& weigh
     const Matrix output =
         ff("output[n, d_model]", "activated @ output_weights + output_bias",
            Matrix(matmul(activated, weights.output.weight) + *weights.output.bias));
+    //! [feed_forward]
     lesson.expect_equal("feed_forward gives the same", feed_forward(x, weights), output);
     return {hidden, output};
 }
-//! [feed_forward]
 
-//! [gelu]
-/// Later models have GELU, exact or by tanh: nearly ReLU, but smooth at zero.
+/// Later models have GELU, exact or by tanh: close to ReLU, but smooth at zero.
 void take_gelu(Lesson& lesson, const Matrix& hidden)
 {
     const Trace ff = lesson.trace().scope("feed_forward");
     const Trace exact = ff.scope("gelu"), approximate = ff.scope("gelu_tanh");
-    const Matrix bent = exact("activated[n, d_ff]",
-                              "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
+    //! [gelu]
+    const Matrix smooth = exact(
+        "activated[n, d_ff]", "0.5 * hidden * (1 + erf(hidden / sqrt(2)))", gelu(hidden));
     const Matrix nearly = approximate(
         "activated[n, d_ff]",
         "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))",
         gelu_tanh(hidden));
+    //! [gelu]
     const double difference =
         approximate("largest_difference", "max(abs(activated - gelu.activated))",
-                    max_all(Matrix(xt::abs(nearly - bent))));
+                    max_all(Matrix(xt::abs(nearly - smooth))));
     lesson.expect("GELU by tanh is GELU to three digits", difference < 1e-3);
 }
-//! [gelu]
 
-//! [convolution]
 /// A convolution along the tokens: each output is a sum over a window of inputs, each through its own matrix.
 /// @param kernel  (width, d_in, d_out); zeros beyond the ends
 Matrix convolve(const Matrix& x, const Tensor3& kernel)
@@ -80,31 +79,31 @@ void compare_with_convolution(Lesson& lesson, const Matrix& x,
                               const LinearWeights& hidden)
 {
     const Trace conv = lesson.trace().scope("convolution");
+    //! [convolution]
     const Tensor3 kernel =
         conv("kernel[width, d_model, d_ff]", "hidden_weights[None, :, :]",
              Tensor3(xt::view(hidden.weight, xt::newaxis(), xt::all(), xt::all())));
     const Matrix output = conv("hidden[n, d_ff]", "x @ kernel[0] + hidden_bias",
                                Matrix(convolve(x, kernel) + *hidden.bias));
+    //! [convolution]
     lesson.expect_equal("the hidden layer is a convolution of width 1", output,
                         linear(x, hidden));
 }
-//! [convolution]
 
-//! [norm]
 /// Mean 0 and variance 1 for each token, then a gain and a bias for each feature.
 void normalize(Lesson& lesson, const Matrix& x, const LayerNormWeights& weights)
 {
+    //! [norm]
     const Trace norm = lesson.trace().scope(
         "norm", {{"x", "residual"}, {"gain", "gain"}, {"bias", "bias"}});
     layer_norm(x, weights, {}, norm);
+    //! [norm]
     const Matrix plain = layer_norm(x, {xt::ones<double>({x.shape(1)})});
     lesson.expect_equal("before gain and bias, each token's mean is 0",
                         mean_along(plain, 1), Vector(xt::zeros<double>({x.shape(0)})));
 }
-//! [norm]
 
-//! [variance]
-/// Bessel's variance, divided by one less: larger, by the same factor for every token.
+/// The variance divided by d - 1 (Bessel's correction): larger by the same factor for each token.
 void compare_variances(Lesson& lesson, const Matrix& x)
 {
     const Vector mean = mean_along(x, 1);
@@ -113,11 +112,13 @@ void compare_variances(Lesson& lesson, const Matrix& x)
         for (std::size_t j = 0; j < x.shape(1); ++j)
             squares(i, j) = (x(i, j) - mean(i)) * (x(i, j) - mean(i));
     const Trace bessel = lesson.trace().scope("bessel");
+    //! [bessel]
     const Vector unbiased =
         bessel("variance[n]",
                "sum((residual - mean(residual, axis=1)[:, None]) ** 2, axis=1) / "
                "(residual.shape[1] - 1)",
                Vector(sum_along(squares, 1) / static_cast<double>(x.shape(1) - 1)));
+    //! [bessel]
     const Vector biased = mean_along(squares, 1);
     const Vector ratio = bessel("ratio[n]",
                                 "sqrt(variance / mean((residual - mean(residual, "
@@ -129,7 +130,7 @@ void compare_variances(Lesson& lesson, const Matrix& x)
         Vector(xt::ones<double>({x.shape(0)}) * std::sqrt(d / (d - 1))));
 }
 
-/// A token whose features are all but equal: where epsilon stands decides what comes out.
+/// A token of nearly equal features: the place of epsilon decides the result.
 void place_epsilon(Lesson& lesson)
 {
     const Trace epsilon = lesson.trace().scope("epsilon");
@@ -138,23 +139,34 @@ void place_epsilon(Lesson& lesson)
     const Vector distances = token - mean;
     const double variance = epsilon("variance", "mean((token - mean) ** 2)",
                                     mean_all(Vector(distances * distances)));
+    //! [epsilon]
     const Vector inside = epsilon("inside[d]", "(token - mean) / sqrt(variance + 1e-5)",
                                   Vector(distances / std::sqrt(variance + 1e-5)));
     const Vector outside =
         epsilon("outside[d]", "(token - mean) / (sqrt(variance) + 1e-5)",
                 Vector(distances / (std::sqrt(variance) + 1e-5)));
+    //! [epsilon]
     lesson.expect("inside the root epsilon makes a difference here, outside hardly any",
                   inside(0) < 0.5 && outside(0) > 0.9);
 }
-//! [variance]
 
-//! [placement]
+/// The root of the mean square.
 double size_of(const Matrix& x) { return std::sqrt(mean_all(Matrix(x * x))); }
+
+/// One block without any norm.
+Matrix bare_block(const Trace& trace, const Matrix& x, const FeedForwardWeights& block)
+{
+    return trace(
+        "output[n, d_model]",
+        "x + relu(x @ hidden_weights + hidden_bias) @ output_weights + output_bias",
+        Matrix(x + feed_forward(x, block)));
+}
 
 /// One block with its norm after the sum.
 Matrix post_norm_block(const Trace& trace, const Matrix& x,
                        const FeedForwardWeights& block)
 {
+    //! [post_norm]
     const Matrix sum =
         trace("sum[n, d_model]",
               "x + relu(x @ hidden_weights + hidden_bias) @ output_weights + output_bias",
@@ -164,12 +176,14 @@ Matrix post_norm_block(const Trace& trace, const Matrix& x,
         "(sum - mean(sum, axis=1)[:, None]) / "
         "sqrt(mean((sum - mean(sum, axis=1)[:, None]) ** 2, axis=1)[:, None] + 1e-5)",
         layer_norm(sum, {xt::ones<double>({x.shape(1)})}));
+    //! [post_norm]
 }
 
-/// The same block with its norm before it: the residual path is never normalised.
+/// The same block with its norm in front: x itself is added without a norm.
 Matrix pre_norm_block(const Trace& trace, const Matrix& x,
                       const FeedForwardWeights& block)
 {
+    //! [pre_norm]
     const Matrix normalized =
         trace("normalized[n, d_model]",
               "(x - mean(x, axis=1)[:, None]) / "
@@ -179,30 +193,33 @@ Matrix pre_norm_block(const Trace& trace, const Matrix& x,
                  "x + relu(normalized @ hidden_weights + hidden_bias) @ output_weights + "
                  "output_bias",
                  Matrix(x + feed_forward(normalized, block)));
+    //! [pre_norm]
 }
 
-/// Six blocks on top of each other, either way.
+/// Six blocks in a row: without a norm, with post-norm, with pre-norm.
 void stack_blocks(Lesson& lesson, const Matrix& x, const FeedForwardWeights& block)
 {
-    const Trace posts = lesson.trace().scope("post"), pres = lesson.trace().scope("pre");
-    Matrix post = x, pre = x;
+    const Trace bares = lesson.trace().scope("bare"),
+                posts = lesson.trace().scope("post"), pres = lesson.trace().scope("pre");
+    Matrix bare = x, post = x, pre = x;
     std::vector<std::vector<double>> rows;
     std::string before = "x";
     for (std::size_t depth = 1; depth <= 6; ++depth) {
+        const Trace plain = bares.scope("block", depth, {{"x", before}});
         const Trace after = posts.scope("block", depth, {{"x", before}});
         const Trace in_front = pres.scope("block", depth, {{"x", before}});
+        bare = bare_block(plain, bare, block);
         post = post_norm_block(after, post, block);
         pre = pre_norm_block(in_front, pre, block);
         rows.push_back({static_cast<double>(depth),
+                        plain("size", "sqrt(mean(output ** 2))", size_of(bare)),
                         after("size", "sqrt(mean(output ** 2))", size_of(post)),
                         in_front("size", "sqrt(mean(output ** 2))", size_of(pre))});
         before = "block." + std::to_string(depth) + ".output";
     }
-    lesson.table({"blocks", "size of a feature: post-norm", "pre-norm"}, rows);
+    lesson.table({"blocks", "size of a feature: no norm", "post-norm", "pre-norm"}, rows);
 }
-//! [placement]
 
-//! [count]
 /// At the paper's size: 512 to 2048 to 512.
 void count(Lesson& lesson)
 {
@@ -227,7 +244,6 @@ void count(Lesson& lesson)
                   "share of feed-forward"},
                  {{attention, feed_forward, norms, share}});
 }
-//! [count]
 
 void teach(Lesson& lesson)
 {
@@ -260,9 +276,11 @@ void teach(Lesson& lesson)
     lesson.heading("2. The same as a convolution of width 1");
     compare_with_convolution(lesson, x, weights.hidden);
 
-    lesson.heading("3. Residual: what the network found is added to what was there");
+    lesson.heading("3. Residual connection: the network's output is added to its input");
+    //! [residual]
     const Matrix residual =
         trace("residual[n, d_model]", "x + feed_forward.output", Matrix(x + fed.output));
+    //! [residual]
 
     lesson.heading("4. Layer norm, step by step");
     const LayerNormWeights norm{lesson.input("gain[d_model]", Vector{1, 2, 1, 0.5}),
@@ -273,10 +291,11 @@ void teach(Lesson& lesson)
     compare_variances(lesson, residual);
     place_epsilon(lesson);
 
-    lesson.heading("6. The norm after the sum, or before the block: six blocks deep");
+    lesson.heading("6. Six blocks without a norm, with the norm after the sum, and "
+                   "before the block");
     stack_blocks(lesson, x, weights);
 
-    lesson.heading("7. Where a layer's parameters are, at the paper's size");
+    lesson.heading("7. The parameters of one layer, at the paper's size");
     count(lesson);
 }
 

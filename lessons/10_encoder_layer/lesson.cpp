@@ -1,19 +1,24 @@
 // Lesson 10: one encoder layer.
 //
-// Everything so far in one place: tokens look at each other, add what they found, are normalised, think by themselves,
-// add that, and are normalised again. The shape that goes in comes out, so that layers can be stacked.
+// An encoder layer is a block of self-attention and a block of a feed-forward network.
+// Around each block there is a residual connection (its input is added to its output) and
+// a layer norm. Input and output have the same shape, so that layers can be stacked.
 
 #include "../lesson.hpp"
 
 #include "attn/layers/encoder.hpp"
+#include "attn/ops/reduce.hpp"
 #include "attn/weights/state_dict.hpp"
+#include "attn/what_if/answers.hpp"
+
+#include <cmath>
 
 using namespace attn;
 
 namespace {
 
-//! [weights]
-/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson 9.
+/// Two heads of two features as in lesson 6, a network with six hidden units as in lesson
+/// 9.
 EncoderLayerWeights small_weights(Lesson& lesson)
 {
     const auto matrix = [&](std::string_view step, const Matrix& example) {
@@ -54,10 +59,9 @@ EncoderLayerWeights small_weights(Lesson& lesson)
                      lesson.input("bias2[d_model]", zeros)};
     return weights;
 }
-//! [weights]
 
-//! [attend]
-/// The first block: self-attention, residual, norm. In a scope, x and the names of weights mean steps outside of it.
+/// The attention block: self-attention, residual, layer norm. In a scope, x and the names
+/// of weights mean steps outside.
 Matrix attention_block(const Trace& trace, const Matrix& x,
                        const EncoderLayerWeights& weights)
 {
@@ -67,20 +71,24 @@ Matrix attention_block(const Trace& trace, const Matrix& x,
                                   {"key_weights", "key_weights"},
                                   {"value_weights", "value_weights"},
                                   {"output_weights", "output_weights"}});
+    //! [attend]
     const Matrix attended =
         multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}, self_attn)
             .output;
-
+    //! [attend]
+    //! [residual1]
     const Matrix residual =
         trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
+    //! [residual1]
     const Trace norm1 =
         trace.scope("norm1", {{"x", "residual1"}, {"gain", "gain1"}, {"bias", "bias1"}});
+    //! [norm1]
     return layer_norm(residual, weights.norm1, {}, norm1);
+    //! [norm1]
 }
-//! [attend]
 
-//! [think]
-/// The second block: feed-forward network, residual, norm; its output is the layer's.
+/// The feed-forward block: feed-forward network, residual, layer norm. Its output is the
+/// layer's.
 Matrix feed_forward_block(const Trace& trace, const Matrix& x,
                           const EncoderLayerWeights& weights)
 {
@@ -89,36 +97,107 @@ Matrix feed_forward_block(const Trace& trace, const Matrix& x,
                                                     {"hidden_bias", "up_bias"},
                                                     {"output_weights", "down_weights"},
                                                     {"output_bias", "down_bias"}});
+    //! [feed]
     const Matrix fed = feed_forward(x, weights.feed_forward, {}, feed);
-
     const Matrix residual = trace("residual2[n, d_model]",
                                   "norm1.output + feed_forward.output", Matrix(x + fed));
+    //! [feed]
     const Trace norm2 =
         trace.scope("norm2", {{"x", "residual2"}, {"gain", "gain2"}, {"bias", "bias2"}});
+    //! [norm2]
     const Matrix output = layer_norm(residual, weights.norm2, {}, norm2);
+    //! [norm2]
     trace.alias("output", "norm2.output");
     return output;
 }
-//! [think]
 
-//! [pytorch]
-/// A layer that PyTorch made, from its own file, and the output that PyTorch computed with it.
+/// The same layer without norms: x + attention(x), then x + feed_forward(x).
+Matrix layer_without_norms(const Matrix& x, const EncoderLayerWeights& weights)
+{
+    const Matrix between =
+        x + multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}).output;
+    return between + feed_forward(between, weights.feed_forward);
+}
+
+/// The root of the mean of all squared features, before the first layer and after each.
+/// @param layer  gives the next tokens
+template <class Layer>
+Vector sizes_through_six(Matrix tokens, const Layer& layer)
+{
+    Vector sizes(Vector::shape_type{7});
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        sizes(i) = std::sqrt(sum_all(Matrix(tokens * tokens)) /
+                             static_cast<double>(tokens.size()));
+        tokens = layer(tokens);
+    }
+    return sizes;
+}
+
+/// Six layers with the same weights, in three arrangements: how large the tokens get.
+void stack_six(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weights)
+{
+    const Trace six = lesson.trace().scope("six");
+    const auto with_norms = [&](NormPlacement placement) {
+        const EncoderOptions options{.attention = {.heads = 2}, .placement = placement};
+        return sizes_through_six(x, [&](const Matrix& tokens) {
+            return encoder_layer(tokens, {}, weights, options);
+        });
+    };
+    const Vector none =
+        six("none[layer]", "", sizes_through_six(x, [&](const Matrix& tokens) {
+                return layer_without_norms(tokens, weights);
+            }));
+    const Vector pre = six("pre[layer]", "", with_norms(NormPlacement::pre));
+    const Vector post = six("post[layer]", "", with_norms(NormPlacement::post));
+    lesson.expect("without norms, tokens get larger than with them",
+                  none(6) > pre(6) && none(6) > post(6));
+}
+
+/// The layer with every step rounded to fewer digits, and a norm of large tokens.
+void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weights,
+                      const Matrix& output)
+{
+    const Trace trace = lesson.trace().scope("rounded");
+    const Matrix large = trace("large[n, d_model]", "512 * x", Matrix(512.0 * x));
+    const auto with = [&](std::string_view name, NumberType type) {
+        //! [rounded]
+        RoundSteps rounding(type);
+        const Trace rounded(rounding);
+        const Matrix found =
+            encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, rounded);
+        //! [rounded]
+        const Trace scope = trace.scope(name);
+        const Matrix result = scope("output[n, d_model]", "", found);
+        const double error = scope("error", "max(abs(output - norm2.output))",
+                                   max_all(Matrix(xt::abs(result - output))));
+        const Matrix normed =
+            scope("large_norm[n, d_model]", "",
+                  layer_norm(large, weights.norm1, {}, rounded.scope("large")));
+        lesson.table({"largest error of the output", "first feature of 512 x, normed"},
+                     {{error, normed(0, 0)}});
+    };
+    with("float32", NumberType::float32);
+    with("bfloat16", NumberType::bfloat16);
+    with("float16", NumberType::float16);
+}
+
+/// A layer that PyTorch made, from its own file, and the output that PyTorch computed
+/// with it.
 void run_pytorch_weights(Lesson& lesson)
 {
-    const NamedArrays stored = read_weights(lesson.file("pytorch.npz"));
-    NamedArrays parameters = stored;
+    //! [pytorch]
+    NamedArrays parameters = read_weights(lesson.file("pytorch.npz"));
     const Matrix x = from_array<Matrix>(parameters.extract("x").mapped());
     const Matrix expected = from_array<Matrix>(parameters.extract("output").mapped());
-
-    const Trace pytorch = lesson.trace().scope("pytorch");
     const EncoderLayerWeights weights =
         load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
+    //! [pytorch]
+    const Trace pytorch = lesson.trace().scope("pytorch");
     const Matrix output =
         encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output,
                         expected);
 }
-//! [pytorch]
 
 void teach(Lesson& lesson)
 {
@@ -129,29 +208,35 @@ void teach(Lesson& lesson)
         lesson.input("x[n, d_model]", Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     const EncoderLayerWeights weights = small_weights(lesson);
 
-    //! [layer]
-    lesson.heading("2. The first block: look at each other, add, normalise");
+    lesson.heading("2. The attention block: self-attention, residual, layer norm");
     const Matrix between = attention_block(trace, x, weights);
 
-    lesson.heading("3. The second block: think, add, normalise");
+    lesson.heading(
+        "3. The feed-forward block: feed-forward network, residual, layer norm");
     const Matrix output = feed_forward_block(trace, between, weights);
 
+    //! [whole]
     const EncoderOptions two_heads{.attention = {.heads = 2}};
-    lesson.expect_equal("encoder_layer gives the same",
-                        encoder_layer(x, {}, weights, two_heads), output);
-    lesson.expect("what comes out has the shape of what went in",
-                  output.shape() == x.shape());
-    //! [layer]
+    const Matrix same = encoder_layer(x, {}, weights, two_heads);
+    //! [whole]
+    lesson.expect_equal("encoder_layer gives the same", same, output);
+    lesson.expect("the output has the shape of the input", output.shape() == x.shape());
 
-    //! [pre]
-    lesson.heading("4. The same weights with the norms in front");
+    lesson.heading("4. Pre-norm: the same weights, each norm before its block");
     const Trace pre = trace.scope("pre", {{"x", "x"}});
-    EncoderOptions in_front = two_heads;
-    in_front.placement = NormPlacement::pre;
-    encoder_layer(x, {}, weights, in_front, pre);
+    //! [pre]
+    EncoderOptions pre_norm = two_heads;
+    pre_norm.placement = NormPlacement::pre;
+    encoder_layer(x, {}, weights, pre_norm, pre);
     //! [pre]
 
-    lesson.heading("5. A layer of PyTorch's: 8 features, 2 heads, 16 hidden units");
+    lesson.heading("5. Six such layers: the size of the tokens with and without norms");
+    stack_six(lesson, x, weights);
+
+    lesson.heading("6. The layer in float32, bfloat16 and float16");
+    round_every_step(lesson, x, weights, output);
+
+    lesson.heading("7. A layer of PyTorch: 8 features, 2 heads, 16 hidden units");
     run_pytorch_weights(lesson);
 }
 

@@ -1,26 +1,28 @@
-// Lesson 11: six layers, at the paper's size.
+// Lesson 11: six encoder layers, at the size of the paper.
 //
-// Nothing new but the size: 512 features, 8 heads, 2048 hidden units, two sentences of 20 and 13 tokens. What a small
-// example can't show is how a trace reads when a tensor has a million numbers: a summary on the screen, all of it in the
-// file.
+// The steps are those of lesson 10; only the sizes are new: 512 features, 8 heads, 2048
+// hidden units, two sentences of 20 and 13 tokens. A large tensor is summarised on the
+// screen; the trace file has all of its numbers. At the end, the parameters of this
+// encoder, of the base Transformer and of GPT-2 small are counted.
 
 #include "../lesson.hpp"
 
 #include "attn/attention/mask.hpp"
 #include "attn/layers/encoder.hpp"
 #include "attn/ops/random.hpp"
+#include "attn/ops/reduce.hpp"
 
 using namespace attn;
 
 namespace {
 
-/// The sizes of the paper's base model.
+/// The sizes of the base model of Vaswani et al. 2017.
 struct Sizes {
     std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, sequences = 2, n = 20;
 };
 
-//! [weights]
-/// Weights as nobody has trained them: small, even, and the same on every machine.
+/// A matrix and a bias of untrained weights: uniform random numbers between -scale and
+/// scale.
 LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
                          double scale)
 {
@@ -28,13 +30,14 @@ LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t t
     return {std::move(weight), numbers.vector(to, scale)};
 }
 
+/// One layer of untrained weights. The scales are near sqrt(3 / d_model) and sqrt(3 /
+/// d_ff), which keeps the magnitude of the activations from layer to layer.
 EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes)
 {
-    constexpr double
-        narrow = 0x1p-4,
-        wide = 0x1p-5; // near sqrt(3 / d_model) and sqrt(3 / d_ff): sizes are kept
+    constexpr double narrow = 0x1p-4, wide = 0x1p-5;
     const std::size_t d = sizes.d_model;
     EncoderLayerWeights weights;
+    //! [weights]
     weights.self_attention.query = random_map(numbers, d, d, narrow);
     weights.self_attention.key = random_map(numbers, d, d, narrow);
     weights.self_attention.value = random_map(numbers, d, d, narrow);
@@ -42,17 +45,127 @@ EncoderLayerWeights random_layer(RandomNumbers& numbers, const Sizes& sizes)
     weights.feed_forward.hidden = random_map(numbers, d, sizes.d_ff, narrow);
     weights.feed_forward.output = random_map(numbers, sizes.d_ff, d, wide);
     weights.norm1 = {xt::ones<double>({d}), Vector(xt::zeros<double>({d}))};
+    //! [weights]
     weights.norm2 = weights.norm1;
     return weights;
 }
-//! [weights]
+
+/// The tokens of sentence b up to its end.
+Matrix real_tokens(const Tensor3& x, const Integers& lengths, std::size_t b)
+{
+    return xt::view(x, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
+}
+
+/// Other padding, with the mask and without it: which outputs of real tokens change?
+void change_padding(Lesson& lesson, const Tensor3& x, const Integers& lengths,
+                    const AnyMask& mask, const EncoderWeights& weights,
+                    const EncoderOptions& options, const Tensor3& output)
+{
+    Tensor3 other = x;
+    //! [padding]
+    for (std::size_t b = 0; b < lengths.size(); ++b)
+        xt::view(other, b, xt::range(lengths[b], x.shape(1)), xt::all()) = 100.0;
+    const Tensor3 same = encoder(other, mask, weights, options);
+    //! [padding]
+    const Tensor3 before = encoder(x, {}, weights, options);
+    const Tensor3 after = encoder(other, {}, weights, options);
+
+    Vector change(Vector::shape_type{lengths.size()});
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+        lesson.expect_equal(
+            "sentence " + std::to_string(b) + " is the same with other padding",
+            real_tokens(same, lengths, b), real_tokens(output, lengths, b));
+        change(b) = max_all(Matrix(
+            xt::abs(real_tokens(after, lengths, b) - real_tokens(before, lengths, b))));
+    }
+    change = lesson.trace()("unmasked_change[b]", "", change);
+    lesson.expect("without the mask, other padding changes sentence 1", change(1) > 0.01);
+}
+
+/// What decides how many numbers a model learns.
+struct ModelSizes {
+    std::int64_t layers, d, d_ff, vocabulary;
+};
+
+/// Records the sizes, and the parameters of the parts that every model has.
+class Parameters {
+public:
+    Parameters(Trace trace, const ModelSizes& sizes) : trace_(std::move(trace))
+    {
+        const auto [layers, d, d_ff, vocabulary] = sizes;
+        step("layers", "", layers);
+        step("d", "", d);
+        step("d_ff", "", d_ff);
+        step("vocabulary", "", vocabulary);
+        //! [count]
+        attention = step("attention", "4 * (d ** 2 + d)", 4 * (d * d + d));
+        feed_forward =
+            step("feed_forward", "2 * d * d_ff + d_ff + d", 2 * d * d_ff + d_ff + d);
+        norm = step("norm", "2 * d", 2 * d);
+        table = step("table", "vocabulary * d", vocabulary * d);
+        //! [count]
+    }
+
+    std::int64_t step(std::string_view name, std::string_view formula,
+                      std::int64_t value) const
+    {
+        return trace_(name, formula, value);
+    }
+
+    std::int64_t attention, feed_forward, norm, table;
+
+private:
+    Trace trace_;
+};
+
+/// The Transformer of Vaswani et al. 2017, base model. One table of words is used three
+/// times.
+void count_base(Lesson& lesson, const Trace& trace)
+{
+    const ModelSizes sizes{6, 512, 2048, 37000};
+    const Parameters part(trace.scope("base"), sizes);
+    //! [base]
+    const std::int64_t encoder_layer =
+        part.step("encoder_layer", "attention + feed_forward + 2 * norm",
+                  part.attention + part.feed_forward + 2 * part.norm);
+    const std::int64_t decoder_layer =
+        part.step("decoder_layer", "2 * attention + feed_forward + 3 * norm",
+                  2 * part.attention + part.feed_forward + 3 * part.norm);
+    //! [base]
+    const std::int64_t encoder =
+        part.step("encoder", "layers * encoder_layer", sizes.layers * encoder_layer);
+    const std::int64_t decoder =
+        part.step("decoder", "layers * decoder_layer", sizes.layers * decoder_layer);
+    const std::int64_t total =
+        part.step("total", "encoder + decoder + table", encoder + decoder + part.table);
+    lesson.say("The base Transformer has " + std::to_string(total) + " parameters.");
+}
+
+/// GPT-2 small: twelve pre-norm layers, a norm after the last, learned positions, the
+/// table of words used twice.
+void count_gpt2(Lesson& lesson, const Trace& trace)
+{
+    const ModelSizes sizes{12, 768, 3072, 50257};
+    const Parameters part(trace.scope("gpt2"), sizes);
+    const std::int64_t context = part.step("context", "", 1024);
+    const std::int64_t positions =
+        part.step("positions", "context * d", context * sizes.d);
+    //! [gpt2]
+    const std::int64_t layer =
+        part.step("layer", "attention + feed_forward + 2 * norm",
+                  part.attention + part.feed_forward + 2 * part.norm);
+    const std::int64_t total =
+        part.step("total", "layers * layer + norm + table + positions",
+                  sizes.layers * layer + part.norm + part.table + positions);
+    //! [gpt2]
+    lesson.say("GPT-2 small has " + std::to_string(total) + " parameters.");
+}
 
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
     const Sizes sizes;
 
-    //! [inputs]
     lesson.heading(
         "1. Two sentences of 20 places; the second ends after 13. Positions are added");
     RandomNumbers numbers(11);
@@ -61,14 +174,15 @@ void teach(Lesson& lesson)
                      numbers.tensor3(sizes.sequences, sizes.n, sizes.d_model));
     const Integers lengths = lesson.input("lengths[b]", Integers{20, 13});
     const std::size_t n = tokens.shape(1), d_model = tokens.shape(2);
+    //! [inputs]
     const Matrix positions = sinusoidal_positions(n, d_model, {}, trace);
     const Tensor3 x =
         trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
     const AnyMask mask = *join_masks(n, n, {.key_lengths = lengths}, trace);
     //! [inputs]
 
-    //! [stack]
     lesson.heading("2. Six layers");
+    //! [stack]
     EncoderWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i)
         weights.layers.push_back(random_layer(numbers, sizes));
@@ -76,22 +190,13 @@ void teach(Lesson& lesson)
     const Tensor3 output = encoder(x, mask, weights, options, trace);
     //! [stack]
 
-    //! [padding]
-    lesson.heading("3. What stands behind the end of a sentence changes nothing in it");
-    Tensor3 other = x;
-    for (std::size_t b = 0; b < lengths.size(); ++b)
-        xt::view(other, b, xt::range(lengths[b], n), xt::all()) = 100.0;
-    const Tensor3 same = encoder(other, mask, weights, options);
-    for (std::size_t b = 0; b < lengths.size(); ++b) {
-        const Matrix real =
-            xt::view(output, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
-        const Matrix again =
-            xt::view(same, b, xt::range(std::size_t{0}, lengths[b]), xt::all());
-        lesson.expect_equal("sentence " + std::to_string(b) +
-                                " is the same with other padding",
-                            again, real);
-    }
-    //! [padding]
+    lesson.heading("3. Under the mask, padding changes no real token");
+    change_padding(lesson, x, lengths, mask, weights, options, output);
+
+    lesson.heading("4. How many parameters are where");
+    const Trace parameters = trace.scope("parameters");
+    count_base(lesson, parameters);
+    count_gpt2(lesson, parameters);
 }
 
 } // namespace

@@ -1,8 +1,9 @@
 // Lesson 12: one decoder layer.
 //
-// The decoder writes the target, a token at a time. Its input is not the source again: it is the target, shifted right
-// behind a start token, so that each place knows what has been said before it. What the encoder read, it asks for:
-// queries are the decoder's, keys and values are made of the encoder's output.
+// A decoder writes the target one token at a time. Its input is the target, shifted right
+// by one place after a start token. Self-attention is causal: no token attends to a later
+// one. Cross-attention takes queries from the decoder, and keys and values from the
+// encoder's output (the memory).
 
 #include "../lesson.hpp"
 
@@ -17,7 +18,6 @@ namespace {
 
 constexpr std::size_t heads = 2, d_ff = 6;
 
-//! [weights]
 LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to)
 {
     Matrix weight = numbers.matrix(from, to);
@@ -33,7 +33,7 @@ MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d)
     return weights;
 }
 
-/// An encoder layer has one attention and two norms; a decoder layer has two and three.
+/// A decoder layer has two attentions and three norms; an encoder layer has one and two.
 DecoderLayerWeights random_layer(RandomNumbers& numbers, std::size_t d)
 {
     const LayerNormWeights norm{xt::ones<double>({d}), Vector(xt::zeros<double>({d}))};
@@ -45,68 +45,86 @@ DecoderLayerWeights random_layer(RandomNumbers& numbers, std::size_t d)
     weights.feed_forward.output = random_map(numbers, d_ff, d);
     return weights;
 }
-//! [weights]
 
-//! [look]
-/// The first block: target tokens look at each other, none at a later one.
-Matrix look_back(const Trace& trace, const Matrix& x, const Mask& mask,
-                 const DecoderLayerWeights& weights)
+/// The first block: self-attention under the causal mask, residual, layer norm.
+Matrix self_attention_block(const Trace& trace, const Matrix& x, const Mask& mask,
+                            const DecoderLayerWeights& weights)
 {
     const Trace self_attn = trace.scope("self_attn", {{"x", "x"}});
-    const Matrix found = multi_head_attention(x, mask, {}, weights.self_attention,
-                                              {.heads = heads}, self_attn)
-                             .output;
+    //! [self_attention]
+    const Matrix attended = multi_head_attention(x, mask, {}, weights.self_attention,
+                                                 {.heads = heads}, self_attn)
+                                .output;
     const Matrix residual =
-        trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + found));
+        trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
+    //! [self_attention]
     return layer_norm(residual, weights.norm1, {},
                       trace.scope("norm1", {{"x", "residual1"}}));
 }
-//! [look]
 
-//! [ask]
-/// The second block: each target token asks what the encoder read. Nothing of the source is hidden from it.
-Matrix ask(const Trace& trace, const Matrix& x, const Matrix& memory,
-           const DecoderLayerWeights& weights)
+/// The second block: cross-attention, residual, layer norm. Queries come from x, keys and
+/// values from the memory.
+Matrix cross_attention_block(const Trace& trace, const Matrix& x, const Matrix& memory,
+                             const DecoderLayerWeights& weights)
 {
     const Trace cross_attn =
         trace.scope("cross_attn", {{"x", "norm1.output"}, {"memory", "memory"}});
-    const Matrix found = multi_head_attention(x, memory, {}, {}, weights.cross_attention,
-                                              {.heads = heads}, cross_attn)
-                             .output;
-    const Matrix residual = trace("residual2[n, d_model]",
-                                  "norm1.output + cross_attn.output", Matrix(x + found));
+    //! [cross_attention]
+    const Matrix attended =
+        multi_head_attention(x, memory, {}, {}, weights.cross_attention, {.heads = heads},
+                             cross_attn)
+            .output;
+    const Matrix residual =
+        trace("residual2[n, d_model]", "norm1.output + cross_attn.output",
+              Matrix(x + attended));
+    //! [cross_attention]
     return layer_norm(residual, weights.norm2, {},
                       trace.scope("norm2", {{"x", "residual2"}}));
 }
-//! [ask]
 
-//! [think]
-/// The third block: each token by itself, as in an encoder layer; its output is the layer's.
-Matrix think(const Trace& trace, const Matrix& x, const DecoderLayerWeights& weights)
+/// The third block: feed-forward network, residual, layer norm, as in an encoder layer.
+/// Its output is the layer's.
+Matrix feed_forward_block(const Trace& trace, const Matrix& x,
+                          const DecoderLayerWeights& weights)
 {
     const Trace feed = trace.scope("feed_forward", {{"x", "norm2.output"}});
-    const Matrix found = feed_forward(x, weights.feed_forward, {}, feed);
-    const Matrix residual = trace(
-        "residual3[n, d_model]", "norm2.output + feed_forward.output", Matrix(x + found));
+    //! [feed]
+    const Matrix fed = feed_forward(x, weights.feed_forward, {}, feed);
+    const Matrix residual = trace("residual3[n, d_model]",
+                                  "norm2.output + feed_forward.output", Matrix(x + fed));
+    //! [feed]
     const Matrix output = layer_norm(residual, weights.norm3, {},
                                      trace.scope("norm3", {{"x", "residual3"}}));
     trace.alias("output", "norm3.output");
     return output;
 }
-//! [think]
 
 Matrix first_rows(const Matrix& x, std::size_t count)
 {
     return xt::view(x, xt::range(std::size_t{0}, count), xt::all());
 }
 
+/// The target shifted right: the start token, then all wanted tokens but the last.
+Matrix shifted_right(const Trace& trace, const Vector& start, const Matrix& wanted)
+{
+    const std::size_t known = wanted.shape(0) - 1;
+    const std::string formula =
+        "concat(start[None, :], wanted[0:" + std::to_string(known) + "], axis=0)";
+    //! [shift]
+    const Matrix first_row = xt::view(start, xt::newaxis(), xt::all());
+    return trace("x[n, d_model]", formula,
+                 concat_rows(first_row, first_rows(wanted, known)));
+    //! [shift]
+}
+
+/// The largest change of any feature, per token.
 Vector change_of(const Matrix& after, const Matrix& before)
 {
     return max_along(Matrix(xt::abs(after - before)), 1);
 }
 
-//! [changed]
-/// Another last token: what does it change, and where?
+/// The last token with its sign changed: which outputs change, under the mask and without
+/// it?
 void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory,
                        const Mask& mask, const DecoderLayerWeights& weights,
                        const Matrix& output)
@@ -114,44 +132,57 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory,
     const DecoderOptions options{.attention = {.heads = heads}};
     const Trace changed = lesson.trace().scope("changed");
     const std::size_t last = x.shape(0) - 1;
-    const Matrix another = changed(
-        "another[one, d_model]",
-        [&] {
-            return "-x[" + std::to_string(last) + ":" + std::to_string(last + 1) + "]";
-        },
-        Matrix(-1.0 * xt::view(x, xt::range(last, last + 1), xt::all())));
-    const Matrix other_x = changed(
-        "x[n, d_model]",
-        [&] { return "concat(x[0:" + std::to_string(last) + "], another, axis=0)"; },
-        concat_rows(first_rows(x, last), another));
+    const std::string begin = std::to_string(last), end = std::to_string(last + 1);
+    const Matrix another =
+        changed("another[one, d_model]", "-x[" + begin + ":" + end + "]",
+                Matrix(-1.0 * xt::view(x, xt::range(last, last + 1), xt::all())));
+    const Matrix other_x =
+        changed("x[n, d_model]", "concat(x[0:" + begin + "], another, axis=0)",
+                concat_rows(first_rows(x, last), another));
+    //! [changed]
     const Matrix other =
         decoder_layer(other_x, memory, mask, {}, weights, options, changed);
     const Vector change =
         lesson.trace()("change[n]", "max(abs(changed.output - output), axis=1)",
                        change_of(other, output));
-    const Vector leak =
-        change_of(decoder_layer(other_x, memory, {}, {}, weights, options),
-                  decoder_layer(x, memory, {}, {}, weights, options));
-
-    std::vector<std::vector<double>> rows;
-    for (std::size_t i = 0; i <= last; ++i)
-        rows.push_back({static_cast<double>(i), change(i), leak(i)});
-    lesson.table({"place", "change of its output", "without the mask"}, rows);
-    lesson.expect("a later token changes no earlier output, not in its last bit",
+    //! [changed]
+    const Vector unmasked =
+        lesson.trace()("unmasked_change[n]", "",
+                       change_of(decoder_layer(other_x, memory, {}, {}, weights, options),
+                                 decoder_layer(x, memory, {}, {}, weights, options)));
+    lesson.expect("a later token changes no earlier output, not even in its last bit",
                   max_all(Vector(xt::view(change, xt::range(std::size_t{0}, last)))) <=
                       0);
-    lesson.expect("its own output it does change", change(last) > 0);
-    lesson.expect("without the mask it changes all of them", -max_all(Vector(-leak)) > 0);
+    lesson.expect("it does change its own output", change(last) > 0);
+    lesson.expect("without the mask it changes all outputs",
+                  -max_all(Vector(-unmasked)) > 0);
 }
-//! [changed]
+
+/// The second mask: the last token of the source is padding, and no query attends to it.
+void pad_source(Lesson& lesson, const Matrix& x, const Matrix& memory, const Mask& mask,
+                const DecoderLayerWeights& weights)
+{
+    const std::size_t n = x.shape(0), m = memory.shape(0);
+    const Trace padded =
+        lesson.trace().scope("padded", {{"x", "x"}, {"memory", "memory"}});
+    const std::string formula = "repeat((arange(" + std::to_string(m) + ") < " +
+                                std::to_string(m - 1) + ")[None, :], " +
+                                std::to_string(n) + ", axis=0)";
+    //! [padded]
+    Mask memory_mask = xt::ones<bool>({n, m});
+    xt::view(memory_mask, xt::all(), m - 1) = false;
+    memory_mask = padded("memory_mask[n, m]", formula, memory_mask);
+    decoder_layer(x, memory, mask, memory_mask, weights, {.attention = {.heads = heads}},
+                  padded);
+    //! [padded]
+}
 
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
 
-    //! [inputs]
-    lesson.heading("1. What the encoder gave for three tokens; four tokens to be said, "
-                   "and what is known when each is");
+    lesson.heading("1. The memory (three tokens), the wanted target (four tokens), and "
+                   "the input: the target shifted right");
     const Matrix memory =
         lesson.input("memory[m, d_model]",
                      Matrix{{1, -1, 0.5, -0.5}, {-1.5, 0, 0.5, 1}, {0, 1.5, -1, -0.5}});
@@ -160,61 +191,55 @@ void teach(Lesson& lesson)
         lesson.input("wanted[n, d_model]",
                      Matrix{{1, 0, 2, 0}, {0, 1, -1, 2}, {2, 1, 0, -1}, {-1, 0, 1, 0.5}});
     const std::size_t n = wanted.shape(0);
-    const Matrix x = trace(
-        "x[n, d_model]",
-        [&] {
-            return "concat(start[None, :], wanted[0:" + std::to_string(n - 1) +
-                   "], axis=0)";
-        },
-        concat_rows(Matrix(xt::view(start, xt::newaxis(), xt::all())),
-                    first_rows(wanted, n - 1)));
+    const Matrix x = shifted_right(trace, start, wanted);
     RandomNumbers numbers(13);
     const DecoderLayerWeights weights = random_layer(numbers, x.shape(1));
-    //! [inputs]
 
-    //! [layer]
-    lesson.heading("2. The first block: look back, add, normalise");
+    lesson.heading("2. The first block: causal self-attention, residual, layer norm");
     const Mask mask = causal_mask(n, n, Causal::bottom_right, trace);
     trace.alias("mask", "causal");
-    const Matrix first = look_back(trace, x, mask, weights);
+    const Matrix first = self_attention_block(trace, x, mask, weights);
 
-    lesson.heading("3. The second block: ask what the encoder read, add, normalise");
-    const Matrix second = ask(trace, first, memory, weights);
+    lesson.heading("3. The second block: cross-attention, residual, layer norm");
+    const Matrix second = cross_attention_block(trace, first, memory, weights);
 
-    lesson.heading("4. The third block: think, add, normalise");
-    const Matrix output = think(trace, second, weights);
+    lesson.heading("4. The third block: feed-forward network, residual, layer norm");
+    const Matrix output = feed_forward_block(trace, second, weights);
+    //! [whole]
     const DecoderOptions causal{
         .attention = {.heads = heads, .causal = Causal::bottom_right}};
-    lesson.expect_equal("decoder_layer gives the same",
-                        decoder_layer(x, memory, {}, {}, weights, causal), output);
-    //! [layer]
+    const Matrix same = decoder_layer(x, memory, {}, {}, weights, causal);
+    //! [whole]
+    lesson.expect_equal("decoder_layer gives the same", same, output);
 
-    lesson.heading("5. Another last token");
+    lesson.heading("5. Another last token: which outputs change?");
     change_last_token(lesson, x, memory, mask, weights, output);
 
-    //! [swapped]
-    lesson.heading("6. The other way round: the encoder's output as queries");
+    lesson.heading(
+        "6. Swapped: queries from the memory, keys and values from the target");
     const Trace swapped =
         trace.scope("swapped", {{"x", "memory"}, {"memory", "norm1.output"}});
-    const Matrix found =
+    //! [swapped]
+    const Matrix rows =
         multi_head_attention(memory, first, {}, {}, weights.cross_attention,
                              {.heads = heads}, swapped)
             .output;
-    lesson.expect(
-        "that gives a row for each token of the source, none for those of the target",
-        found.shape(0) == memory.shape(0));
     //! [swapped]
+    lesson.expect("that gives one row per token of the source, not of the target",
+                  rows.shape(0) == memory.shape(0));
 
-    //! [prefixes]
-    lesson.heading("7. When nobody knows what is wanted: what has been said so far");
-    for (std::size_t said = 1; said <= n; ++said) {
+    lesson.heading("7. Writing: the first tokens alone give the same rows");
+    for (std::size_t known = 1; known <= n; ++known) {
+        //! [prefixes]
         const Matrix so_far =
-            decoder_layer(first_rows(x, said), memory, {}, {}, weights, causal);
-        lesson.expect_equal("the first " + std::to_string(said) +
-                                " by themselves give the same",
-                            so_far, first_rows(output, said));
+            decoder_layer(first_rows(x, known), memory, {}, {}, weights, causal);
+        //! [prefixes]
+        lesson.expect_equal("the first " + std::to_string(known) + " alone give the same",
+                            so_far, first_rows(output, known));
     }
-    //! [prefixes]
+
+    lesson.heading("8. The second mask: the last token of the source is padding");
+    pad_source(lesson, x, memory, mask, weights);
 }
 
 } // namespace

@@ -1,7 +1,8 @@
-// Lesson 13: the whole Transformer, at the paper's size.
+// Lesson 13: the whole Transformer, at the size of the paper.
 //
-// Six encoder layers read a sentence, six decoder layers write another, one table of words stands at both ends. Nobody has
-// trained it, so what it writes means nothing; how it writes is what a trained one does.
+// Six encoder layers read a sentence, six decoder layers write another, and one table of
+// words is used at both ends. The weights are random, so the output is meaningless; the
+// procedure is exactly that of a trained model.
 
 #include "../lesson.hpp"
 
@@ -18,12 +19,12 @@ using namespace attn;
 
 namespace {
 
-/// The sizes of the paper's base model, but for the vocabulary: the paper's had 37000 words.
+/// The sizes of the base model of Vaswani et al. 2017, except for the vocabulary, which
+/// had 37000 words there.
 struct Sizes {
     std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, vocabulary = 16;
 };
 
-//! [weights]
 LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
                          double scale)
 {
@@ -31,8 +32,8 @@ LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t t
     return {std::move(weight), numbers.vector(to, scale)};
 }
 
-/// @param comparing  the scale of queries and keys: how sharply heads choose
-/// @param mixing     the scale of values and output: how much of what they find is added
+/// @param comparing  the scale of queries and keys: large scores make softmax sharp
+/// @param mixing     the scale of values and output: how large the block's output is
 MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d, double comparing,
                               double mixing)
 {
@@ -54,9 +55,11 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
 {
     const std::size_t d = sizes.d_model;
     const LayerNormWeights norm{xt::ones<double>({d}), Vector(xt::zeros<double>({d}))};
+    // Cross-attention outweighs the rest: otherwise such weights repeat one word.
+    //! [weights]
     const auto self_attention = [&] { return random_heads(numbers, d, 0x1p-4, 0x1p-5); };
-    // What the source answers outweighs the rest: otherwise weights like these say one word for ever.
     const auto cross_attention = [&] { return random_heads(numbers, d, 0x1p-2, 0x1p-3); };
+    //! [weights]
     TransformerWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i) {
         MultiHeadWeights heads = self_attention();
@@ -71,22 +74,23 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
     }
     return weights;
 }
-//! [weights]
 
-//! [teacher]
-/// All at once: the target shifted right goes in, and each row gives the next token.
+/// All at once: the target, shifted right, goes in, and row i of the logits gives token
+/// i.
 Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& source,
                     const Integers& said, const TranslatorWeights& weights,
                     const TransformerOptions& options)
 {
     const std::size_t known = said.size() - 1;
+    const std::string formula =
+        "concat(start, said[0:" + std::to_string(known) + "], axis=0)";
+    //! [teacher]
     const Integers earlier = xt::view(said, xt::range(std::size_t{0}, known));
-    const Integers target = lesson.trace()(
-        "target_ids[n]", "concat(start, said[0:" + std::to_string(known) + "], axis=0)",
-        concat(start, earlier));
+    const Integers target =
+        lesson.trace()("target_ids[n]", formula, concat(start, earlier));
     return predict_next(source, target, {}, {}, weights, options, lesson.trace());
+    //! [teacher]
 }
-//! [teacher]
 
 /// The likeliest word of each row.
 Integers likeliest(const Matrix& logits)
@@ -99,13 +103,13 @@ Integers likeliest(const Matrix& logits)
     return ids;
 }
 
-//! [count]
 std::int64_t sum_of(const Integers& numbers)
 {
     return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-/// Multiplications of the decoder's matrix products, for each token by itself and for all of them.
+/// Multiplications of the decoder's matrix products: of all k tokens, and of the newest
+/// token alone.
 void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
 {
     const Trace cost = lesson.trace().scope("cost");
@@ -121,8 +125,10 @@ void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
     Integers all = k, one = k;
     for (std::size_t i = 0; i < tokens; ++i) {
         const auto length = static_cast<std::size_t>(k(i));
+        //! [count]
         all(i) = static_cast<std::int64_t>(decoder_multiplications(length, sizes));
         one(i) = static_cast<std::int64_t>(decoder_step_multiplications(length, sizes));
+        //! [count]
     }
     all = cost("all[n]",
                "layers * (6 * k * d ** 2 + 2 * m * d ** 2 + 2 * k ** 2 * d + 2 * k * m * "
@@ -141,37 +147,34 @@ void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
     lesson.table({"multiplications of the decoder: without a cache", "with", "ratio"},
                  {{without, with, ratio}});
 }
-//! [count]
 
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
     const Sizes sizes;
 
-    //! [inputs]
-    lesson.heading("1. Sixteen words, the first for the start and the second for the "
-                   "end, and a sentence of five");
+    lesson.heading("1. Sixteen words, of which 0 is the start token and 1 the end token, "
+                   "and a source of five words");
     RandomNumbers numbers(14);
     const Integers start = trace("start[one]", "", Integers{0});
     const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
+    //! [inputs]
     const Matrix table = trace("table[vocabulary, d_model]", "",
                                numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
     const TranslatorWeights weights{table, random_weights(numbers, sizes)};
     //! [inputs]
 
+    lesson.heading("2. Writing token by token, without a cache");
     //! [greedy]
-    lesson.heading(
-        "2. Token by token: what has been said goes in, the likeliest word comes out");
     GreedyOptions options{.transformer = {.attention = {.heads = sizes.heads}},
                           .start = start(0),
                           .end = 1,
                           .max_tokens = 12};
     options.caching = Caching::none;
     const Translation plain = greedy_decode(source, {}, weights, options);
-    const Integers said = trace("said[n]", "", plain.ids);
     //! [greedy]
+    const Integers said = trace("said[n]", "", plain.ids);
 
-    //! [forced]
     lesson.heading("3. All at once, as in training: every step of one pass");
     const Matrix logits =
         teach_forced(lesson, start, source, said, weights, options.transformer);
@@ -180,26 +183,24 @@ void teach(Lesson& lesson)
                                 "keepdims=True), arange(logits.shape[1]), "
                                 "inf), axis=-1)",
                                 likeliest(logits));
-    lesson.expect_equal("what was said is what each row finds likeliest", next, said);
-    lesson.expect_equal("and by the same logits", logits, plain.logits);
-    //! [forced]
+    lesson.expect_equal("the likeliest word of each row is what was written", next, said);
+    lesson.expect_equal("with the same logits", logits, plain.logits);
 
+    lesson.heading("4. Writing with a cache of the keys and values of earlier tokens");
     //! [cached]
-    lesson.heading("4. With the keys and values of earlier tokens kept");
     options.caching = Caching::keys_and_values;
     const Translation kept = greedy_decode(source, {}, weights, options);
+    //! [cached]
     const Trace cached = trace.scope("cached");
     const Matrix by_cache = cached("logits[n, vocabulary]", "", kept.logits);
     const Vector difference =
         cached("difference[n]", "max(abs(logits - generator.logits), axis=1)",
                max_along(Matrix(xt::abs(by_cache - logits)), 1));
-    lesson.expect("the largest difference is one of rounding",
-                  max_all(difference) < 1e-9);
-    lesson.expect_equal("the same is said", kept.ids, said);
-    lesson.expect_equal("each token by the same logits", kept.logits, plain.logits);
-    //! [cached]
+    lesson.expect("the logits differ by rounding at most", max_all(difference) < 1e-9);
+    lesson.expect_equal("the same words are written", kept.ids, said);
+    lesson.expect_equal("each with the same logits", kept.logits, plain.logits);
 
-    lesson.heading("5. What that saves");
+    lesson.heading("5. How many multiplications the cache saves");
     count(lesson, {sizes.layers, sizes.d_model, sizes.d_ff, source.size()}, said.size());
 }
 

@@ -1,15 +1,20 @@
 // Lesson 17: from 2017 to today, with a model that writes.
 //
-// The decoder of today is that of 2017 with some parts changed: a simpler norm, positions that turn, heads that share
-// keys and values, a network with a gate, one table for both ends. Here they are, one by one, and then all together,
-// writing a story token by token. Without --weights the model is tiny and nobody has trained it.
+// First the small model of the lessons writes a story, greedily and at two temperatures, and byte pairs are learned from a
+// short text. Then the parts that have replaced those of 2017: root mean square norm, rotary positions, shared keys and
+// values, a feed-forward network with a gate, one table for both ends. At last all of them together, in a model of
+// today's kind that writes token by token with a cache. Without --weights that model is tiny and untrained.
 
 #include "../lesson.hpp"
+#include "../small_model.hpp"
+#include "byte_pairs.hpp"
 
 #include "attn/ops/activation.hpp"
 #include "attn/ops/concat.hpp"
+#include "attn/models/gpt.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/reduce.hpp"
+#include "attn/ops/softmax.hpp"
 #include "attn/weights/llama_folder.hpp"
 #include "attn/text/sampling.hpp"
 #include "attn/trace_io/file.hpp"
@@ -21,8 +26,86 @@ using namespace attn;
 
 namespace {
 
+Integers numbers_of(const std::vector<std::size_t>& ids)
+{
+    Integers numbers = xt::zeros<std::int64_t>({ids.size()});
+    std::ranges::copy(ids, numbers.begin());
+    return numbers;
+}
+
+std::string listed(const std::vector<std::size_t>& ids)
+{
+    std::string text;
+    for (const std::size_t id : ids)
+        text += (text.empty() ? "" : " ") + std::to_string(id);
+    return text;
+}
+
+// ------------------------------------------------------------------------------------- 1. a story, and temperature
+
+/// Continues a text of the small model to the end of its story.
+Integers continued(const Trace& unheard, const SmallModel& model, double temperature)
+{
+    const Integers prompt = model.ids(sentence());
+    std::vector<std::size_t> ids(prompt.begin(), prompt.end());
+    RandomNumbers numbers(7);
+    constexpr std::size_t end = 0; // the id of <end>
+    //! [continue]
+    while (ids.back() != end && ids.size() < model.weights.position_embedding.shape(0)) {
+        const Trace step = unheard.scope("step", ids.size());
+        const Matrix logits = gpt(numbers_of(ids), model.weights, model.options, step);
+        const Vector last = xt::row(logits, ids.size() - 1);
+        ids.push_back(sample(last, temperature, numbers));
+    }
+    //! [continue]
+    return numbers_of(ids);
+}
+
+/// How the words after the lessons' sentence are scored, and what temperatures make of the scores.
+void show_temperature(Lesson& lesson, const Matrix& all_logits)
+{
+    const std::size_t place = words_of(sentence()).size() - 1;
+    const Trace trace = lesson.trace().scope("temperature");
+    const Vector logits =
+        trace("logits[vocabulary]", "written.0.logits[" + std::to_string(place) + "]",
+              Vector(xt::row(all_logits, place)));
+    const Vector temperatures = trace("temperatures[t]", "", Vector{0.25, 0.5, 1, 2, 4});
+    //! [temperature]
+    const Matrix divided =
+        trace("divided[t, vocabulary]", "logits / temperatures[:, None]",
+              Matrix(logits / xt::view(temperatures, xt::all(), xt::newaxis())));
+    const Matrix probabilities =
+        trace("probabilities[t, vocabulary]", "softmax(divided)", softmax(divided));
+    //! [temperature]
+    std::vector<std::vector<double>> rows;
+    for (std::size_t t = 0; t < temperatures.size(); ++t)
+        rows.push_back({temperatures(t), probabilities(t, argmax(logits))});
+    lesson.table({"temperature", "probability of the likeliest word"}, rows);
+}
+
+/// The rest of the lessons' sentence at three temperatures.
+void tell(Lesson& lesson, const SmallModel& model)
+{
+    const Vector temperatures{0, 1, 3};
+    for (std::size_t i = 0; i < temperatures.size(); ++i) {
+        const Trace written = lesson.trace().scope("written", i);
+        const double temperature = written("temperature", "", temperatures(i));
+        const Trace unheard = lesson.unheard_trace().scope("small_model", i);
+        const Integers ids =
+            written("ids[n]", "", continued(unheard, model, temperature));
+        const Matrix logits = written("logits[n, vocabulary]", "",
+                                      gpt(ids, model.weights, model.options, unheard));
+        lesson.say("at temperature " + std::to_string(static_cast<int>(temperature)) +
+                   ": " + model.words(ids));
+        if (i == 0)
+            show_temperature(lesson, logits);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------ 3. a model of today
+
 //! [tiny]
-/// A decoder as nobody has trained it: two layers, four heads over two of keys and values, forty tokens.
+/// An untrained decoder: two layers, four heads over two of keys and values, forty tokens.
 LlamaWeights tiny_weights(std::size_t vocabulary)
 {
     constexpr std::size_t d_model = 8, h_d_k = 8, g_d_k = 4, d_ff = 12;
@@ -53,26 +136,11 @@ LlamaFolder tiny_model(const Lesson& lesson)
     return {std::move(weights), {.heads = 4}, std::move(tokenizer)};
 }
 
-Integers numbers_of(const std::vector<std::size_t>& ids)
-{
-    Integers numbers = xt::zeros<std::int64_t>({ids.size()});
-    std::ranges::copy(ids, numbers.begin());
-    return numbers;
-}
-
-std::string listed(const std::vector<std::size_t>& ids)
-{
-    std::string text;
-    for (const std::size_t id : ids)
-        text += (text.empty() ? "" : " ") + std::to_string(id);
-    return text;
-}
-
-//! [norm]
 /// Root mean square norm: layer norm without the mean and without the bias.
 Matrix spelled_out_norm(const Trace& parts, const Matrix& x, const Vector& layer_gain)
 {
     const Trace trace = parts.scope("norm", {{"x", "embedded"}});
+    //! [norm]
     const Vector mean_square =
         trace("mean_square[n]", "mean(x ** 2, axis=-1)", mean_along(Matrix(x * x), 1));
     Matrix normalized = x;
@@ -80,39 +148,88 @@ Matrix spelled_out_norm(const Trace& parts, const Matrix& x, const Vector& layer
         xt::view(normalized, token, xt::all()) /= std::sqrt(mean_square(token) + 1e-5);
     normalized = trace("normalized[n, d_model]",
                        "x / sqrt(mean_square[..., None] + 1e-05)", normalized);
+    //! [norm]
     const Vector gain = trace("gain[d_model]", "", layer_gain);
     return trace("output[n, d_model]", "normalized * gain", Matrix(normalized * gain));
 }
-//! [norm]
 
-//! [network]
-/// A network with a gate, SwiGLU: one product says how far each hidden unit opens, another what comes through.
+/// The gated feed-forward network SwiGLU: each hidden unit is multiplied by a gate.
 Matrix spelled_out_network(const Trace& parts, const Matrix& x,
                            const GatedFeedForwardWeights& weights)
 {
     const Trace trace = parts.scope("network", {{"x", "norm.output"}});
     const Matrix gate_weights =
         trace("gate_weights[d_model, d_ff]", "", weights.gate.weight);
+    //! [gate]
     const Matrix gate =
         trace("gate[n, d_ff]", "x @ gate_weights", matmul(x, gate_weights));
     const Matrix activated =
         trace("activated[n, d_ff]", "gate * sigmoid(gate)", silu(gate));
+    //! [gate]
     const Matrix up_weights = trace("up_weights[d_model, d_ff]", "", weights.up.weight);
+    //! [up]
     const Matrix up = trace("up[n, d_ff]", "x @ up_weights", matmul(x, up_weights));
     const Matrix gated =
         trace("gated[n, d_ff]", "activated * up", Matrix(activated * up));
+    //! [up]
     const Matrix down_weights =
         trace("down_weights[d_ff, d_model]", "", weights.down.weight);
     return trace("output[n, d_model]", "gated @ down_weights",
                  matmul(gated, down_weights));
 }
-//! [network]
+
+/// What each part has and stores, in 2017's form and in today's: for this model, and for the sizes of Llama 3 8B.
+void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_heads,
+                 std::size_t own_groups)
+{
+    const LlamaLayerWeights& layer = weights.layers.front();
+    const Trace sizes = lesson.trace().scope("sizes");
+    const auto given = [&](std::string_view name, std::size_t own, std::int64_t llama3) {
+        return sizes(name, "", Integers{static_cast<std::int64_t>(own), llama3});
+    };
+    const Integers d_model = given("d_model[models]", weights.embedding.shape(1), 4096);
+    const Integers heads = given("heads[models]", own_heads, 32);
+    const Integers groups = given("groups[models]", own_groups, 8);
+    const Integers d_k =
+        given("d_k[models]", layer.self_attention.query.weight.shape(1) / own_heads, 128);
+    const Integers d_ff =
+        given("d_ff[models]", layer.feed_forward.up.weight.shape(1), 14336);
+    const Integers layers = given("layers[models]", weights.layers.size(), 32);
+    const Integers vocabulary =
+        given("vocabulary[models]", weights.embedding.shape(0), 128256);
+
+    //! [cache]
+    const Integers own_each = sizes("cache_2017[models]", "2 * layers * heads * d_k",
+                                    Integers(2 * layers * heads * d_k));
+    const Integers shared = sizes("cache_today[models]", "2 * layers * groups * d_k",
+                                  Integers(2 * layers * groups * d_k));
+    //! [cache]
+    const Integers norms = sizes("norm_biases[models]", "(2 * layers + 1) * d_model",
+                                 Integers((2 * layers + 1) * d_model));
+    const Integers biases =
+        sizes("biases[models]", "layers * (3 * heads * d_k + d_ff + 2 * d_model)",
+              Integers(layers * (3 * heads * d_k + d_ff + 2 * d_model)));
+    const Integers two =
+        sizes("network_2017[models]", "2 * d_model * d_ff", Integers(2 * d_model * d_ff));
+    const Integers three = sizes("network_today[models]", "3 * d_model * d_ff",
+                                 Integers(3 * d_model * d_ff));
+    const Integers table =
+        sizes("table[models]", "vocabulary * d_model", Integers(vocabulary * d_model));
+    for (std::size_t i = 0; i < 2; ++i)
+        lesson.table(
+            {i == 0 ? "this model: numbers per token in the cache, 2017"
+                    : "Llama 3 8B: numbers per token in the cache, 2017",
+             "today", "biases of norms", "other biases", "network, 2017", "today",
+             "embedding table"},
+            {{double(own_each(i)), double(shared(i)), double(norms(i)), double(biases(i)),
+              double(two(i)), double(three(i)), double(table(i))}});
+}
 
 void look_at_parts(Lesson& lesson, const LlamaFolder& model,
                    const std::vector<std::size_t>& prompt)
 {
     const LlamaLayerWeights& layer = model.weights.layers.front();
-    lesson.heading("2. The norm of today: no mean, no bias");
+    lesson.heading("4. Root mean square norm: no mean, no bias");
     const Matrix embedding =
         lesson.trace()("embedding[vocabulary, d_model]", "", model.weights.embedding);
     const Trace parts = lesson.trace().scope("parts");
@@ -123,37 +240,28 @@ void look_at_parts(Lesson& lesson, const LlamaFolder& model,
     lesson.expect_equal("rms_norm gives the same", normalized,
                         rms_norm(embedded, layer.norm1));
 
-    lesson.heading(
-        "3. The network of today: one product opens what another lets through");
+    lesson.heading("5. SwiGLU: a feed-forward network with a gate");
     const Matrix fed = spelled_out_network(parts, normalized, layer.feed_forward);
     lesson.expect_equal("gated_feed_forward gives the same", fed,
                         gated_feed_forward(normalized, layer.feed_forward));
 
-    //! [groups]
-    lesson.heading("4. Heads share keys and values, so that a cache is smaller");
+    lesson.heading("6. Heads share keys and values, so that the cache is smaller");
     const std::size_t heads = model.options.heads,
                       groups = key_value_heads(layer.self_attention, heads);
     std::vector<std::vector<double>> rows;
     for (std::size_t head = 0; head < heads; ++head)
         rows.push_back({double(head), double(head / (heads / groups))});
-    lesson.table({"head", "looks at key/value head"}, rows);
-    const std::size_t kept =
-        model.weights.layers.size() * 2 * layer.self_attention.key.weight.shape(1);
-    lesson.say("a token leaves " + std::to_string(kept) +
-               " numbers in the cache; with keys and values of its own for "
-               "each head it would leave " +
-               std::to_string(kept * heads / groups));
-    //! [groups]
+    lesson.table({"head", "uses key/value head"}, rows);
+    count_sizes(lesson, model.weights, heads, groups);
 }
 
-/// The tokens so far, and the scores of what may follow each of them.
+/// The tokens so far, and the logits of what can follow each of them.
 struct Story {
     std::vector<std::size_t> ids;
     Matrix logits;
 };
 
-//! [write]
-/// Writes on: what the model has seen is in the cache, and only the newest token goes through it.
+/// Continues the text with a cache: in each step only the newest token is computed.
 Story written(const Lesson& lesson, const LlamaFolder& model,
               const std::vector<std::size_t>& prompt, std::size_t steps)
 {
@@ -162,25 +270,26 @@ Story written(const Lesson& lesson, const LlamaFolder& model,
     LlamaCache cache;
     std::vector<std::size_t> next = prompt;
     for (std::size_t i = 0; i < steps; ++i) {
-        if (lesson.flag<bool>("--without-cache")) { // everything anew
+        if (lesson.flag<bool>("--without-cache")) { // compute everything again
             cache = {};
             next = story.ids;
             story.logits = Matrix(Matrix::shape_type{0, model.tokenizer.size()});
         }
         const Trace unheard = lesson.unheard_trace().scope("step", i);
+        //! [write]
         LlamaStep step =
             llama(numbers_of(next), cache, model.weights, model.options, unheard);
         cache = std::move(step.cache);
         story.logits = concat_rows(story.logits, step.logits);
         const Vector last = xt::view(step.logits, step.logits.shape(0) - 1, xt::all());
         next = {sample(last, lesson.flag<double>("--temperature"), chance)};
+        //! [write]
         if (next.front() <= Tokenizer::end) // another text would begin
             break;
         story.ids.push_back(next.front());
     }
     return story;
 }
-//! [write]
 
 void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
           std::size_t prompt)
@@ -197,40 +306,44 @@ void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
 
 void teach(Lesson& lesson)
 {
-    //! [tokens]
+    lesson.heading("1. The small model writes a story, at three temperatures");
+    tell(lesson, small_model());
+
+    lesson.heading("2. Byte pairs are learned from a short text");
+    learn_byte_pairs(lesson, " the red ball the red hat the ball", 6);
+
+    lesson.heading("3. Text becomes tokens");
     const auto& folder = lesson.flag<std::filesystem::path>("--weights");
     const bool is_tiny = folder.empty();
     const LlamaFolder model = is_tiny ? tiny_model(lesson) : read_llama_folder(folder);
-    lesson.heading("1. Text becomes tokens: neighbours are joined, what has no token "
-                   "becomes its bytes");
     const Tokenizer& tokenizer = model.tokenizer;
+    //! [tokens]
     for (const std::string text : {"the cat sat on", "the café"})
         lesson.say("\"" + text + "\": " + listed(tokenizer.encode(text)));
+    //! [tokens]
     const std::string& wanted = lesson.flag<std::string>("--prompt");
     const std::vector<std::size_t> prompt =
         tokenizer.encode(is_tiny && wanted.empty() ? "the cat sat on" : wanted);
-    //! [tokens]
 
     look_at_parts(lesson, model, prompt);
 
-    lesson.heading("5. Written token by token");
+    lesson.heading("7. Written token by token, with a cache");
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(is_tiny ? 8 : 200);
     const Story story = written(lesson, model, prompt, steps);
     show(lesson, tokenizer, story, prompt.size());
 
+    lesson.heading("8. The same text in one pass, without a cache");
     //! [pass]
-    lesson.heading("6. All of it in one pass, without a cache");
     const Integers ids = lesson.input("ids[n]", numbers_of(story.ids));
     const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
+    //! [pass]
     if (lesson.is_example()) {
         const Matrix seen =
             xt::view(logits, xt::range(std::size_t{0}, story.logits.shape(0)), xt::all());
-        lesson.expect_equal(
-            "each token's scores are those that it had when it was the newest", seen,
-            story.logits);
+        lesson.expect_equal("each token's logits are those computed with the cache", seen,
+                            story.logits);
     }
-    //! [pass]
 }
 
 } // namespace
@@ -248,9 +361,10 @@ int main(int argc, char** argv)
          {"--steps", "N", "tokens to write; 200 unless given, 8 by the tiny model",
           std::optional<std::size_t>{}},
          {"--temperature", "T",
-          "0 for the likeliest token, 1 for chance as the model says", 0.0},
-         {"--seed", "S", "of that chance; 0 unless given", std::optional<std::size_t>{}},
-         {"--without-cache", "", "compute everything anew for each token", false},
+          "0 for the likeliest token, 1 for the model's own probabilities", 0.0},
+         {"--seed", "S", "of the random choice; 0 unless given",
+          std::optional<std::size_t>{}},
+         {"--without-cache", "", "compute everything again for each token", false},
          {"--tokens", "FILE", "write one token per line: labels for attn view",
           std::filesystem::path{}}});
 }

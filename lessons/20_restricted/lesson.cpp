@@ -49,29 +49,33 @@ void teach(Lesson& lesson)
     const std::size_t n = tokens.shape(0), d = tokens.shape(1);
     const std::string count_of_tokens = std::to_string(n);
 
-    //! [look_around]
-    // Who is whose neighbour: a row per token, a column per distance. Beyond the ends there is nobody.
+    // The neighbours of each token: a row per token, a column per distance. Beyond the ends the mask is false.
+    //! [places]
     const Integers distances =
         trace("distances[width]", "arange(3) - 1", Integers{-1, 0, 1});
     const IntegerMatrix places =
         trace("places[n, width]", "arange(" + count_of_tokens + ")[:, None] + distances",
               add_pairs(n, distances));
+    //! [places]
+    //! [mask]
     const Mask mask =
         trace("mask[n, width]", "(places >= 0) & (places < " + count_of_tokens + ")",
               Mask(places >= 0 && places < static_cast<std::int64_t>(n)));
     const IntegerMatrix neighbours =
         trace("neighbours[n, width]", "where(mask, places, 0)",
               IntegerMatrix(xt::where(mask, places, std::int64_t{0})));
-    //! [look_around]
+    //! [mask]
 
-    //! [band]
-    // Attention along the band: n rows of three scores each, not n rows of n.
+    // Attention along the band: n rows of three scores, in place of n rows of n.
+    //! [scores]
     const Matrix scores =
         trace("scores[n, width]",
               "where(mask, sum(tokens[:, None, :] * tokens[neighbours], axis=2), 0)",
               compare_neighbours(tokens, neighbours, mask));
     const Matrix scaled = trace("scaled[n, width]", "scores / sqrt(tokens.shape[-1])",
                                 Matrix(scores / std::sqrt(static_cast<double>(d))));
+    //! [scores]
+    //! [band]
     const Matrix masked = trace("masked[n, width]", "where(mask, scaled, -inf)",
                                 Matrix(xt::where(mask, scaled, -INFINITY)));
     const Matrix weights = trace("weights[n, width]", "softmax(masked)", softmax(masked));
@@ -81,27 +85,25 @@ void teach(Lesson& lesson)
                                  mix_neighbours(weights, tokens, neighbours, mask));
     //! [band]
 
-    //! [full]
-    lesson.heading(
-        "2. The same by masking all pairs, most of which are computed for nothing");
+    lesson.heading("2. The same with a mask over all pairs: most weights are zero");
     const Trace full = trace.scope(
         "full", {{"queries", "tokens"}, {"keys", "tokens"}, {"values", "tokens"}});
     const std::string all_places = "arange(" + count_of_tokens + ")";
+    //! [full]
     const Mask near =
         full("mask[n, m]", "abs(" + all_places + "[:, None] - " + all_places + ") <= 1",
              pairs(n, local));
     const Attention all =
         scaled_dot_product_attention(tokens, tokens, tokens, near, {}, {}, full);
+    //! [full]
     lesson.expect_equal("the band gives what a masked matrix gives", context,
                         all.context);
     const double wasted =
         full("wasted", "mean(where(weights == 0, 1, 0))",
              mean_all(Matrix(xt::where(xt::equal(all.weights, 0.0), 1.0, 0.0))));
     lesson.table({"share of the weights that are zero"}, {{wasted}});
-    //! [full]
 
-    //! [library]
-    lesson.heading("3. The library's, by strides, and both under one softmax");
+    lesson.heading("3. The library's function, strides, and both under one softmax");
     lesson.expect_equal(
         "restricted_attention gives the same",
         restricted_attention(tokens, tokens, tokens, {.neighbourhood = local}).context,
@@ -112,12 +114,13 @@ void teach(Lesson& lesson)
         return restricted_attention(tokens, tokens, tokens,
                                     {.neighbourhood = neighbourhood}, scope);
     };
+    //! [library]
     const RestrictedAttention far = attend("strided", strided),
                               joined = attend("both", both);
+    //! [library]
     lesson.expect("the token itself is in both neighbourhoods, and counts once",
                   joined.band.distances.size() == 3 + far.band.distances.size() - 1 ||
                       n == 1);
-    //! [library]
 
     lesson.heading("4. A window whose weights are all the same is a convolution");
     compare_with_convolution(lesson, tokens);
@@ -132,7 +135,7 @@ void teach(Lesson& lesson)
         lesson.heading("7. Time, measured");
         measure(lesson);
     } else {
-        lesson.say("With --measure it is timed as well, on your machine.");
+        lesson.say("With --measure the lesson also measures times on this machine.");
     }
 }
 
@@ -187,8 +190,7 @@ Mask pairs(std::size_t n, const Neighbourhood& neighbourhood)
 
 // ----------------------------------------------------------------------------------------------------- 4. a convolution
 
-//! [convolution]
-/// Queries of zeros weigh all neighbours the same: the context is the mean over a window, which is a convolution.
+/// With queries of zeros all neighbours have the same weight: the context is the mean over a window, a convolution.
 void compare_with_convolution(Lesson& lesson, const Matrix& tokens)
 {
     const std::size_t n = tokens.shape(0);
@@ -196,10 +198,12 @@ void compare_with_convolution(Lesson& lesson, const Matrix& tokens)
         return; // the window needs a token with two neighbours
     const Trace even =
         lesson.trace().scope("even", {{"keys", "tokens"}, {"values", "tokens"}});
+    //! [convolution]
     const Matrix zeros = even("queries[n, d]", "0 * tokens", Matrix(0.0 * tokens));
     const Matrix context =
         restricted_attention(zeros, tokens, tokens, {.neighbourhood = local}, even)
             .context;
+    //! [convolution]
     const auto from = [&](std::size_t i) -> Matrix {
         return xt::view(tokens, xt::range(i, i + n - 2), xt::all());
     };
@@ -211,11 +215,9 @@ void compare_with_convolution(Lesson& lesson, const Matrix& tokens)
                         Matrix(xt::view(context, xt::range(1, n - 1), xt::all())),
                         window);
 }
-//! [convolution]
 
 // ------------------------------------------------------------------------------------------------------------- 5. reach
 
-//! [reach]
 /// How many outputs change with the first token, after each of three layers of attention under a mask.
 std::vector<double> reach_of(const Trace& trace, const Mask& mask, Matrix before,
                              Matrix after)
@@ -233,12 +235,14 @@ std::vector<double> reach_of(const Trace& trace, const Mask& mask, Matrix before
                              ".T / sqrt(tokens.shape[-1]), -inf)) @ " + name,
                          matmul(softmax(Matrix(xt::where(mask, scaled, -INFINITY))), x));
         };
+        //! [reach]
         before = attend("before[n, d]", was, before);
         after = attend("after[n, d]", is, after);
         const Vector change = max_along(Matrix(xt::abs(after - before)), 1);
         const std::int64_t reached =
             scope("reached", "sum(where(max(abs(after - before), axis=1) > 0, 1, 0))",
                   std::ranges::count_if(change, [](double by) { return by > 0; }));
+        //! [reach]
         counts.push_back(static_cast<double>(reached));
         was = "layer." + std::to_string(layer) + ".before";
         is = "layer." + std::to_string(layer) + ".after";
@@ -275,11 +279,9 @@ void show_reach(Lesson& lesson, const Matrix& tokens)
                   {2, locally[1], in_strides[1], together[1]},
                   {3, locally[2], in_strides[2], together[2]}});
 }
-//! [reach]
 
 // ------------------------------------------------------------------------------------------------------------- 6. costs
 
-//! [count]
 /// Multiplications for n = 256 to 16384, d = 64 and r = 64, and with a stride that grows with the root of n.
 void count(Lesson& lesson)
 {
@@ -301,10 +303,12 @@ void count(Lesson& lesson)
         near(i) = count_of({.radius = static_cast<std::size_t>(r)});
         far(i) = count_of({.stride = static_cast<std::size_t>(std::sqrt(n(i)))});
     }
+    //! [count]
     full = cost("full[sizes]", "n ** 2 * (2 * d + 2)", full);
     near = cost("local[sizes]",
                 "(n * (2 * r + 1) - r * (r + 1)) * 2 * d + 2 * n * (2 * r + 1)", near);
     far = cost("strided[sizes]", "n ** 1.5 * 2 * d + 2 * n * (2 * sqrt(n) - 1)", far);
+    //! [count]
     const auto exponent = [&](const std::string& name, const Integers& of) {
         const auto log_of_ratio = [](const Integers& x) {
             return std::log(static_cast<double>(x(3)) / static_cast<double>(x(0)));
@@ -323,7 +327,6 @@ void count(Lesson& lesson)
     lesson.table({"MiB of weights at 16384 tokens: full", "local"},
                  {{full_mib(3), local_mib(3)}});
 }
-//! [count]
 
 } // namespace
 

@@ -15,7 +15,6 @@
 
 namespace attn {
 
-//! [measure]
 /// Processor time in milliseconds, the least of three runs.
 inline double milliseconds(const std::function<void()>& work)
 {
@@ -35,12 +34,14 @@ inline void measure(Lesson& lesson)
 {
     std::vector<std::vector<double>> rows;
     for (std::size_t n = 256; n <= 16384; n *= 2) {
+        //! [measure]
         const Matrix x = RandomNumbers(n).matrix(n, 64);
         const double full =
             n > 2048 ? NAN : milliseconds([&] { scaled_dot_product_attention(x, x, x); });
         const RestrictedOptions near{.neighbourhood = {.radius = 64}};
         rows.push_back({static_cast<double>(n), full,
                         milliseconds([&] { restricted_attention(x, x, x, near); })});
+        //! [measure]
     }
     lesson.table({"n", "milliseconds: full", "local"}, rows);
     const auto exponent = [&](std::size_t from, std::size_t to, std::size_t column) {
@@ -50,6 +51,5 @@ inline void measure(Lesson& lesson)
     lesson.table({"exponent of n: full, 512 to 2048", "local, 2048 to 16384"},
                  {{exponent(1, 3, 1), exponent(3, 6, 2)}});
 }
-//! [measure]
 
 } // namespace attn

@@ -1,8 +1,8 @@
 // Lesson 21: recurrence, which attention replaced.
 //
-// A recurrent network reads word by word and carries one state along. Gates decide what the state keeps. Each state needs
-// the one before it; a convolution needs neighbours only, attention needs all tokens at once. This lesson measures what
-// each way costs: how far a change travels, what has to wait for what, and how many multiplications there are.
+// A recurrent network reads one word after the other and keeps one state; gates control what the state keeps. Each state
+// depends on the previous one. A convolution depends on neighbours only, attention on all tokens at once. This lesson
+// measures per layer: how far a change travels, how many products must wait for each other, how many multiplications.
 
 #include "../lesson.hpp"
 
@@ -21,19 +21,30 @@
 #include "attn/trace_io/recorder.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace attn;
 
 namespace {
 
+/// The three matrices of the GRU that this lesson writes out, each (d_in + d_hidden, d_hidden).
+struct GateWeights {
+    Matrix reset, update, candidate;
+};
+
 // The helpers of teach(), which stand below it in this order.
+Matrix read_by_gru(const Trace& trace, const Matrix& x, const Vector& initial,
+                   const GateWeights& weights);
+void read_sentence(const Trace& trace);
+void compare_conventions(Lesson& lesson, const Matrix& x, const Vector& initial,
+                         const GateWeights& weights, const Matrix& states);
 RecurrentCellWeights random_cell(RandomNumbers& numbers, std::size_t d_in,
                                  std::size_t d_hidden, std::size_t gates);
 void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers);
-void count_waiting(Lesson& lesson, RandomNumbers& numbers);
-void count_multiplications(Lesson& lesson);
-void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden,
-               RandomNumbers& numbers);
+void count_waiting(const Trace& waiting, RandomNumbers& numbers);
+void count_multiplications(const Trace& cost);
+void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden,
+                       RandomNumbers& numbers);
 
 void teach(Lesson& lesson)
 {
@@ -43,75 +54,146 @@ void teach(Lesson& lesson)
     const Matrix x =
         lesson.input("x[n, d_in]", Matrix{{1, 0}, {0, 1}, {1, 1}, {-1, 0.5}});
     const Vector initial = lesson.input("initial[d_hidden]", Vector{0.5, -0.5});
-    const Matrix w_reset = lesson.input("reset_weights[d_pair, d_hidden]",
-                                        Matrix{{1, 0}, {-1, 2}, {2, 0}, {0, -2}});
-    const Matrix w_update = lesson.input("update_weights[d_pair, d_hidden]",
-                                         Matrix{{0, 1}, {1, 0}, {0, -1}, {1, 0}});
-    const Matrix w_candidate = lesson.input("candidate_weights[d_pair, d_hidden]",
-                                            Matrix{{1, -1}, {0.5, 1}, {1, 1}, {-1, 1}});
-    const std::size_t n = x.shape(0), d_in = x.shape(1), d_hidden = initial.size();
+    const Matrix reset = lesson.input("reset_weights[d_pair, d_hidden]",
+                                      Matrix{{1, 0}, {-1, 2}, {2, 0}, {0, -2}});
+    const Matrix update = lesson.input("update_weights[d_pair, d_hidden]",
+                                       Matrix{{0, 1}, {1, 0}, {0, -1}, {1, 0}});
+    const Matrix candidate = lesson.input("candidate_weights[d_pair, d_hidden]",
+                                          Matrix{{1, -1}, {0.5, 1}, {1, 1}, {-1, 1}});
+    const GateWeights weights{reset, update, candidate};
+    const Matrix states = read_by_gru(trace, x, initial, weights);
 
-    //! [gru]
-    Matrix states = xt::zeros<double>({n, d_hidden});
+    lesson.heading("2. The same GRU reads a sentence, with weights chosen by hand");
+    read_sentence(trace.scope("sentence"));
+
+    lesson.heading("3. The library's GRU: reset gate before or after the product");
+    compare_conventions(lesson, x, initial, weights, states);
+
+    lesson.heading("4. An LSTM: three gates and a cell state");
+    //! [lstm]
+    RandomNumbers numbers(16);
+    const std::size_t d_hidden = initial.size();
+    const RecurrentCellWeights cell = random_cell(numbers, x.shape(1), d_hidden, 4);
+    lstm(x, RecurrentWeights{{{.forward = cell}}}, trace.scope("lstm", {{"x", "x"}}));
+    //! [lstm]
+
+    lesson.heading(
+        "5. The first token changes: which outputs change, after which layer?");
+    change_first_token(lesson, x, numbers);
+
+    lesson.heading("6. Matrix products that must be computed one after the other");
+    count_waiting(trace.scope("waiting"), numbers);
+
+    lesson.heading("7. Multiplications of one layer with 64 features");
+    count_multiplications(trace.scope("cost"));
+
+    lesson.heading("8. Attention over the states of a recurrent encoder (2015)");
+    attend_to_encoder(trace.scope("translator"), x, d_hidden, numbers);
+}
+
+/// One step of a GRU: from a token and the previous state to the new state.
+Vector gru_step(const Trace& step, const Vector& token, const Vector& previous,
+                const GateWeights& weights)
+{
+    //! [gates]
+    // Each gate is computed from the token and the state: one number from 0 to 1 per feature.
+    const Vector joined =
+        step("joined[d_pair]", "concat(x, previous, axis=0)", concat(token, previous));
+    const Vector reset = step("reset[d_hidden]", "sigmoid(joined @ reset_weights)",
+                              sigmoid(matmul(joined, weights.reset)));
+    const Vector update = step("update[d_hidden]", "sigmoid(joined @ update_weights)",
+                               sigmoid(matmul(joined, weights.update)));
+    //! [gates]
+
+    //! [candidate]
+    // The candidate is computed from the token and the state times the reset gate.
+    const Vector selected =
+        step("selected[d_hidden]", "reset * previous", Vector(reset * previous));
+    const Vector candidate = step(
+        "candidate[d_hidden]", "tanh(concat(x, selected, axis=0) @ candidate_weights)",
+        attn::tanh(matmul(concat(token, selected), weights.candidate)));
+    //! [candidate]
+
+    //! [blend]
+    // The new state lies between the previous state and the candidate.
+    return step("hidden[d_hidden]", "(1 - update) * previous + update * candidate",
+                Vector((1 - update) * previous + update * candidate));
+    //! [blend]
+}
+
+/// Reads all tokens: step i starts from the state of step i - 1. Returns all states.
+Matrix read_by_gru(const Trace& trace, const Matrix& x, const Vector& initial,
+                   const GateWeights& weights)
+{
+    Matrix states = xt::zeros<double>({x.shape(0), initial.size()});
     Vector state = initial;
     std::string from = "initial";
-    for (std::size_t i = 0; i < n; ++i) {
-        const std::string place = std::to_string(i);
+    //! [loop]
+    for (std::size_t i = 0; i < x.shape(0); ++i) {
         const Trace step = trace.scope("step", i, {{"previous", from}});
-        const Vector token = step("x[d_in]", "x[" + place + "]",
-                                  Vector(xt::row(x, static_cast<std::ptrdiff_t>(i))));
-
-        // Two gates see the token and the state, and give each feature a number from 0 to 1.
-        const Vector joined =
-            step("joined[d_pair]", "concat(x, previous, axis=0)", concat(token, state));
-        const Vector reset = step("reset[d_hidden]", "sigmoid(joined @ reset_weights)",
-                                  sigmoid(matmul(joined, w_reset)));
-        const Vector update = step("update[d_hidden]", "sigmoid(joined @ update_weights)",
-                                   sigmoid(matmul(joined, w_update)));
-
-        // The candidate sees the part of the past that the reset gate selects.
-        const Vector selected =
-            step("selected[d_hidden]", "reset * previous", Vector(reset * state));
-        const Vector candidate =
-            step("candidate[d_hidden]",
-                 "tanh(concat(x, selected, axis=0) @ candidate_weights)",
-                 attn::tanh(matmul(concat(token, selected), w_candidate)));
-
-        // The update gate says how much of the past the candidate replaces.
-        state = step("hidden[d_hidden]", "(1 - update) * previous + update * candidate",
-                     Vector((1 - update) * state + update * candidate));
+        const Vector token = step("x[d_in]", "x[" + std::to_string(i) + "]",
+                                  Vector(xt::view(x, i, xt::all())));
+        state = gru_step(step, token, state, weights);
         xt::view(states, i, xt::all()) = state;
-        from = "step." + place + ".hidden";
+        from = "step." + std::to_string(i) + ".hidden";
     }
-    //! [gru]
+    //! [loop]
+    return states;
+}
 
-    //! [conventions]
-    lesson.heading(
-        "2. The library's, with the reset gate before the product and after it");
-    // PyTorch packs the gates side by side, the token's part and the state's apart; its update gate keeps the past.
+/// "Lily had a red ball . She": the state keeps the name and drops the colour at the full stop.
+void read_sentence(const Trace& trace)
+{
+    //! [sentence]
+    const Matrix features{{1, 0, 0, 0, 0, 0, 0},  // a name: Lily
+                          {0, 0, 0, 1, 0, 0, 0},  // a colour: red
+                          {0, 0, 0, 0, 0, 1, 0},  // a full stop
+                          {1, 1, 1, 1, 1, 1, 1}}; // always 1
+    const Matrix x = trace("x[n, d_in]", "", transpose(features));
+    //! [sentence]
+    const Vector initial = trace("initial[d_hidden]", "", Vector{0, 0});
+    // A name opens the update gate of feature 0; a colour and a full stop that of feature 1.
+    const Matrix update = trace("update_weights[d_pair, d_hidden]", "",
+                                Matrix{{8, 0}, {0, 8}, {0, 8}, {-4, -4}, {0, 0}, {0, 0}});
+    const Matrix reset =
+        trace("reset_weights[d_pair, d_hidden]", "-update_weights", Matrix(-update));
+    const Matrix candidate =
+        trace("candidate_weights[d_pair, d_hidden]", "",
+              Matrix{{3, 0}, {0, 3}, {0, 0}, {0, 0}, {1, 0}, {0, 1}});
+    read_by_gru(trace, x, initial, {reset, update, candidate});
+}
+
+/// The library packs the gates as PyTorch does; its update gate keeps the previous state.
+void compare_conventions(Lesson& lesson, const Matrix& x, const Vector& initial,
+                         const GateWeights& weights, const Matrix& states)
+{
+    const Trace& trace = lesson.trace();
+    const std::size_t d_in = x.shape(1), d_pair = d_in + initial.size();
     const Matrix packed =
         trace("packed[d_pair, d_gates]",
               "concat(reset_weights, -update_weights, candidate_weights, axis=1)",
-              concat_columns(std::vector{w_reset, Matrix(-w_update), w_candidate}));
-    const std::string cut = std::to_string(d_in);
-    const Matrix w_input = trace("input_weights[d_in, d_gates]", "packed[:" + cut + "]",
+              concat_columns(std::vector{weights.reset, Matrix(-weights.update),
+                                         weights.candidate}));
+    const Matrix w_input = trace("input_weights[d_in, d_gates]", "packed[:x.shape[1]]",
                                  Matrix(xt::view(packed, xt::range(0, d_in), xt::all())));
     const Matrix w_recurrent =
-        trace("recurrent_weights[d_hidden, d_gates]", "packed[" + cut + ":]",
-              Matrix(xt::view(packed, xt::range(d_in, d_in + d_hidden), xt::all())));
-    const RecurrentWeights weights{
+        trace("recurrent_weights[d_hidden, d_gates]", "packed[x.shape[1]:]",
+              Matrix(xt::view(packed, xt::range(d_in, d_pair), xt::all())));
+    const RecurrentWeights both{
         {{.forward = RecurrentCellWeights{{w_input}, {w_recurrent}}}}};
-    const auto read = [&](std::string_view name, ResetGate reset) {
-        const Trace scope = trace.scope(name, {{"x", "x"}}),
-                    layer = scope.scope("layers", 0);
+    const auto read = [&](std::string_view name, ResetGate reset_gate) {
+        const Trace scope = trace.scope(name, {{"x", "x"}});
+        const Trace layer = scope.scope("layers", 0);
         layer.scope("forward", {{"input_weights", "input_weights"},
                                 {"recurrent_weights", "recurrent_weights"}});
         const Matrix start = scope("initial_hidden[cells, d_hidden]", "initial[None, :]",
                                    Matrix(xt::view(initial, xt::newaxis(), xt::all())));
-        return gru(x, start, {}, weights, {reset}, scope).output;
+        return gru(x, start, {}, both, {reset_gate}, scope).output;
     };
+    //! [conventions]
     const Matrix before = read("reset_before", ResetGate::before_product);
     const Matrix after = read("reset_after", ResetGate::after_product);
+    //! [conventions]
     lesson.expect_equal(
         "with the update gate negated, the library's GRU gives the states of part 1",
         before, states);
@@ -120,28 +202,6 @@ void teach(Lesson& lesson)
                                    max_all(Matrix(xt::abs(after - before))));
     lesson.expect("the two conventions give different states",
                   difference > 0 || !lesson.is_example());
-    //! [conventions]
-
-    //! [lstm]
-    lesson.heading("3. An LSTM: three gates and a memory");
-    RandomNumbers numbers(16);
-    const RecurrentWeights four_gates{
-        {{.forward = random_cell(numbers, d_in, d_hidden, 4)}}};
-    lstm(x, four_gates, trace.scope("lstm", {{"x", "x"}}));
-    //! [lstm]
-
-    lesson.heading(
-        "4. The first token changes: which outputs change, and after how many layers?");
-    change_first_token(lesson, x, numbers);
-
-    lesson.heading("5. Matrix products that have to wait for each other, by the trace");
-    count_waiting(lesson, numbers);
-
-    lesson.heading("6. Multiplications of one layer with 64 features");
-    count_multiplications(lesson);
-
-    lesson.heading("7. Attention over a recurrent encoder's states, as before 2017");
-    look_back(lesson, x, d_hidden, numbers);
 }
 
 /// A cell of so many gates with random weights.
@@ -163,13 +223,14 @@ MultiHeadWeights random_head(RandomNumbers& numbers, std::size_t d)
 /// How far each token's output moves between the two sequences of a batch.
 Vector moved(const Trace& trace, const Tensor3& output)
 {
-    const Matrix first = xt::view(output, 0, xt::all(), xt::all()),
-                 second = xt::view(output, 1, xt::all(), xt::all());
+    const Matrix change = xt::view(output, 1, xt::all(), xt::all()) -
+                          xt::view(output, 0, xt::all(), xt::all());
     return trace("moved[n]", "max(abs(output[1] - output[0]), axis=1)",
-                 max_along(Matrix(xt::abs(second - first)), 1));
+                 max_along(Matrix(xt::abs(change)), 1));
 }
+//! [moved]
 
-/// Two sequences that differ in their first token, read by recurrence, by convolutions and by attention.
+/// Two sequences that differ in their first token, read by a GRU, by convolutions and by attention.
 void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
 {
     const Trace& trace = lesson.trace();
@@ -187,25 +248,27 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     const Vector by_state = moved(recurrence, gru(pair, weights, {}, recurrence).output);
 
     const Trace convolutions = trace.scope("convolution");
-    std::vector<double> arrived; // at the last token, by depth
+    std::vector<double> arrived; // at the last token, per depth
     Tensor3 tokens = pair;
     std::string from = "pair", parts;
     for (std::size_t depth = 1; depth < std::max<std::size_t>(x.shape(0), 2); ++depth) {
+        const std::string path = "convolution.layer." + std::to_string(depth);
+        //! [by_convolution]
         const Trace layer = convolutions.scope("layer", depth, {{"x", from}});
         tokens = convolution(tokens, {numbers.matrix(3 * d, d)}, layer);
         arrived.push_back(moved(layer, tokens)(last));
-        from = "convolution.layer." + std::to_string(depth) + ".output";
-        parts += "convolution.layer." + std::to_string(depth) + ".moved[-1:], ";
+        //! [by_convolution]
+        from = path + ".output";
+        parts += path + ".moved[-1:], ";
     }
 
+    //! [by_attention]
     const Trace attention = trace.scope("attention", {{"x", "pair"}});
+    const MultiHeadWeights head = random_head(numbers, d);
     const Vector at_once =
-        moved(attention,
-              multi_head_attention(pair, {}, {}, random_head(numbers, d), {}, attention)
-                  .output);
-    //! [moved]
+        moved(attention, multi_head_attention(pair, {}, {}, head, {}, attention).output);
+    //! [by_attention]
 
-    //! [path]
     // Between the first token and the last: states that carry the change, or layers until it arrives.
     const Trace path = trace.scope("path");
     const std::int64_t states =
@@ -221,101 +284,79 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
         return;
     lesson.expect("recurrence: the change passes through the state of every token",
                   std::cmp_equal(states, last + 1));
-    lesson.expect("convolution: it moves on by one token per layer",
+    lesson.expect("convolution: the change moves on by one token per layer",
                   std::cmp_equal(layers, last));
-    lesson.expect("attention: it arrives in one layer", attentions == 1);
-    //! [path]
+    lesson.expect("attention: the change arrives in one layer", attentions == 1);
 }
 
-/// Shows counts side by side, a row per length.
-void show_counts(Lesson& lesson, const std::vector<std::string>& names,
-                 const std::vector<Integers>& columns)
-{
-    std::vector<std::vector<double>> rows(columns.front().size());
-    for (const Integers& column : columns)
-        for (std::size_t i = 0; i < rows.size(); ++i)
-            rows[i].push_back(static_cast<double>(column(i)));
-    lesson.table(names, rows);
-}
-
-//! [waiting]
-/// How many matrix products of a run have to wait for each other, by the formulas of its trace; for several lengths.
-void count_waiting(Lesson& lesson, RandomNumbers& numbers)
+/// Longest chain of matrix products that need each other, by the formulas of a run's trace; for several lengths.
+void count_waiting(const Trace& waiting, RandomNumbers& numbers)
 {
     const RecurrentWeights three{{{.forward = random_cell(numbers, 2, 2, 3)}}};
     const RecurrentWeights four{{{.forward = random_cell(numbers, 2, 2, 4)}}};
     const MultiHeadWeights head = random_head(numbers, 2);
     const ConvolutionWeights kernel{numbers.matrix(6, 2)};
-    const Matrix tokens[] = {numbers.matrix(4, 2), numbers.matrix(8, 2),
-                             numbers.matrix(16, 2)};
-    const Trace waiting = lesson.trace().scope("waiting");
+    const Matrix tokens = numbers.matrix(28, 2);
     const Integers n = waiting("n[lengths]", "", Integers{4, 8, 16});
     const auto count = [&](std::string_view label, std::string_view expected,
                            const auto& run) {
         Integers products = n;
-        for (std::size_t i = 0; i < n.size(); ++i) {
+        for (std::int64_t& length : products) {
+            const Matrix x = xt::view(tokens, xt::range(0, length), xt::all());
+            //! [waiting]
             Recorder recorder;
-            run(tokens[i], Trace(recorder));
-            products(i) =
-                static_cast<std::int64_t>(products_in_line(recorder.recording()));
+            run(x, Trace(recorder));
+            length = static_cast<std::int64_t>(products_in_line(recorder.recording()));
+            //! [waiting]
         }
-        return waiting(label, expected, products);
+        std::ignore = waiting(label, expected, products);
     };
-    show_counts(
-        lesson, {"tokens", "GRU", "reset before", "LSTM", "convolution", "attention"},
-        {n,
-         count("gru[lengths]", "n",
-               [&](const Matrix& x, const Trace& run) { gru(x, three, {}, run); }),
-         count("reset_before[lengths]", "2 * n",
-               [&](const Matrix& x, const Trace& run) {
-                   gru(x, three, {ResetGate::before_product}, run);
-               }),
-         count("lstm[lengths]", "n",
-               [&](const Matrix& x, const Trace& run) { lstm(x, four, run); }),
-         count("convolution[lengths]", "0 * n + 1",
-               [&](const Matrix& x, const Trace& run) { convolution(x, kernel, run); }),
-         count("attention[lengths]", "0 * n + 3", [&](const Matrix& x, const Trace& run) {
-             multi_head_attention(x, {}, {}, head, {}, run);
-         })});
+    const GruOptions before{ResetGate::before_product};
+    using X = const Matrix&;
+    using Run = const Trace&;
+    count("gru[lengths]", "n", [&](X x, Run run) { gru(x, three, {}, run); });
+    count("reset_before[lengths]", "2 * n",
+          [&](X x, Run run) { gru(x, three, before, run); });
+    count("lstm[lengths]", "n", [&](X x, Run run) { lstm(x, four, run); });
+    count("convolution[lengths]", "0 * n + 1",
+          [&](X x, Run run) { convolution(x, kernel, run); });
+    count("attention[lengths]", "0 * n + 3",
+          [&](X x, Run run) { multi_head_attention(x, {}, {}, head, {}, run); });
 }
-//! [waiting]
 
-//! [cost]
-/// Multiplications of one layer, 64 features in and out.
-void count_multiplications(Lesson& lesson)
+/// Multiplications of one layer, 64 features in and out, as the library counts them; for several lengths.
+void count_multiplications(const Trace& cost)
 {
-    const Trace cost = lesson.trace().scope("cost");
     const std::int64_t d = cost("d", "", std::int64_t{64});
     const Integers n = cost("n[lengths]", "", Integers{16, 64, 256, 1024});
     const auto count = [&](std::string_view label, std::string_view formula,
                            const auto& cost_of) {
         Integers products = n;
-        for (std::int64_t& product : products) {
-            const auto tokens = static_cast<std::size_t>(product),
+        for (std::int64_t& length : products) {
+            const auto tokens = static_cast<std::size_t>(length),
                        width = static_cast<std::size_t>(d);
-            product = static_cast<std::int64_t>(
+            length = static_cast<std::int64_t>(
                 cost_of(EncodingSizes{tokens, width, width}).multiplications);
         }
-        return cost(label, formula, products);
+        std::ignore = cost(label, formula, products);
     };
-    show_counts(
-        lesson, {"tokens", "GRU", "LSTM", "convolution of width 3", "self-attention"},
-        {n, count("gru[lengths]", "n * (3 * (d + d) * d + 3 * d)", gru_cost),
-         count("lstm[lengths]", "n * (4 * (d + d) * d + 3 * d)", lstm_cost),
-         count("convolution[lengths]", "n * 3 * d * d",
-               [](const EncodingSizes& sizes) { return convolution_cost(sizes, 3); }),
-         count("attention[lengths]", "n * 3 * d * d + 2 * n ** 2 * d + 2 * n ** 2",
-               self_attention_cost)});
+    const auto width_3_cost = [](const EncodingSizes& sizes) {
+        return convolution_cost(sizes, 3);
+    };
+    //! [cost]
+    count("gru[lengths]", "n * (3 * (d + d) * d + 3 * d)", gru_cost);
+    count("lstm[lengths]", "n * (4 * (d + d) * d + 3 * d)", lstm_cost);
+    count("convolution[lengths]", "n * 3 * d * d", width_3_cost);
+    count("attention[lengths]", "n * 3 * d * d + 2 * n ** 2 * d + 2 * n ** 2",
+          self_attention_cost);
+    //! [cost]
 }
-//! [cost]
 
-//! [bahdanau]
-/// A decoder that attends, before each word, to all states of an encoder that reads both ways.
-void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden,
-               RandomNumbers& numbers)
+/// A decoder that attends, before each word, to all states of an encoder that reads in both directions.
+void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden,
+                       RandomNumbers& numbers)
 {
-    const Trace translator = lesson.trace().scope("translator"),
-                encoder = translator.scope("encoder", {{"x", "x"}});
+    const Trace encoder = trace.scope("encoder", {{"x", "x"}});
     const auto cell = [&](std::size_t d_in) {
         return random_cell(numbers, d_in, d_hidden, 3);
     };
@@ -327,29 +368,28 @@ void look_back(Lesson& lesson, const Matrix& x, std::size_t d_hidden,
 
     const Matrix states =
         gru(x, RecurrentWeights{{{forward, backward}}}, {}, encoder).output;
-    const Matrix words = translator(
-        "words[n, d_word]", "", numbers.matrix(3, 2, 4)); // what it has written so far
-    Vector state = translator("start[d_hidden]", "", numbers.vector(d_hidden));
+    const Matrix words = trace("words[n, d_word]", "", numbers.matrix(3, 2, 4));
+    Vector state = trace("start[d_hidden]", "", numbers.vector(d_hidden));
     std::string from = "start";
-    for (std::size_t word = 0; word < 3; ++word) {
-        const Trace step = translator.scope("word", word, {{"previous_hidden", from}});
+    for (std::size_t i = 0; i < words.shape(0); ++i) {
+        const Trace step = trace.scope("word", i, {{"previous_hidden", from}});
         const Trace attention = step.scope(
             "attention", {{"keys", "encoder.output"}, {"values", "encoder.output"}});
         const Matrix query = attention("queries[n, d_q]", "previous_hidden[None, :]",
                                        Matrix(xt::view(state, xt::newaxis(), xt::all())));
+        //! [bahdanau]
         const Matrix context =
             additive_attention(query, states, states, {}, alignment, {}, attention)
                 .context;
-        const Vector seen = step("x[d_in]",
-                                 "concat(words[" + std::to_string(word) +
-                                     "], attention.context[0], axis=0)",
-                                 concat(Vector(xt::view(words, word, xt::all())),
-                                        Vector(xt::view(context, 0, xt::all()))));
-        state = gru_cell(seen, state, decoder, {}, step);
-        from = "word." + std::to_string(word) + ".hidden";
+        const Vector joined =
+            step("x[d_in]",
+                 "concat(words[" + std::to_string(i) + "], attention.context[0], axis=0)",
+                 concat(Vector(xt::row(words, i)), Vector(xt::row(context, 0))));
+        state = gru_cell(joined, state, decoder, {}, step);
+        //! [bahdanau]
+        from = "word." + std::to_string(i) + ".hidden";
     }
 }
-//! [bahdanau]
 
 } // namespace
 

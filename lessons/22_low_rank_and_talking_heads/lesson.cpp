@@ -1,8 +1,8 @@
 // Lesson 22: low rank, and talking heads.
 //
-// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M has a row and a column for each feature of
-// a token, but it is a product of two narrow matrices, so its rank is at most d_k: the head sees at most d_k directions of
-// a token. Several heads are several such forms. Talking heads add them up before softmax.
+// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M is (d_model, d_model), but it is a product
+// of two narrow matrices, so its rank is at most d_k. Several heads are several such forms, each with a softmax of its
+// own. Talking heads mix the scores of all heads before softmax, and the weights after it.
 
 #include "../lesson.hpp"
 
@@ -36,13 +36,13 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
 
 void teach(Lesson& lesson)
 {
-    lesson.heading("1. Three tokens, two heads, and how the heads are to be mixed");
+    lesson.heading(
+        "1. Given: three tokens, the weights of two heads, and two mixing matrices");
     const Matrix inputs = lesson.input("inputs[n, d_model]",
                                        Matrix{{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}});
     const TalkingHeadsWeights weights = given_weights(lesson);
 
-    //! [form]
-    lesson.heading("2. One matrix for each head, of a rank that is at most d_k");
+    lesson.heading("2. One matrix per head, with a rank of at most d_k");
     std::vector<Matrix> forms, scores;
     for (std::size_t head = 0; head < heads; ++head) {
         const Trace trace = lesson.trace().scope("head", head);
@@ -52,40 +52,41 @@ void teach(Lesson& lesson)
         const Matrix key_weights =
             columns_of_head(trace, "key_weights[d_model, d_k]", "key_weights",
                             weights.maps.key.weight, head);
-        forms.push_back(trace("form[d_model, d_model]", "query_weights @ key_weights.T",
-                              matmul(query_weights, transpose(key_weights))));
-        scores.push_back(trace("scores[n, m]", "inputs @ form @ inputs.T",
-                               matmul(matmul(inputs, forms.back()), transpose(inputs))));
-        lesson.expect_equal("the form gives the scores of queries and keys",
-                            scores.back(),
+        //! [form]
+        const Matrix form =
+            trace("form[d_model, d_model]", "query_weights @ key_weights.T",
+                  matmul(query_weights, transpose(key_weights)));
+        const Matrix by_form = trace("scores[n, m]", "inputs @ form @ inputs.T",
+                                     matmul(matmul(inputs, form), transpose(inputs)));
+        //! [form]
+        forms.push_back(form);
+        scores.push_back(by_form);
+        lesson.expect_equal("the form gives the scores of queries and keys", by_form,
                             matmul(matmul(inputs, query_weights),
                                    transpose(matmul(inputs, key_weights))));
-        lesson.expect(
-            "its rank is at most d_k",
-            std::cmp_less_equal(rank_of(trace, forms.back()), query_weights.shape(1)));
+        lesson.expect("its rank is at most d_k",
+                      std::cmp_less_equal(rank_of(trace, form), query_weights.shape(1)));
     }
-    //! [form]
 
-    lesson.heading(
-        "3. The sum of both is a form as well, of a higher rank than each head's");
+    lesson.heading("3. The sum of both forms has a higher rank than each of them");
     const Trace sum = lesson.trace().scope("sum");
     const Matrix form = sum("form[d_model, d_model]", "head.0.form + head.1.form",
                             Matrix(forms[0] + forms[1]));
     lesson.expect_equal(
-        "it is that of one head with all columns", form,
+        "it is the form of one head with all columns", form,
         matmul(weights.maps.query.weight, transpose(weights.maps.key.weight)));
     rank_of(sum, form);
 
-    lesson.heading("4. Two softmaxes give what one can't");
+    lesson.heading("4. Two softmaxes can do what one cannot");
     compare_two_softmaxes(lesson);
 
-    lesson.heading("5. Values are mapped by low rank too");
+    lesson.heading("5. Each head also maps values by a matrix of low rank");
     join_value_maps(lesson, inputs, weights.maps, scores);
 
-    lesson.heading("6. What low rank saves, at the paper's size");
+    lesson.heading("6. Parameters that low rank saves, at the size of the 2017 paper");
     count(lesson);
 
-    lesson.heading("7. Talking heads: mixed before softmax, and once more after it");
+    lesson.heading("7. Talking heads: scores are mixed before softmax, weights after it");
     talk(lesson, inputs, weights, forms);
 }
 
@@ -130,7 +131,6 @@ Matrix columns_of_head(const Trace& trace, std::string_view step, std::string_vi
                  columns(of, begin, begin + width));
 }
 
-//! [rank]
 /// The first number that is about as large as the largest.
 std::pair<std::size_t, std::size_t> pivot_of(const Matrix& matrix)
 {
@@ -142,7 +142,7 @@ std::pair<std::size_t, std::size_t> pivot_of(const Matrix& matrix)
     return {0, 0};
 }
 
-/// The rank of a form: how many products of a column and a row have to be subtracted until nothing is left.
+/// The rank of a form: how many outer products have to be subtracted until every number is zero.
 std::int64_t rank_of(const Trace& trace, const Matrix& form)
 {
     Matrix rest = form;
@@ -156,12 +156,15 @@ std::int64_t rank_of(const Trace& trace, const Matrix& form)
         if (found.back() <= 1e-9 * found.front())
             break;
         const std::string i = std::to_string(row), j = std::to_string(column);
+        const std::string formula = name + " - outer(" + name + "[:, " + j + "], " +
+                                    name + "[" + i + ", :]) / " + name + "[" + i + ", " +
+                                    j + "]";
+        const Trace trace_of_step = trace.scope("step", step);
+        //! [rank]
         const Vector in_column = xt::col(rest, column), in_row = xt::row(rest, row);
-        rest = trace.scope("step", step)("rest[d_model, d_model]",
-                                         name + " - outer(" + name + "[:, " + j + "], " +
-                                             name + "[" + i + ", :]) / " + name + "[" +
-                                             i + ", " + j + "]",
-                                         Matrix(rest - outer(in_column, in_row) / pivot));
+        rest = trace_of_step("rest[d_model, d_model]", formula,
+                             Matrix(rest - outer(in_column, in_row) / pivot));
+        //! [rank]
         name = "step." + std::to_string(step) + ".rest";
     }
     Vector sizes_found(Vector::shape_type{found.size()});
@@ -173,35 +176,36 @@ std::int64_t rank_of(const Trace& trace, const Matrix& form)
         "rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
         std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
 }
-//! [rank]
 
 // --------------------------------------------------------------------------------------------------- 4. two softmaxes
 
-//! [two]
 /// Two heads that attend to one token each, and what one set of weights can do instead.
 void compare_two_softmaxes(Lesson& lesson)
 {
     const Trace two = lesson.trace().scope("two");
     const Matrix values = two("values[m, d_v]", "", Matrix{{0, 0}, {1, 0}, {0, 1}});
     const Matrix scores = two("scores[h, m]", "", Matrix{{0, 8, 0}, {0, 0, 8}});
+    //! [two]
     const Matrix weights = two("weights[h, m]", "softmax(scores)", softmax(scores));
     const Matrix all = matmul(weights, values);
     const Vector apart =
         two("apart[d_v]",
             "concat(weights[0] @ values[:, 0:1], weights[1] @ values[:, 1:2], axis=0)",
             Vector{all(0, 0), all(1, 1)});
+    //! [two]
+    //! [one]
     const Vector sum = two("sum[m]", "sum(scores, axis=0)", sum_along(scores, 0));
     const Vector joint = two("joint[m]", "softmax(sum)", softmax(sum));
     const Vector together = two("together[d_v]", "joint @ values", matmul(joint, values));
-    lesson.expect("one softmax divides 1 between both tokens", sum_all(together) < 1);
+    //! [one]
+    lesson.expect("one softmax shares a total weight of 1 between both tokens",
+                  sum_all(together) < 1);
     lesson.expect("two give each of them nearly 1", apart(0) > 0.99 && apart(1) > 0.99);
 }
-//! [two]
 
 // --------------------------------------------------------------------------------------------------------- 5. values
 
-//! [maps]
-/// A head's values go through W_v and the head's rows of W^o: one more matrix of low rank.
+/// A head multiplies its average by W_v and by its rows of W^o: together one matrix of low rank.
 void join_value_maps(Lesson& lesson, const Matrix& inputs,
                      const MultiHeadWeights& learned, const std::vector<Matrix>& scores)
 {
@@ -218,29 +222,29 @@ void join_value_maps(Lesson& lesson, const Matrix& inputs,
                           end = begin + value_weights.shape(1);
         const Matrix rows =
             xt::view(learned.output->weight, xt::range(begin, end), xt::all());
+        const std::string formula_of_map = "value_weights @ output_weights[" +
+                                           std::to_string(begin) + ":" +
+                                           std::to_string(end) + "]";
+        //! [maps]
         const Matrix map =
-            trace("map[d_model, d_out]",
-                  "value_weights @ output_weights[" + std::to_string(begin) + ":" +
-                      std::to_string(end) + "]",
-                  matmul(value_weights, rows));
+            trace("map[d_model, d_out]", formula_of_map, matmul(value_weights, rows));
         const Matrix weights =
             trace("weights[n, m]", "softmax(scores / sqrt(query_weights.shape[1]))",
                   softmax(Matrix(scores[head] / root)));
         sum += trace("says[n, d_out]", "weights @ inputs @ map",
                      matmul(matmul(weights, inputs), map));
+        //! [maps]
         formula += (head == 0 ? "head." : " + head.") + std::to_string(head) + ".says";
     }
     const Matrix output = lesson.trace()("output[n, d_out]", formula, sum);
-    lesson.expect_equal("with a form and a map per head, multi-head attention needs no "
-                        "queries, keys or values",
+    lesson.expect_equal("a form and a map per head give the output of multi-head "
+                        "attention",
                         output,
                         multi_head_attention(inputs, {}, {}, learned, {heads}).output);
 }
-//! [maps]
 
 // ---------------------------------------------------------------------------------------------------------- 6. counts
 
-//! [count]
 /// Parameters at the paper's size: forms and maps in full, or each as a product of two narrow matrices.
 void count(Lesson& lesson)
 {
@@ -248,21 +252,21 @@ void count(Lesson& lesson)
     const std::int64_t d_model = cost("d_model", "", std::int64_t{512}),
                        h = cost("h", "", std::int64_t{8});
     const std::int64_t d_k = cost("d_k", "d_model / h", d_model / h);
+    //! [count]
     const std::int64_t full =
         cost("full", "2 * h * d_model ** 2", 2 * h * d_model * d_model);
     const std::int64_t narrow =
         cost("narrow", "2 * h * 2 * d_model * d_k", 4 * h * d_model * d_k);
     const std::int64_t talking = cost("talking", "2 * h ** 2", 2 * h * h);
-    lesson.table({"parameters: in full", "as narrow products", "to let heads talk"},
+    //! [count]
+    lesson.table({"parameters: in full", "as narrow products", "for mixing heads"},
                  {{static_cast<double>(full), static_cast<double>(narrow),
                    static_cast<double>(talking)}});
 }
-//! [count]
 
 // --------------------------------------------------------------------------------------------------- 7. talking heads
 
-//! [talk]
-/// Each softmax gets a mixture of all heads' scores. Its form is the mixture of their forms, whose ranks add up.
+/// Each softmax is applied to a mixture of all heads' scores. Its form is the same mixture of the heads' forms.
 void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learned,
           const std::vector<Matrix>& forms)
 {
@@ -273,11 +277,13 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
     for (std::size_t into = 0; into < heads; ++into) {
         const Trace trace = lesson.trace().scope("mixed", into);
         const std::string column = ", " + std::to_string(into) + "]";
+        const std::string formula = "head.0.form * talking_scores[0" + column +
+                                    " + head.1.form * talking_scores[1" + column;
+        //! [mixed]
         const Matrix form =
-            trace("form[d_model, d_model]",
-                  "head.0.form * talking_scores[0" + column +
-                      " + head.1.form * talking_scores[1" + column,
+            trace("form[d_model, d_model]", formula,
                   Matrix(forms[0] * mixture(0, into) + forms[1] * mixture(1, into)));
+        //! [mixed]
         rank_of(trace, form);
         const Matrix scores = trace("scores[n, m]", "inputs @ form @ inputs.T",
                                     matmul(matmul(inputs, form), transpose(inputs)));
@@ -294,21 +300,22 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
                                          {"output_weights", "output_weights"},
                                          {"talking_scores", "talking_scores"},
                                          {"talking_weights", "talking_weights"}});
+    //! [talk]
     const MultiHead found = talking_heads_attention(inputs, {}, learned, {}, talking);
+    //! [talk]
     for (std::size_t into = 0; into < heads; ++into)
         lesson.expect_equal("talking head " + std::to_string(into) +
-                                " compares by a mixture of forms",
+                                " has the scores of a mixture of forms",
                             Matrix(weights[0] * learned.weights(0, into) +
                                    weights[1] * learned.weights(1, into)),
                             found.weights[into]);
 
     const Matrix identity{{1, 0}, {0, 1}};
     lesson.expect_equal(
-        "mixed by identities, heads are those of multi-head attention",
+        "with identities as mixing matrices, the output is that of multi-head attention",
         talking_heads_attention(inputs, {}, {learned.maps, identity, identity}).output,
         multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
 }
-//! [talk]
 
 } // namespace
 

@@ -1,8 +1,7 @@
-// Lesson 23: a museum of mistakes.
+// Lesson 23: well-known mistakes, right beside wrong.
 //
-// Attention code that is wrong seldom fails: shapes fit, numbers look like numbers, and training goes on. Here every
-// well-known mistake is made once, in the one step that it concerns, beside what is right, with what it does to the
-// result.
+// Wrong attention code seldom raises an error: the shapes fit, and training goes on. Here every well-known mistake is
+// made once, in the step that it concerns, beside the right computation, with the change of the result.
 
 #include "../lesson.hpp"
 
@@ -21,7 +20,7 @@ using namespace attn;
 
 namespace {
 
-/// Everything that the exhibits compute with.
+/// The inputs of all exhibits: small computations in which the mistakes are made.
 struct Given {
     Matrix x, memory;
     EncoderLayerWeights weights;
@@ -52,7 +51,6 @@ EncoderLayerWeights drawn_weights(RandomNumbers& numbers, std::size_t d_model,
     return weights;
 }
 
-//! [exhibits]
 void show_sines(const Given&, const Trace& trace)
 {
     sinusoidal_positions(5, 6, {}, trace);
@@ -72,16 +70,18 @@ void show_alibi(const Given& given, const Trace& trace)
                             {.heads = 2, .positions = HeadPositions::alibi}, trace);
 }
 
-/// The two newest tokens look at five keys, as with a cache.
+/// Two queries, the newest tokens, attend to five keys, as with a cache.
 void show_cached(const Given& given, const Trace& trace)
 {
+    trace.alias("memory", "memory");
+    //! [cached]
     const Matrix newest = trace("x[n, d_model]", "x[0:2]",
                                 Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
-    trace.alias("memory", "memory");
     const std::optional<AnyMask> mask =
         join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
     multi_head_attention(newest, given.memory, mask, {}, given.weights.self_attention,
                          {.heads = 1}, trace);
+    //! [cached]
 }
 
 void show_post_norm(const Given& given, const Trace& trace)
@@ -109,13 +109,12 @@ struct Exhibit {
 
 constexpr Exhibit exhibits[] = {
     {"sines", "Sinusoidal positions", show_sines},
-    {"rotary", "A head whose queries and keys are turned", show_rotary},
-    {"alibi", "Two heads that prefer near keys", show_alibi},
-    {"cached", "Two new tokens, five keys, causal", show_cached},
-    {"post", "A post-norm layer with ReLU, causal", show_post_norm},
+    {"rotary", "One head with rotary positions", show_rotary},
+    {"alibi", "Two heads with ALiBi", show_alibi},
+    {"cached", "Two queries, five keys, causal mask", show_cached},
+    {"post", "A post-norm layer with ReLU and a causal mask", show_post_norm},
     {"pre", "A pre-norm layer with GELU", show_pre_norm},
 };
-//! [exhibits]
 
 /// The last step of an exhibit, right or with a mistake in it.
 Array result_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
@@ -148,15 +147,14 @@ double change_by(const Exhibit& exhibit, const Given& given, const Pitfall& pitf
                           result_of(exhibit, given, &mistaken));
 }
 
-//! [make]
-/// What a mistake makes of a step.
+/// A step, and what a mistake makes of it.
 struct Wrong {
     Step right;
     Array mistaken;
     std::string formula; ///< that gives it
 };
 
-/// Makes a mistake in an exhibit; nothing where it can't be made there, or changes nothing.
+/// Makes a mistake in an exhibit; nothing where the exhibit has no such step, or where the numbers stay the same.
 std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall,
                              const Recording& shown)
 {
@@ -169,13 +167,14 @@ std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall,
             const std::optional<std::size_t> found = names.resolve(i, name);
             return found ? &shown.steps[*found] : nullptr;
         };
+        //! [make]
         const std::optional<Array> mistaken = mistaken_value(pitfall, step, step_of);
         if (mistaken && !identical(*mistaken, step.value))
             return Wrong{step, *mistaken, *mistaken_formula(pitfall, step, step_of)};
+        //! [make]
     }
     return std::nullopt;
 }
-//! [make]
 
 /// Calls a function with the trace of a scope that is written as a path: "post.self_attn.head.0".
 void inside(const Trace& trace, std::string_view path,
@@ -211,8 +210,7 @@ void record(const Trace& trace, std::string_view name, const Wrong& wrong,
         std::ignore = trace(label, formula, from_array<Matrix>(wrong.mistaken));
 }
 
-//! [show]
-/// Right beside wrong, under the step that is broken.
+/// Records right and wrong beside each other, under the step that is wrong.
 void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double change)
 {
     lesson.heading(std::string(pitfall.id) + ": " + std::string(pitfall.sentence));
@@ -228,11 +226,10 @@ void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double cha
     lesson.say(std::string(pitfall.shows));
     lesson.say("Seen: " + std::string(pitfall.seen));
 }
-//! [show]
 
 void teach(Lesson& lesson)
 {
-    lesson.heading("The numbers of every exhibit");
+    lesson.heading("Given: two sequences, and the weights of one layer");
     RandomNumbers numbers(12);
     Given given;
     given.x = lesson.input("x[n, d_model]", numbers.matrix(4, 4));
@@ -240,7 +237,7 @@ void teach(Lesson& lesson)
     given.weights = drawn_weights(numbers, 4, 6);
 
     for (const Exhibit& exhibit : exhibits) {
-        lesson.heading("As it should be: " + std::string(exhibit.title));
+        lesson.heading("Right: " + std::string(exhibit.title));
         exhibit.show(given, lesson.trace().scope(exhibit.scope));
     }
 

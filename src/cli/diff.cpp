@@ -33,15 +33,13 @@ struct Request {
 
 void print_likely_mistakes(const Diff& diff)
 {
-    if (diff.first_wrong() == nullptr)
-        return;
     const std::vector<Diagnosis> diagnoses = diagnose(diff);
     for (const Diagnosis& diagnosis : diagnoses) {
         const Step& step = *diagnosis.steps.front();
         fmt::print("looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n", diagnosis.pitfall->id,
                    diagnosis.pitfall->sentence, step.path, diagnosis.formula, step.formula, diagnosis.pitfall->link);
     }
-    if (diagnoses.empty())
+    if (diagnoses.empty() && diff.first_wrong() != nullptr)
         fmt::print("looks like none of the well-known mistakes that attn pitfalls lists\n");
 }
 
@@ -109,7 +107,7 @@ void print_others(const Diff& diff)
     const StepDiff* shown = wrong != nullptr ? wrong : diff.first_different();
     std::size_t printed = 0, left = 0;
     for (const StepDiff& step : diff.steps) {
-        if (step.passed() || &step == shown)
+        if ((step.passed() && step.verdict != DiffVerdict::no_effect) || &step == shown)
             continue;
         if (printed++ >= most) {
             ++left;
@@ -162,8 +160,8 @@ int report(const Diff& diff, const Request& request)
         fmt::print("hint: {}\n", diff.hint);
 
     std::string counts;
-    for (const DiffVerdict verdict :
-         {DiffVerdict::equal, DiffVerdict::noise, DiffVerdict::layout, DiffVerdict::bug, DiffVerdict::inherited})
+    for (const DiffVerdict verdict : {DiffVerdict::equal, DiffVerdict::noise, DiffVerdict::no_effect,
+                                      DiffVerdict::layout, DiffVerdict::bug, DiffVerdict::inherited})
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
     fmt::print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",

@@ -29,7 +29,7 @@ std::string word_for_axis(const std::string& letter)
 
 std::string_view name_of(DiffVerdict verdict)
 {
-    constexpr std::string_view names[] = {"equal", "noise", "layout", "bug", "inherited"};
+    constexpr std::string_view names[] = {"equal", "noise", "no effect", "layout", "bug", "inherited"};
     return names[static_cast<std::size_t>(verdict)];
 }
 

@@ -144,7 +144,7 @@ std::vector<Diagnosis> mistakes_in_use(std::size_t copy, Diff::World& world)
 
 std::vector<Diagnosis> diagnose(const Diff& diff)
 {
-    const StepDiff* wrong = diff.first_wrong();
+    const StepDiff* wrong = diff.first_wrong() != nullptr ? diff.first_wrong() : diff.first_without_effect();
     if (wrong == nullptr || wrong->step->formula.empty())
         return {};
     Diff::World& world = *diff.world;

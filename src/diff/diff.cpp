@@ -186,6 +186,12 @@ const StepDiff* Diff::first_wrong() const
     return found == steps.end() ? nullptr : &*found;
 }
 
+const StepDiff* Diff::first_without_effect() const
+{
+    const auto found = std::ranges::find(steps, DiffVerdict::no_effect, &StepDiff::verdict);
+    return found == steps.end() ? nullptr : &*found;
+}
+
 std::size_t Diff::count(DiffVerdict verdict) const
 {
     return static_cast<std::size_t>(std::ranges::count(steps, verdict, &StepDiff::verdict));

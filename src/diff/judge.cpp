@@ -5,6 +5,7 @@
 #include "attn/what_if/head_scope.hpp"
 #include "attn/error.hpp"
 #include "attn/formula/expression.hpp"
+#include "effect.hpp"
 #include "layouts.hpp"
 #include "type_evidence.hpp"
 
@@ -153,6 +154,12 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
         return;
     if (follows_as_dumped(found, step))
         return inherit(found, tolerance, step, result);
+    if (again && !is_overridden() && is_without_effect(world_, step, found, expected)) {
+        describe(found, expected, tolerance, step, result);
+        result.verdict = DiffVerdict::no_effect;
+        result.message = "differs, without effect on the weights: the softmax that follows gives the same";
+        return;
+    }
     blame(found, expected, tolerance, step, trouble, result);
 }
 

@@ -26,7 +26,7 @@ Matrix softmax(Matrix&& scores)
     Vector totals = sum_along(scores, 1);
     for (double& total : totals)
         if (total == 0)
-            total = 1; // a row that may attend to nothing stays zero
+            total = 1; // a row that can attend to nothing stays zero
     for (std::size_t i = 0; i < scores.shape(0); ++i)
         for (std::size_t j = 0; j < scores.shape(1); ++j)
             scores(i, j) /= totals(i);

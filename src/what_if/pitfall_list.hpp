@@ -111,7 +111,7 @@ inline constexpr Pitfall pitfall_list[] = {
     {"mask_inverted", "The mask is taken for its opposite.",
      "Every query looks at what is forbidden, and at nothing else.",
      "rasbt/LLMs-from-scratch #1061: a triu mask with true = masked was given to scaled_dot_product_attention, where "
-     "True means may attend, so future tokens were attended to",
+     "True means can attend, so future tokens were attended to",
      "https://github.com/rasbt/LLMs-from-scratch/issues/1061", "masked", "where(mask, %, -inf)",
      "where(mask, -inf, $1)"},
     {"mask_zero", "Forbidden scores become zero before softmax.", "exp(0) is 1: padding keeps a share.",
@@ -119,7 +119,7 @@ inline constexpr Pitfall pitfall_list[] = {
      "entries were 0 and still weighed in; changed to -inf and merged",
      "https://github.com/georg-wolflein/good-features/pull/1", "masked", "where(mask, %, -inf)", "where(mask, $1, 0)"},
     {"mask_finite", "Forbidden scores become a large number instead of minus infinity.",
-     "No difference, until scores are as large, or a query may see nothing.",
+     "No difference, until scores are as large, or a query can attend to nothing.",
      "ahrefs/ocannl #548: the causal mask's -1e9 stands in for -inf and overflows half precision (largest finite value "
      "65504)",
      "https://github.com/ahrefs/ocannl/issues/548", "masked", "where(mask, %, -inf)", "where(mask, $1, -1e4)"},
@@ -173,7 +173,7 @@ inline constexpr Pitfall pitfall_list[] = {
      "missing); confirmed and fixed",
      "https://github.com/lucidrains/audiolm-pytorch/issues/150", "residual1", "% + self_attn.output",
      "self_attn.output"},
-    {"residual_after_norm", "In a pre-norm layer, the residual is taken behind the norm.",
+    {"residual_after_norm", "In a pre-norm layer, the residual is taken after the norm.",
      "The residual path is normalised in every layer after all.",
      "Howuhh/faster-trajectory-transformer #3: the pre-norm block computed norm(x) + attn(norm(x)) instead of x + "
      "attn(norm(x)); stated by the author",

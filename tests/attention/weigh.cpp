@@ -102,7 +102,7 @@ TEST_CASE("a mask that allows everything is no mask, bit for bit", "[attention][
         }
 }
 
-TEST_CASE("a query that may attend to nothing takes nothing", "[attention][mask]")
+TEST_CASE("a query that can attend to nothing takes nothing", "[attention][mask]")
 {
     const Problem p = random_problem({}, 6);
     Mask mask = all_true(3, 4);

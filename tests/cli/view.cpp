@@ -12,9 +12,9 @@
 namespace {
 
 /// A folder with the trace of lesson 2, t.npz.
-class TraceFolder : public TemporaryFolder {
+class ViewFolder : public TemporaryFolder {
 public:
-    TraceFolder() { REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", *this / "t.npz"}).code == 0); }
+    ViewFolder() { REQUIRE(run({"lesson_02_all_queries", "--quiet", "--trace", *this / "t.npz"}).code == 0); }
 
     Ended view(const std::vector<std::string>& words) const
     {
@@ -28,7 +28,7 @@ public:
 
 TEST_CASE("attn view writes one page and says how large it is", "[cli][view]")
 {
-    const TraceFolder folder;
+    const ViewFolder folder;
     const Ended ended = folder.view({folder / "t.npz", "-o", folder / "p.html"});
     CHECK(ended.code == 0);
     CHECK(ended.errors == "");
@@ -42,7 +42,7 @@ TEST_CASE("attn view writes one page and says how large it is", "[cli][view]")
 
 TEST_CASE("attn view compares and labels", "[cli][view]")
 {
-    const TraceFolder folder;
+    const ViewFolder folder;
     REQUIRE(run({"lesson_02_all_queries", "--quiet", "--round", "float32", "--trace", folder / "u.npz"}).code == 0);
     put_bytes(folder / "n.txt", "one\ntwo\nthree\n");
     put_bytes(folder / "m.txt", "ein\nzwei\ndrei\n");
@@ -56,7 +56,7 @@ TEST_CASE("attn view compares and labels", "[cli][view]")
 
 TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[cli][view]")
 {
-    const TraceFolder folder;
+    const ViewFolder folder;
     const std::string trace = folder / "t.npz", page = folder / "p.html";
     put_bytes(page, "old");
     put_bytes(folder / "text.npz", "hello");
@@ -100,7 +100,7 @@ TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[
 
 TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM ends it with 0", "[cli][view]")
 {
-    const TraceFolder folder;
+    const ViewFolder folder;
     for (const int signal : {SIGINT, SIGTERM}) {
         const std::string command =
             "echo $$; exec '" ATTN_BIN_FOLDER "/attn' view '" + (folder / "t.npz").string() + "' --no-browser";
@@ -118,7 +118,7 @@ TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM en
 
 TEST_CASE("attn view doesn't replace what it reads", "[cli][view]")
 {
-    const TraceFolder folder;
+    const ViewFolder folder;
     const std::string before = bytes_of(folder / "t.npz");
     put_bytes(folder / "tokens.txt", "a\nb\nc\n");
     std::filesystem::create_hard_link(folder / "t.npz", folder / "same.npz");

@@ -3,9 +3,11 @@
 
     tests/docs/check_site.py [BUILD/docs] [--screenshots FOLDER]
 
-Without a browser: no placeholder left, no path of the machine that built it, no file from the network, no dead link.
-In headless Chromium, 390 and 1280 pixels wide, light and dark: nothing wider than the page, every formula drawn, no
-error in the console, and at least one number from a run in every lesson. Screenshots are left for people to look at.
+Without a browser: no placeholder left, no path of the machine that built it, no file from the network, no dead link. Each
+lesson's page has a number from its run, a picture with its text, a display formula, NumPy lines, links to its neighbours, a
+list of its sections, no line of code over 90 columns, and 1.5 MB at most.
+In headless Chromium, 390 and 1280 pixels wide, light and dark: nothing wider than the page, every formula drawn, no error in
+the console; the search finds what a reader types. Screenshots are left for people to look at.
 
 Exit codes: 0 all is well; 1 something is broken; 77 the first half is well, and there is no Chromium for the second.
 Standard library only; Chromium is driven through chromedriver.
@@ -40,8 +42,6 @@ def check_files(site, forbidden):
         left = re.search(r"\{\{ *[a-z]\w*[^}]*\}\}", prose)
         if left and not re.match(r"class|struct|group|namespace", name):
             problems.append(f"{name}: a placeholder is left: {left[0]}")
-        if name.startswith("lesson_") and not re.search(r'class="(from-run|tensor)\b', text):
-            problems.append(f"{name}: a lesson without a number from its run")
         for address in re.findall(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="([^"]*)"', text):
             if re.match(r"(https?:)?//", address):
                 problems.append(f"{name}: loads {address} from the network")
@@ -61,6 +61,70 @@ def check_files(site, forbidden):
         if path.is_file() and path.suffix in (".html", ".js", ".css") and "mathjax" not in path.parts:
             text = path.read_text(encoding="utf-8", errors="replace")
             problems += [f"{path.relative_to(site)}: has the path {folder} of the machine" for folder in forbidden if folder in text]
+    return problems
+
+
+# ---------------------------------------------------------------------------------------------------- lessons
+
+LONGEST_LINE, HEAVIEST_PAGE = 90, 1_500_000
+
+
+def check_lessons(site):
+    """What every lesson's page has. Returns the problems, and a line that counts."""
+    problems, counted = [], {"pictures": 0, "display formulas": 0, "snippets": 0, "questions": 0}
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(site.glob("lesson_*.html"))}
+    for name, text in pages.items():
+        pictures = re.findall(r"<figure class=\"picture\">.*?</figure>", text, re.DOTALL)
+        formulas = len(re.findall(r'class="formulaDsp"', text))
+        fragments = re.findall(r'<div class="fragment">(.*?)</div><!-- fragment -->', text, re.DOTALL)
+        for fragment in fragments:
+            for line in re.findall(r'<div class="line">(.*?)</div>', fragment):
+                code = html.unescape(re.sub(r'<span class="lineno">.*?</span>|<[^>]*>', "", line))
+                if len(code.rstrip()) > LONGEST_LINE:
+                    problems.append(f"{name}: a line of {len(code)} columns: {code.strip()[:60]}…")
+        expected = {
+            "a number from its run": re.search(r'class="(from-run|tensor)\b', text),
+            "a picture": pictures,
+            "a display formula": formulas,
+            "NumPy lines": re.search(r"<span class=\"keyword\">|np\.|@", " ".join(fragments)) and "np." in re.sub("<[^>]*>", "", " ".join(fragments)),
+            "links to its neighbours at top and bottom": text.count('<div class="pager">') == 2,
+            "a list of its sections": 'class="contents-of-page"' in text,
+            "a question whose answer unfolds": "<details><summary>" in text,
+        }  # fmt: skip
+        problems += [f"{name}: has no {what.removeprefix('a ')}" for what, there in expected.items() if not there]
+        for figure in pictures:
+            if not re.search(r"<desc>[^<]{20,}|<figcaption[^>]*>[^<]{20,}", figure):
+                problems.append(f"{name}: a picture without words that say what is to be seen")
+        if len(text.encode()) > HEAVIEST_PAGE:
+            problems.append(f"{name}: weighs {len(text.encode())} bytes, {HEAVIEST_PAGE} at most")
+        counted["pictures"] += len(pictures)
+        counted["display formulas"] += formulas
+        counted["snippets"] += len(fragments)
+        counted["questions"] += text.count("<details><summary>")
+    heaviest = max((path.stat().st_size, path.name) for path in site.glob("*.html"))
+    line = ", ".join(f"{count} {what}" for what, count in counted.items())
+    return problems, f"{len(pages)} lessons: {line}; the heaviest page is {heaviest[1]}, {heaviest[0] / 1e6:.2f} MB"
+
+
+# ---------------------------------------------------------------------------------------------------- search
+
+SEARCHED = {  # what a reader types, and the pages of which one must come first
+    "temperature": ("lesson_17",), "teacher forcing": ("lesson_13", "questions"), "rope": ("lesson_16",), "padding mask": ("lesson_05",),
+    "layer norm": ("lesson_09", "questions"), "square root": ("lesson_03", "questions"), "softmax axis": ("pitfalls", "lesson_23", "lesson_02"),
+}  # fmt: skip
+SEARCH = """
+const [words, done] = arguments;
+attnSearch.ready().then(() => done(attnSearch.find(words).map(found => found[2])), error => done(['error: ' + error]));
+"""
+
+
+def check_search(browser, site):
+    problems = []
+    browser.open(site / "index.html", READY)
+    for words, wanted in SEARCHED.items():
+        found = browser.wait_for(SEARCH, words)
+        if not found or not found[0].startswith(wanted):
+            problems.append(f"search: '{words}' finds {found[:3]}, expected one of {', '.join(wanted)} first")
     return problems
 
 
@@ -154,11 +218,13 @@ def main():
         return 1
 
     problems = check_files(site, {str(root), str(docs), os.path.expanduser("~") + "/"} - {"/", "//"})
+    found, counted = check_lessons(site)
+    problems += found
     opened = 0
     if Browser.is_installed():
         with Browser() as browser:
             found, opened = check_pages(browser, site, arguments.screenshots or docs / "screenshots")
-        problems += found
+            problems += found + check_search(browser, site)
     for problem in problems:
         print(f"check_site: {problem}", file=sys.stderr)
     if problems:
@@ -166,6 +232,8 @@ def main():
     if not opened:
         print("check_site: SKIPPED the browser's half: install chromium and chromium-driver; the files are well")
         return 77
+    print(f"check_site: {counted}")
+    print(f"check_site: {len(SEARCHED)} searches find their page first")
     print(f"check_site: {opened} views of {len(list(site.glob('*.html')))} pages, all well")
     return 0
 

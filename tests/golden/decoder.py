@@ -231,8 +231,14 @@ def lesson_12():
     changed = steps_of(other)
     golden |= right | within("changed", {"another": -x[-1:], "x": other} | changed)
     golden["change"] = (changed["output"] - right["output"]).abs().max(dim=1).values
+    golden["unmasked_change"] = (module(other, memory) - module(x, memory)).abs().max(dim=1).values.detach()
     swapped = {"x": memory, "memory": right["norm1.output"]}
-    return as_arrays(golden | within("swapped", layers.multi_head(swapped, inside("multihead_attn.", state), heads)))
+    golden |= within("swapped", layers.multi_head(swapped, inside("multihead_attn.", state), heads))
+
+    real = torch.tensor([[True, True, False]]).expand(4, 3)
+    padded = decoder_layer(x, memory, state, "post", "relu", heads, causal, real)
+    expect(padded["output"], module(x, memory, tgt_mask=~causal, memory_mask=~real))
+    return as_arrays(golden | within("padded", {"memory_mask": real} | padded))
 
 
 def drawn_transformer(draw, count, d, d_ff):

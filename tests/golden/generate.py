@@ -127,10 +127,11 @@ def scale_and_softmax():
         scores = np.einsum("nk,mk->nm", queries, keys)
         assert abs(scores.var() / d_k - 1) < 0.1, "the dot products do not have the variance d_k"
         steps = {"queries": queries, "keys": keys, "scores": scores, "mean": scores.mean(), "variance": scores.var()} | softened(scores)
-        scaled = scores / np.sqrt(d_k)
-        by_root = {"scaled": scaled, "variance": scaled.var()} | softened(scaled)
         golden |= {f"d_k.{d_k}.{name}": array for name, array in steps.items()}
-        golden |= {f"d_k.{d_k}.by_root.{name}": array for name, array in by_root.items()}
+        for scope, divisor in (("by_root", np.sqrt(d_k)), ("by_d_k", d_k)):
+            scaled = scores / divisor
+            divided = {"scaled": scaled, "variance": scaled.var()} | softened(scaled)
+            golden |= {f"d_k.{d_k}.{scope}.{name}": array for name, array in divided.items()}
 
     row = np.array([1.0, 2, 3])
     golden["row"] = row
@@ -300,7 +301,7 @@ GOLDENS = {
     "05_masking": lessons.masking,
     "06_multi_head": lessons.multi_head,
     "07_self_and_cross": lessons.self_and_cross,
-    "08_positions": lessons.positions,
+    "08_positions": lambda: sampled(lessons.positions()),
     "09_feed_forward_and_norm": lessons.feed_forward_and_norm,
     "10_encoder_layer": lessons.encoder_layer,
     "11_encoder_stack": lambda: sampled(lessons.encoder_stack()),

@@ -35,10 +35,10 @@ def numbers(*shape, seed, scale=1.0):
 
 
 def expect(found, expected, starved=None):
-    """Equal, but for queries that may attend to nothing: PyTorch's module may make NaN of those, and only of those."""
+    """Equal, but for queries that can attend to nothing: PyTorch's module may make NaN of those, and only of those."""
     undefined = torch.isnan(expected).any(dim=-1)
     if starved is not None:
-        assert not (undefined & ~starved).any(), "PyTorch makes NaN of a query that may attend to something"
+        assert not (undefined & ~starved).any(), "PyTorch makes NaN of a query that can attend to something"
         found, expected = found[~undefined], expected[~undefined]
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import layers
+import small_model
 
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent.parent / "lessons"
@@ -134,7 +135,19 @@ def multi_head():
         "weights": weights, "context": context, "merged": context.transpose(0, 1).contiguous().view(3, 4), "reshaped": context.contiguous().view(3, 4),
     }  # fmt: skip
     golden |= scoped("packed", {name: tensor.numpy() for name, tensor in steps.items()})
-    return golden | scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4})
+    golden |= scoped("cost", {"h": 2, "loop_products": 11, "packed_products": 6, "multiplications": 4 * 3 * 4 * 4 + 2 * 3 * 3 * 4, "n": 100, "d_model": 512})
+    return golden | scoped("cost.one", cost_of_heads(1)) | scoped("cost.eight", cost_of_heads(8))
+
+
+def cost_of_heads(h, n=100, d_model=512):
+    """PyTorch's parameters, and the multiplications of each head's products, one by one."""
+    module = torch.nn.MultiheadAttention(d_model, h, bias=False)
+    d_k = module.head_dim
+    products = h * [*3 * [(n, d_model, d_k)], (n, d_k, n), (n, n, d_k)] + [(n, h * d_k, d_model)]
+    return {
+        "h": h, "d_k": d_k, "parameters": sum(p.numel() for p in module.parameters()),
+        "multiplications": sum(rows * inner * columns for rows, inner, columns in products), "exponentials": h * n * n,
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------ lesson 7
@@ -177,11 +190,13 @@ def positions():
     golden = {"tokens": tokens, "order": order.astype(float)}
     self_attention = lambda x: {"x": x} | attend(x, x, x)
     golden |= scoped("bag.straight", self_attention(tokens)) | scoped("bag.turned", self_attention(tokens[order]))
+    golden |= scoped("sentence", shuffled_sentence())
 
     interleaved, halves = sinusoids(4, 4), sinusoids(4, 4, halves=True)
     places = np.array([0, 2, 1, 3])
     embedded = interleaved["positions"]
-    golden |= interleaved | scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
+    golden |= interleaved | scoped("map", sinusoids(100, 64))
+    golden |= scoped("halves", halves | {"order": places.astype(float), "reordered": halves["positions"][:, places]})
     golden |= scoped("added.straight", self_attention(tokens + embedded)) | scoped("added.turned", self_attention(tokens[order] + embedded))
     golden |= scoped("beside", self_attention(np.hstack([tokens, embedded])))
     golden |= {"table": table} | scoped("learned", {"table": table, "positions": table[:4], "embedded": tokens + table[:4]})
@@ -196,6 +211,19 @@ def positions():
     return golden | scoped("odd", sinusoids(4, 5, base=100.0))
 
 
+def shuffled_sentence():
+    """The small model's words, two of them exchanged: attention among them with and without the model's positions."""
+    model = small_model.small_model()
+    tokens, placed = model["tokens"], model["position_embedding.positions"]
+    order = np.array([4, 1, 2, 3, 0, 5, 6])
+    self_attention = lambda x: {"x": x} | attend(x, x, x)
+    steps = {"tokens": tokens, "positions": placed, "order": order}
+    steps |= scoped("without.straight", self_attention(tokens)) | scoped("without.turned", self_attention(tokens[order]))
+    steps |= scoped("with.straight", self_attention(tokens + placed)) | scoped("with.turned", self_attention(tokens[order] + placed))
+    steps["with.change"] = np.abs(steps["with.turned.context"] - steps["with.straight.context"][order]).max()
+    return steps
+
+
 def rotation(angle):
     """Of a row (sine, cosine): both a step further."""
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -208,10 +236,21 @@ def rotary_and_alibi():
     tokens = np.array([[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1], [2, 0, 0, 1]], float)
     same = np.repeat(tokens[:1], 4, axis=0)
     turned = as_arrays(layers.rotary(torch.from_numpy(same), "pairs"))
-    golden = {"tokens": tokens} | scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
+    golden = {"tokens": tokens, "turned.x": same} | scoped("added", added_positions(same))
+    golden |= scoped("turned", turned | {"scores": turned["output"] @ turned["output"].T})
     golden |= scoped("with_rotary", by_place(tokens, "rotary_pairs"))
     golden["slopes"] = 0.5 ** np.arange(1, 9)
     return golden | scoped("with_alibi", by_place(tokens, "alibi"))
+
+
+def added_positions(x):
+    """Sinusoids that are added to the tokens, and the scores of the sums."""
+    n, d = x.shape
+    frequencies = 10000.0 ** (-np.arange(0, d, 2) / d)
+    angles = np.arange(n)[:, None] * frequencies
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n, d)
+    output = x + positions
+    return {"x": x, "frequencies": frequencies, "angles": angles, "positions": positions, "output": output, "scores": output @ output.T}
 
 
 def by_place(tokens, positions):
@@ -268,14 +307,16 @@ def feed_forward_and_norm():
     epsilon |= {"inside": distances / np.sqrt(token.var() + 1e-5), "outside": distances / (token.std() + 1e-5)}
     golden |= scoped("epsilon", epsilon)
 
-    post = pre = x
+    bare = post = pre = x
     for depth in range(1, 7):
+        plain = {"x": bare, "output": bare + feed_forward(bare)["output"]}
         total = post + feed_forward(post)["output"]
         behind = {"x": post, "sum": total, "output": layer_norm(total)["output"]}
         normalized = layer_norm(pre)["output"]
         in_front = {"x": pre, "normalized": normalized, "output": pre + feed_forward(normalized)["output"]}
-        post, pre = behind["output"], in_front["output"]
-        golden |= scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        bare, post, pre = plain["output"], behind["output"], in_front["output"]
+        golden |= scoped(f"bare.block.{depth}", plain) | scoped(f"post.block.{depth}", behind) | scoped(f"pre.block.{depth}", in_front)
+        golden[f"bare.block.{depth}.size"] = np.sqrt(np.mean(bare**2))
         golden[f"post.block.{depth}.size"] = np.sqrt(np.mean(post**2))
         golden[f"pre.block.{depth}.size"] = np.sqrt(np.mean(pre**2))
 
@@ -327,12 +368,60 @@ def encoder_layer():
     # In the lesson, weights are named when a block begins, not where they are first used.
     golden |= named_first(as_arrays(layer_steps(x, state, 2)))
     golden |= scoped("pre", as_arrays(layer_steps(x, state, 2, "pre")))
+    golden |= scoped("six", six_layers(x, state)) | scoped("rounded", rounded_layers(golden))
 
     stored = as_tensors(np.load(LESSONS / "10_encoder_layer" / "pytorch.npz"))
     x, expected = stored.pop("x"), stored.pop("output")
     steps = layer_steps(x, stored, 2)
     torch.testing.assert_close(steps["output"], expected, rtol=1e-12, atol=1e-12)
     return golden | scoped("pytorch", as_arrays(steps))
+
+
+def six_layers(x, state):
+    """The size of the tokens before and after each of six layers with the same weights, without norms and with them."""
+    attention, feed = (layers.inside(prefix, state) for prefix in ("self_attn.", "linear"))
+
+    def without_norms(tokens):
+        between = tokens + layers.multi_head({"x": tokens}, attention, 2)["output"]
+        return between + F.linear(F.relu(F.linear(between, feed["1.weight"], feed["1.bias"])), feed["2.weight"], feed["2.bias"])
+
+    def sizes(layer, tokens):
+        found = []
+        for _ in range(7):
+            found.append(tokens.square().mean().sqrt().item())
+            tokens = layer(tokens)
+        return np.array(found)
+
+    with_norms = lambda placement: lambda tokens: layers.encoder_layer(tokens, state, placement, "relu", 2, None)["output"]
+    return {"none": sizes(without_norms, x), "pre": sizes(with_norms("pre"), x), "post": sizes(with_norms("post"), x)}
+
+
+def rounded_layers(given):
+    """The layer with each step rounded by PyTorch to a type of fewer digits, and the first norm of large tokens."""
+    large = 512 * given["x"]
+    result = {"large": large}
+    for name in ("float32", "bfloat16", "float16"):
+        rounded = lambda array: torch.from_numpy(np.asarray(array)).to(getattr(torch, name)).double().numpy()
+        norm = lambda x, gain, bias: rounded_norm(x, gain, bias, rounded)
+        query, key, value = (rounded(given["x"] @ given[f"{part}_weights"]) for part in ("query", "key", "value"))
+        contexts = []
+        for head in (slice(0, 2), slice(2, 4)):
+            scaled = rounded(rounded(query[:, head] @ key[:, head].T) / np.sqrt(2))
+            contexts.append(rounded(rounded(torch.softmax(torch.from_numpy(scaled), -1)) @ value[:, head]))
+        attended = rounded(np.hstack(contexts) @ given["output_weights"])
+        between = norm(rounded(given["x"] + attended), given["gain1"], given["bias1"])
+        hidden = rounded(between @ given["up_weights"] + given["up_bias"])
+        fed = rounded(rounded(np.maximum(hidden, 0)) @ given["down_weights"] + given["down_bias"])
+        output = norm(rounded(between + fed), given["gain2"], given["bias2"])
+        error = np.abs(output - given["norm2.output"]).max()
+        result |= scoped(name, {"output": output, "error": error, "large_norm": norm(large, given["gain1"], given["bias1"])})
+    return result
+
+
+def rounded_norm(x, gain, bias, rounded):
+    mean = rounded(x.mean(-1))[:, None]
+    variance = rounded(((x - mean) ** 2).mean(-1))[:, None]
+    return rounded(rounded((x - mean) / np.sqrt(variance + 1e-5)) * gain + bias)
 
 
 def named_first(steps):
@@ -357,6 +446,7 @@ def encoder_stack():
     padding = np.arange(n) < lengths[:, None]
     mask = np.broadcast_to(padding[:, None, :], (2, n, n)).copy()
     golden = {"tokens": tokens, "lengths": lengths} | places | {"x": x.numpy(), "padding": padding, "mask": mask}
+    states = []
     for i in range(6):
         maps = [(numbers(d, d, scale=2**-4), numbers(d, scale=2**-4)) for _ in range(4)]
         feed = [(numbers(d, d_ff, scale=2**-4), numbers(d_ff, scale=2**-4)), (numbers(d_ff, d, scale=2**-5), numbers(d, scale=2**-5))]
@@ -364,7 +454,41 @@ def encoder_stack():
         steps = layer_steps(x, state, heads, mask=torch.from_numpy(mask))
         golden |= scoped(f"layers.{i}", as_arrays(steps))
         x = steps["output"]
-    return golden | {"output": x.numpy()}
+        states.append(state)
+    golden |= {"output": x.numpy()}
+    golden["unmasked_change"] = unmasked_change(torch.from_numpy(golden["x"]), torch.from_numpy(lengths), states, heads)
+    return golden | scoped("parameters", parameters_of_models())
+
+
+def unmasked_change(x, lengths, states, heads):
+    """Per sentence, how far real tokens' outputs move without a mask when the padding becomes 100."""
+    other = torch.where((torch.arange(x.shape[1]) < lengths[:, None])[..., None], x, torch.tensor(100.0, dtype=x.dtype))
+    for state in states:
+        x, other = (layers.encoder_layer(tokens, state, "post", "relu", heads, None)["output"] for tokens in (x, other))
+    return np.array([np.abs((other - x)[b, : int(length)].numpy()).max() for b, length in enumerate(lengths)])
+
+
+def parameters_of_models():
+    """Counted in PyTorch's modules."""
+    counted = lambda *modules: sum(parameter.numel() for module in modules for parameter in module.parameters())
+
+    def parts(count, d, heads, d_ff, vocabulary):
+        layer = torch.nn.TransformerEncoderLayer(d, heads, d_ff, device="meta")
+        table = torch.nn.Embedding(vocabulary, d, device="meta")
+        sizes = {"layers": count, "d": d, "d_ff": d_ff, "vocabulary": vocabulary}
+        feed = counted(layer.linear1, layer.linear2)
+        return layer, sizes | {"attention": counted(layer.self_attn), "feed_forward": feed, "norm": counted(layer.norm1), "table": counted(table)}
+
+    layer, base = parts(6, 512, 8, 2048, 37000)
+    encoder, decoder = torch.nn.TransformerEncoder(layer, 6), torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(512, 8, 2048, device="meta"), 6)
+    base |= {"encoder_layer": counted(layer), "decoder_layer": counted(decoder.layers[0]), "encoder": counted(encoder), "decoder": counted(decoder)}
+    base["total"] = counted(encoder, decoder) + base["table"]
+
+    layer, small = parts(12, 768, 12, 3072, 50257)
+    places, norm = torch.nn.Embedding(1024, 768, device="meta"), torch.nn.LayerNorm(768, device="meta")
+    small |= {"context": 1024, "positions": counted(places), "layer": counted(layer)}
+    small["total"] = counted(torch.nn.TransformerEncoder(layer, 12, norm=norm), places) + small["table"]
+    return scoped("base", base) | scoped("gpt2", small)
 
 
 # ----------------------------------------------------------------------------------------------------------- lesson 23

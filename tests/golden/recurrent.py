@@ -275,6 +275,17 @@ def gru_of_seed(x, initial, gates):
     return steps
 
 
+def sentence():
+    """Lily had a red ball . She: is a word a name, a colour, a full stop; and a one."""
+    words = np.zeros((7, 4))
+    words[[0, 3, 5], [0, 1, 2]] = 1
+    words[:, 3] = 1
+    opens = np.array([[8.0, 0], [0, 8], [0, 8], [-4, -4], [0, 0], [0, 0]])
+    gates = {"update_weights": opens, "reset_weights": -opens, "candidate_weights": np.vstack([3 * np.eye(2), np.zeros((2, 2)), np.eye(2)])}
+    initial = np.zeros(2)
+    return {"x": words, "initial": initial} | gates | gru_of_seed(words, initial, gates)
+
+
 def conventions(x, initial, gates):
     """The same weights as PyTorch's modules pack them, with the reset gate before the product and after it."""
     columns = np.hstack([gates["reset_weights"], -gates["update_weights"], gates["candidate_weights"]])
@@ -390,11 +401,12 @@ def lesson():
         "update_weights": np.array([[0.0, 1], [1, 0], [0, -1], [1, 0]]),
         "candidate_weights": np.array([[1, -1], [0.5, 1], [1, 1], [-1, 1]]),
     }
-    steps = {"x": x, "initial": initial} | gates | gru_of_seed(x, initial, gates) | conventions(x, initial, gates)
+    steps = {"x": x, "initial": initial} | gates | gru_of_seed(x, initial, gates) | within("sentence", sentence())
+    steps |= conventions(x, initial, gates)
     draw = planted.SplitMix(16)
     of_lstm = recurrent("lstm", torch.from_numpy(x), drawn_cell(draw, 2, 2, 4), 1, ["forward"], {"hidden": zeros(1, 2), "cell": zeros(1, 2)}, None)
     steps |= within("lstm", {"x": torch.from_numpy(x)} | of_lstm) | first_token_changes(x, draw) | counts()
-    for shape in [(2, 6), (2, 6), (2, 8), (2, 8), (2, 2), (2, 2), (2, 2), (6, 2), (4, 2), (8, 2), (16, 2)]:
+    for shape in [(2, 6), (2, 6), (2, 8), (2, 8), (2, 2), (2, 2), (2, 2), (6, 2), (28, 2)]:
         draw(*shape)  # what waits for what was counted on these
     return {name: np.asarray(array) for name, array in (steps | within("translator", translator(x, 2, draw))).items()}
 

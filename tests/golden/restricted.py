@@ -146,7 +146,7 @@ def mask_of(kind, n, batch):
         return np.tril(np.ones((n, n), bool))
     if kind == "padding":
         return np.broadcast_to(np.arange(n) < np.array([n, 1, 2])[:, None, None], (3, n, n)).copy()
-    if kind == "starved":  # the first query may attend to nothing
+    if kind == "starved":  # the first query can attend to nothing
         mask = np.ones((n, n), bool)
         mask[0] = False
         return mask

@@ -36,10 +36,16 @@ def module_logits(tokens, state, config):
     return norm(tokens) @ state["token_embedding.weight"].T
 
 
-def small_model():
+def sentence_ids():
+    vocabulary = json.loads((FOLDER / "config.json").read_text())["vocabulary"]
+    return [vocabulary.index(word) for word in grammar.SENTENCE.split()]
+
+
+def small_model(ids=None):
+    """Every step on a list of ids: those of the sentence unless given."""
     config = json.loads((FOLDER / "config.json").read_text())
     state = {name: tensor.double() for name, tensor in load_safetensors(FOLDER / "model.safetensors").items()}
-    ids = torch.tensor([config["vocabulary"].index(word) for word in grammar.SENTENCE.split()])
+    ids = torch.tensor(ids or sentence_ids())
     n, table, positions = len(ids), state["token_embedding.weight"], state["position_embedding.weight"]
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     embedded = table[ids] + positions[:n]

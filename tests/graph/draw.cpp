@@ -11,16 +11,16 @@ using namespace attn;
 
 namespace {
 
-Step step(std::string path, std::string formula = "", std::vector<std::string> axes = {}, Shape shape = {1})
+Step drawn_step(std::string path, std::string formula = "", std::vector<std::string> axes = {}, Shape shape = {1})
 {
     return {std::move(path), std::move(formula), std::move(axes), "", {}, {std::move(shape), {}}};
 }
 
 Recording attention()
 {
-    return {{step("queries", "", {"n", "d_k"}, {2, 3}), step("keys", "", {"m", "d_k"}, {4, 3}),
-             step("head.0.scores", "queries @ keys.T", {"n", "m"}, {2, 4}),
-             step("head.0.weights", "softmax(scores)", {"n", "m"}, {2, 4}), step("scale")},
+    return {{drawn_step("queries", "", {"n", "d_k"}, {2, 3}), drawn_step("keys", "", {"m", "d_k"}, {4, 3}),
+             drawn_step("head.0.scores", "queries @ keys.T", {"n", "m"}, {2, 4}),
+             drawn_step("head.0.weights", "softmax(scores)", {"n", "m"}, {2, 4}), drawn_step("scale")},
             {}};
 }
 
@@ -88,9 +88,9 @@ TEST_CASE("a folded scope says how many steps it has and what it ends with", "[g
 TEST_CASE("whatever names and formulas say, they stay text", "[graph][dot][svg]")
 {
     const std::string hostile = "\"]; evil [label=\"\\N\\l<script>alert(1)</script>&lt;-- ]]>\xEF\xBF\xBE\xFF\n\x01";
-    Recording recording{{step(hostile, "", {hostile}), step("a\\"), step("cluster_x", "a_b(")}, {}};
+    Recording recording{{drawn_step(hostile, "", {hostile}), drawn_step("a\\"), drawn_step("cluster_x", "a_b(")}, {}};
     recording.steps[2].formula = "";
-    recording.steps.push_back(step("s</title><b>.t\"", "cluster_x + 1"));
+    recording.steps.push_back(drawn_step("s</title><b>.t\"", "cluster_x + 1"));
     const Dataflow dataflow = dataflow_of(recording);
     const std::string dot = to_dot(dataflow, {.title = hostile});
     CHECK(count(dot, "\n  \"") == dataflow.boxes.size() - 1 + dataflow.edges.size());

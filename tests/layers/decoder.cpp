@@ -11,7 +11,7 @@ using namespace attn::test;
 namespace {
 
 Layers decoder_options(NormPlacement placement, const std::optional<AnyMask>& mask = {},
-                   const std::optional<AnyMask>& memory_mask = {})
+                       const std::optional<AnyMask>& memory_mask = {})
 {
     return {{.attention = {.heads = 2}, .placement = placement}, mask, memory_mask};
 }
@@ -71,8 +71,8 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of a dec
         CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
         CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
         CHECK_FALSE(close(rows_by_hand(before, {4}), rows_by_hand(after, {4})));
-        CHECK_FALSE(
-            close(rows_by_hand(decode(x, memory, weights, decoder_options(placement)), {0}), rows_by_hand(before, {0})));
+        CHECK_FALSE(close(rows_by_hand(decode(x, memory, weights, decoder_options(placement)), {0}),
+                          rows_by_hand(before, {0})));
     }
 }
 
@@ -109,7 +109,8 @@ TEST_CASE("a batch of decodings is each sequence's by itself", "[layers][decoder
     const BatchMask padding = std::get<BatchMask>(*join_masks(4, 5, {.key_lengths = lengths}));
     for (const NormPlacement placement : placements) {
         const Tensor3 stack = decode(x, memory, weights, decoder_options(placement, causal_mask(4, 4), padding));
-        const Tensor3 layer = decode(x, memory, weights.layers[0], decoder_options(placement, causal_mask(4, 4), padding));
+        const Tensor3 layer =
+            decode(x, memory, weights.layers[0], decoder_options(placement, causal_mask(4, 4), padding));
         REQUIRE(shape_of(stack) == Shape{3, 4, 6});
         for (std::size_t b = 0; b < 3; ++b) {
             const Matrix tokens = sequence_by_hand(x, b), known = sequence_by_hand(memory, b);
@@ -200,8 +201,9 @@ TEST_CASE("a decoder layer refuses tokens, memories, weights and masks that disa
                           ContainsSubstring("memory (4, 5) and key weights (6, 6)"));
         CHECK_THROWS_WITH(decode(x, memory, weights, decoder_options(placement, Mask(Mask::shape_type{3, 4}, true))),
                           ContainsSubstring("mask (3, 4)"));
-        CHECK_THROWS_WITH(decode(x, memory, weights, decoder_options(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
-                          ContainsSubstring("mask (3, 3)"));
+        CHECK_THROWS_WITH(
+            decode(x, memory, weights, decoder_options(placement, {}, Mask(Mask::shape_type{3, 3}, true))),
+            ContainsSubstring("mask (3, 3)"));
         CHECK_THROWS_WITH(decode(numbers.tensor3(2, 3, 6), numbers.tensor3(3, 4, 6), weights, options),
                           ContainsSubstring("decoder: x (2, 3, 6) and memory (3, 4, 6)"));
         // An output map of another width would be broadcast by the residual sum, or read past its end.

@@ -38,6 +38,31 @@ inline Mask sequence_by_hand(const BatchMask& batch, std::size_t which)
     return mask;
 }
 
+inline Matrix identity(std::size_t n)
+{
+    Matrix matrix(Matrix::shape_type{n, n}, 0.0);
+    for (std::size_t i = 0; i < n; ++i)
+        matrix(i, i) = 1;
+    return matrix;
+}
+
+inline Mask causal_by_hand(std::size_t n)
+{
+    Mask mask(Mask::shape_type{n, n});
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < n; ++j)
+            mask(i, j) = j <= i;
+    return mask;
+}
+
+inline bool close_heads(const MultiHead& left, const MultiHead& right)
+{
+    bool same = close(left.output, right.output) && left.weights.size() == right.weights.size();
+    for (std::size_t head = 0; same && head < left.weights.size(); ++head)
+        same = close(left.weights[head], right.weights[head]);
+    return same;
+}
+
 /// The rows in another order: row i of the result is row order[i].
 inline Matrix rows_by_hand(const Matrix& matrix, const std::vector<std::size_t>& order)
 {

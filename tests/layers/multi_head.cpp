@@ -12,14 +12,6 @@ namespace {
 
 constexpr HeadSizes memory_sizes{.d_memory = 5, .d_value = 3};
 
-bool close_heads(const MultiHead& left, const MultiHead& right)
-{
-    bool same = close(left.output, right.output) && left.weights.size() == right.weights.size();
-    for (std::size_t head = 0; same && head < left.weights.size(); ++head)
-        same = close(left.weights[head], right.weights[head]);
-    return same;
-}
-
 template <Sequence T>
 bool same_heads(const MultiHeadOf<T>& left, const MultiHeadOf<T>& right)
 {
@@ -27,15 +19,6 @@ bool same_heads(const MultiHeadOf<T>& left, const MultiHeadOf<T>& right)
     for (std::size_t head = 0; same && head < left.weights.size(); ++head)
         same = same_bits(left.weights[head], right.weights[head]);
     return same;
-}
-
-Mask causal_by_hand(std::size_t n)
-{
-    Mask mask(Mask::shape_type{n, n});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < n; ++j)
-            mask(i, j) = j <= i;
-    return mask;
 }
 
 } // namespace

@@ -48,14 +48,6 @@ Matrix reordered_columns(const Matrix& matrix, const std::vector<std::size_t>& o
     return transpose_by_hand(rows_by_hand(transpose_by_hand(matrix), order));
 }
 
-Matrix identity(std::size_t d)
-{
-    Matrix matrix(Matrix::shape_type{d, d}, 0.0);
-    for (std::size_t i = 0; i < d; ++i)
-        matrix(i, i) = 1;
-    return matrix;
-}
-
 /// Each pair, features 2i and 2i + 1, turned by its angle.
 Matrix rotary_by_hand(const Matrix& x, double base, std::size_t first)
 {

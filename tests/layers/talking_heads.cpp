@@ -13,29 +13,12 @@ using namespace attn::test;
 
 namespace {
 
-Matrix identity(std::size_t n)
-{
-    Matrix matrix(Matrix::shape_type{n, n}, 0.0);
-    for (std::size_t i = 0; i < n; ++i)
-        matrix(i, i) = 1;
-    return matrix;
-}
-
 /// Maps for h_k heads that compare and h_v that take values, and mixtures over h softmaxes.
 TalkingHeadsWeights random_talking_heads(Numbers& numbers, std::size_t h_k, std::size_t h, std::size_t h_v)
 {
     MultiHeadWeights maps = random_heads(numbers, {.h_d_k = 2 * h_k, .h_d_v = 3 * h_v});
     Matrix scores = numbers.matrix(h_k, h);
     return {std::move(maps), std::move(scores), numbers.matrix(h, h_v)};
-}
-
-Mask causal_by_hand(std::size_t n)
-{
-    Mask mask(Mask::shape_type{n, n});
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < n; ++j)
-            mask(i, j) = j <= i;
-    return mask;
 }
 
 /// Pair by pair, one number at a time.
@@ -73,14 +56,6 @@ MultiHead by_hand(const Matrix& x, const TalkingHeadsWeights& w, const std::opti
     }
     result.output = w.maps.output ? linear_by_hand(merged, *w.maps.output) : merged;
     return result;
-}
-
-bool close_heads(const MultiHead& left, const MultiHead& right)
-{
-    bool same = close(left.output, right.output) && left.weights.size() == right.weights.size();
-    for (std::size_t head = 0; same && head < left.weights.size(); ++head)
-        same = close(left.weights[head], right.weights[head]);
-    return same;
 }
 
 } // namespace
@@ -130,7 +105,7 @@ TEST_CASE("what is forbidden weighs nothing in any mixture", "[layers][talking][
     Numbers numbers(4);
     const Matrix x = numbers.matrix(5, 6);
     Mask mask = causal_by_hand(5);
-    mask(0, 0) = false; // the first may attend to nothing
+    mask(0, 0) = false; // the first can attend to nothing
     for (const Matrix& weights : talking_heads_attention(x, mask, random_talking_heads(numbers, 2, 3, 2), {}).weights)
         for (std::size_t i = 0; i < 5; ++i)
             for (std::size_t j = 0; j < 5; ++j)

@@ -76,7 +76,7 @@ TEST_CASE("a traced GPT gives the same bits, and every formula gives its step", 
     CHECK(wrong_steps(steps) == Lines{});
     CHECK(count_of(steps, "causal") == 1); // one for all layers and heads
     const Lines listed = with_numbers(promised("models/gpt.hpp", "gpt"), {{"N", "3"}});
-    CHECK(listed.size() == 10);
+    CHECK(listed.size() == 12);
     CHECK(as_listed(listed, steps, "gpt") == listed);
 }
 

@@ -189,7 +189,7 @@ TEST_CASE("softmax in the storage of its scores gives the same bits", "[ops][sof
     Numbers numbers(7);
     Matrix scores = numbers.matrix(5, 6);
     for (std::size_t j = 0; j < 6; ++j)
-        scores(2, j) = -infinity; // a row that may attend to nothing
+        scores(2, j) = -infinity; // a row that can attend to nothing
     scores(3, 4) = -infinity;
     const Matrix weights = softmax(static_cast<const Matrix&>(scores));
     const double* storage = scores.data();

@@ -143,7 +143,7 @@ def draw_configuration(draw, number):
     n = draw.choice([1, 2, 3, 5, 7])
     m = n if drawn["kind"] == "self" else draw.choice([1, 2, 5, 11])
     sequences = draw.choice([None, 1, 2, 3])
-    masks = ["none", "causal-top-left"] + ["causal"] * (n <= m)  # else the first queries may attend to nothing
+    masks = ["none", "causal-top-left"] + ["causal"] * (n <= m)  # else the first queries can attend to nothing
     ending = (".safetensors", ".npz")[number % 2]
     types = list(CODES) if ending == ".safetensors" else list(CODES)[:3]
     return drawn | {

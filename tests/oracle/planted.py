@@ -246,7 +246,7 @@ class Program:
             return allowed
         weights = softmax(allowed)
         if mask is not None:
-            weights = np.nan_to_num(weights)  # a query that may attend to nothing
+            weights = np.nan_to_num(weights)  # a query that can attend to nothing
         return softmax(weights) if m == "softmax_twice" else weights
 
     def layer_norm(self, scope, x, gain, bias):

@@ -36,7 +36,7 @@ struct AdditiveWeights {
 ///
 ///                 and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q, d_k, d_hidden or m, or with the mask
-/// @see Bahdanau et al. 2015, appendix A.1.2; seed document 002
+/// @see Bahdanau et al. 2015, appendix A.1.2; document 002 of docs/sources.md
 Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
                              const std::optional<AnyMask>& mask, const AdditiveWeights& weights,
                              const WeighingOptions& options = {}, const Trace& trace = {});

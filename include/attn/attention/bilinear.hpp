@@ -25,7 +25,7 @@ namespace attn {
 ///
 ///                  and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q, d_k or m, or with the mask
-/// @see Luong et al. 2015, section 3.1 ("general"); seed document 001 (the query-key product is one choice of several)
+/// @see Luong et al. 2015, section 3.1 ("general"); document 001 of docs/sources.md (the query-key product is one choice of several)
 Attention bilinear_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
                              const std::optional<AnyMask>& mask, const Matrix& bilinear,
                              const WeighingOptions& options = {}, const Trace& trace = {});

@@ -23,7 +23,7 @@ struct ScoringCost {
 
 /// @name The cost of n m scores
 /// Counted as attn computes them; a test compares with the multiplications of plain loops.
-/// @see seed document 002: "close in complexity, but matrix products are much faster"
+/// @see document 002 of docs/sources.md: "close in complexity, but matrix products are much faster"
 /// @{
 ScoringCost dot_product_cost(const ScoringSizes& sizes);        ///< n m d_k
 ScoringCost scaled_dot_product_cost(const ScoringSizes& sizes); ///< n m d_k, and n m to scale
@@ -40,7 +40,7 @@ struct AttentionCost {
 
 /// @name The cost of attention among n tokens
 /// Counted as attn computes them: d_k + d_v per pair, to compare and to mix; 2 per score, to scale and to normalise.
-/// @see seed document 001: n^2 for all pairs, n r for those within a window
+/// @see document 001 of docs/sources.md: n^2 for all pairs, n r for those within a window
 /// @{
 AttentionCost full_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v); ///< n n pairs
 /// A pair per neighbour (a query near an end has fewer of them), a score per query and distance.
@@ -63,7 +63,7 @@ struct EncodingCost {
 
 /// @name The cost of one layer over a sequence
 /// Counted as attn computes them, in one direction; a test compares with the multiplications of plain loops.
-/// @see seed document 001: recurrence, convolution and attention as three ways to encode a sequence
+/// @see document 001 of docs/sources.md: recurrence, convolution and attention as three ways to encode a sequence
 /// @{
 EncodingCost gru_cost(const EncodingSizes& sizes);                            ///< n (3 (d_in + d_out) d_out + 3 d_out)
 EncodingCost lstm_cost(const EncodingSizes& sizes);                           ///< n (4 (d_in + d_out) d_out + 3 d_out)

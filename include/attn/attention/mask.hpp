@@ -35,7 +35,7 @@ enum class Causal {
 ///
 ///                   with the numbers in place of N and M; from the top left without the last term
 /// @return (n, m)
-/// @see Vaswani et al. 2017, section 3.2.3; seed document 003
+/// @see Vaswani et al. 2017, section 3.2.3; document 003 of docs/sources.md
 Mask causal_mask(std::size_t n, std::size_t m, Causal alignment = Causal::bottom_right, const Trace& trace = {});
 
 /// Sequences of a batch end at different positions; what follows is padding, which no query can attend to.
@@ -47,7 +47,7 @@ Mask causal_mask(std::size_t n, std::size_t m, Causal alignment = Causal::bottom
 ///                 | padding | (b, m) | arange(M) < lengths[:, None]  |
 /// @return (b, m): true where there is a token
 /// @throws ShapeError where a length is negative or greater than m
-/// @see seed document 001
+/// @see document 001 of docs/sources.md
 Mask padding_mask(const Integers& lengths, std::size_t m, const Trace& trace = {});
 
 /// What a mask is made of. Everything that is given must allow a pair.

@@ -77,7 +77,7 @@ using RestrictedAttention = RestrictedAttentionOf<Matrix>;
 ///                    places, mask or neighbours so that the mask is true at a neighbour that is no key
 /// @throws Error      where neither radius nor stride is given, or stride is 0
 /// @see Vaswani et al. 2017, section 4 ("restricted to considering only a neighborhood of size r"); Child et al. 2019
-///      for strides; seed document 001
+///      for strides; document 001 of docs/sources.md
 template <Sequence T>
 RestrictedAttentionOf<T> restricted_attention(const T& queries, const T& keys, const T& values,
                                               const RestrictedOptions& options, const Trace& trace = {});

@@ -47,7 +47,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
 ///                 where it is causal, the steps of join_masks() in place of `mask`. Without normalisation the forbidden
 ///                 scores become 0 instead of minus infinity, and `weights` is another name of `masked` or NAME.
 /// @throws ShapeError where scores and values disagree in b or m, or scores and mask in b, n or m
-/// @see seed document 002: attention as a weighted sum under an exchangeable scoring function
+/// @see document 002 of docs/sources.md: attention as a weighted sum under an exchangeable scoring function
 template <Sequence T>
 AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values, const std::optional<AnyMask>& mask,
                             const WeighingOptions& options, const Trace& trace);

@@ -20,6 +20,7 @@ namespace attn {
 enum class DiffVerdict {
     equal,     ///< the same but for rounding in double
     noise,     ///< the same but for rounding in the type of that program
+    no_effect, ///< another number, and the weights that follow are the same: -1e9 for minus infinity
     layout,    ///< the same numbers, laid out otherwise
     bug,       ///< wrong by itself: from that program's own operands the formula gives something else
     inherited, ///< another number, but right for that program's own operands: an earlier step is to blame
@@ -57,7 +58,7 @@ struct StepDiff {
     std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that can be to blame as well
     NumberType rounded_to = NumberType::float64; ///< of an input that is the reference's, rounded to a shorter type
 
-    bool passed() const { return verdict == DiffVerdict::equal || verdict == DiffVerdict::noise; }
+    bool passed() const { return verdict <= DiffVerdict::no_effect; }
 };
 
 /// How somebody's array is called, and which step that is.
@@ -106,6 +107,8 @@ struct Diff {
     const StepDiff* first_different() const;
     /// The first one that is a bug or laid out otherwise, or nullptr.
     const StepDiff* first_wrong() const;
+    /// The first one that differs without effect, or nullptr.
+    const StepDiff* first_without_effect() const;
     std::size_t count(DiffVerdict verdict) const;
     bool passed() const;
 
@@ -139,7 +142,7 @@ struct Diagnosis {
     std::string formula; ///< that gives the numbers of the first of them
 };
 
-/// Makes each well-known mistake in the first wrong step and in the steps before it that MINE doesn't have, wherever it
+/// Makes each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs without effect) and in the steps before it that MINE doesn't have, wherever it
 /// can be made, and computes on to the wrong step.
 /// @return those that give what MINE has, but for noise, while the right formulas don't
 std::vector<Diagnosis> diagnose(const Diff& diff);

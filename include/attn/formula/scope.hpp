@@ -35,7 +35,7 @@ class StepNames {
 public:
     explicit StepNames(const Recording& recording);
 
-    /// The number of the step that a whole path means; nothing where there is none.
+    /// The number of the step that a whole path means; nothing where no step has it.
     std::optional<std::size_t> find(std::string_view path) const;
 
     /// The number of the step that a name in the formula of a step means, among the steps before it.

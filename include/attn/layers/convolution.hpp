@@ -31,7 +31,7 @@ struct ConvolutionWeights {
 ///                 for four tokens and a width of three; with a width of one, `padded` is x
 /// @return ((b,) n, d_out)
 /// @throws ShapeError where the kernel's rows are no odd number of tokens, there is no token, or the bias does not fit
-/// @see seed document 001; Gehring et al. 2017
+/// @see document 001 of docs/sources.md; Gehring et al. 2017
 template <Sequence T>
 T convolution(const T& x, const ConvolutionWeights& weights, const Trace& trace = {});
 

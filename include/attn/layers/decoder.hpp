@@ -61,7 +61,7 @@ using DecoderOptions = EncoderOptions;
 ///                     again.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, memory, the weights and the masks disagree
-/// @see Vaswani et al. 2017, section 3.1; seed document 003
+/// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
 T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
                 const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
@@ -96,7 +96,7 @@ struct DecoderWeights {
 ///                     `norm.output`
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, memory, the weights and the masks disagree
-/// @see Vaswani et al. 2017, section 3.1; seed document 003
+/// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
 T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
           const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});

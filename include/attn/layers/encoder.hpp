@@ -59,7 +59,7 @@ struct EncoderOptions {
 ///                 `feed_forward.x` is `norm2.output`, and `output` is `residual1 + feed_forward.output`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
-/// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; seed document 003
+/// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; document 003 of docs/sources.md
 template <Sequence T>
 T encoder_layer(const T& x, const std::optional<AnyMask>& mask, const EncoderLayerWeights& weights,
                 const EncoderOptions& options = {}, const Trace& trace = {});
@@ -89,7 +89,7 @@ struct EncoderWeights {
 ///                 The mask follows `x`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
-/// @see Vaswani et al. 2017, section 3.1; seed document 003
+/// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
 T encoder(const T& x, const std::optional<AnyMask>& mask, const EncoderWeights& weights,
           const EncoderOptions& options = {}, const Trace& trace = {});

@@ -9,7 +9,7 @@ namespace attn {
 
 /// In which order the sines and cosines of a position stand.
 enum class SineLayout {
-    interleaved, ///< sin cos sin cos …, as Vaswani et al. 2017 and seed document 001 write it
+    interleaved, ///< sin cos sin cos …, as Vaswani et al. 2017 and document 001 of docs/sources.md write it
     halves       ///< all sines, then all cosines: the same numbers in another order
 };
 
@@ -49,7 +49,7 @@ Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOption
 /// @param options  base and layout of the positions
 /// @return (d, d): a rotation of the plane for each pair, zero elsewhere
 /// @throws ShapeError where d is odd: the last sine has no cosine to rotate with
-/// @see Vaswani et al. 2017, section 3.5; seed document 001
+/// @see Vaswani et al. 2017, section 3.5; document 001 of docs/sources.md
 Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options = {});
 
 /// Learned position embeddings: the first n rows of a table.

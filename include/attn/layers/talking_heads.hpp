@@ -67,7 +67,7 @@ struct TalkingHeadsOptions {
 ///                 `output` is another name of `merged`
 /// @return the output, and of each of the h_v heads of values the mixed weights
 /// @throws ShapeError where x, the maps and the mixtures disagree, or the mask does not fit
-/// @see Shazeer et al. 2020, "Talking-Heads Attention"; seed document 001, where a reader asks for it
+/// @see Shazeer et al. 2020, "Talking-Heads Attention"
 template <Sequence T>
 MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& mask,
                                        const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options = {},

@@ -34,14 +34,16 @@ struct GptOptions {
 /// @param ids      (n): rows of the token embedding, the first token at position 0
 /// @param weights  of both embeddings, each layer, the last norm and the output
 /// @param options  heads, activation, epsilon; the same for each layer
-/// @param trace    in the scope position_embedding the steps of learned_positions(), in layers.0, layers.1, … those of
-///                 encoder_layer() with the norms before the blocks, in norm those of layer_norm(), and
+/// @param trace    in the scopes layers.0, layers.1, … the steps of encoder_layer() with the norms before the blocks, in
+///                 norm those of layer_norm(), and
 ///
 ///                 | step            | shape                 | formula                                 |
 ///                 |-----------------|-----------------------|-----------------------------------------|
 ///                 | ids             | (n,)                  |                                         |
 ///                 | token_embedding | (vocabulary, d_model) |                                         |
 ///                 | tokens          | (n, d_model)          | token_embedding[ids]                    |
+///                 | position_embedding.table | (n_max, d)   |                                         |
+///                 | position_embedding.positions | (n, d)   | table[0:N]                              |
 ///                 | embedded        | (n, d_model)          | tokens + position_embedding.positions   |
 ///                 | causal          | (n, m)                | arange(N) <= arange(N)[:, None]         |
 ///                 | mask            | (n, m)                | = causal                                |

@@ -40,7 +40,7 @@ struct TranslatorWeights {
 ///                 with the number in place of N
 /// @return (n, vocabulary)
 /// @throws ShapeError where an id is not in the table, or anything disagrees
-/// @see Vaswani et al. 2017, section 3; seed document 003
+/// @see Vaswani et al. 2017, section 3; document 003 of docs/sources.md
 Matrix predict_next(const Integers& source, const Integers& target, const std::optional<AnyMask>& source_mask,
                     const std::optional<AnyMask>& memory_mask, const TranslatorWeights& weights,
                     const TransformerOptions& options = {}, const Trace& trace = {});

@@ -70,7 +70,7 @@ struct KerasAttentionOptions {
 ///                 with the numbers in place of N and M; with one of the two terms where the other is not asked for, and
 ///                 no bias where none is; without a query mask `output` is another name of `merged`
 /// @throws ShapeError where x, memories, weights and masks disagree, or h does not divide the columns of the weights
-/// @see seed document 001 and the program that it publishes; docs/notation.md on a query that can attend to nothing
+/// @see document 001 of docs/sources.md and the program that it publishes; docs/notation.md on a query that can attend to nothing
 template <Sequence T>
 MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memory, const KerasMasksOf<T>& masks,
                                const KerasAttentionWeights& weights, const KerasAttentionOptions& options = {},

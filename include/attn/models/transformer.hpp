@@ -41,7 +41,7 @@ using TransformerOptions = EncoderOptions;
 ///                 `target_mask`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where source, target, the weights and the masks disagree
-/// @see Vaswani et al. 2017, section 3; seed document 003
+/// @see Vaswani et al. 2017, section 3; document 003 of docs/sources.md
 template <Sequence T>
 T transformer(const T& source, const T& target, const std::optional<AnyMask>& source_mask,
               const std::optional<AnyMask>& target_mask, const std::optional<AnyMask>& memory_mask,

@@ -7,12 +7,12 @@ namespace attn {
 /// Softmax along the last axis: exp(x_i) / sum_j exp(x_j), so that each row is positive and sums to one.
 ///
 /// The row's largest score is subtracted first: the quotient stays the same and exp can't overflow. A row that is minus
-/// infinity throughout, a query that may attend to nothing, becomes all zeros; PyTorch gives NaN there.
+/// infinity throughout, a query that can attend to nothing, becomes all zeros; PyTorch gives NaN there.
 ///
 /// @param scores  (n, m), finite or minus infinity
 /// @return (n, m)
 Matrix softmax(const Matrix& scores);
-/// The same in the storage of the scores, where nobody needs them any more.
+/// The same in the storage of the scores, where they are no longer needed.
 Matrix softmax(Matrix&& scores);
 
 /// @copydoc softmax(const Matrix&)

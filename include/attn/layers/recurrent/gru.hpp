@@ -11,7 +11,7 @@ namespace attn {
 /// Where the reset gate of a GRU acts. With the same weights the two give different states.
 enum class ResetGate {
     after_product, ///< r * (h U + b): PyTorch, and Keras by default; one product with the state per token
-    before_product ///< (r * h) U + b: Cho et al. 2014, seed document 003, and Keras with `reset_after=False`
+    before_product ///< (r * h) U + b: Cho et al. 2014, document 003 of docs/sources.md, and Keras with `reset_after=False`
 };
 
 /// Options of gru_cell() and gru().
@@ -52,7 +52,7 @@ struct GruOptions {
 ///                         `tanh(input_part[..., 4:6] + candidate_part)`
 /// @return the new hidden state, ((b,) d_hidden)
 /// @throws ShapeError where x, the state and the weights disagree
-/// @see Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; seed document 003
+/// @see Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; document 003 of docs/sources.md
 template <Token T>
 T gru_cell(const T& x, const T& previous_hidden, const RecurrentCellWeights& weights, const GruOptions& options = {},
            const Trace& trace = {});

@@ -44,7 +44,7 @@ struct LstmStateOf {
 ///                  with the columns of d_hidden = 2
 /// @return the new state
 /// @throws ShapeError where x, the state and the weights disagree
-/// @see Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000 for the forget gate; seed document 003
+/// @see Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000 for the forget gate; document 003 of docs/sources.md
 template <Token T>
 LstmStateOf<T> lstm_cell(const T& x, const LstmStateOf<T>& previous, const RecurrentCellWeights& weights,
                          const Trace& trace = {});
@@ -68,7 +68,7 @@ using BatchLstm = LstmOf<Tensor3>;
 /// @param trace    as gru(), with the steps of lstm_cell(); `initial_cell` after `initial_hidden`, `previous_cell` after
 ///                 each `previous_hidden`, `kept_cell` after each `kept_hidden`, `final_cell` after `final_hidden`
 /// @throws ShapeError where x, the states, the weights and the lengths disagree
-/// @see Hochreiter and Schmidhuber 1997; seed document 003
+/// @see Hochreiter and Schmidhuber 1997; document 003 of docs/sources.md
 template <Sequence T>
 LstmOf<T> lstm(const T& x, const std::optional<LstmStateOf<std::type_identity_t<T>>>& initial,
                const std::optional<Integers>& lengths, const RecurrentWeights& weights, const Trace& trace = {});

@@ -1,0 +1,21 @@
+"""Pictures of lesson 2."""
+
+from generator.picture import figure, heatmap, picture
+
+
+@picture
+def softmax_axes(site):
+    """The same scores after softmax along the keys, and along the queries by mistake."""
+    trace = site.trace_called("02_all_queries")
+    drawn, axes = figure(5.6, 2.5, columns=3)
+    places = ("0", "1", "2"), ("0", "1", "2")
+    shown = ("other.scores", "scores", 0), ("other.weights", "right: along keys", 2), ("wrong.weights", "wrong: along queries", 2)
+    for place, (name, title, decimals) in zip(axes, shown):
+        heatmap(place, trace[name], *places, title=title, decimals=decimals)
+        place.set_xlabel("key m")
+    axes[0].set_ylabel("query n")
+    sums = trace["wrong.sums"]
+    return drawn, (
+        "Left: scores of three queries and three keys. Middle: softmax along the keys makes each row sum to 1. "
+        f"Right: softmax along the queries makes each column sum to 1; the rows sum to {sums[0]:.2f}, {sums[1]:.2f} and {sums[2]:.2f}."
+    )

@@ -1,0 +1,86 @@
+"""Pictures of the landing page."""
+
+import re
+import subprocess
+import textwrap
+
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path as Curve
+
+from generator.errors import PageError
+from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
+
+HEAD = "layers.1.self_attn.head.2.weights"
+PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE}
+
+
+@picture
+def attention_map(site):
+    """The weights of one head over a sentence, before training and after it."""
+    words = site.words()
+    before, after = site.trace_called("untrained")[HEAD], site.trace_called("sentence")[HEAD]
+    drawn, axes = figure(7, 3.7, columns=2)
+    for place, weights, when in zip(axes, (before, after), ("before training", "after training")):
+        heatmap(place, weights, words, words, largest=1)
+        place.set_xlabel(when)
+    row = words.index(".")
+    return drawn, (
+        f"The weights of one head of the small model: each row is a word that attends, each column a word that it attends to. "
+        f"Before training the full stop gives {words[0]} {before[row, 0]:.2f} of its weight, after training {after[row, 0]:.2f}: the next word is "
+        f"{words[row + 1]}, and the model found that the name decides it. Later words are masked."
+    )
+
+
+@picture
+def what_builds_on_what(site):
+    """The lessons as a graph, placed by Graphviz."""
+    lessons = curriculum(site.root / "lessons" / "curriculum.cpp")
+    boxes, arrows, width, height = placed(lessons)
+    drawn, axes = figure(7, 7 * height / width)
+    axes.set_axis_off()
+    for curve in arrows:
+        steps = [Curve.MOVETO] + [Curve.CURVE4] * (len(curve) - 1)
+        axes.add_patch(FancyArrowPatch(path=Curve(curve, steps), arrowstyle="-|>", mutation_scale=8, color=QUIET, linewidth=0.8))
+    for number, (x, y, wide, high) in boxes.items():
+        title, part, _ = lessons[number]
+        axes.add_patch(Rectangle((x - wide / 2, y - high / 2), wide, high, facecolor=PAPER, edgecolor=PARTS[part], linewidth=1.4))
+        axes.text(x, y, wrapped(number, title), ha="center", va="center", fontsize=7.5, color=INK)
+    axes.set(xlim=(-0.05, width + 0.05), ylim=(-0.05, height + 0.05), aspect="equal")
+    alone = [number for number, (_, _, needs) in lessons.items() if not needs]
+    most = max(lessons, key=lambda number: sum(number in needs for _, _, needs in lessons.values()))
+    return drawn, (
+        f"What builds on what: an arrow leads from a lesson to one that needs it. Everything starts from lesson {alone[0]}; lesson {most} is needed by "
+        f"{sum(most in needs for _, _, needs in lessons.values())} others directly. Colours are the parts: I blue, II green, III red, IV orange, V purple."
+    )
+
+
+def curriculum(source):
+    """Number -> (title, part, numbers that it builds on), from the list of lessons."""
+    entry = re.compile(r'\{"(\d\d)_\w+",\s*Part::(\w+),\s*"([^"]+)",\s*(?:"[^"]*"\s*)+,\s*\{([\d, ]*)\}\}')
+    found = {int(m[1]): (m[3], m[2], [int(n) for n in re.findall(r"\d+", m[4])]) for m in entry.finditer(source.read_text(encoding="utf-8"))}
+    if not found:
+        raise PageError(f"{source.name} has no lesson that can be read")
+    return found
+
+
+def wrapped(number, title):
+    return "\n".join(textwrap.wrap(f"{number}. {title}", 22))
+
+
+def placed(lessons):
+    """Boxes (x, y, width, height) and arrows (points of curves), as dot lays them out, in inches."""
+    nodes = [f'{number} [width=1.5, height={0.16 + 0.15 * (1 + wrapped(number, title).count(chr(10)))}]' for number, (title, _, _) in lessons.items()]
+    edges = [f"{needed} -> {number}" for number, (_, _, needs) in lessons.items() for needed in needs]
+    text = "digraph { node [shape=box, fixedsize=true, label=\"\"]; nodesep=0.12; ranksep=0.28; " + "; ".join(nodes + edges) + " }"
+    lines = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, text=True, check=True).stdout.splitlines()
+    boxes, arrows = {}, []
+    for line in lines:
+        kind, *rest = line.split()
+        if kind == "graph":
+            width, height = float(rest[1]), float(rest[2])
+        elif kind == "node":
+            boxes[int(rest[0])] = tuple(map(float, rest[1:5]))
+        elif kind == "edge":
+            numbers = list(map(float, rest[3 : 3 + 2 * int(rest[2])]))
+            arrows.append(list(zip(numbers[::2], numbers[1::2])))
+    return boxes, arrows, width, height

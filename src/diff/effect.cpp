@@ -1,0 +1,106 @@
+// Whether a difference ends in a softmax.
+
+#include "effect.hpp"
+
+#include "attn/formula/expression.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace attn {
+namespace {
+
+// From the bias or the scores it is a few steps to the softmax: biased, scaled, masked.
+constexpr std::size_t most_steps = 64;
+
+bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
+
+/// What follows from a step twice: from MINE's numbers, and from the expected ones.
+class Effect {
+public:
+    Effect(Diff::World& world, std::size_t step, const Array& found, const Array& expected) : world_(world), step_(step)
+    {
+        different_.emplace(step, std::pair(found, expected));
+    }
+
+    bool ends_in_softmax()
+    {
+        std::size_t softmaxes = 0, followed = 0;
+        for (std::size_t user = step_ + 1; user < world_.reference.size(); ++user) {
+            if (!uses_different(user))
+                continue;
+            if (++followed > most_steps || !is_known_but_for_different(user))
+                return false;
+            if (!follow(user) && is_softmax(world_.reference[user]))
+                return false;
+            softmaxes += is_softmax(world_.reference[user]) ? 1 : 0;
+        }
+        return softmaxes > 0 &&
+               std::ranges::all_of(different_, [&](const auto& one) { return used_.contains(one.first); });
+    }
+
+private:
+    bool uses_different(std::size_t user)
+    {
+        bool uses = false;
+        for (const std::size_t operand : world_.operands(user))
+            if (different_.contains(operand)) {
+                used_.insert(operand);
+                uses = true;
+            }
+        return uses;
+    }
+
+    /// Later arrays of MINE are not judged yet.
+    bool is_known_but_for_different(std::size_t user)
+    {
+        return std::ranges::all_of(world_.operands(user), [&](std::size_t operand) {
+            return operand < step_ || different_.contains(operand);
+        });
+    }
+
+    /// @return whether the step is the same from both
+    bool follow(std::size_t user)
+    {
+        Array from_found = computed(user, &std::pair<Array, Array>::first).value;
+        Diff::World::Recomputed from_expected = computed(user, &std::pair<Array, Array>::second);
+        if (agrees(from_found, from_expected.value, from_expected.tolerance))
+            return true;
+        different_.emplace(user, std::pair(std::move(from_found), std::move(from_expected.value)));
+        return false;
+    }
+
+    Diff::World::Recomputed computed(std::size_t user, Array std::pair<Array, Array>::*which)
+    {
+        return world_.recomputed(world_.evaluate_both(
+            user, world_.reference[user].formula,
+            [&](std::size_t i) -> const Array& {
+                return different_.contains(i) ? different_.at(i).*which : world_.plain(i);
+            },
+            [&](std::size_t i) -> const Array& {
+                return different_.contains(i) ? different_.at(i).*which : world_.moved(i);
+            }));
+    }
+
+    Diff::World& world_;
+    std::size_t step_;
+    std::map<std::size_t, std::pair<Array, Array>> different_; ///< found, expected
+    std::set<std::size_t> used_;
+};
+
+} // namespace
+
+bool is_without_effect(Diff::World& world, std::size_t step, const Array& found, const Array& expected)
+{
+    if (found.shape != expected.shape)
+        return false;
+    try {
+        return Effect(world, step, found, expected).ends_in_softmax();
+    } catch (const FormulaError&) {
+        return false;
+    }
+}
+
+} // namespace attn
