@@ -110,16 +110,15 @@ Array Exercise::found_by(const Call& call, const std::function<Array()>& mine) c
 {
     if (!setup_.found_file.empty()) {
         const auto found = setup_.found.find(call_name(setup_.count - 1));
-        if (found ==
-            setup_.found.end()) // it ended with an error, which exercise.py reports
-            throw Failed("");
+        if (found == setup_.found.end())
+            throw Failed(""); // it ended with an error, which check_exercise.py reports
         return found->second;
     }
     try {
         return mine();
     } catch (const std::exception& error) {
         throw Failed(
-            fmt::format("{} ended with an error: {}", call.function, error.what()));
+            fmt::format("{} ended with an error: {}\n", call.function, error.what()));
     }
 }
 

@@ -210,7 +210,7 @@ std::string likely_mistakes(const WrongResult& wrong)
         return ""; // many mistakes give the same few whole numbers
     const Diff compared =
         diff(wrong.reference, NamedArrays{{wrong.expected.path, wrong.found}});
-    if (compared.passed())
+    if (compared.passed() && compared.type != NumberType::float64)
         return fmt::format(
             "All digits that {} has are right: compute in float64, double in C++.\n",
             name_of(compared.type));
