@@ -51,20 +51,20 @@ std::span<const CurriculumEntry> curriculum()
          {3}},
         {"07_self_and_cross",
          Part::attention,
-         "One function, three uses",
+         "Self-attention and cross-attention",
          "Self-attention, cross-attention and the general form differ only in where "
          "queries, keys and values come "
          "from.",
          {6}},
         {"08_positions",
          Part::attention,
-         "Where a token stands",
+         "Positions",
          "Attention without positions ignores the order of tokens; sinusoids added to "
          "the tokens encode it.",
          {7}},
         {"09_feed_forward_and_norm",
          Part::transformer,
-         "What surrounds attention",
+         "Feed-forward network and layer norm",
          "A feed-forward network transforms each token; residuals add its result; layer "
          "norm fixes the scale.",
          {3}},
@@ -76,7 +76,7 @@ std::span<const CurriculumEntry> curriculum()
          {6, 8, 9}},
         {"11_encoder_stack",
          Part::transformer,
-         "Six layers, at the paper's size",
+         "A stack of six encoder layers",
          "A trace at scale: large tensors are summarised on the screen and complete in "
          "the file.",
          {5, 10}},
@@ -103,13 +103,13 @@ std::span<const CurriculumEntry> curriculum()
          {8}},
         {"17_story",
          Part::today,
-         "A story, with the parts of today",
+         "A story, and what has changed since 2017",
          "What has changed since 2017, in a real model that writes token by token with a "
          "key/value cache.",
          {5, 10, 16}},
         {"20_restricted",
          Part::beside,
-         "Only the neighbours",
+         "Attention to neighbours only",
          "Each token attends to those around it, or to every k-th: the cost grows with n "
          "instead of n squared.",
          {5, 9}},

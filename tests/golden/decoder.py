@@ -238,7 +238,7 @@ def lesson_12():
     real = torch.tensor([[True, True, False]]).expand(4, 3)
     padded = decoder_layer(x, memory, state, "post", "relu", heads, causal, real)
     expect(padded["output"], module(x, memory, tgt_mask=~causal, memory_mask=~real))
-    return as_arrays(golden | within("padded", {"memory_mask": real} | padded))
+    return as_arrays(golden | within("padded", {"x": x, "memory": memory, "memory_mask": real} | padded))
 
 
 def drawn_transformer(draw, count, d, d_ff):

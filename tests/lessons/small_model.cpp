@@ -18,7 +18,7 @@ using namespace attn;
 
 namespace {
 
-const std::filesystem::path folder = std::filesystem::path(ATTN_SOURCE_FOLDER) / "lessons" / "small_model";
+const std::filesystem::path model_folder = std::filesystem::path(ATTN_SOURCE_FOLDER) / "lessons" / "small_model";
 
 double chance(const SmallModel& model, std::string_view prompt, std::string_view word)
 {
@@ -40,7 +40,7 @@ TEST_CASE("every step of the small model on the lessons' sentence is PyTorch's",
 TEST_CASE("the small model knows what the story has said", "[lessons][small_model]")
 {
     const SmallModel model = small_model();
-    const auto report = read_json_object(folder / "report.json", "a report");
+    const auto report = read_json_object(model_folder / "report.json", "a report");
     CHECK(report.at("chances").size() == 2);
     for (const auto& asked : report.at("chances")) { // as PyTorch measured, in float32
         const double found = chance(model, asked.at("prompt").get<std::string>(), asked.at("word").get<std::string>());
@@ -52,7 +52,7 @@ TEST_CASE("the small model knows what the story has said", "[lessons][small_mode
 
 TEST_CASE("the small model has the size that its report says, and is small", "[lessons][small_model]")
 {
-    const auto report = read_json_object(folder / "report.json", "a report");
+    const auto report = read_json_object(model_folder / "report.json", "a report");
     for (const Training training : {Training::before, Training::after}) {
         const SmallModel model = small_model(training);
         CHECK(total(parameters(model.weights)) == report.at("parameters").get<std::size_t>());
@@ -60,8 +60,8 @@ TEST_CASE("the small model has the size that its report says, and is small", "[l
         CHECK(model.options.heads == 4);
         CHECK(model.weights.token_embedding.shape(1) == 32);
     }
-    CHECK(std::filesystem::file_size(folder / "model.safetensors") < 200'000);
-    CHECK(std::filesystem::file_size(folder / "untrained.safetensors") < 200'000);
+    CHECK(std::filesystem::file_size(model_folder / "model.safetensors") < 200'000);
+    CHECK(std::filesystem::file_size(model_folder / "untrained.safetensors") < 200'000);
     CHECK(report.at("above_entropy").get<double>() < 0.02);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("words become ids and ids words", "[lessons][small_model]")
     CHECK(model.ids(sentence()).size() == 7);
     CHECK(model.words(model.ids(sentence())) == sentence());
     CHECK(words_of("  Lily had\ta ") == std::vector<std::string>{"Lily", "had", "a"});
-    CHECK(words_of(bytes_of(folder / "sentence.txt")) == words_of(sentence()));
+    CHECK(words_of(bytes_of(model_folder / "sentence.txt")) == words_of(sentence()));
     for (std::size_t i = 0; i < model.vocabulary.size(); ++i)
         CHECK(model.ids(model.vocabulary[i])(0) == static_cast<std::int64_t>(i));
     CHECK_THROWS_WITH(model.ids("Lily had a purple ball"), ContainsSubstring("no word purple"));
@@ -97,12 +97,12 @@ TEST_CASE("attn run gives the small model's logits, and attn view labels rows an
     const TemporaryFolder here;
     const std::string input = here / "ids.npz", trace = here / "trace.npz", page = here / "page.html";
     write_npz(input, {{}, {{"ids", to_array(ids)}}, {}});
-    const Ended ended = run({"attn", "run", "gpt", "--heads", "4", "--weights", folder / "model.safetensors", "--input",
+    const Ended ended = run({"attn", "run", "gpt", "--heads", "4", "--weights", model_folder / "model.safetensors", "--input",
                              input, "--trace", trace, "--quiet"});
     CHECK(ended.errors == "");
     REQUIRE(ended.code == 0);
     CHECK(identical(read_npz(trace).at("logits"), to_array(gpt(ids, model.weights, model.options))));
-    const Ended view = run({"attn", "view", trace, "--tokens", folder / "sentence.txt", "-o", page});
+    const Ended view = run({"attn", "view", trace, "--tokens", model_folder / "sentence.txt", "-o", page});
     CHECK(view.errors == "");
     REQUIRE(view.code == 0);
     CHECK_THAT(bytes_of(page), ContainsSubstring("[\"Lily\",\"had\",\"a\",\"red\",\"ball\",\".\",\"She\"]"));
