@@ -57,7 +57,7 @@ public:
         for (std::size_t user = step_ + 1; user < world_.reference.size(); ++user) {
             if (!uses_different(user))
                 continue;
-            if (++followed > most_steps || !is_known_but_for_different(user))
+            if (++followed > most_steps)
                 return false;
             if (!follow(user) && is_softmax(world_.reference[user]))
                 return false;
@@ -79,14 +79,6 @@ private:
         return uses;
     }
 
-    /// Later arrays of MINE are not judged yet.
-    bool is_known_but_for_different(std::size_t user)
-    {
-        return std::ranges::all_of(world_.operands(user), [&](std::size_t operand) {
-            return operand < step_ || different_.contains(operand);
-        });
-    }
-
     /// @return whether the step is the same from both
     bool follow(std::size_t user)
     {
@@ -102,14 +94,12 @@ private:
 
     Diff::World::Recomputed computed(std::size_t user, Array std::pair<Array, Array>::*which)
     {
-        return world_.recomputed(world_.evaluate_both(
-            user, world_.reference[user].formula,
-            [&](std::size_t i) -> const Array& {
-                return different_.contains(i) ? different_.at(i).*which : world_.plain(i);
-            },
-            [&](std::size_t i) -> const Array& {
-                return different_.contains(i) ? different_.at(i).*which : world_.moved(i);
-            }));
+        const Diff::World::ArrayOf array_of = [&](std::size_t i) -> const Array& {
+            if (different_.contains(i))
+                return different_.at(i).*which;
+            return i < step_ ? world_.plain(i) : world_.reference[i].value; // later arrays of MINE are not judged yet
+        };
+        return world_.recomputed(world_.evaluate_both(user, world_.reference[user].formula, array_of, array_of));
     }
 
     Diff::World& world_;
