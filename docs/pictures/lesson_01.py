@@ -17,5 +17,5 @@ def attention_map(site):
     return drawn, (
         f"The weights of head 2 in layer 1 of the small model. Each row is one query, and its weights sum to 1. "
         f"The full stop puts {weights[stop, name]:.3f} of its weight on Lily. "
-        f"Above the diagonal all weights are {weights[0, 1]:.0f}: this model can use earlier tokens only."
+        f"Above the diagonal all weights are {weights[0, 1]:.0f}: in this model a query can attend only to itself and earlier tokens."
     )

@@ -14,7 +14,7 @@ def two_sequences(site):
     weights = trace["cross.weights"]
     n, m = divmod(int(weights.argmax()), weights.shape[1])
     return drawn, (
-        "Each token as its row of numbers; the stronger a line, the larger the weight. In self-attention queries and keys are the same "
+        "Each token is shown as its row of numbers. A thicker line means a larger weight. In self-attention queries and keys are the same "
         f"{len(passage)} tokens. In cross-attention the queries are the passage's {len(passage)} tokens, and keys and values the "
         f"question's {len(question)}. The largest weight there is {weights[n, m]:.4f}, from passage token {n} to question token {m}."
     )

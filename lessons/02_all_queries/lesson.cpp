@@ -23,8 +23,8 @@ Matrix softmax_columns(const Matrix& scores)
 }
 
 /// Softmax along the keys, and along the queries by mistake. The scores here are not
-/// symmetric; those of lesson 1's tokens are, by accident, and with them the mistake is
-/// easily missed.
+/// symmetric. Those of lesson 1's tokens are, and with them the wrong weights are exactly
+/// the right ones transposed.
 void take_the_wrong_axis(Lesson& lesson)
 {
     const Trace other = lesson.trace().scope("other");

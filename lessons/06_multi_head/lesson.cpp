@@ -3,7 +3,7 @@
 // One head gives each query one row of weights, and the row sums to 1. A token that has
 // to use several other tokens for several reasons needs several rows. Multi-head
 // attention computes h attentions side by side, each with its own small queries, keys and
-// values, concatenates their contexts, and multiplies the result by one more matrix, W^o.
+// values, concatenates their contexts, and multiplies the result by one more matrix, W^O.
 
 #include "../lesson.hpp"
 
@@ -63,7 +63,7 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
     //! [one_head]
 }
 
-/// The output as a sum: each head's context times this head's rows of W^o.
+/// The output as a sum: each head's context times this head's rows of W^O.
 Matrix part_of_output(const Trace& trace, std::size_t head, const Matrix& context,
                       const Matrix& output_weights)
 {
@@ -244,7 +244,7 @@ void teach(Lesson& lesson)
               concat_columns(contexts));
     //! [loop]
 
-    lesson.heading("3. W^o: each feature of the output is a sum over all heads");
+    lesson.heading("3. W^O: each feature of the output is a sum over all heads");
     //! [output]
     const Matrix output = trace("output[n, d_out]", "merged @ output_weights",
                                 matmul(merged, weights.output));
@@ -252,7 +252,7 @@ void teach(Lesson& lesson)
     const Matrix of_0 = part_of_output(trace, 0, contexts[0], weights.output);
     const Matrix of_1 = part_of_output(trace, 1, contexts[1], weights.output);
     lesson.expect_equal(
-        "the output is the sum of each head's context times its rows of W^o",
+        "the output is the sum of each head's context times its rows of W^O",
         Matrix(of_0 + of_1), output);
 
     lesson.heading("4. All heads in the same products, with an axis h");
@@ -269,7 +269,7 @@ void teach(Lesson& lesson)
     lesson.heading("6. What heads cost: this example, then 100 tokens of 512 features");
     count(lesson, inputs.shape(0), inputs.shape(1));
 
-    lesson.heading("7. The library's multi_head_attention, with and without W^o");
+    lesson.heading("7. The library's multi_head_attention, with and without W^O");
     //! [library]
     const MultiHeadWeights learned{
         {weights.query}, {weights.key}, {weights.value}, LinearWeights{weights.output}};
@@ -277,7 +277,7 @@ void teach(Lesson& lesson)
     //! [library]
     lesson.expect_equal("multi_head_attention gives the same output", same, output);
     const MultiHeadWeights without{{weights.query}, {weights.key}, {weights.value}};
-    lesson.expect_equal("without W^o it gives the concatenated contexts",
+    lesson.expect_equal("without W^O it gives the concatenated contexts",
                         multi_head_attention(inputs, {}, {}, without, {heads}).output,
                         merged);
 }

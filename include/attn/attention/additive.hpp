@@ -11,7 +11,7 @@ struct AdditiveWeights {
     Vector score; ///< (d_hidden)
 };
 
-/// Additive attention: a query and a key of different sizes meet in a small network, w_v . tanh(q W_q + k W_k).
+/// Additive attention: a small network scores a query and a key of any two sizes, w_v . tanh(q W_q + k W_k).
 ///
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
