@@ -121,7 +121,7 @@ std::span<const CurriculumEntry> curriculum()
          {4, 9}},
         {"22_low_rank_and_talking_heads",
          Part::beside,
-         "Low rank, and heads that talk",
+         "Low rank, and talking heads",
          "A head's score is a quadratic form of rank d_k; talking heads mix the scores "
          "of several heads.",
          {6}},
