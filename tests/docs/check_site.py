@@ -188,7 +188,7 @@ def check_pages(browser, site, screenshots):
         screenshots.mkdir(parents=True)
     for width, height in SIZES.items():
         for scheme in SCHEMES:
-            for name in names if scheme == "light" else prose:
+            for name in names if (width, scheme) == (390, "light") else prose: # the library: where room is scarce
                 browser.show(width, height, scheme)
                 where = f"{name} ({width} px, {scheme})"
                 found = browser.open(site / name, READY)
