@@ -1,6 +1,7 @@
 # find_package(attn) gives attn::attn, the functions with their trace, and attn::formula and attn::what_if, which check and
 # answer it: they need xtensor and BLAS. The component tools, or one of its rooms by name, gives attn::tools, which reads,
-# writes, prints and compares traces and weights, and needs the libraries that do so.
+# writes, prints and compares traces and weights, and needs the libraries that do so. Beside the attn program comes the
+# Python that records what attn diff compares, as a file and as a package: pip install PREFIX/share/attn/python.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attn)
@@ -20,6 +21,7 @@ if(ATTN_BUILD_TOOLS)
 endif()
 if(ATTN_BUILD_PROGRAMS)
     install(TARGETS attn_cli)
+    install(FILES python/attn_record.py python/pyproject.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python)
 endif()
 install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 

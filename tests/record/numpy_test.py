@@ -1,0 +1,512 @@
+#!/usr/bin/env python3
+"""Tests of attn_record on programs in NumPy and C: numpy_test.py ATTN"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+from recorded import ROOT, Recorded, RecordTest, np
+
+import attn_record
+
+ATTN = None
+
+ATTENTION = """
+    import numpy as np
+
+    def softmax(x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def attention(q, k, v):
+        scores = q @ k.T
+        scores /= np.sqrt(k.shape[1])
+        scores[np.triu(np.ones((4, 4)), 1) == 1] = -np.inf
+        return softmax(scores) @ v
+
+    q, k, v = np.random.default_rng(0).normal(size=(3, 4, 8))
+    out = attention(q, k, v)
+    """
+
+
+class WhatIsRecorded(RecordTest):
+    def test_each_assignment_is_recorded_in_order_with_file_line_and_variable(self):
+        mine = self.record(ATTENTION)
+        self.assertEqual(mine.names, ["q", "k", "v", "attention.scores", "attention.scores#2", "attention.scores#3",
+                                      "attention.softmax.e", "attention.softmax.return", "attention.return", "out"])
+        self.assertEqual(mine.place("attention.scores"), ("mine.py", 8, "scores"))
+        self.assertEqual(mine.place("attention.scores#3"), ("mine.py", 10, "scores"))
+        self.assertEqual(mine.place("attention.softmax.return"), ("mine.py", 5, "return"))
+        self.assertEqual(mine.entries["attention.scores"]["function"], "attention")
+        self.assertEqual(mine.entries["attention.scores"]["shape"], [4, 4])
+        self.assertEqual(mine.entries["attention.scores"]["dtype"], "float64")
+        self.assertEqual(mine.entries["out"]["same_as"], "attention.return")
+        self.assertEqual(mine.same["attention.q"], "q")
+
+    def test_values_are_those_at_the_line_and_not_later_ones(self):
+        mine = self.record(ATTENTION).arrays
+        np.testing.assert_array_equal(mine["attention.scores"], mine["q"] @ mine["k"].T)
+        np.testing.assert_array_equal(mine["attention.scores#2"], mine["q"] @ mine["k"].T / np.sqrt(8))
+        self.assertTrue(np.isinf(mine["attention.scores#3"][0, 1]) and np.isfinite(mine["attention.scores#2"][0, 1]))
+
+    def test_the_script_computes_and_prints_what_it_does_alone(self):
+        self.record(ATTENTION + "print(repr(out.tobytes()), __name__, __file__)\n")
+        self.assertEqual(self.ended.stdout, self.run_python(self.folder / "mine.py").stdout)
+
+    def test_what_a_loop_assigns_is_numbered_from_zero(self):
+        mine = self.record("""
+            import numpy as np
+            def layer(x):
+                y = x + 1
+                return y
+            x = np.zeros(2)
+            for i in range(3):
+                x = layer(x)
+            x = x * 2
+            rows = [layer(row)
+                    for row in np.ones((2, 2))]
+            """)
+        self.assertEqual(mine.names, ["x", "layer.0.y", "x#2.0", "layer.1.y", "x#2.1", "layer.2.y", "x#2.2", "x#3",
+                                      "layer#2.0.x", "layer#2.0.y", "layer#2.1.x", "layer#2.1.y"])
+        self.assertEqual(mine.same["rows.1"], "layer#2.1.y")
+
+    def test_a_loop_that_runs_once_gives_the_same_names(self):
+        mine = self.record("import numpy as np\nx = np.zeros(2)\nfor i in range(1):\n    x = x + 1\n")
+        self.assertEqual(mine.names, ["x", "x#2.0"])
+
+    def test_an_array_that_a_loop_fills_is_recorded_once_when_it_is_full(self):
+        mine = self.record("""
+            import numpy as np
+            def table(n):
+                s = np.zeros((n, n))
+                for i in range(n):
+                    for j in range(n):
+                        s[i, j] = i * n + j
+                return s
+            t = table(9)
+            """)
+        self.assertEqual(mine.names, ["table.s", "table.s#2", "t"])
+        np.testing.assert_array_equal(mine.arrays["table.s#2"], np.arange(81).reshape(9, 9))
+        self.assertEqual(mine.place("table.s#2"), ("mine.py", 6, "s"))
+
+    def test_a_change_in_place_inside_a_loop_is_recorded_at_once_where_the_loop_made_the_array(self):
+        mine = self.record("""
+            import numpy as np
+            for layer in range(2):
+                s = np.ones(3)
+                s[1] = layer + 5
+                t = s + 1
+            """)
+        self.assertEqual(mine.names, ["s.0", "s#2.0", "t.0", "s.1", "s#2.1", "t.1"])
+
+    def test_a_function_that_changes_its_argument_is_seen_on_both_sides(self):
+        mine = self.record("""
+            import numpy as np
+            def hide(scores):
+                scores[0] = -1e9
+            def halve(it):
+                np.multiply(it, 0.5, out=it)
+            s = np.ones(3)
+            hide(s)
+            halve(s)
+            """)
+        self.assertEqual(mine.names, ["s", "hide.scores#2", "s#2", "halve.it#2", "s#3"])
+        self.assertEqual(mine.place("s#3"), ("mine.py", 8, "s"))
+        self.assertEqual(list(mine.arrays["s#3"]), [-5e8, 0.5, 0.5])
+
+    def test_a_change_through_a_view_is_a_change_of_what_it_looks_at(self):
+        mine = self.record("""
+            import numpy as np
+            s = np.ones((2, 3))
+            first = s[0]
+            first[:] = 7
+            w = s + 1
+            """)
+        self.assertEqual(mine.names, ["s", "first", "first#2", "s#2", "w"])
+        self.assertEqual(mine.place("s#2"), ("mine.py", 4, "s"))
+
+    def test_one_number_changed_in_a_large_array_is_seen(self):
+        mine = self.record("""
+            import numpy as np
+            big = np.zeros((600, 700))
+            big[123, 457] = 1
+            """)
+        self.assertEqual(mine.names, ["big", "big#2"])
+
+    def test_lists_tuples_and_dicts_are_recorded_by_their_places(self):
+        mine = self.record("""
+            import numpy as np, collections
+            Pair = collections.namedtuple("Pair", "left right")
+            parts = np.split(np.arange(6.0), 3)
+            nested = {"a": [np.ones(1)], "b c": Pair(np.ones(2), 3)}
+            mixed = (1, "x", None, np.ones(4))
+            parts[1] = np.full(2, 9.0)
+            numbers = list(range(5000))
+            """)
+        self.assertEqual(mine.names, ["parts.0", "parts.1", "parts.2", "nested.a.0", "nested.b_c.left", "mixed.3", "parts.1#2"])
+
+    def test_attributes_of_objects_are_recorded_and_parts_named_by_where_they_are(self):
+        mine = self.record("""
+            import numpy as np
+            class Layer:
+                def forward(self, x):
+                    self.hidden = x + 1
+                    return self.hidden * 2
+            class Net:
+                def __init__(self):
+                    self.layers = [Layer(), Layer()]
+                    self.last = Layer()
+                def forward(self, x):
+                    for layer in self.layers:
+                        x = layer.forward(x)
+                    return self.last.forward(x)
+            y = Net().forward(np.ones(2))
+            """)
+        self.assertEqual(mine.names, [
+            "Net.x", "Net.layers.0.hidden", "Net.layers.0.return", "Net.x#2.0", "Net.layers.1.hidden", "Net.layers.1.return",
+            "Net.x#2.1", "Net.last.hidden", "Net.last.return", "y"])
+        self.assertEqual(mine.place("Net.last.hidden"), ("mine.py", 4, "self.hidden"))
+        self.assertEqual(mine.entries["Net.last.hidden"]["function"], "Layer.forward")
+
+    def test_generators_threads_recursion_and_unpacking_are_followed(self):
+        mine = self.record("""
+            import numpy as np, threading
+            def pieces(x):
+                for i in range(2):
+                    piece = x + i
+                    yield piece
+                last = x * 9
+            def down(x):
+                x = x - 1
+                return down(x) if x[0] > 0 else x
+            def work(x):
+                y = x + 5
+            a, (b, *c) = np.ones(1), (np.ones(2), np.ones(3))
+            for p in pieces(a):
+                pass
+            d = down(np.full(1, 2.0))
+            thread = threading.Thread(target=work, args=(a,))
+            thread.start()
+            thread.join()
+            """)
+        self.assertEqual([name for name in mine.names if name[0] != "p"],
+                         ["a", "b", "c.0", "down.x", "down.x#2", "down.down.x#2", "d", "work.y"])
+        self.assertEqual([name for name in mine.names if name[0] == "p"],
+                         ["pieces.piece.0", "p.0", "pieces.piece.1", "p.1", "pieces.last"])
+
+    def test_whole_numbers_and_booleans_keep_their_type(self):
+        mine = self.record("""
+            import numpy as np
+            ids = np.array([1, 2], dtype="int32")
+            mask = ids > 1
+            bytes_ = ids.astype("uint8")
+            half = ids.astype("float16")
+            swapped = ids.astype(">f8")
+            turned = np.arange(6.0).reshape(2, 3).T
+            none = np.zeros((0, 3))
+            single = np.array(2.5)
+            """)
+        self.assertEqual({name: array.dtype.str for name, array in mine.arrays.items()},
+                         {"ids": "<i4", "mask": "|b1", "bytes_": "|u1", "half": "<f2", "swapped": "<f8", "turned": "<f8",
+                          "none": "<f8", "single": "<f8"})
+        np.testing.assert_array_equal(mine.arrays["turned"], np.arange(6.0).reshape(2, 3).T)
+
+    def test_what_is_left_out_is_said(self):
+        mine = self.record("""
+            import numpy as np
+            wave = np.ones(2) * 1j
+            seed = np.arange(3) + 2**60
+            big = np.ones((512, 1024))
+            words = np.array(["a"])
+            small = np.ones(2)
+            """, "--largest", "1")
+        self.assertEqual(mine.names, ["small"])
+        self.assertEqual(mine.left_out, {"wave": "complex", "seed": "whole numbers above 2^53", "words": "of the type str32",
+                                         "big": "larger than 1 MiB (--largest)"})
+        for name in mine.left_out:
+            self.assertIn(f"left out {name}: ", self.ended.stderr)
+
+    def test_the_file_does_not_grow_beyond_its_limit(self):
+        mine = self.record("import numpy as np\nfor i in range(10):\n    x = np.ones(70000) * i\n", "--most", "1")
+        self.assertEqual(mine.names, ["x.0"])
+        self.assertIn("left out x.1, x.2, x.3 and 6 more: with it the file would be larger than 1 MiB (--most)",
+                      self.ended.stderr)
+
+    def test_only_takes_names_and_variables_and_changes_no_name(self):
+        self.assertEqual(self.record(ATTENTION, "--only", "*.softmax.*", "--only", "scores").names,
+                         ["attention.scores", "attention.scores#2", "attention.scores#3", "attention.softmax.e",
+                          "attention.softmax.return"])
+
+    def test_depth_says_how_deep_calls_are_followed(self):
+        self.assertEqual(self.record(ATTENTION, "--depth", "0").names, ["q", "k", "v", "out"])
+        self.assertNotIn("attention.softmax.e", self.record(ATTENTION, "--depth", "1").names)
+
+
+class OtherLibraries(RecordTest):
+    """Stand-ins with the names of JAX and TensorFlow that attn_record uses: neither is a package of Debian."""
+
+    def test_arrays_of_jax_and_tensors_of_tensorflow_are_recorded_where_they_have_numbers(self):
+        self.write("jax/__init__.py", """
+            import numpy
+            from types import SimpleNamespace
+            class Array:
+                dtype = numpy.dtype("float32")
+                def __array__(self, dtype=None, copy=None):
+                    return numpy.ones(2, "float32")
+            class Tracer(Array):
+                pass
+            core = SimpleNamespace(Tracer=Tracer)
+            """)
+        self.write("tensorflow/__init__.py", """
+            import numpy
+            class Tensor:
+                dtype = numpy.dtype("float32")
+            class Eager(Tensor):
+                def numpy(self):
+                    return numpy.full(3, 2.0, "float32")
+            """)
+        mine = self.record("""
+            import jax, tensorflow
+            a, b = jax.Array(), jax.core.Tracer()
+            c, d = tensorflow.Eager(), tensorflow.Tensor()
+            """)
+        self.assertEqual({name: array.tolist() for name, array in mine.arrays.items()}, {"a": [1, 1], "c": [2, 2, 2]})
+        self.assertEqual({name: reason.split(":")[0] for name, reason in mine.left_out.items()}, {"b": "abstract", "d": "abstract"})
+
+
+class WhoseCode(RecordTest):
+    CALLER = """
+        import numpy as np, sys
+        sys.path += ["lib/site-packages", "mylib"]
+        import theirs, ours
+        x = theirs.work(np.ones(2))
+        y = ours.work(x)
+        """
+    WORK = """
+        def work(x):
+            inside = x + 1
+            return inside
+        """
+
+    def setUp(self):
+        super().setUp()
+        self.write("lib/site-packages/theirs.py", self.WORK)
+        self.write("mylib/ours.py", self.WORK)
+
+    def test_installed_packages_are_not_followed(self):
+        mine = self.record(self.CALLER)
+        self.assertEqual(mine.names, ["x", "work.inside", "y"])
+        self.assertEqual(mine.place("work.inside"), ("mylib/ours.py", 2, "inside"))
+
+    def test_own_says_which_folders_are(self):
+        self.assertEqual(self.record(self.CALLER, "--own", "lib").names, ["work.x", "work.inside"])
+
+    def test_what_is_own_code_nowhere_is_said(self):
+        self.record(self.CALLER, "--own", "elsewhere")
+        self.assertIn("nothing was recorded", self.ended.stderr)
+
+
+class TheFile(RecordTest):
+    def test_a_script_that_fails_leaves_what_it_computed_and_its_own_traceback(self):
+        mine = self.record(ATTENTION + "raise ValueError('no')\n", code=1)
+        self.assertIn("out", mine.names)
+        self.assertIn("ValueError: no", self.ended.stderr)
+        self.assertNotIn("attn_record.py", self.ended.stderr)
+
+    def test_a_script_ends_with_its_own_exit_code(self):
+        self.assertIn("out", self.record(ATTENTION + "raise SystemExit(7)\n", code=7).names)
+
+    def test_nothing_stays_beside_the_file(self):
+        self.record(ATTENTION)
+        self.assertEqual(self.left_in_folder(), ["mine.npz", "mine.py"])
+
+    def test_the_old_file_stays_until_the_new_one_is_complete(self):
+        path = self.folder / "mine.npz"
+        path.write_text("old")
+        with attn_record.to(path):
+            x = np.ones(2)
+            self.assertEqual(path.read_text(), "old")
+        self.assertEqual(Recorded(path).names, ["x"])
+        del x
+
+    def test_an_array_that_is_interrupted_is_not_in_the_file(self):
+        path = self.folder / "mine.npz"
+        file = attn_record.File(str(path), 1 << 20, 1 << 20, [])
+        whole, origin = np.lib.format.write_array, {"file": "a.py", "line": 1, "variable": "x", "function": "f"}
+
+        def interrupted(out, *_, **__):
+            out.write(b"\x93NUMPY")
+            raise KeyboardInterrupt
+
+        file.add("before", np.ones(2), None, origin)
+        np.lib.format.write_array = interrupted
+        try:
+            self.assertRaises(KeyboardInterrupt, file.add, "cut", np.ones(3), None, origin)
+        finally:
+            np.lib.format.write_array = whole
+        file.add("after", np.full(4, 4.0), None, origin)
+        file.close()
+        mine = Recorded(path)
+        self.assertEqual(sorted(mine.arrays), ["after", "before"])
+        self.assertEqual(list(mine.arrays["after"]), [4.0] * 4)
+
+    def test_a_name_without_npz_and_a_folder_that_is_missing_are_refused_in_a_line(self):
+        self.write("mine.py", ATTENTION)
+        for name in ("mine.npy", "nowhere/mine.npz"):
+            ended = self.run_python("-m", "attn_record", name, "--", "mine.py", code=2)
+            self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+            self.assertIn(name.split("/")[0], ended.stderr)
+
+    def test_a_script_that_is_missing_is_refused(self):
+        self.assertIn("nowhere.py", self.run_python("-m", "attn_record", "m.npz", "--", "nowhere.py", code=2).stderr)
+        self.run_python("-m", "attn_record", "m.npz", code=2)
+
+    def test_a_child_process_does_not_write_into_the_file_of_its_parent(self):
+        mine = self.record("""
+            import numpy as np, os
+            x = np.ones(2)
+            child = os.fork()
+            if child == 0:
+                y = np.ones(3)
+                raise SystemExit(0)
+            os.waitpid(child, 0)
+            z = np.ones(4)
+            """)
+        self.assertEqual(mine.names, ["x", "z"])
+        self.assertEqual(self.ended.stderr.count("\n"), 1, self.ended.stderr)
+
+    def test_a_module_can_be_run_as_python_runs_it(self):
+        self.write("pack/__init__.py", "")
+        self.write("pack/go.py", "import numpy as np, sys\nx = np.ones(len(sys.argv))\n")
+        self.run_python("-m", "attn_record", "mine.npz", "--", "-m", "pack.go", "a", "b")
+        self.assertEqual(Recorded(self.folder / "mine.npz").arrays["x"].shape, (3,))
+
+
+class Package(RecordTest):
+    def test_pip_installs_the_module_and_its_command(self):
+        shutil.copytree(ROOT / "python", self.folder / "python", ignore=shutil.ignore_patterns("__pycache__"))
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--prefix",
+               "installed", "--no-warn-script-location", "./python"]
+        ended = subprocess.run(pip, cwd=self.folder, capture_output=True, text=True)
+        if ended.returncode != 0 and re.search("No module named|setuptools", ended.stderr):
+            self.skipTest("there is no pip with setuptools 61")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        modules, commands = (list((self.folder / "installed").rglob(name)) for name in ("attn_record.py", "bin/attn_record"))
+        self.assertEqual((len(modules), len(commands)), (1, 1))
+        said = subprocess.run([sys.executable, commands[0], "--help"], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(modules[0].parent)})
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("FILE.npz -- SCRIPT.py", said.stdout)
+
+
+class WithStatement(RecordTest):
+    def recorded(self, **options):
+        return attn_record.to(self.folder / "mine.npz", **options)
+
+    def test_what_was_before_and_after_is_not_recorded(self):
+        before = np.ones(1)
+        with self.recorded():
+            inside = before + 1
+        after = inside + 1
+        inside = after
+        self.assertEqual(Recorded(self.folder / "mine.npz").names, ["inside"])
+
+    def test_a_change_of_what_was_before_is(self):
+        before = np.ones(3)
+        with self.recorded():
+            before[1] = 5
+        self.assertEqual(list(Recorded(self.folder / "mine.npz").arrays["before"]), [1, 5, 1])
+
+    def test_an_inner_recording_takes_over_and_the_outer_one_goes_on_after_it(self):
+        with attn_record.to(self.folder / "outer.npz"):
+            one = np.ones(1)
+            with attn_record.to(self.folder / "inner.npz"):
+                two = np.ones(2)
+            three = np.ones(3)
+        self.assertEqual(Recorded(self.folder / "inner.npz").names, ["two"])
+        self.assertEqual(Recorded(self.folder / "outer.npz").names, ["one", "three"])
+        del one, two, three
+
+    def test_tracing_is_as_before_afterwards_also_after_an_exception(self):
+        def tracer(*_):
+            return None
+
+        sys.settrace(tracer)
+        try:
+            with self.assertRaises(ZeroDivisionError), self.recorded():
+                x = np.ones(1)
+                1 / 0
+            self.assertIs(sys.gettrace(), tracer)
+        finally:
+            sys.settrace(None)
+        self.assertIsNone(getattr(threading, "_trace_hook", None))
+        self.assertEqual(Recorded(self.folder / "mine.npz").names, ["x"])
+        del x
+
+    def test_arrays_live_no_longer_than_without_it(self):
+        import weakref
+        seen = []
+
+        def work():
+            big = np.ones(1000)
+            seen.append(weakref.ref(big))
+            big = None
+            return seen[0]() is None
+
+        with self.recorded():
+            freed = work()
+        self.assertTrue(freed)
+
+
+class Verdict(RecordTest):
+    """What attn diff makes of it."""
+
+    def attn(self, *words, code=0):
+        ended = subprocess.run([ATTN, *map(str, words)], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+        return ended.stdout
+
+    def reference(self):
+        q, k, v = np.random.default_rng(0).normal(size=(3, 4, 8))
+        np.savez(self.folder / "qkv.npz", queries=q, keys=k, values=v)
+        self.attn("run", "attention", "--mask", "causal", "--input", "qkv.npz", "--quiet", "--trace", "reference.npz")
+
+    def maps(self, **names):
+        return [word for name, step in names.items() for word in ("--map", f"attention.{name.replace('_', '#')}={step}")]
+
+    def test_correct_numpy_passes(self):
+        self.reference()
+        self.record(ATTENTION)
+        self.attn("diff", "reference.npz", "mine.npz", *self.maps(scores="scores", scores_2="scaled", scores_3="masked"))
+
+    def test_a_wrong_line_is_named_by_file_line_and_variable(self):
+        self.reference()
+        self.record(ATTENTION.replace("np.sqrt(k.shape[1])", "k.shape[1]"))
+        said = self.attn("diff", "reference.npz", "mine.npz", "--diagnose", code=1,
+                         *self.maps(scores="scores", scores_2="scaled", scores_3="masked"))
+        self.assertTrue(said.startswith("first wrong: scores (mine.py:9), in attention\n"), said)
+        self.assertIn("looks like scale_d_k", said)
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no C compiler called cc")
+    def test_a_c_program_that_dumps_npy_files_gets_file_line_and_variable(self):
+        self.reference()
+        source = ROOT / "tests" / "record" / "attention.c"
+        for wrong in (False, True):
+            subprocess.run(["cc", *(["-DWRONG"] if wrong else []), source, "-lm", "-o", self.folder / "attention"], check=True)
+            q, k, v = (array.astype("f4") for array in np.load(self.folder / "qkv.npz").values())
+            np.concatenate([q, k, v]).tofile(self.folder / "qkv.raw")
+            (self.folder / "dump").mkdir(exist_ok=True)
+            subprocess.run(["./attention"], cwd=self.folder, check=True)
+            said = self.attn("diff", "reference.npz", "dump", code=int(wrong))
+            line = 1 + source.read_text().splitlines().index("    save(scaled, N, N);")
+            self.assertEqual(said.startswith(f"first wrong: scaled (attention.c:{line}), in main\n"), wrong, said)
+
+
+if __name__ == "__main__":
+    ATTN = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()
