@@ -45,12 +45,12 @@ def two_corners(site):
 def causal_sentence(site):
     """The masked scores of one head of the small model."""
     trace, words = site.trace_called("sentence"), site.words("sentence")
-    head = "layers.1.self_attn.head.2."
+    *_, head = site.head("name_for_pronoun")
     drawn, axes = figure(5, 4.2)
-    heatmap(axes, trace[head + "masked"], words, words, decimals=1)
+    heatmap(axes, trace[f"{head}.masked"], words, words, decimals=1)
     axes.set(xlabel="key", ylabel="query")
     axes.xaxis.set_label_position("top")
-    score, weight = trace[head + "scaled"][0, 5], trace[head + "weights"][0, 5]
+    score, weight = trace[f"{head}.scaled"][0, 5], trace[f"{head}.weights"][0, 5]
     return drawn, (
         f"The scores of one head of the small model after the causal mask. The score of Lily's query for the full stop, {score:.2f}, is replaced by "
         f"minus infinity, because the full stop comes later; its weight is {weight:.0f}. Orange scores are negative."

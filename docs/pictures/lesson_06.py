@@ -25,8 +25,28 @@ def four_heads(site):
     )
 
 
-def _frame(row, width):
-    return Rectangle((-0.5, row - 0.5), width, 1, fill=False, edgecolor=INK, linewidth=1.4)
+@picture
+def two_steps(site):
+    """A previous-word head of the first layer, and the induction head of the second that uses it."""
+    words, run = site.words("things"), site.trace_called("things")
+    heads = [site.head(role) for role in ("colour_before_thing", "thing_after_colour")]
+    maps = [run[f"{path}.weights"] for _, _, path in heads]
+    kite, blue, last = words.index("kite"), words.index("blue"), len(words) - 1
+    drawn, axes = figure(7.0, 3.9, columns=2)
+    framed, names = ((kite, blue), (last, kite)), ("previous word", "look-up")
+    for place, weights, (layer, number, _), (row, column), name in zip(axes, maps, heads, framed, names):
+        heatmap(place, weights, words, words, numbers=False, title=f"layer {layer}, head {number}: {name}", largest=1)
+        place.add_patch(_frame(row, 1, column))
+        place.tick_params(labelsize=8)
+    return drawn, (
+        "Two heads on a story with two things; rows are queries, columns are keys. The framed cell on the left: \u201ckite\u201d puts "
+        f"{maps[0][kite, blue]:.2f} of its weight on \u201cblue\u201d, the word before it. On the right: the second \u201cblue\u201d puts "
+        f"{maps[1][last, kite]:.2f} of its weight on \u201ckite\u201d, the word that followed the first."
+    )
+
+
+def _frame(row, width, column=0):
+    return Rectangle((column - 0.5, row - 0.5), width, 1, fill=False, edgecolor=INK, linewidth=1.4)
 
 
 @picture

@@ -18,12 +18,12 @@ def singular_values(site):
     drawn, (left, right) = figure(7, 3.2, columns=2)
     query, key = (trained[f"layers.1.self_attn.{name}_weights"].astype(float) for name in ("query", "key"))
     d_k = trained["layers.1.self_attn.head.0.queries"].shape[-1]
-    heads = query.shape[1] // d_k
+    heads, (_, named, _) = query.shape[1] // d_k, site.head("name_for_pronoun")
     for head in range(heads):
         of_head = slice(head * d_k, (head + 1) * d_k)
         values = singular(query[:, of_head] @ key[:, of_head].T)
         left.plot(range(1, len(values) + 1), values, marker="o", markersize=2.5, linewidth=1, label=f"head {head}")
-        if head == 2:
+        if head == named:
             largest, last, after = values[0], values[d_k - 1], values[d_k]
     left.plot(range(1, len(query) + 1), singular(query @ key.T), color=QUIET, linestyle="--", linewidth=1, label="sum of the heads")
     left.set(title=f"the small model, layer 1: d_model = {len(query)}, d_k = {d_k}", xlabel="number of the singular value", ylabel="singular value")
@@ -34,7 +34,7 @@ def singular_values(site):
     right.set(title="this lesson: d_model = 4, d_k = 2", xlabel="number of the singular value", xticks=range(1, 5))
     right.legend(fontsize=8)
     return drawn, (
-        f"Singular values of M = W_q W_kᵀ. Left: each trained head of layer 1 has {d_k} that are not 0, of {len(query)}; in head 2 the largest is "
+        f"Singular values of M = W_q W_kᵀ. Left: each trained head of layer 1 has {d_k} that are not 0, of {len(query)}; in head {named} the largest is "
         f"{largest:.2f}, number {d_k} is {last:.2f} and number {d_k + 1} is {abs(round(after, 6)):g}. Right: the two heads of this lesson have rank "
         f"{int(trace['head.0.rank'])}, their sum and both mixtures rank {int(trace['sum.rank'])}."
     )

@@ -10,7 +10,6 @@ from matplotlib.path import Path as Curve
 from generator.errors import PageError
 from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
 
-HEAD = "layers.1.self_attn.head.2.weights"
 PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE}
 
 
@@ -18,7 +17,8 @@ PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORAN
 def attention_map(site):
     """The weights of one head over a sentence, before training and after it."""
     words = site.words()
-    before, after = site.trace_called("untrained")[HEAD], site.trace_called("sentence")[HEAD]
+    *_, head = site.head("name_for_pronoun")
+    before, after = (site.trace_called(run)[f"{head}.weights"] for run in ("untrained", "sentence"))
     drawn, axes = figure(7, 3.7, columns=2)
     for place, weights, when in zip(axes, (before, after), ("before training", "after training")):
         heatmap(place, weights, words, words, largest=1)

@@ -6,16 +6,12 @@ import numpy as np
 
 from generator.picture import BLUE, figure, heatmap, picture
 
-NAMED = ("name_for_pronoun", "colour_of_thing", "thing_again")
+NAMED = ("colour_before_thing", "name_for_pronoun", "colour_of_thing")
 
 
 def probabilities(logits):
     shifted = np.exp(logits - logits.max())
     return shifted / shifted.sum()
-
-
-def weights(site, run, head):
-    return site.trace_called(run)[f"layers.{head['layer']}.self_attn.head.{head['head']}.weights"]
 
 
 @picture
@@ -55,13 +51,14 @@ def heads_measured(site):
 @picture
 def named_heads(site):
     """The maps of three heads on the story, before training and after."""
-    words, heads = site.words("story"), site.report()["heads"]
+    words, run = site.words("story"), site.trace_called("story")
     drawn, axes = figure(7, 3.2, columns=len(NAMED))
     for place, name in zip(axes, NAMED):
-        heatmap(place, weights(site, "story", heads[name]), words, words, numbers=False, title=f"head {heads[name]['layer']}.{heads[name]['head']}")
+        layer, number, path = site.head(name)
+        heatmap(place, run[f"{path}.weights"], words, words, numbers=False, title=f"head {layer}.{number}")
         place.tick_params(labelsize=6)
-    colour = heads["colour_of_thing"]
-    at = weights(site, "story", colour)[-1]
+    layer, number, path = site.head("colour_of_thing")
+    at = run[f"{path}.weights"][-1]
     return drawn, (
-        f"Three heads on the same story. In head {colour['layer']}.{colour['head']}, \u201c{words[-1]}\u201d puts {at[words.index('red')]:.2f} of its weight on \u201cred\u201d."
+        f"Three heads on the same story. In head {layer}.{number}, \u201c{words[-1]}\u201d puts {at[words.index('red')]:.2f} of its weight on \u201cred\u201d."
     )

@@ -1,11 +1,15 @@
 """Whether the grammar tells the stories that it says it tells, and knows what can come next."""
 
+import json
 import math
 import random
 import unittest
 from collections import Counter
+from pathlib import Path
 
 import grammar
+
+FOLDER = Path(__file__).resolve().parent
 
 
 def words_of(story):
@@ -23,17 +27,32 @@ class Stories(unittest.TestCase):
         self.assertTrue(40 <= len(used) <= 120)
 
     def test_fit_the_positions_of_the_model(self):
-        self.assertLessEqual(max(map(len, self.stories)), 40)
+        positions = json.loads((FOLDER / "config.json").read_text())["positions"]
+        self.assertLessEqual(max(len(grammar.random_story(random.Random(seed))) for seed in range(3000)), positions)
 
-    def test_are_about_one_combination_each(self):
+    def test_are_about_one_name_one_place_and_up_to_three_things(self):
+        counts = Counter()
         for story in self.stories:
             words = words_of(story)
-            for kind in (grammar.NAMES, grammar.COLOURS, grammar.THINGS, grammar.PLACES):
+            for kind in (grammar.NAMES, grammar.PLACES):
                 self.assertEqual(len({word for word in words if word in kind}), 1)
+            first = words[: words.index(".")]
+            counts[first.count("a")] += 1
+            for kind in (grammar.COLOURS, grammar.THINGS):
+                self.assertEqual(sum(word in kind for word in first), first.count("a"))
             girl = words[0] in grammar.GIRLS
             self.assertEqual(girl, "She" in words)
             self.assertNotEqual(girl, "He" in words)
             self.assertFalse({"his"} & set(words) if girl else {"her"} & set(words))
+        self.assertEqual(set(counts), {1, 2, 3})
+
+    def test_give_a_thing_the_colour_that_it_had_at_first(self):
+        for story in self.stories:
+            words = words_of(story)
+            pairs = {(colour, thing) for _, colour, thing, _ in grammar.combinations_of(words)}
+            for colour, thing in zip(words, words[1:]):
+                if colour in grammar.COLOURS and thing in grammar.THINGS:
+                    self.assertIn((colour, thing), pairs)
 
     def test_end_once(self):
         for story in self.stories:
@@ -56,6 +75,10 @@ class NextWord(unittest.TestCase):
             ("Lily had a red ball . She took the ball to the park . The ball was", "red"),
             ("Lily had a red ball . She took it to the park . She was happy at the", "park"),
             ("Lily had a red ball . She took it to the park . The ball was red . Then", "Lily"),
+            ("Lily had a red ball and a blue kite . She took the blue", "kite"),
+            ("Lily had a red ball and a blue kite . She took the red", "ball"),
+            ("Lily had a red ball and a blue kite and a pink hat . She took the blue kite to the park . The pink", "hat"),
+            ("Lily had a red ball . She took it to the park . Again Lily took", "it"),
         ):
             self.assertEqual(grammar.next_words(prompt.split()), {word: 1.0})
 
@@ -89,7 +112,11 @@ class HeldOut(unittest.TestCase):
         apart = grammar.held_out_combinations()
         for held_out in (True, False):
             for story in grammar.stories(200, held_out, seed=3):
-                self.assertEqual(grammar.combination_of(words_of(story)) in apart, held_out)
+                self.assertEqual(bool(grammar.combinations_of(words_of(story)) & apart), held_out)
+
+    def test_combinations_name_every_thing_with_its_colour(self):
+        found = grammar.combinations_of("Lily had a big red ball and a blue kite . She took the ball to the park .".split())
+        self.assertEqual(found, {("Lily", "red", "ball", "park"), ("Lily", "blue", "kite", "park")})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,18 @@ def previous_word(words):
     return [(i, [i - 1]) for i in range(1, len(words))]
 
 
+def colour_before_thing(words):
+    """A thing of the first sentence, to the colour before it."""
+    return [(i, [i - 1]) for i in range(words.index(".")) if words[i] in grammar.THINGS]
+
+
+def thing_after_colour(words):
+    """A colour said again, to the thing that it was said of."""
+    first = [i for i in range(words.index(".")) if words[i] in grammar.THINGS]
+    again = [i for i in range(words.index("."), len(words) - 1) if words[i] in grammar.COLOURS and words[i + 1] in grammar.THINGS]
+    return [(i, [j for j in first if words[j - 1] == words[i]]) for i in again]
+
+
 def name_for_pronoun(words):
     """The full stop after which She or He is next, to the name."""
     names = [i for i, word in enumerate(words) if word in grammar.NAMES]
@@ -60,7 +72,10 @@ def name_again(words):
     return first_mention(words, "Then", grammar.NAMES)
 
 
-ROLES = (previous_word, name_for_pronoun, name_at_pronoun, colour_of_thing, thing_again, place_again, name_again)
+ROLES = (
+    previous_word, colour_before_thing, thing_after_colour, name_for_pronoun, name_at_pronoun, colour_of_thing, thing_again,
+    place_again, name_again,
+)  # fmt: skip
 
 
 def average_weights(maps, stories, role):
@@ -119,6 +134,14 @@ def chance(model, prompt, word):
     return logits[0, -1].double().softmax(0)[ID[word]].item()
 
 
+ASKED = (
+    ("Lily had a red ball . She took the ball to the park . The ball was", "red"),
+    ("Lily had a red ball .", "She"),
+    ("Lily had a red ball and a blue kite . She took the blue", "kite"),
+    ("Lily had a red ball and a blue kite . She took the red", "ball"),
+)
+
+
 @torch.no_grad()
 def report(model, stories):
     """What report.json says."""
@@ -127,7 +150,6 @@ def report(model, stories):
     steps = [step for story in stories for step in story[1:]]
     entropy = sum(grammar.entropy(step.chances) for step in steps) / len(steps)
     expected = expected_loss(logits, stories)
-    asked = (("Lily had a red ball . She took the ball to the park . The ball was", "red"), ("Lily had a red ball .", "She"))
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "words": len(VOCABULARY),
@@ -137,7 +159,7 @@ def report(model, stories):
         "held_out_expected_loss": expected,
         "grammar_entropy": entropy,
         "above_entropy": expected / entropy - 1,
-        "chances": [{"prompt": prompt, "word": word, "chance": chance(model, prompt, word)} for prompt, word in asked],
+        "chances": [{"prompt": prompt, "word": word, "chance": chance(model, prompt, word)} for prompt, word in ASKED],
         "heads": {role.__name__: named_head(maps, stories, role) for role in ROLES},
     }
 
@@ -153,4 +175,4 @@ def say(found):
     for asked in found["chances"]:
         print(f"P({asked['word']} | {asked['prompt']}) = {asked['chance']:.4f}")
     for name, head in found["heads"].items():
-        print(f"{name:17} layer {head['layer']} head {head['head']}  {head['average_weight']:.4f}  {head['connects']}")
+        print(f"{name:19} layer {head['layer']} head {head['head']}  {head['average_weight']:.4f}  {head['connects']}")

@@ -8,7 +8,7 @@ from torch import nn
 
 import grammar
 
-LAYERS, HEADS, D_MODEL, D_FF, POSITIONS = 2, 4, 32, 64, 40
+LAYERS, HEADS, D_MODEL, D_FF, POSITIONS = 2, 4, 32, 64, 56
 VOCABULARY = grammar.vocabulary()
 ID = {word: number for number, word in enumerate(VOCABULARY)}
 

@@ -20,8 +20,8 @@ import grammar
 from measure import batch_of, loss_of, report, say
 from model import SmallModel, configuration, save
 
-SEED = 3
-STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 1500, 48, 5e-3, 0.01
+SEED = 8
+STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 2000, 48, 5e-3, 0.01
 WARM_UP = 100  # steps
 TRAINING_STORIES, HELD_OUT_STORIES = 20000, 1000
 
