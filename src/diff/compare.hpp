@@ -11,6 +11,7 @@ namespace attn {
 struct Tolerance {
     double common = 0;             ///< for all numbers
     std::vector<double> each = {}; ///< besides, one per number; or empty
+    double typical = 0;            ///< by how much other roundings were seen to change the numbers, at most
 
     double at(std::size_t i) const { return common + (each.empty() ? 0 : each[i]); }
 };
@@ -23,6 +24,12 @@ bool is_whole(double number);
 
 /// The largest absolute value among the finite numbers; 0 where there is none.
 double largest_of(const Array& array);
+
+/// True where all numbers of the row that begins there are zero: the weights of a query that can attend to nothing.
+bool is_empty_row(const Array& array, std::size_t begin);
+
+/// True where an array has such a row.
+bool has_empty_row(const Array& array);
 
 /// By how many tolerances a number is off; not above 1 where it agrees. An infinity agrees with itself only, NaN with NaN.
 double times_off(double found, double expected, double tolerance);

@@ -2,15 +2,20 @@
 
 #include "attn/diff/diff.hpp"
 
+#include "attn/budget.hpp"
 #include "judge.hpp"
 #include "read.hpp"
 #include "type_evidence.hpp"
+#include "compare.hpp"
+#include "diagnose.hpp"
+#include "matching.hpp"
 #include "world.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace attn {
@@ -21,7 +26,7 @@ using MyArraysPtr = std::shared_ptr<const MyArrays>;
 /// @return whether each claimed array is bit by bit the reference's
 std::vector<bool> see_type(Diff& diff, const DiffOptions& options)
 {
-    const Diff::World& world = *diff.world;
+    Diff::World& world = *diff.world;
     const std::vector<Claim>& claims = world.claims.claims;
     std::vector<bool> is_same;
     for (const Claim& claim : claims)
@@ -32,9 +37,14 @@ std::vector<bool> see_type(Diff& diff, const DiffOptions& options)
     if (options.type)
         return is_same;
     TypeEvidence evidence;
-    for (const Claim& claim : claims)
-        if (claim.array != nullptr)
-            evidence.add(*claim.array, world.reference[claim.step].value);
+    for (const Claim& claim : claims) {
+        const Step& step = world.reference[claim.step];
+        const auto is_input = [&](std::size_t operand) { return world.reference[operand].formula.empty(); };
+        const bool is_given = step.formula.empty() ||
+                              (is_selection(step.formula) && std::ranges::all_of(world.operands(claim.step), is_input));
+        if (claim.array != nullptr && !is_given)
+            evidence.add(*claim.array, step.value);
+    }
     diff.type = evidence.type();
     diff.hint = evidence.hint();
     diff.world->coarser = evidence.coarser_types();
@@ -60,17 +70,55 @@ void round_inputs(Diff::World& world, NumberType type)
     }
 }
 
+/// True where MINE has NaN that the reference hasn't, and some query of the reference can attend to nothing.
+bool has_nan_rows(const Diff::World& world)
+{
+    const auto is_nan = [](double number) { return std::isnan(number); };
+    const auto is_empty = [](const Step& step) {
+        return step.formula.starts_with("softmax(") && has_empty_row(step.value);
+    };
+    return std::ranges::any_of(world.claims.claims,
+                               [&](const Claim& claim) {
+                                   return claim.array != nullptr && std::ranges::any_of(claim.array->values, is_nan) &&
+                                          std::ranges::none_of(world.reference[claim.step].value.values, is_nan);
+                               }) &&
+           std::ranges::any_of(world.reference, is_empty);
+}
+
+/// True where MINE has the step that all others lead to.
+bool has_result(const Diff& diff)
+{
+    const Diff::World& world = *diff.world;
+    const std::optional<std::size_t> output = world.names.find("output");
+    const std::size_t result = output.value_or(world.reference.size() - 1);
+    return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) { return claim.step == result; });
+}
+
+/// Whether arrays that are no step fail: a name can be misspelt. Where MINE has the result, and it is right, none is missed.
+bool fails_for_extra(const Diff& diff, const DiffOptions& options)
+{
+    if (diff.extra.empty() || options.all)
+        return options.all && !diff.extra.empty();
+    const bool has_own_names = options.table != nullptr || !diff.matched.empty();
+    return !has_own_names && !(has_result(diff) && diff.first_different() == nullptr);
+}
+
 /// What became of every array.
 /// @param inputs  the type that inputs had been rounded to before MINE computed
 Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options,
-            NumberType inputs = NumberType::float64)
+            const Hypothesis& hypothesis, NumberType inputs = NumberType::float64)
 {
     Diff result;
-    result.world = std::make_shared<Diff::World>(reference, mine, options);
+    result.world = std::make_shared<Diff::World>(reference, mine, options, hypothesis);
     Diff::World& world = *result.world;
     const std::vector<Claim>& claims = world.claims.claims;
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
+    world.has_nan_rows = has_nan_rows(world);
+    if (world.has_nan_rows)
+        result.hint =
+            "MINE has NaN, and in the reference some queries can attend to nothing, which gives zeros there: NaN that "
+            "follows from these is taken for right";
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
 
@@ -81,18 +129,21 @@ Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptio
         if (!world.known[i].is_claimed)
             result.missing.push_back(world.reference[i].path);
     result.extra = world.claims.extra;
+    result.matched = world.claims.found;
     result.missing_fails = !result.missing.empty() && (options.all || claims.empty());
-    result.extra_fails = !result.extra.empty() && (options.all || options.table == nullptr);
+    result.extra_fails = fails_for_extra(result, options);
     return result;
 }
 
-/// True where a step is off as if by roundings: many numbers, each by little.
+/// True where a step is off as if by roundings: many numbers, each by little. Zeros, as in padding, are not rounded.
 bool is_like_rounding(const StepDiff& step)
 {
     constexpr double nearly_parallel = 0.999;
     const Distance& distance = step.distance;
+    const std::vector<double>& numbers = step.step->value.values;
+    const std::size_t zeros = static_cast<std::size_t>(std::ranges::count(numbers, 0.0));
     return step.verdict == DiffVerdict::bug && distance.nans == 0 && distance.infinities == 0 &&
-           distance.cosine > nearly_parallel && distance.beyond > step.step->value.size() / 4;
+           distance.cosine > nearly_parallel && distance.beyond > (numbers.size() - zeros) / 4;
 }
 
 std::string text_about_inputs(const std::string& inputs, NumberType type, NumberType own)
@@ -126,12 +177,12 @@ std::string hint_at_rounded_inputs(const Diff& diff)
 
 /// The same where MINE does not have its inputs: they were rounded where that explains every digit.
 std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                        const DiffOptions& options)
+                                        const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16}) {
         if (roundoff_of(type) <= roundoff_of(diff.type))
             continue;
-        Diff again = judged(reference, mine, options, type);
+        Diff again = judged(reference, mine, options, hypothesis, type);
         if (again.first_different() != nullptr)
             continue;
         again.hint = text_about_inputs("the inputs that MINE does not have were rounded", type, diff.type);
@@ -140,14 +191,45 @@ std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& refer
     return std::nullopt;
 }
 
-/// A line where everything would be noise in a coarser type.
+/// The same compared as float32, where MINE's float64 numbers are right to float32's digits, as if by roundings, and no known
+/// mistake gives them: a program that computes in float32 and stores float64, as NumPy 2 does after np.sqrt.
+std::optional<Diff> as_promoted_float32(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
+                                        const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    if (diff.type != NumberType::float64)
+        return std::nullopt;
+    DiffOptions as_float32 = options;
+    as_float32.type = NumberType::float32;
+    Diff again = judged(reference, mine, as_float32, hypothesis);
+    if (again.first_different() != nullptr)
+        return std::nullopt;
+    again.hint =
+        "MINE's numbers are float64, and right to the digits of float32: compared as float32; --type float64 compares "
+        "every digit";
+    return again;
+}
+
+/// True where a product of MINE is nearer to the reference than a coarser type allows: it was computed in a finer one.
+bool has_finer_product(const Diff& diff, NumberType coarser)
+{
+    constexpr double much_finer = 1.0 / 16;
+    return std::ranges::any_of(diff.steps, [&](const StepDiff& step) {
+        const bool is_product = step.step->formula.find('@') != std::string::npos;
+        return is_product && step.passed() && step.shape == step.step->value.shape &&
+               step.distance.absolute <= much_finer * roundoff_of(coarser) * largest_of(step.step->value);
+    });
+}
+
+/// A line where everything would be noise in a coarser type, and nothing else explains it.
 std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                 const DiffOptions& options)
+                                 const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const NumberType type : diff.world->coarser) {
+        if (has_finer_product(diff, type))
+            continue;
         DiffOptions coarser = options;
         coarser.type = type;
-        if (judged(reference, mine, coarser).count(DiffVerdict::bug) == 0)
+        if (judged(reference, mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 && diagnose(diff).empty())
             return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
                                name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
                                type == NumberType::float16 ? " or TF32" : "");
@@ -155,19 +237,57 @@ std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, c
     return "";
 }
 
+/// What MINE's arrays can be besides the reference's steps: where a known mistake explains what is surely wrong, the steps
+/// as they are after it; else the steps that they fit best.
+Hypothesis hypothesis_about(const Diff& diff)
+{
+    const auto& arrays = diff.world->mine->views();
+    const auto is_tensor = [&](const std::string& name) {
+        return arrays.find(name)->second->type == ElementType::real;
+    };
+    if (std::ranges::none_of(diff.extra, is_tensor))
+        return {};
+    if (diff.first_wrong() == nullptr && has_result(diff))
+        return {}; // what is right up to the result has no wrong step
+    if (const std::vector<Diagnosis> diagnoses = diagnose(diff); !diagnoses.empty())
+        return {.mistaken = steps_after(diagnoses.front(), diff)};
+    return {.guesses = true};
+}
+
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
 {
-    Diff result = judged(reference, mine, options);
+    Diff result = judged(reference, mine, options, {});
+    const Hypothesis hypothesis = hypothesis_about(result);
+    if (hypothesis.guesses || !hypothesis.mistaken.empty())
+        result = judged(reference, mine, options, hypothesis);
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
         result.hint = hint;
     const StepDiff* wrong = result.first_wrong();
     if (wrong == nullptr || !is_like_rounding(*wrong) || options.type || options.atol || options.rtol)
         return result;
-    if (auto again = with_rounded_inputs(result, reference, mine, options))
+    if (auto again = with_rounded_inputs(result, reference, mine, options, hypothesis))
+        return std::move(*again);
+    if (auto again = as_promoted_float32(result, reference, mine, options, hypothesis))
         return std::move(*again);
     if (result.hint.empty())
-        result.hint = hint_at_coarser_type(result, reference, mine, options);
+        result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
     return result;
+}
+
+/// The name of the array that a step was taken from: "probs" for "probs[..., 3, :, :]" and for "probs.T".
+std::string_view array_of(const StepDiff& step, const Origins& origins)
+{
+    const std::string_view mine = step.mine, whole = mine.substr(0, mine.find('['));
+    return whole.ends_with(".T") && !origins.contains(whole) ? whole.substr(0, whole.size() - 2) : whole;
+}
+
+void add_origins(Diff& diff, const Origins& origins, const DiffOptions& options)
+{
+    for (StepDiff& step : diff.steps)
+        if (const auto found = origins.find(array_of(step, origins)); found != origins.end())
+            step.origin = found->second;
+    if (!origins.empty()) // these names were generated, so none is misspelt
+        diff.extra_fails = !diff.extra.empty() && options.all;
 }
 
 } // namespace
@@ -205,14 +325,18 @@ bool Diff::passed() const
 
 Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options)
 {
+    const BudgetScope budget;
     return diff_of(reference, std::make_shared<MyArrays>(reference, std::move(mine)), options);
 }
 
 Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
 {
+    const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
-    return diff_of(reference, arrays, options);
+    Diff result = diff_of(reference, arrays, options);
+    add_origins(result, read_origins(mine), options);
+    return result;
 }
 
 } // namespace attn

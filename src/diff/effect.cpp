@@ -17,28 +17,55 @@ namespace {
 
 // From the bias or the scores it is a few steps to the softmax: biased, scaled, masked.
 constexpr std::size_t most_steps = 64;
-// By how many roundings a weight may change when its row is shifted.
+// By how many roundings a weight can change when its row is shifted.
 constexpr double roundings_of_shift = 32;
 
-/// True where each row differs by a shift of its finite numbers, and in what is minus infinity by any number below.
-bool is_fill_or_shift(const Array& found, const Array& expected, double roundoff)
+/// The expected numbers with each row shifted and minus infinity filled as MINE has it, without its noise, where that is all
+/// that differs but for the roundings of a shift.
+std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::Recomputed& recomputed, double roundoff)
 {
-    const std::size_t length = expected.shape.empty() ? 1 : expected.shape.back();
-    for (std::size_t begin = 0; begin < expected.size(); begin += length) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    Array result = recomputed.value;
+    const std::size_t length = result.shape.empty() ? 1 : result.shape.back();
+    for (std::size_t begin = 0; begin < result.size(); begin += length) {
         std::optional<double> shift;
         for (std::size_t i = begin; i < begin + length; ++i) {
-            const double right = expected.values[i], number = found.values[i];
-            if (std::isnan(number) || number == std::numeric_limits<double>::infinity())
-                return false;
-            if (right == -std::numeric_limits<double>::infinity())
+            const double right = recomputed.value.values[i], number = found.values[i];
+            if (std::isnan(number) || number == infinity)
+                return std::nullopt;
+            if (right == -infinity) {
+                result.values[i] = number;
                 continue;
+            }
             const double size = std::max({std::abs(number), std::abs(right), std::abs(shift.value_or(0))});
-            if (!(std::abs(number - right - shift.value_or(number - right)) <= roundings_of_shift * roundoff * size))
-                return false;
+            const double noise = 2 * recomputed.tolerance.at(i);
             shift = shift.value_or(number - right);
+            const double off = std::abs(number - right - *shift);
+            if (!(off <= noise + roundings_of_shift * roundoff * size))
+                return std::nullopt;
+            result.values[i] = off <= noise ? right + *shift : number;
         }
     }
-    return true;
+    return result;
+}
+
+/// True where the numbers that softmax uses are all off by one factor, or not at all: then it is not the step with a
+/// mistake, but another one of the same shape, such as scores before the scale or before the mask.
+bool is_another_quantity(const Array& found, const Diff::World::Recomputed& expected)
+{
+    double dot = 0, square = 0;
+    for (std::size_t i = 0; i < found.size(); ++i)
+        if (const double right = expected.value.values[i]; std::isfinite(right)) {
+            dot += found.values[i] * right;
+            square += right * right;
+        }
+    const double factor = square > 0 ? dot / square : 1;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const double right = expected.value.values[i], tolerance = expected.tolerance.at(i) * (1 + std::abs(factor));
+        if (std::isfinite(right) && !(times_off(found.values[i], factor * right, tolerance) <= 1))
+            return false;
+    }
+    return std::isfinite(factor) && factor > 0;
 }
 
 bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
@@ -108,17 +135,96 @@ private:
     std::set<std::size_t> used_;
 };
 
+/// True for scores, of whatever stage: a softmax uses them, or a step that leads to one does; nothing else but masks and scales
+/// stands between.
+bool leads_to_softmax(Diff::World& world, std::size_t step)
+{
+    for (std::size_t user = step + 1; user < world.reference.size(); ++user) {
+        const std::vector<std::size_t>& used = world.operands(user);
+        if (std::ranges::find(used, step) == used.end())
+            continue;
+        if (world.reference[user].value.shape != world.reference[step].value.shape)
+            return false;
+        if (is_softmax(world.reference[user]))
+            return true;
+        step = user;
+    }
+    return false;
+}
+
+/// Whether all that uses a step leads to steps that MINE has right.
+class RightFollowers {
+public:
+    explicit RightFollowers(Diff::World& world) : world_(world) {}
+
+    bool follow(std::size_t step)
+    {
+        std::vector<std::size_t> users;
+        for (std::size_t user = step + 1; user < world_.reference.size(); ++user)
+            if (const auto& operands = world_.operands(user); std::ranges::find(operands, step) != operands.end())
+                users.push_back(user);
+        return !users.empty() && std::ranges::all_of(users, [&](std::size_t user) {
+            const Array* mine = array_of(user);
+            const bool is_scores =
+                mine != nullptr && !is_softmax(world_.reference[user]) && leads_to_softmax(world_, user);
+            return mine != nullptr && !is_scores ? is_right(*mine, user) : ++followed_ <= most_steps && follow(user);
+        });
+    }
+
+private:
+    const Array* array_of(std::size_t step) const
+    {
+        const auto claim = std::ranges::find(world_.claims.claims, step, &Claim::step);
+        return claim == world_.claims.claims.end() ? nullptr : claim->array;
+    }
+
+    /// Near to the reference's; nothing is recomputed, for the arrays in between are not judged yet.
+    bool is_right(const Array& mine, std::size_t step) const
+    {
+        const Array& right = world_.reference[step].value;
+        return agrees(mine, right, {roundings_of_shift * roundoff_of(world_.type) * largest_of(right)});
+    }
+
+    Diff::World& world_;
+    std::size_t followed_ = 0;
+};
+
+/// True where the numbers agree but for NaN in rows that are all zero.
+bool is_nan_in_empty_rows(const Array& found, const Diff::World::Recomputed& expected)
+{
+    const Array& right = expected.value;
+    const std::size_t length = right.shape.empty() ? 1 : right.shape.back();
+    bool has_nan = false;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        if (times_off(found.values[i], right.values[i], expected.tolerance.at(i)) <= 1)
+            continue;
+        if (!std::isnan(found.values[i]) || !is_empty_row(right, i / length * length))
+            return false;
+        has_nan = true;
+    }
+    return has_nan;
+}
+
 } // namespace
 
-bool is_without_effect(Diff::World& world, std::size_t step, const Array& found, const Array& expected)
+std::optional<std::string> why_without_effect(Diff::World& world, std::size_t step, const Array& found,
+                                              const Diff::World::Recomputed& expected)
 {
-    if (found.shape != expected.shape || !is_fill_or_shift(found, expected, roundoff_of(world.type)))
-        return false;
+    if (found.shape != expected.value.shape)
+        return std::nullopt;
+    if (is_softmax(world.reference[step]))
+        return is_nan_in_empty_rows(found, expected)
+                   ? std::optional("is NaN for queries that can attend to nothing: attn has zeros there")
+                   : std::nullopt;
     try {
-        return Effect(world, step, found, expected).ends_in_softmax();
+        if (const auto like_mine = filled_and_shifted(found, expected, roundoff_of(world.type));
+            like_mine && Effect(world, step, *like_mine, expected.value).ends_in_softmax())
+            return "differs, without effect on the weights: the softmax that follows gives the same";
+        if (leads_to_softmax(world, step) && is_another_quantity(found, expected) && RightFollowers(world).follow(step))
+            return "differs, without effect on the weights: what MINE has after it is right";
     } catch (const FormulaError&) {
-        return false;
     }
+    return std::nullopt;
 }
 
 } // namespace attn

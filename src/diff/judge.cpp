@@ -1,4 +1,4 @@
-// What became of one array: the same, noise, laid out otherwise, wrong by itself, or wrong since an earlier one is.
+// The verdict on one array: the same, noise, another layout, wrong itself, or wrong because an earlier one is.
 
 #include "judge.hpp"
 
@@ -121,7 +121,7 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
 {
     const Array& reference = label(step).value;
     const bool is_input = label(step).formula.empty();
-    // What the user allows, and what is no more than the rounding of each number, is decided without computing.
+    // Differences within the user's tolerance, or of one rounding per number, are accepted without computing.
     const Tolerance least = is_overridden() ? tolerance_that_is_given(reference) : world_.tolerance_of(reference);
     if ((is_overridden() || !is_input) && agrees(found, reference, least))
         return pass(found, least, step, result);
@@ -154,12 +154,13 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
         return;
     if (follows_as_dumped(found, step))
         return inherit(found, tolerance, step, result);
-    if (again && !is_overridden() && is_without_effect(world_, step, found, expected)) {
-        describe(found, expected, tolerance, step, result);
-        result.verdict = DiffVerdict::no_effect;
-        result.message = "differs, without effect on the weights: the softmax that follows gives the same";
-        return;
-    }
+    if (again && !is_overridden())
+        if (const auto why = why_without_effect(world_, step, found, *again)) {
+            describe(found, expected, tolerance, step, result);
+            result.verdict = DiffVerdict::no_effect;
+            result.message = *why;
+            return;
+        }
     blame(found, expected, tolerance, step, trouble, result);
 }
 
@@ -195,7 +196,7 @@ void Judge::inherit(const Array& found, const Tolerance& tolerance, std::size_t 
     describe(found, label(step).value, tolerance, step, result);
     result.verdict = DiffVerdict::inherited;
     result.message = world_.has_wrong_operand(step)
-                         ? "is right for MINE's own operands: an earlier step is to blame"
+                         ? "is right for MINE's own operands: the cause is an earlier step"
                          : "is off by more than --atol and --rtol allow, but right for MINE's own operands";
     if (const auto other = other_head(found, tolerance, step))
         result.layout = *other;

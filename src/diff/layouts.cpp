@@ -4,9 +4,12 @@
 
 #include "rules.hpp"
 
+#include "attn/budget.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 namespace attn {
 namespace {
@@ -30,6 +33,14 @@ std::string letters_of(const Step& step, const Axes& order)
     for (const std::size_t axis : order)
         text += (text.size() == 1 ? "" : ", ") + axis_text(step, axis);
     return text + ')';
+}
+
+/// The array with its axes in another order.
+Array with_axes(const Array& array, const Axes& order)
+{
+    constexpr double operations_each = 12; // there can be 120 orders of many numbers
+    spend(operations_each * static_cast<double>(array.size()));
+    return permuted(array, order);
 }
 
 Axes counted(std::size_t count)
@@ -76,7 +87,7 @@ std::optional<Layout> as_permutation(const Array& found, const Expected& expecte
             fits = fits && found.shape[order[i]] == expected.value.shape[i];
         if (!fits)
             continue;
-        Array moved = permuted(found, order);
+        Array moved = with_axes(found, order);
         if (agrees(moved, expected.value, expected.tolerance))
             return Layout{permutation_text(expected.step, order), std::move(moved)};
     }
@@ -91,7 +102,7 @@ std::optional<Layout> as_reshape(const Array& found, const Expected& expected)
     const std::string shapes = to_string(found.shape) + " instead of " + to_string(expected.value.shape);
     Axes order = counted(found.rank());
     do {
-        Array moved = reshaped(permuted(found, order), expected.value.shape);
+        Array moved = reshaped(with_axes(found, order), expected.value.shape);
         if (!agrees(moved, expected.value, expected.tolerance))
             continue;
         if (std::ranges::is_sorted(order))
@@ -118,7 +129,7 @@ std::optional<Layout> as_heads(const Array& found, const Expected& expected)
     for (std::size_t i = 0; i + 2 < shape.size(); ++i)
         batch *= shape[i];
     const auto tried = [&](const Shape& apart, const Axes& order, const char* text) -> std::optional<Layout> {
-        Array moved = reshaped(permuted(reshaped(found, apart), order), shape);
+        Array moved = reshaped(with_axes(reshaped(found, apart), order), shape);
         if (!agrees(moved, expected.value, expected.tolerance))
             return std::nullopt;
         return Layout{text, std::move(moved)};
@@ -219,6 +230,35 @@ std::optional<Layout> as_order(const Array& found, const Expected& expected)
     return std::nullopt;
 }
 
+/// The entries of an axis one place earlier or later, with one that is another: a target that is not shifted right.
+std::optional<Layout> as_shift(const Array& found, const Expected& expected)
+{
+    constexpr std::size_t fewest = 3; // entries; of two, one is too few to tell
+    if (found.shape != expected.value.shape || found.type == ElementType::boolean)
+        return std::nullopt;
+    const std::size_t rank = found.rank();
+    for (std::size_t axis = 0; axis + 1 < std::max<std::size_t>(rank, 2) && axis < rank; ++axis) {
+        const std::size_t count = found.shape[axis];
+        if (count < fewest)
+            continue;
+        const auto agrees_at = [&](std::size_t mine, std::size_t theirs) {
+            Tolerance tolerance = expected.tolerance;
+            if (!tolerance.each.empty())
+                tolerance.each =
+                    range_of({found.shape, std::move(tolerance.each)}, axis, theirs, theirs + count - 1).values;
+            return agrees(range_of(found, axis, mine, mine + count - 1),
+                          range_of(expected.value, axis, theirs, theirs + count - 1), tolerance);
+        };
+        if (agrees_at(0, 0) || agrees_at(1, 1))
+            continue;
+        for (const auto& [mine, theirs, place] : {std::tuple(0, 1, "earlier"), std::tuple(1, 0, "later")})
+            if (agrees_at(mine, theirs))
+                return Layout{"is the reference with axis " + axis_text(expected.step, axis) + " one place " + place,
+                              {}};
+    }
+    return std::nullopt;
+}
+
 std::optional<Layout> as_complement(const Array& found, const Expected& expected)
 {
     if (expected.value.type != ElementType::boolean || found.shape != expected.value.shape)
@@ -260,7 +300,7 @@ std::optional<Layout> recognise(const Array& found, const Expected& expected)
 {
     if (found.size() == 0)
         return std::nullopt;
-    for (const auto& attempt : {as_complement, as_permutation, as_reshape, as_heads, as_order, as_shuffle})
+    for (const auto& attempt : {as_complement, as_permutation, as_reshape, as_heads, as_order, as_shift, as_shuffle})
         if (auto layout = attempt(found, expected))
             return layout;
     return std::nullopt;

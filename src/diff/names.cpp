@@ -4,13 +4,18 @@
 
 #include "attn/what_if/head_scope.hpp"
 #include "compare.hpp"
+#include "matching.hpp"
 #include "rules.hpp"
+#include "targets.hpp"
 
-#include "attn/formula/scope.hpp"
+#include "attn/error.hpp"
+#include "../formula/near_names.hpp"
+#include "attn/formula/expression.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace attn {
@@ -98,18 +103,33 @@ public:
         const auto holes = match(rule, split(name, '.'));
         if (!holes)
             return false;
-        for (const std::string& alternative : rule.steps) {
-            const std::vector<Found> heads =
-                steps_of(filled(filled(alternative, "i", holes->i), "*", holes->rest), rule.is_of_table);
-            if (!heads.empty() && claim_heads(rule, name, array, heads))
+        // "encoder.layers.0.norm1" and "decoder.layers.0.norm1": the words in front tell which, where the trace has them.
+        for (Words front = holes->front; !front.empty(); front.erase(front.begin()))
+            if (claim_one_of(rule, name, array, *holes, joined(front, '.') + '.', false))
                 return true;
-        }
+        if (claim_one_of(rule, name, array, *holes, "", rule.is_of_table))
+            return true;
+        if (!rule.is_of_table)
+            refuse(rule, *holes);
         return false;
     }
 
     std::vector<Finding> findings;
 
 private:
+    /// @return true where one of the alternatives of a rule is there, with those words in front of its path
+    bool claim_one_of(const ReadRule& rule, const std::string& name, const Array& array, const Holes& holes,
+                      const std::string& front, bool is_free)
+    {
+        for (const std::string& alternative : rule.steps) {
+            const std::vector<Found> heads =
+                steps_of(front + filled(filled(alternative, "i", holes.i), "*", holes.rest), is_free);
+            if (!heads.empty() && claim_heads(rule, name, array, heads))
+                return true;
+        }
+        return false;
+    }
+
     /// The step, or that of every head.
     std::vector<Found> steps_of(const std::string& step, bool is_free) const
     {
@@ -123,6 +143,17 @@ private:
             found.push_back(std::move(*one));
         }
         return found;
+    }
+
+    /// A rule that was given names a step that is not there.
+    [[noreturn]] void refuse(const ReadRule& rule, const Holes& holes) const
+    {
+        std::string step = filled(filled(filled(rule.steps.front(), "i", holes.i), "*", holes.rest), "h", "0");
+        std::vector<std::string_view> paths;
+        for (const Step& one : reference_)
+            paths.push_back(one.path);
+        throw Error(rule.theirs + " = " + rule.steps.front() + ": the reference has no step " + step +
+                    suggestion(paths, step));
     }
 
     bool claim_heads(const ReadRule& rule, const std::string& name, const Array& array, const std::vector<Found>& heads)
@@ -239,7 +270,96 @@ void settle(const Recording& reference, std::vector<Finding> findings, Claims& c
 
 } // namespace
 
-Claims claims_of(const Recording& reference, const ArrayViews& mine, const DiffOptions& options)
+namespace {
+
+/// The names of arrays in the order in which MINE computed them, where that is known.
+std::vector<std::string> ordered(const std::vector<std::string>& names, const std::vector<std::string>& order)
+{
+    const std::set<std::string_view> wanted(names.begin(), names.end());
+    std::vector<std::string> result;
+    for (const std::string& name : order)
+        if (wanted.contains(name))
+            result.push_back(name);
+    return result.empty() ? names : result;
+}
+
+/// The array in the shape of a step, where it differs in axes of one entry only, or is a mask that means the same for every
+/// sequence; the array itself where it doesn't.
+const Array* in_shape_of(const Array& array, const Array& step, Claims& claims)
+{
+    const auto without_ones = [](Shape shape) {
+        std::erase(shape, 1);
+        return shape;
+    };
+    if (array.shape == step.shape)
+        return &array;
+    const Shape inner = without_ones(array.shape), wanted = without_ones(step.shape);
+    const bool is_repeated = step.type == ElementType::boolean && inner.size() < wanted.size() &&
+                             std::equal(inner.rbegin(), inner.rend(), wanted.rbegin());
+    if (inner != wanted && !is_repeated)
+        return &array;
+    Array fitted{step.shape, array.values, array.type};
+    while (fitted.values.size() < step.values.size())
+        fitted.values.insert(fitted.values.end(), array.values.begin(), array.values.end());
+    claims.parts.push_back(std::make_unique<const Array>(std::move(fitted)));
+    return claims.parts.back().get();
+}
+
+/// True where an array has the numbers of a later step of the same scope: what is called scores is masked already.
+bool is_a_later_step(const Array& mine, std::size_t step, const std::vector<Step>& steps)
+{
+    const auto scope_of = [](std::string_view path) { return path.substr(0, path.rfind('.') + 1); };
+    const auto has_its_numbers = [&](const Step& later) {
+        return scope_of(later.path) == scope_of(steps[step].path) && later.value.type == ElementType::real &&
+               later.value.shape == mine.shape && relative_distance(mine, later.value) <= right_enough(mine);
+    };
+    return std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(step) + 1, steps.end(), has_its_numbers);
+}
+
+/// Takes arrays for the steps whose names they have. A program can use a step's name for another thing: where the numbers are
+/// not the step's, and it has names of its own or the numbers of a later step, they are looked at first.
+void keep_names(std::vector<Finding> named, const Recording& reference, const DiffOptions& options,
+                std::vector<Finding>& findings, Claims& claims)
+{
+    const bool has_own_names = !claims.extra.empty();
+    for (Finding& one : named) {
+        const Array &mine = *one.claim.array, &step = reference.steps[one.claim.step].value;
+        const bool is_it = step.type == ElementType::real
+                               ? mine.shape == step.shape && relative_distance(mine, step) <= near_enough(mine)
+                               : mine.shape == step.shape;
+        const bool is_other =
+            options.by_numbers && !is_it && (has_own_names || is_a_later_step(mine, one.claim.step, reference.steps));
+        if (is_other)
+            claims.extra.push_back(one.claim.mine);
+        else
+            findings.push_back(std::move(one));
+    }
+}
+
+/// Looks for the steps of arrays that no name claims.
+void match_the_rest(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
+                    const Hypothesis& hypothesis, std::vector<Finding>& findings, Claims& claims)
+{
+    std::vector<Claim> known;
+    for (const Finding& finding : findings)
+        known.push_back(finding.claim);
+    const std::vector<std::string> names = ordered(claims.extra, order);
+    for (Match& match : match_by_numbers(reference, mine, known, names, !order.empty(), hypothesis)) {
+        std::erase(claims.extra, match.found.mine);
+        for (Match::Part& part : match.parts) {
+            claims.parts.push_back(std::make_unique<const Array>(std::move(part.array)));
+            findings.push_back({{part.step, match.found.mine + part.suffix, claims.parts.back().get(), ""},
+                                reference.steps[part.step].path});
+        }
+        if (match.found.mine != match.found.step)
+            claims.found.push_back(std::move(match.found));
+    }
+}
+
+} // namespace
+
+Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
+                 const DiffOptions& options, const Hypothesis& hypothesis)
 {
     std::vector<ReadRule> rules;
     for (const NameRule& rule : options.names)
@@ -251,6 +371,7 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const DiffO
     Claims claims;
     const Paths paths(reference);
     Claimant claimant(reference.steps, paths, claims);
+    std::vector<Finding> named; // by a step's own name
     for (const auto& [name, array] : mine) {
         // One rule is enough, unless it takes a part: then others take the rest.
         const ReadRule* taken = nullptr;
@@ -261,12 +382,31 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const DiffO
         if (taken != nullptr)
             continue;
         if (const auto found = paths.exactly(name))
-            claimant.findings.push_back({{found->step, name, array, ""}, found->path});
+            named.push_back({{found->step, name, in_shape_of(*array, reference.steps[found->step].value, claims), ""},
+                             found->path});
         else
             claims.extra.push_back(name);
     }
+    keep_names(std::move(named), reference, options, claimant.findings, claims);
+    if (!claims.extra.empty() && options.by_numbers)
+        match_the_rest(reference, mine, order, hypothesis, claimant.findings, claims);
     settle(reference, std::move(claimant.findings), claims);
     return claims;
+}
+
+std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const StepNames& names)
+{
+    if (steps[step].formula.empty())
+        return {};
+    std::set<std::size_t> found;
+    try {
+        for (const UsedName& used : names_in(steps[step].formula))
+            if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
+                found.insert(*operand);
+    } catch (const FormulaError&) {
+        return {};
+    }
+    return {found.begin(), found.end()};
 }
 
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference)
@@ -276,7 +416,8 @@ std::size_t heads_around(std::string_view path, const std::vector<Step>& referen
     std::size_t heads = 0;
     for (const Step& step : reference)
         if (const auto other = head_scope(step.path); other && other->before == scope)
-            heads = std::max<std::size_t>(heads, std::stoul(std::string(other->number)) + 1);
+            if (const std::size_t number = std::stoul(std::string(other->number)); number < reference.size())
+                heads = std::max(heads, number + 1); // there can't be more heads than steps
     return heads;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/diff/diff.hpp"
+#include "attn/formula/scope.hpp"
 
 #include <map>
 #include <memory>
@@ -22,6 +23,8 @@ struct Claim {
     std::string complaint; ///< why no part could be taken; empty where one was
 };
 
+struct Hypothesis;
+
 /// Which arrays of MINE are which steps.
 ///
 /// An array under an alias's path is the step that the alias means. Where MINE has another array for that step, and the
@@ -29,13 +32,21 @@ struct Claim {
 struct Claims {
     std::vector<Claim> claims;                       ///< in the order of the steps, one per array or part
     std::vector<std::string> extra;                  ///< arrays that are no step
+    std::vector<Found> found;                        ///< arrays whose step their numbers say
     std::vector<std::unique_ptr<const Array>> parts; ///< what was taken out of arrays
     std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
 
-/// Reads the names of MINE: first the options' rules, then their table, then as paths.
-/// @throws Error where a rule is malformed
-Claims claims_of(const Recording& reference, const ArrayViews& mine, const DiffOptions& options);
+/// Reads the names of MINE: first the options' rules, then their table, then as paths. What no name claims is looked for by
+/// its numbers.
+/// @param hypothesis  what else than the reference's numbers an array can have
+/// @param order  the names of the arrays, in the order in which MINE computed them; empty where it is unknown
+/// @throws Error where a rule is malformed, or names a step that the reference does not have
+Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
+                 const DiffOptions& options, const Hypothesis& hypothesis);
+
+/// The earlier steps that a step's formula names, in order; none for an input, or a formula that can't be read.
+std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const StepNames& names);
 
 /// How many heads stand beside a step, or beside each other where it is one of theirs; 0 where there are none.
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference);

@@ -1,4 +1,4 @@
-// What a program left: one .npz file, or a folder of .npy files.
+// The files that a program wrote: one .npz file, or a folder of .npy files.
 
 #include "read.hpp"
 
@@ -7,7 +7,6 @@
 #include "attn/trace_io/npz.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -20,9 +19,7 @@ namespace fs = std::filesystem;
 
 Array read_npy(const fs::path& path, std::size_t most_elements)
 {
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
-        throw FileError(path, "cannot be read");
+    std::ifstream file = open_file(path, "an .npy file");
     const ByteSource source = [&](std::span<char> buffer) {
         file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
         return static_cast<std::size_t>(file.gcount());
@@ -49,7 +46,7 @@ void read_folder(const fs::path& folder, const TakeArray& take)
     if (error)
         throw FileError(folder, "cannot be read: " + error.message());
     if (files.empty())
-        throw FileError(folder, "is a folder without .npy files, expected one array a file");
+        throw FileError(folder, "is a folder without .npy files, expected one array per file");
     std::ranges::sort(files);
 
     std::set<std::string> names;

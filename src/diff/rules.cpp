@@ -45,8 +45,7 @@ std::optional<Holes> match_words(const Words& pattern, const Words& words)
     Holes holes;
     for (std::size_t at = 0; at < pattern.size(); ++at) {
         if (pattern[at] == "{*}" && at + 1 == pattern.size() && at < words.size()) {
-            for (; at < words.size(); ++at)
-                holes.rest += (holes.rest.empty() ? "" : ".") + words[at];
+            holes.rest = joined(Words(words.begin() + static_cast<std::ptrdiff_t>(at), words.end()), '.');
             return holes;
         }
         if (at >= words.size())
@@ -90,6 +89,14 @@ Words split(std::string_view text, char separator)
         begin = end + 1;
     }
     return words;
+}
+
+std::string joined(const Words& words, char separator)
+{
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : std::string(1, separator)) + word;
+    return text;
 }
 
 std::string filled(std::string text, const std::string& key, const std::string& by)
@@ -142,9 +149,11 @@ std::optional<Holes> match(const ReadRule& rule, const Words& name)
     // The model's words in front of a layer's names.
     const auto words_of_rule = static_cast<std::ptrdiff_t>(rule.name.size());
     if (name.size() > rule.name.size())
-        if (const auto holes = match_words(rule.name, Words(name.end() - words_of_rule, name.end()));
-            holes && (is_of_layer || rule.name.size() > 1))
+        if (auto holes = match_words(rule.name, Words(name.end() - words_of_rule, name.end()));
+            holes && (is_of_layer || rule.name.size() > 1)) {
+            holes->front.assign(name.begin(), name.end() - words_of_rule);
             return holes;
+        }
     // A layer's names alone.
     if (!is_of_layer || words_of_rule == words_of_layer)
         return std::nullopt;

@@ -14,6 +14,8 @@ using Words = std::vector<std::string>;
 
 Words split(std::string_view text, char separator);
 
+std::string joined(const Words& words, char separator);
+
 /// The text with each `{key}` replaced.
 std::string filled(std::string text, const std::string& key, const std::string& by);
 
@@ -44,6 +46,7 @@ ReadRule read_rule(const NameRule& rule, const NameTable* table);
 /// What the holes of a name stand for.
 struct Holes {
     std::string i, rest;
+    Words front; ///< what stands before the rule's words: {"transformer", "decoder"}
 };
 
 /// What the holes of a rule's name stand for in an array's name; nothing where the rule is not about that array.

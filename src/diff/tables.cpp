@@ -1,4 +1,4 @@
-// How arrays are called elsewhere. docs/diff.md has the same tables, and a test compares them.
+// The names of arrays in other programs. docs/diff.md has the same tables, and a test compares them.
 
 #include "attn/diff/diff.hpp"
 
@@ -47,7 +47,8 @@ void add_projections(std::vector<NameRule>& rules, const std::string& theirs, co
 NameTable pytorch()
 {
     NameTable table{"pytorch",
-                    "forward hooks and state_dict of nn.TransformerEncoder, its layer, nn.MultiheadAttention",
+                    "forward hooks and state_dict of nn.TransformerEncoder, nn.TransformerDecoder, their layers, "
+                    "nn.MultiheadAttention",
                     "layers.{i}.",
                     {}};
     std::vector<NameRule> layer{
@@ -55,18 +56,24 @@ NameTable pytorch()
         {"self_attn.attn_output", "self_attn.output"},
         {"self_attn.attn_output_weights[..., {h}, :, :]", "self_attn.head.{h}.weights"},
         {"dropout1", "self_attn.output"},
+        {"multihead_attn", "cross_attn.output"},
+        {"multihead_attn.attn_output", "cross_attn.output"},
+        {"multihead_attn.attn_output_weights[..., {h}, :, :]", "cross_attn.head.{h}.weights"},
         {"linear1", "feed_forward.hidden"},
         {"dropout", "feed_forward.activated"},
         {"linear2", "feed_forward.output"},
-        {"dropout2", "feed_forward.output"},
+        {"dropout2", "cross_attn.output|feed_forward.output"},
+        {"dropout3", "feed_forward.output"},
         {"norm1", "norm1.output"},
         {"norm2", "norm2.output"},
+        {"norm3", "norm3.output"},
     };
     add_projections(layer, "self_attn.", "self_attn.");
+    add_projections(layer, "multihead_attn.", "cross_attn.");
     add_linear(layer, "linear1", "feed_forward.hidden");
     add_linear(layer, "linear2", "feed_forward.output");
-    add_norm(layer, "norm1", "norm1");
-    add_norm(layer, "norm2", "norm2");
+    for (const char* norm : {"norm1", "norm2", "norm3"})
+        add_norm(layer, norm, norm);
     add_layer(table, layer);
     table.rules.push_back({"layers.{i}", "layers.{i}.output"});
     // One attention alone.

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
 
 namespace attn {
 namespace {
@@ -27,41 +30,75 @@ bool is_near(NumberType type, double found, double reference)
     return std::abs(found - reference) <= 2 * roundoff_of(type) * std::abs(reference);
 }
 
+/// True where all numbers of an array are of a type, and enough of them tell of it.
+bool tells_of(NumberType type, const Array& found, const Array& reference)
+{
+    const auto is_of_type = [type](double number) { return is_exactly(type, number); };
+    // A float32 number that is not the reference's tells as well; one of so few digits as a 16-bit type has can be an accident.
+    const bool is_long = type == NumberType::float32;
+    if ((!is_long && std::ranges::all_of(reference.values, is_of_type)) ||
+        !std::ranges::all_of(found.values, is_of_type))
+        return false;
+    const bool fits = found.size() == reference.size();
+    std::set<double> tell; // different numbers that do
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const bool is_same =
+            fits && (is_long ? found.values[i] == reference.values[i] : is_of_type(reference.values[i]));
+        if (!needs_digits(type, found.values[i]) || is_same)
+            continue;
+        tell.insert(found.values[i]);
+        if (tell.size() == needed_for(type) || (fits && is_near(type, found.values[i], reference.values[i])))
+            return true;
+    }
+    return false;
+}
+
+/// True for a number that is printed in so many digits and read back.
+bool has_digits(double number, int digits)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*g", digits, number);
+    return !std::isfinite(number) || std::strtod(text, nullptr) == number;
+}
+
+/// The type that an array tells of; float64 where it tells of none.
+NumberType type_told_by(const Array& found, const Array& reference)
+{
+    for (const NumberType type : short_types)
+        if (tells_of(type, found, reference))
+            return type;
+    return NumberType::float64;
+}
+
 } // namespace
+
+bool is_selection(std::string_view formula)
+{
+    return formula.find_first_of("(@+*/") == std::string_view::npos && formula.find(" - ") == std::string_view::npos;
+}
 
 void TypeEvidence::add(const Array& found, const Array& reference)
 {
     if (reference.type != ElementType::real || found.size() == 0)
         return;
-    bool counts = false;
-    for (const NumberType type : short_types) {
-        const auto is_of_type = [type](double number) { return is_exactly(type, number); };
-        const bool is_proof = !std::ranges::all_of(reference.values, is_of_type);
-        counts = counts || is_proof;
-        Seen& one = seen(type);
-        if (!std::ranges::all_of(found.values, is_of_type)) {
-            one.all = false;
-            continue;
-        }
-        one.arrays += is_proof ? 1 : 0;
-        const bool fits = found.size() == reference.size();
-        for (std::size_t i = 0; is_proof && i < found.size() && !one.is_told; ++i) {
-            if (!needs_digits(type, found.values[i]) || (fits && is_of_type(reference.values[i])))
-                continue;
-            one.tell.insert(found.values[i]);
-            one.is_told =
-                one.tell.size() == needed_for(type) || (fits && is_near(type, found.values[i], reference.values[i]));
-        }
-    }
-    arrays_ += counts ? 1 : 0;
+    ++arrays_;
+    for (const NumberType type : short_types)
+        if (std::ranges::all_of(found.values, [type](double number) { return is_exactly(type, number); }))
+            ++exact_[static_cast<std::size_t>(type)];
+    // A float32 number needs nine digits to be read back; with eight it is nearly the same.
+    is_text_ = is_text_ && std::ranges::all_of(found.values, [](double number) { return has_digits(number, 9); });
+    if (is_text_)
+        long_texts_ += static_cast<std::size_t>(
+            std::ranges::count_if(found.values, [](double number) { return !has_digits(number, 7); }));
+    const NumberType told = type_told_by(found, reference);
+    if (roundoff_of(told) > roundoff_of(type_))
+        type_ = told;
 }
 
 NumberType TypeEvidence::type() const
 {
-    for (const NumberType type : short_types)
-        if (seen(type).all && seen(type).is_told)
-            return type;
-    return NumberType::float64;
+    constexpr std::size_t enough = 4; // that many are no accident
+    return type_ == NumberType::float64 && is_text_ && long_texts_ >= enough ? NumberType::float32 : type_;
 }
 
 std::vector<NumberType> TypeEvidence::coarser_types() const
@@ -70,19 +107,20 @@ std::vector<NumberType> TypeEvidence::coarser_types() const
         return {NumberType::float16, NumberType::bfloat16};
     std::vector<NumberType> types;
     for (const NumberType one : {NumberType::float32, NumberType::float16, NumberType::bfloat16})
-        if (type() == NumberType::float64 && seen(one).all)
+        if (type_ == NumberType::float64 && exact_[static_cast<std::size_t>(one)] == arrays_)
             types.push_back(one);
     return types;
 }
 
 std::string TypeEvidence::hint() const
 {
-    const std::size_t rounded = seen(NumberType::float32).arrays;
-    if (type() != NumberType::float64 || rounded == 0 || rounded == arrays_)
+    const std::size_t exact = exact_[static_cast<std::size_t>(type_)];
+    if (type_ == NumberType::float64 || exact == 0 || exact == arrays_)
         return "";
-    return fmt::format("{} of {} arrays hold float32 numbers only, the others do not: if the program computed in "
-                       "float32, say so with --type float32",
-                       rounded, arrays_);
+    return fmt::format(
+        "{0} of {1} arrays hold {2} numbers only, so all of them are compared as {2}; --type float64 compares "
+        "every digit",
+        exact, arrays_, name_of(type_));
 }
 
 NumberType type_rounded_to(const Array& found, const Array& reference)

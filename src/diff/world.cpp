@@ -1,14 +1,16 @@
-// What MINE computed, as far as its arrays tell.
+// What MINE computed, as far as it follows from its arrays.
 
 #include "world.hpp"
 
 #include "compare.hpp"
+#include "operands_first.hpp"
 
 #include "attn/formula/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 namespace attn {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 // What the measured change by other roundings is multiplied with: a draw is not the worst case.
 constexpr double noise_factor = 3;
 // The evaluator's bound is of first order, and both computations err.
-constexpr double sum_factor = 4;
+constexpr double sum_factor = 6;
 // Roundings of a result beside the largest number of its array.
 constexpr double stored_roundings = 2;
 // Roundings inside a formula that an operand shows which is moved, and an exact one doesn't.
@@ -65,12 +67,14 @@ void MyArrays::add(const std::string& name, Array array)
     if (same == nullptr || !same_numbers(array, *same))
         same = &kept_.emplace(name, std::move(array)).first->second;
     views_.emplace(name, same);
+    order_.push_back(name);
 }
 
-Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options)
+Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options,
+                   const Hypothesis& hypothesis)
     : run(given),
       mine(std::move(arrays)),
-      claims(claims_of(run, mine->views(), options)),
+      claims(claims_of(run, mine->views(), mine->order(), options, hypothesis)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),
@@ -88,22 +92,21 @@ const Step& Diff::World::original(std::size_t step) const
 
 const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
 {
-    Known& one = known[step];
-    if (one.operands)
-        return *one.operands;
-    one.operands.emplace();
-    if (reference[step].formula.empty())
-        return *one.operands;
-    std::set<std::size_t> found;
-    try {
-        for (const UsedName& used : names_in(reference[step].formula))
-            if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
-                found.insert(*operand);
-    } catch (const FormulaError&) {
-        return *one.operands; // a formula that can't be read has no operands that anyone knows
-    }
-    one.operands->assign(found.begin(), found.end());
-    return *one.operands;
+    constexpr double operations = 4;
+    spend(operations);
+    std::optional<std::vector<std::size_t>>& found = known[step].operands;
+    if (!found)
+        found = operands_of(step, reference, names);
+    return *found;
+}
+
+/// Makes known what a step follows from.
+template <class IsKnown, class Compute>
+void Diff::World::known_before(std::size_t step, const IsKnown& is_known, const Compute& compute)
+{
+    operands_first(
+        step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
+        is_known, compute);
 }
 
 bool Diff::World::is_clean(std::size_t step)
@@ -111,9 +114,30 @@ bool Diff::World::is_clean(std::size_t step)
     Known& one = known[step];
     if (one.own != nullptr || one.dumped != nullptr)
         return one.is_same;
-    if (!one.is_clean)
-        one.is_clean = std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_clean(operand); });
+    if (one.is_clean)
+        return *one.is_clean;
+    known_before(
+        step, [this](std::size_t i) { return known[i].own || known[i].dumped || known[i].is_clean; },
+        [this](std::size_t operand) { is_clean(operand); });
+    one.is_clean = formula_of(step) == reference[step].formula &&
+                   std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_clean(operand); });
     return *one.is_clean;
+}
+
+/// The formula of a step; of weights, where MINE has NaN for queries that can attend to nothing, the one that gives NaN.
+const std::string& Diff::World::formula_of(std::size_t step)
+{
+    std::optional<std::string>& formula = known[step].formula;
+    if (formula)
+        return *formula;
+    formula = reference[step].formula;
+    constexpr std::string_view softmax = "softmax(";
+    if (has_nan_rows && formula->starts_with(softmax) && has_empty_row(reference[step].value)) {
+        const std::string scores = formula->substr(softmax.size(), formula->size() - softmax.size() - 1);
+        if (is_step_path(scores))
+            *formula += " + where(max(" + scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)";
+    }
+    return *formula;
 }
 
 bool Diff::World::is_exact(std::size_t step)
@@ -121,6 +145,9 @@ bool Diff::World::is_exact(std::size_t step)
     std::optional<bool>& answer = known[step].is_exact;
     if (answer)
         return *answer;
+    known_before(
+        step, [this](std::size_t i) { return known[i].is_exact.has_value(); },
+        [this](std::size_t operand) { is_exact(operand); });
     const Array& value = reference[step].value;
     const double most = std::ldexp(1.0, digits_of(type));
     answer = value.type != ElementType::real ||
@@ -135,11 +162,15 @@ bool Diff::World::is_exact(std::size_t step)
 bool Diff::World::has_wrong_operand(std::size_t step)
 {
     std::optional<bool>& answer = known[step].has_wrong_operand;
-    if (!answer)
-        answer = std::ranges::any_of(operands(step), [&](std::size_t operand) {
-            const Known& one = known[operand];
-            return one.is_claimed ? one.is_wrong : has_wrong_operand(operand);
-        });
+    if (answer)
+        return *answer;
+    known_before(
+        step, [this](std::size_t i) { return known[i].is_claimed || known[i].has_wrong_operand; },
+        [this](std::size_t operand) { has_wrong_operand(operand); });
+    answer = std::ranges::any_of(operands(step), [&](std::size_t operand) {
+        const Known& one = known[operand];
+        return one.is_claimed ? one.is_wrong : has_wrong_operand(operand);
+    });
     return *answer;
 }
 
@@ -205,27 +236,33 @@ Tolerance Diff::World::tolerance_of(const Array& expected) const
     return {stored_roundings * roundoff_of(type) * largest_of(expected) + smallest_of(type)};
 }
 
-Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
-                                             const ArrayOf& moved_of)
+Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
+                                     const Array* judged) const
 {
-    std::set<std::size_t> named;
-    const auto evaluated = [&](const ArrayOf& array_of) {
-        const Lookup lookup = [&](std::string_view name) {
-            const std::optional<std::size_t> operand = names.resolve(step, name);
-            if (operand)
-                named.insert(*operand);
-            return operand ? &array_of(*operand) : nullptr;
-        };
-        return evaluate(formula, lookup, roundoff_of_sums(type));
+    const Lookup lookup = [&](std::string_view name) {
+        const std::optional<std::size_t> operand = names.resolve_any(step, name);
+        return operand ? &array_of(*operand) : name == "mine" ? judged : nullptr;
     };
-    Both both{evaluated(plain_of), evaluated(moved_of)};
+    Evaluated result = evaluate(formula, lookup, roundoff_of_sums(type), SumErrors::typical);
     if (reference[step].value.type == ElementType::integer)
-        both.plain.value.type = ElementType::integer;
-    for (const std::size_t operand : named)
+        result.value.type = ElementType::integer;
+    return result;
+}
+
+Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of,
+                                             const ArrayOf& moved_of, const Array* judged)
+{
+    Both both;
+    const ArrayOf noting = [&](std::size_t operand) -> const Array& {
+        const Array& array = plain_of(operand);
         if (is_exact(operand))
             both.has_exact = true;
         else
-            both.scale = std::max(both.scale, largest_of(plain_of(operand)));
+            both.scale = std::max(both.scale, largest_of(array));
+        return array;
+    };
+    both.plain = evaluate_step(step, formula, noting, judged);
+    both.moved = evaluate_step(step, formula, moved_of, judged);
     return both;
 }
 
@@ -235,7 +272,8 @@ Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
         return both.plain.value;
     Array rounded = moved_by_roundings(both.moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
-        rounded.values[i] += sign_of(draw_, step, i + 1) * both.moved.error[i];
+        if (std::isfinite(both.moved.error[i])) // of what overflows nothing is known
+            rounded.values[i] += sign_of(draw_, step, i + 1) * both.moved.error[i];
     return rounded;
 }
 
@@ -248,6 +286,7 @@ Diff::World::Recomputed Diff::World::recomputed(Both both, double least_move) co
     const double roundoff = roundoff_of(type), largest = largest_of(result.value);
     const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
     result.tolerance = tolerance_of(result.value);
+    result.tolerance.typical = std::max(largest_move, roundoff * largest);
     result.tolerance.common += std::min(noise_factor * largest_move, most);
     if (both.has_exact)
         result.tolerance.common += unmeasured_roundings * roundoff * largest;
@@ -263,10 +302,18 @@ void Diff::World::compute(std::size_t step)
     Known& one = known[step];
     if (one.computed_moved)
         return; // by this draw
+    if (std::exchange(one.is_under_way, true))
+        throw FormulaError(formula_of(step), 0, "the step is computed from itself"); // names can mean later steps
+    known_before(
+        step,
+        [this](std::size_t i) {
+            return known[i].own || reference[i].formula.empty() || known[i].computed_moved || known[i].is_under_way;
+        },
+        [this](std::size_t operand) { compute(operand); });
     const Step& label = reference[step];
     try {
         Both both = evaluate_both(
-            step, label.formula, [&](std::size_t i) -> const Array& { return plain(i); },
+            step, formula_of(step), [&](std::size_t i) -> const Array& { return plain(i); },
             [&](std::size_t i) -> const Array& { return moved(i); });
         one.computed_moved = computed_otherwise(step, both);
         if (!one.computed)
@@ -275,6 +322,7 @@ void Diff::World::compute(std::size_t step)
         one.computed = label.value;
         one.computed_moved = moved_by_roundings(label.value, step);
     }
+    one.is_under_way = false;
 }
 
 void Diff::World::redraw(std::size_t draw)

@@ -26,11 +26,15 @@ public:
 
     const ArrayViews& views() const { return views_; }
 
+    /// The names in the order in which the arrays were added; empty where they came without one.
+    const std::vector<std::string>& order() const { return order_; }
+
 private:
     const Recording& reference_;
     StepNames names_;
     NamedArrays kept_;
     ArrayViews views_;
+    std::vector<std::string> order_;
 };
 
 /// What MINE computed, as far as it is known: its own arrays, and what follows from them.
@@ -38,7 +42,8 @@ private:
 /// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed. Whole numbers
 /// and booleans are exact in every type that can hold them: no rounding moves them.
 struct Diff::World {
-    World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options);
+    World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options,
+          const Hypothesis& hypothesis);
 
     /// What a formula gives from MINE's operands, and how far right numbers can be off.
     struct Recomputed {
@@ -60,10 +65,17 @@ struct Diff::World {
     };
     using ArrayOf = std::function<const Array&(std::size_t step)>;
 
+    /// Computes a step by a formula from operands of whatever source; its names can mean later steps, too.
+    /// @param judged  what the name mine means, if anything
+    /// @throws FormulaError where that can't be done
+    Evaluated evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
+                            const Array* judged = nullptr) const;
+
     /// Computes a step by a formula from operands of whatever source.
     /// @throws FormulaError where that can't be done
-    Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of, const ArrayOf& moved_of);
-    /// A step as if somebody else had computed it: by sums in another order, from other roundings.
+    Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of, const ArrayOf& moved_of,
+                       const Array* judged = nullptr);
+    /// A step as another program would compute it: by sums in another order, from other roundings.
     Array computed_otherwise(std::size_t step, const Both& both);
     /// @param least_move  a change by other roundings that has been seen
     Recomputed recomputed(Both both, double least_move = 0) const;
@@ -97,6 +109,8 @@ struct Diff::World {
     NumberType type = NumberType::float64;
     std::vector<NumberType> coarser; ///< types that MINE can have computed in as well, as far as its numbers tell
     bool has_rounded_inputs = false; ///< MINE computed from inputs of a shorter type
+    bool has_nan_rows =
+        false; ///< MINE has NaN, and in the reference queries can attend to nothing: 0 / 0 where that has zeros
 
     /// What is known of one step.
     struct Known {
@@ -105,18 +119,26 @@ struct Diff::World {
         bool is_same = false;          ///< bit by bit the reference's
         bool is_wrong = false;         ///< a bug, another layout or inherited
         bool is_claimed = false;
+        bool is_under_way = false; ///< is being computed
         std::optional<std::vector<std::size_t>> operands;
         std::optional<Array> computed, computed_moved, own_moved, dumped_moved;
         std::optional<bool> is_clean, is_exact, has_wrong_operand; ///< once they are known
+        std::optional<std::string> formula; ///< by which MINE computes it, as far as that is known
     };
 
     std::vector<Known> known;
-    std::deque<Array> kept; ///< arrays of MINE, moved into the reference's layout
+    std::deque<Array> kept;                          ///< arrays of MINE, moved into the reference's layout
+    std::optional<std::vector<Diagnosis>> diagnoses; ///< once they were needed
+    std::shared_ptr<Diff> of_result; ///< the result alone, where it has been asked what the steps before can't tell
+    bool is_search_cut = false;      ///< not all mistakes were tried
 
 private:
     bool is_clean(std::size_t step);
+    const std::string& formula_of(std::size_t step);
     Array moved_by_roundings(const Array& array, std::size_t step);
     void compute(std::size_t step);
+    template <class IsKnown, class Compute>
+    void known_before(std::size_t step, const IsKnown& is_known, const Compute& compute);
     void redraw(std::size_t draw);
 
     std::size_t draw_ = 0; ///< which roundings are tried

@@ -80,7 +80,7 @@ void Answers::expect_heard() const
         ablation->expect_heard();
     if (mistaken_ && mistaken_->broken().empty())
         throw Error("the mistake " + pitfall_ + " can't be made here: no step is computed as " +
-                    std::string(find_pitfall(pitfall_).right) + ", with % for any text");
+                    std::string(find_pitfall(pitfall_).shown().right) + ", with % for any text");
 }
 
 } // namespace attn

@@ -1,7 +1,7 @@
 #include "attn/what_if/pitfalls.hpp"
 
 #include "attn/what_if/head_scope.hpp"
-#include "pitfall_list.hpp"
+#include "registry/registry.hpp"
 
 #include "attn/error.hpp"
 #include "attn/formula/scope.hpp"
@@ -30,7 +30,20 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
     return std::nullopt;
 }
 
-std::string name_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+/// True where the last words of a path are those of a pattern, in which * is any word.
+bool ends_with(std::string_view path, std::string_view pattern)
+{
+    while (!pattern.empty()) {
+        if (path.empty())
+            return false;
+        const std::size_t word = path.rfind('.') + 1, wanted = pattern.rfind('.') + 1; // without a dot 0: npos + 1
+        if (pattern.substr(wanted) != "*" && pattern.substr(wanted) != path.substr(word))
+            return false;
+        path = path.substr(0, word == 0 ? 0 : word - 1);
+        pattern = pattern.substr(0, wanted == 0 ? 0 : wanted - 1);
+    }
+    return true;
+}
 
 std::string joined(const Shape& shape)
 {
@@ -46,8 +59,10 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
         text.replace(at, what.size(), by);
 }
 
-/// A formula with the paths of steps where it has other names of theirs: "norm1.output @ weights" for "x @ weights".
-std::string with_paths(std::string_view formula, const StepOf& step_of)
+/// A formula with other words for its names.
+/// @param meant_by  from a name to what stands in its place; the name itself where nothing does
+template <class MeantBy>
+std::string with_names(std::string_view formula, const MeantBy& meant_by)
 {
     const auto is_word = [](char c) { return continues_name(c) || c == '.'; };
     std::string text;
@@ -62,27 +77,101 @@ std::string with_paths(std::string_view formula, const StepOf& step_of)
                 after = suffix;
                 word.remove_suffix(suffix.size());
             }
-        const bool is_name = !is_call && begins_name(word.front());
-        const Step* meant = is_name ? step_of(word) : nullptr;
-        const bool is_other =
-            meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
-        text.append(is_other ? meant->path : word).append(after);
+        const bool is_name = !is_call && !word.empty() && begins_name(word.front());
+        text.append(is_name ? meant_by(word) : std::string(word)).append(after);
     }
     return text;
 }
 
+/// A formula with the paths of steps where it has other names of theirs: "norm1.output @ weights" for "x @ weights".
+std::string with_paths(std::string_view formula, const StepOf& step_of)
+{
+    return with_names(formula, [&](std::string_view word) {
+        const Step* meant = step_of(word);
+        const bool is_other =
+            meant != nullptr && meant->path != word && !meant->path.ends_with("." + std::string(word));
+        return is_other ? meant->path : std::string(word);
+    });
+}
+
+/// The words of a text, without the ~ in front of each.
+std::vector<std::string_view> words_of(std::string_view text)
+{
+    std::vector<std::string_view> words;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        const std::string_view word = text.substr(0, end);
+        words.push_back(word.starts_with('~') ? word.substr(1) : word);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return words;
+}
+
+/// A formula in which some names mean others; nothing where it has none of them.
+/// @param names    "~x", or several: "~key_weights ~key_bias"
+/// @param instead  one expression, or as many words as there are names
+std::optional<std::string> with_other_meanings(std::string_view names, std::string_view instead,
+                                               std::string_view formula)
+{
+    const std::vector<std::string_view> from = words_of(names);
+    const std::vector<std::string_view> to = from.size() == 1 ? std::vector{instead} : words_of(instead);
+    bool is_other = false;
+    std::string text = with_names(formula, [&](std::string_view word) {
+        const auto found = std::ranges::find(from, word);
+        is_other = is_other || found != from.end();
+        return std::string(found == from.end() ? word : to[static_cast<std::size_t>(found - from.begin())]);
+    });
+    return is_other ? std::optional(std::move(text)) : std::nullopt;
+}
+
+/// A mistaken formula with what its pattern has taken out of the right one; nothing where that doesn't match.
+std::optional<std::string> with_taken(const StepEdit& edit, const std::string& formula)
+{
+    const auto taken = match(edit.right, formula);
+    if (!taken)
+        return std::nullopt;
+    std::string mistaken(edit.mistaken);
+    for (std::size_t i = taken->size(); i-- > 0;)
+        replace_all(mistaken, "$" + std::to_string(i + 1), (*taken)[i]);
+    return mistaken;
+}
+
+/// The mistaken formula, before the sizes of the step are put in.
+std::optional<std::string> rewritten(const StepEdit& edit, const Step& step, const StepOf& step_of)
+{
+    for (const std::string& formula : {step.formula, with_paths(step.formula, step_of)})
+        if (auto mistaken = edit.right.starts_with('~') ? with_other_meanings(edit.right, edit.mistaken, formula)
+                                                        : with_taken(edit, formula))
+            return mistaken;
+    return std::nullopt;
+}
+
+/// All files of the registry, in the order of the computation.
+std::vector<Pitfall> registry()
+{
+    std::vector<Pitfall> all;
+    for (const auto& part : {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls,
+                             layers_pitfalls, norms_pitfalls, feed_forward_pitfalls, models_pitfalls})
+        all.insert(all.end(), part().begin(), part().end());
+    return all;
+}
+
 } // namespace
 
-std::span<const Pitfall> pitfalls() { return pitfall_list; }
+std::span<const Pitfall> pitfalls()
+{
+    static const std::vector<Pitfall> all = registry();
+    return all;
+}
 
 const Pitfall& find_pitfall(std::string_view id)
 {
-    const auto found = std::ranges::find(pitfall_list, id, &Pitfall::id);
-    if (found != std::end(pitfall_list))
+    const auto found = std::ranges::find(pitfalls(), id, &Pitfall::id);
+    if (found != pitfalls().end())
         return *found;
     const std::string_view first_word = id.substr(0, id.find('_'));
     std::string near, all;
-    for (const Pitfall& pitfall : pitfall_list) {
+    for (const Pitfall& pitfall : pitfalls()) {
         all += (all.empty() ? "" : ", ") + std::string(pitfall.id);
         if (!first_word.empty() && pitfall.id.find(first_word) != std::string_view::npos)
             near += (near.empty() ? "" : ", ") + std::string(pitfall.id);
@@ -90,37 +179,36 @@ const Pitfall& find_pitfall(std::string_view id)
     throw Error("there is no pitfall " + std::string(id) + "; there are " + (near.empty() ? all : near));
 }
 
-std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
+std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_view value, const Step& step,
+                                            const StepOf& step_of)
 {
-    if (name_of(step.path) != pitfall.step)
-        return std::nullopt;
-    auto taken = match(pitfall.right, step.formula);
-    if (!taken)
-        taken = match(pitfall.right, with_paths(step.formula, step_of));
     const std::optional<HeadScope> head = head_scope(step.path);
-    const bool wants_head = pitfall.mistaken.find("{head}") != std::string_view::npos;
-    if (!taken || (wants_head && !head))
+    const bool wants_head = edit.mistaken.find("{head}") != std::string_view::npos;
+    if (!ends_with(step.path, edit.step) || (wants_head && !head))
+        return std::nullopt;
+    std::optional<std::string> formula = rewritten(edit, step, step_of);
+    if (!formula)
         return std::nullopt;
 
-    std::string formula(pitfall.mistaken);
     const Shape& shape = step.value.shape;
     const bool is_batch = shape.size() == 3;
-    replace_all(formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
-    replace_all(formula, "{each}", is_batch ? ":, " : "");
-    replace_all(formula, "{shape}", joined(shape));
-    replace_all(formula, "{head}", head ? std::string(head->number) : "");
+    replace_all(*formula, "{v}", std::string(value));
+    replace_all(*formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
+    replace_all(*formula, "{each}", is_batch ? ":, " : "");
+    replace_all(*formula, "{shape}", joined(shape));
+    replace_all(*formula, "{head}", head ? std::string(head->number) : "");
     if (!shape.empty()) {
-        replace_all(formula, "{width}", std::to_string(shape.back()));
-        replace_all(formula, "{half}", std::to_string(shape.back() / 2));
+        replace_all(*formula, "{width}", std::to_string(shape.back()));
+        replace_all(*formula, "{half}", std::to_string(shape.back() / 2));
     }
     if (shape.size() > 1)
-        replace_all(formula, "{rows}", std::to_string(shape[shape.size() - 2]));
-    for (std::size_t i = taken->size(); i-- > 0;) {
-        std::string placeholder(1, '$');
-        placeholder += std::to_string(i + 1);
-        replace_all(formula, placeholder, (*taken)[i]);
-    }
+        replace_all(*formula, "{rows}", std::to_string(shape[shape.size() - 2]));
     return formula;
+}
+
+std::optional<std::string> mistaken_formula(const Pitfall& pitfall, const Step& step, const StepOf& step_of)
+{
+    return mistaken_formula(pitfall.shown(), pitfall.forms.front().values.front(), step, step_of);
 }
 
 std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, const StepOf& step_of)

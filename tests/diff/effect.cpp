@@ -7,9 +7,10 @@
 
 #include "attn/attention/mask.hpp"
 #include "attn/attention/weigh.hpp"
-#include "attn/formula/scope.hpp"
+#include "attn/formula/evaluate.hpp"
 #include "attn/trace_io/recorder.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -47,6 +48,18 @@ Diff diff_after(const std::string& path, const std::function<double(std::size_t,
     return diff(reference, mine);
 }
 
+/// What a step's formula gives from the arrays that a program has.
+Array follows(const Recording& reference, const std::string& path, const NamedArrays& mine)
+{
+    const auto step = std::ranges::find(reference.steps, path, &Step::path);
+    return evaluate(step->formula,
+                    [&](std::string_view name) {
+                        const auto found = mine.find(name == "mask" && !mine.contains("mask") ? "causal" : name);
+                        return found == mine.end() ? nullptr : &found->second;
+                    })
+        .value;
+}
+
 DiffVerdict verdict_of(const Diff& diff, std::string_view path)
 {
     for (const StepDiff& step : diff.steps)
@@ -57,7 +70,7 @@ DiffVerdict verdict_of(const Diff& diff, std::string_view path)
 
 } // namespace
 
-TEST_CASE("a fill that softmax makes zero differs without effect", "[diff][effect]")
+TEST_CASE("a fill whose weights softmax makes zero has no effect", "[diff][effect]")
 {
     for (const double fill : {-1e9, -1e4, -3.4028234663852886e38}) {
         CAPTURE(fill);
@@ -70,26 +83,74 @@ TEST_CASE("a fill that softmax makes zero differs without effect", "[diff][effec
     }
 }
 
-TEST_CASE("a fill that leaves a masked key a share is wrong", "[diff][effect]")
+TEST_CASE("a fill that leaves a masked key a weight is wrong", "[diff][effect]")
 {
-    const Diff result = diff_after("masked", [](std::size_t, double value) { return std::isinf(value) ? -10 : value; });
+    const Recording reference = causal_attention();
+    NamedArrays mine = numbers_of(reference);
+    for (double& value : mine.at("masked").values)
+        value = std::isinf(value) ? -10 : value;
+    for (const char* path : {"weights", "context"})
+        mine.at(path) = follows(reference, path, mine);
+    const Diff result = diff(reference, mine);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "masked");
 }
 
-TEST_CASE("scores whose rows are shifted differ without effect, shifted columns do not", "[diff][effect]")
+TEST_CASE("a shift of each row of scores has no effect, a shift of each column has one", "[diff][effect]")
 {
-    const auto shifted_by = [](bool rows) {
-        return diff_after("scaled", [rows](std::size_t i, double value) {
-            return value + 0.5 * static_cast<double>(1 + (rows ? i / 4 : i % 4));
-        });
+    const Recording reference = causal_attention();
+    const auto after_shift = [&](bool is_of_rows) {
+        NamedArrays mine = numbers_of(reference);
+        Array& scaled = mine.at("scaled");
+        for (std::size_t i = 0; i < scaled.size(); ++i)
+            scaled.values[i] += 0.5 * static_cast<double>(1 + (is_of_rows ? i / 4 : i % 4));
+        for (const char* path : {"masked", "weights", "context"})
+            mine.at(path) = follows(reference, path, mine);
+        return diff(reference, mine);
     };
-    // The masked scores are the reference's in both: they do not follow from the shifted ones.
-    CHECK(verdict_of(shifted_by(true), "scaled") == DiffVerdict::no_effect);
-    CHECK(verdict_of(shifted_by(false), "scaled") == DiffVerdict::bug);
+    CHECK(verdict_of(after_shift(true), "scaled") == DiffVerdict::no_effect);
+    CHECK(after_shift(true).passed());
+    CHECK(verdict_of(after_shift(false), "scaled") == DiffVerdict::bug);
 }
 
-TEST_CASE("what has no effect hides no mistake after it", "[diff][effect]")
+TEST_CASE("scores that are no step's, before weights that are right, have no effect", "[diff][effect]")
+{
+    // A program that masks before it scales has, for the masked scores, some that are twice as large.
+    const Diff result = diff_after("masked", [](std::size_t, double value) { return 2 * value; });
+    CHECK(verdict_of(result, "masked") == DiffVerdict::no_effect);
+    CHECK(result.first_wrong() == nullptr);
+    CHECK(diagnose(result).empty());
+}
+
+TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhere has one", "[diff][effect]")
+{
+    Recorder recorder;
+    Numbers numbers(32);
+    const Matrix scores = numbers.matrix(3, 4), values = numbers.matrix(4, 2);
+    const Mask mask{{true, true, false, true}, {false, false, false, false}, {true, false, true, true}};
+    const Trace trace(recorder);
+    weigh_values(trace.input("scores[n, m]", scores), "scores", trace.input("values[m, d_v]", values), mask, {}, trace);
+    const Recording reference = recorder.recording();
+    const auto after_nan_in = [&](std::size_t row) {
+        NamedArrays mine = numbers_of(reference);
+        for (std::size_t i = 4 * row; i < 4 * row + 4; ++i)
+            mine.at("weights").values[i] = std::nan("");
+        mine.at("context") = follows(reference, "context", mine);
+        return diff(reference, mine);
+    };
+    CHECK(after_nan_in(1).passed());
+    CHECK(verdict_of(after_nan_in(1), "weights") == DiffVerdict::no_effect);
+    CHECK_FALSE(after_nan_in(0).passed());
+
+    // From the context alone, too: NaN in the row of that query is right, NaN in another one is not.
+    Array context = std::ranges::find(reference.steps, "context", &Step::path)->value;
+    context.values[2] = context.values[3] = std::nan("");
+    CHECK(diff(reference, NamedArrays{{"context", context}}).passed());
+    context.values[0] = std::nan("");
+    CHECK_FALSE(diff(reference, NamedArrays{{"context", context}}).passed());
+}
+
+TEST_CASE("a difference without effect does not hide a later mistake", "[diff][effect]")
 {
     const Recording reference = causal_attention();
     NamedArrays mine = numbers_of(reference);
@@ -101,12 +162,13 @@ TEST_CASE("what has no effect hides no mistake after it", "[diff][effect]")
     CHECK(result.first_wrong()->step->path == "context");
 }
 
-TEST_CASE("a well-known fill has its name though it has no effect", "[diff][effect][diagnose]")
+TEST_CASE("a well-known fill is diagnosed even though it has no effect", "[diff][effect][diagnose]")
 {
     const auto names = [](double fill) {
         std::vector<std::string_view> ids;
-        for (const Diagnosis& diagnosis : diagnose(
-                 diff_after("masked", [&](std::size_t, double value) { return std::isinf(value) ? fill : value; })))
+        const Diff result =
+            diff_after("masked", [&](std::size_t, double value) { return std::isinf(value) ? fill : value; });
+        for (const Diagnosis& diagnosis : diagnose(result))
             ids.push_back(diagnosis.pitfall->id);
         return ids;
     };
@@ -114,7 +176,7 @@ TEST_CASE("a well-known fill has its name though it has no effect", "[diff][effe
     CHECK(names(-1e9).empty());
 }
 
-TEST_CASE("a difference in what no softmax follows has an effect", "[diff][effect]")
+TEST_CASE("a difference that no softmax follows has an effect", "[diff][effect]")
 {
     CHECK(verdict_of(diff_after("values", [](std::size_t, double value) { return value + 1; }), "values") ==
           DiffVerdict::bug);

@@ -82,14 +82,13 @@ def by_pytorch(module, inputs, c):
         target_mask = causal if target_mask is None else causal & target_mask
     padding = lambda name, size: torch.arange(size) >= inputs[name][:, None] if name in inputs else None
     asked = {"tgt_mask": forbidden(target_mask, heads), "memory_mask": forbidden(inputs.get("memory_mask"), heads)}
-    with torch.no_grad():
-        if not is_whole:
-            asked |= {"tgt_key_padding_mask": padding("lengths", n), "memory_key_padding_mask": padding("memory_lengths", m)}
-            return module(inputs["x"], inputs["memory"], **asked)
-        of_source = padding("source_lengths", m)
-        asked |= {"tgt_key_padding_mask": padding("target_lengths", n), "memory_key_padding_mask": of_source}
-        asked |= {"src_mask": forbidden(inputs.get("source_mask"), heads), "src_key_padding_mask": of_source}
-        return module(inputs["source"], inputs["target"], **asked)
+    if not is_whole:
+        asked |= {"tgt_key_padding_mask": padding("lengths", n), "memory_key_padding_mask": padding("memory_lengths", m)}
+        return module(inputs["x"], inputs["memory"], **asked)
+    of_source = padding("source_lengths", m)
+    asked |= {"tgt_key_padding_mask": padding("target_lengths", n), "memory_key_padding_mask": of_source}
+    asked |= {"src_mask": forbidden(inputs.get("source_mask"), heads), "src_key_padding_mask": of_source}
+    return module(inputs["source"], inputs["target"], **asked)
 
 
 def flags_of(c):

@@ -3,26 +3,19 @@
 
     decoder_of_today.py ATTN REWRITE_WEIGHTS [SEED]
 
-Decoders of random sizes, in float64, with weights in every type of number that a file may have: the logits that attn
-computes from the state_dict, and those of the same decoder with the weights that attn wrote. 77 where PyTorch is
-missing.
+Eight decoders of random sizes, compared as modules.py compares its modules; see there.
 """
 
-import random
+import functools
 import sys
-import tempfile
-from pathlib import Path
 
-try:
-    import numpy as np
-    import torch
-    from torch import nn
-    from torch.nn import functional as F
-except ImportError:
-    print("skipped: there is no PyTorch")
-    sys.exit(77)
+import modules  # ends with 77 where there is no PyTorch
+from modules import CODES
+from small_decoder import by_pytorch, draw_inputs
 
-from modules import CODES, call, expect, expect_same_tensors, load, main, output_of, report, save
+import torch
+from torch import nn
+from torch.nn import functional as F
 
 
 class Norm(nn.Module):
@@ -112,40 +105,21 @@ class Decoder(nn.Module):
 
 def draw_configuration(draw, number):
     groups = draw.choice([1, 2, 3])
-    return {
+    c = {
         "groups": groups, "heads": groups * draw.choice([1, 2, 4]), "d_k": draw.choice([2, 4, 6]),
         "d_model": draw.choice([3, 8, 11]), "d_ff": draw.choice([1, 5, 12]), "layers": draw.randint(1, 3),
         "vocabulary": draw.choice([7, 30]), "n": draw.choice([1, 2, 9]), "tied": draw.random() < 0.5,
         "epsilon": draw.choice([1e-5, 1e-6, 0.1]), "base": draw.choice([10000.0, 500000.0, 10.0]),
         "type": list(CODES)[number % 3], "ending": (".safetensors", ".npz")[number % 2],
+        "prefix": "",
     }  # fmt: skip
+    return c | {"module": "llama", "make": lambda: Decoder(c)}
 
 
-def check(attn, rewrite, number, seed):
-    draw = random.Random(1000 * seed + number)
-    torch.manual_seed(1000 * seed + number)
-    c = draw_configuration(draw, number)
-    module = Decoder(c).double()
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            numbers = torch.randn(parameter.shape, dtype=torch.float64) * 0.5 + name.endswith("norm.weight")
-            parameter.copy_(numbers.to(c["type"]))
-        ids = torch.randint(c["vocabulary"], (c["n"],))
-        expected = module(ids)
-    with tempfile.TemporaryDirectory() as folder:
-        weights, trace, written = (Path(folder) / name for name in (f"w{c['ending']}", "trace.npz", "written.npz"))
-        save(weights, {name: tensor.to(c["type"]) for name, tensor in module.state_dict().items()})
-        np.savez(Path(folder) / "ids.npz", ids=ids.numpy())
-        flags = ["--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"], "--quiet"]
-        call(attn, "run", "llama", "--input", Path(folder) / "ids.npz", "--weights", weights, "--trace", trace, *flags)
-        call(attn, "verify", trace)
-        error = expect("attn's logits", output_of(trace), expected)
-        call(rewrite, "llama", weights, written, c["d_model"], c["d_model"], c["d_model"])
-        returned = Decoder(c).double()
-        returned.load_state_dict(load(written), strict=True)
-    expect_same_tensors(returned, module)
-    report(" ".join(f"{name}={value}" for name, value in c.items()), error)
+def flags_of(c):
+    return ["--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"]]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], __doc__, check, 8, seed=18))
+    check = functools.partial(modules.check, sys.modules[__name__])
+    sys.exit(modules.main(sys.argv[1:], __doc__, check, 8, seed=18))

@@ -56,9 +56,23 @@ def interleave(first, second):
     return np.stack([first, second], axis=-1).reshape(*first.shape[:-1], -1)
 
 
+def pad(x, before, after, axis):
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (int(before), int(after))
+    return np.pad(x, widths)
+
+
+def scatter_add(rows, ids, count):
+    result = np.zeros((int(count), *rows.shape[ids.ndim :]))
+    np.add.at(result, ids.astype(int), rows)
+    return result
+
+
 FUNCTIONS = {
     "softmax": softmax,
     "interleave": interleave,
+    "pad": pad,
+    "scatter_add": scatter_add,
     "where": np.where,
     "concat": lambda *parts, axis: np.concatenate(parts, axis=axis),
     "arange": lambda count: np.arange(float(count)),
@@ -74,18 +88,25 @@ CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": Fa
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")
 
 
-def resolve(arrays, aliases, scope, name):
+def resolve(arrays, aliases, path, name):
+    """What a name means in the formula of a step. A gradient's stands in the scope of the step that it is the gradient of."""
+    before = ""
+    if path.startswith("grad."):
+        path = path.removeprefix("grad.")
+        before = "grad." if name.startswith("grad.") else ""
+        name = name.removeprefix("grad.")
+    scope = path.split(".")[:-1]
     while True:
-        path = ".".join([*scope, name])
-        path = aliases.get(path, path)
-        if path in arrays:
-            return arrays[path]
+        whole = before + ".".join([*scope, name])
+        whole = aliases.get(whole, whole)
+        if whole in arrays:
+            return arrays[whole]
         if not scope:
             raise KeyError(f"no earlier step is called {name}")
         scope = scope[:-1]
 
 
-def evaluate(formula, arrays, aliases, scope):
+def evaluate(formula, arrays, aliases, path):
     found = {}
 
     def stand_in(match):
@@ -93,7 +114,7 @@ def evaluate(formula, arrays, aliases, scope):
         if after or name in CONSTANTS:
             return name
         key = f"step_{len(found)}"
-        found[key] = resolve(arrays, aliases, scope, name).view(Tensor)
+        found[key] = resolve(arrays, aliases, path, name).view(Tensor)
         return key
 
     text = NAME.sub(stand_in, formula)
@@ -112,7 +133,7 @@ def check(path):
         if recorded.dtype.kind != "b":  # float32 and int64 are only how a file stores what fits
             recorded = recorded.astype(np.float64)
         if step["formula"]:
-            again = evaluate(step["formula"], arrays, aliases, step["path"].split(".")[:-1]).astype(np.float64)
+            again = evaluate(step["formula"], arrays, aliases, step["path"]).astype(np.float64)
             scale = np.max(np.abs(again[np.isfinite(again)]), initial=1)
             same = again.shape == recorded.shape and np.allclose(recorded.astype(np.float64), again, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
             if not same:

@@ -222,11 +222,10 @@ def forbidden_pairs(inputs, c):
 def recurrent_by_pytorch(module, inputs):
     states = tuple(inputs[name] for name in ("initial_hidden", "initial_cell") if name in inputs)
     given = {0: None, 1: states[0] if states else None, 2: states}[len(states)]
-    with torch.no_grad():
-        if "lengths" not in inputs:
-            return module(inputs["x"], given)[0]
-        packed = pack_padded_sequence(inputs["x"], inputs["lengths"], batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(module(packed, given)[0], batch_first=True, total_length=inputs["x"].shape[1])[0]
+    if "lengths" not in inputs:
+        return module(inputs["x"], given)[0]
+    packed = pack_padded_sequence(inputs["x"], inputs["lengths"], batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(module(packed, given)[0], batch_first=True, total_length=inputs["x"].shape[1])[0]
 
 
 def by_pytorch(module, inputs, c):
@@ -236,13 +235,17 @@ def by_pytorch(module, inputs, c):
         return recurrent_by_pytorch(module, inputs)
     forbidden = forbidden_pairs(inputs, c)
     padding = None if not c["lengths"] else torch.arange(c["m"]) >= inputs["lengths"][:, None]
+    if c["module"] == "multi-head-attention":
+        memory = inputs.get("memory", inputs["x"])
+        values = inputs.get("value_memory", memory)
+        return module(inputs["x"], memory, values, attn_mask=forbidden, key_padding_mask=padding)[0]
+    name = "mask" if c["module"] == "encoder" else "src_mask"
+    return module(inputs["x"], **{name: forbidden}, src_key_padding_mask=padding)
+
+
+def output_by_pytorch(family, module, inputs, c):
     with torch.no_grad():
-        if c["module"] == "multi-head-attention":
-            memory = inputs.get("memory", inputs["x"])
-            values = inputs.get("value_memory", memory)
-            return module(inputs["x"], memory, values, attn_mask=forbidden, key_padding_mask=padding)[0]
-        name = "mask" if c["module"] == "encoder" else "src_mask"
-        return module(inputs["x"], **{name: forbidden}, src_key_padding_mask=padding)
+        return family.by_pytorch(module, inputs, c)
 
 
 def flags_of(c):
@@ -284,17 +287,23 @@ def output_of(trace):
     return np.load(trace)[aliases.get("output", "output")]
 
 
-def there(attn, folder, c, module, inputs, flags):
-    """`attn run` on the module's own state_dict, inside of a larger model where there is a prefix."""
-    weights, trace = folder / f"weights{c['ending']}", folder / "trace.npz"
-    model = nn.ModuleDict({c["prefix"][:-1]: module}) if c["prefix"] else module
-    save(weights, {name: tensor.to(c["type"]) for name, tensor in model.state_dict().items()})
+def run_attn(attn, folder, module, weights, inputs, flags):
+    """The output of `attn run MODULE` with a file of weights."""
+    trace = folder / "trace.npz"
     np.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in inputs.items()})
     files = ["--input", folder / "inputs.npz", "--weights", weights, "--trace", trace]
-    if printed := call(attn, "run", c["module"], *files, *flags, "--quiet"):
+    if printed := call(attn, "run", module, *files, *flags, "--quiet"):
         raise Mismatch(f"attn run --quiet prints:\n{printed}")
     call(attn, "verify", trace)
-    return weights, output_of(trace)
+    return output_of(trace)
+
+
+def there(attn, folder, c, module, inputs, flags):
+    """`attn run` on the module's own state_dict, inside of a larger model where there is a prefix."""
+    weights = folder / f"weights{c['ending']}"
+    model = nn.ModuleDict({c["prefix"][:-1]: module}) if c["prefix"] else module
+    save(weights, {name: tensor.to(c["type"]) for name, tensor in model.state_dict().items()})
+    return weights, run_attn(attn, folder, c["module"], weights, inputs, flags)
 
 
 def back(rewrite, folder, c, weights):
@@ -325,13 +334,13 @@ def check(family, attn, rewrite, number, seed):
     c = family.draw_configuration(draw, number)
     try:
         module, inputs = with_weights(c["make"](), c["type"]), family.draw_inputs(draw, c)
-        expected = family.by_pytorch(module, inputs, c)
+        expected = output_by_pytorch(family, module, inputs, c)
         with tempfile.TemporaryDirectory() as folder:
             weights, output = there(attn, Path(folder), c, module, inputs, family.flags_of(c))
             error = expect("attn's output", output, expected)
             returned = back(rewrite, Path(folder), c, weights)
         expect_same_tensors(returned, module)
-        expect("the output with weights that attn wrote", family.by_pytorch(returned, inputs, c), expected)
+        expect("the output with weights that attn wrote", output_by_pytorch(family, returned, inputs, c), expected)
     except Mismatch as mismatch:
         raise Mismatch(f"configuration {number} of seed {seed}: {described(c)}\n{mismatch}") from mismatch
     report(described(c), error)

@@ -104,7 +104,7 @@ class Trace:
             elif not step["formula"]:
                 array = self.arrays[path]
             else:
-                array = formulas.evaluate(step["formula"], known, self.aliases, path.split(".")[:-1])
+                array = formulas.evaluate(step["formula"], known, self.aliases, path)
             known[path] = array.astype(self.arrays[path].dtype) if whole else kept(array)
         return known
 

@@ -3,24 +3,18 @@
 
     small_decoder.py ATTN REWRITE_WEIGHTS [SEED]
 
-In float64, with weights in every type of number that a file may have: the logits that attn computes from the
-state_dict, and those of the same decoder with the weights that attn wrote. 77 where PyTorch is missing.
+Eight decoders, compared as modules.py compares its modules; see there.
 """
 
-import random
 import sys
 import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-    import torch
-    from torch import nn
-except ImportError:
-    print("skipped: there is no PyTorch")
-    sys.exit(77)
+import modules  # ends with 77 where there is no PyTorch
+from modules import ACTIVATIONS, CODES, expect, load, report
 
-from modules import ACTIVATIONS, CODES, call, expect, expect_same_tensors, load, main, output_of, report, save
+import torch
+from torch import nn
 
 SMALL_MODEL = Path(__file__).resolve().parents[2] / "lessons" / "small_model"
 
@@ -54,22 +48,26 @@ class Decoder(nn.Module):
 
 def draw_configuration(draw, number):
     heads, n = draw.choice([1, 2, 4]), draw.choice([1, 2, 9])
-    return {
+    c = {
         "heads": heads, "d_model": heads * draw.choice([1, 3, 4]), "d_ff": draw.choice([1, 5, 12]),
         "layers": draw.randint(1, 3), "vocabulary": draw.choice([7, 30]), "n": n, "positions": n + draw.choice([0, 4]),
         "tied": draw.random() < 0.5, "epsilon": draw.choice([1e-5, 1e-3, 0.1]),
         "activation": draw.choice(list(ACTIVATIONS)), "type": list(CODES)[number % 3],
-        "ending": (".safetensors", ".npz")[number % 2],
+        "ending": (".safetensors", ".npz")[number % 2], "prefix": "",
     }  # fmt: skip
+    return c | {"module": "gpt", "make": lambda: Decoder(c)}
 
 
-def run_attn(attn, folder, weights, ids, c):
-    trace = Path(folder) / "trace.npz"
-    np.savez(Path(folder) / "ids.npz", ids=ids.numpy())
-    flags = ["--heads", c["heads"], "--epsilon", c["epsilon"], "--activation", c["activation"], "--quiet"]
-    call(attn, "run", "gpt", "--input", Path(folder) / "ids.npz", "--weights", weights, "--trace", trace, *flags)
-    call(attn, "verify", trace)
-    return output_of(trace)
+def draw_inputs(_draw, c):
+    return {"ids": torch.randint(c["vocabulary"], (c["n"],))}
+
+
+def by_pytorch(module, inputs, _c):
+    return module(inputs["ids"])
+
+
+def flags_of(c):
+    return ["--heads", c["heads"], "--epsilon", c["epsilon"], "--activation", c["activation"]]
 
 
 def check_small_model(attn):
@@ -79,41 +77,24 @@ def check_small_model(attn):
     import grammar
 
     words = [step.word for step in grammar.stories(1, held_out=True, seed=3)[0]]
-    ids = torch.tensor([grammar.vocabulary().index(word) for word in words])
+    inputs = {"ids": torch.tensor([grammar.vocabulary().index(word) for word in words])}
     for name in ("model", "untrained"):
         state = load(SMALL_MODEL / f"{name}.safetensors")
         sizes = {"vocabulary": len(grammar.vocabulary()), "positions": len(state["position_embedding.weight"])}
         module = Decoder(c | sizes).double()
         module.load_state_dict(state, strict=True)
-        with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
-            found = run_attn(attn, folder, SMALL_MODEL / f"{name}.safetensors", ids, c)
-            error = expect(f"attn's logits of {name}", found, module(ids))
+        with tempfile.TemporaryDirectory() as folder:
+            weights = SMALL_MODEL / f"{name}.safetensors"
+            found = modules.run_attn(attn, Path(folder), "gpt", weights, inputs, flags_of(c))
+            error = expect(f"attn's logits of {name}", found, modules.output_by_pytorch(sys.modules[__name__], module, inputs, c))
         report(f"small model, {name}, {len(words)} words", error)
 
 
 def check(attn, rewrite, number, seed):
     if number == 0:
         check_small_model(attn)
-    draw = random.Random(1000 * seed + number)
-    torch.manual_seed(1000 * seed + number)
-    c = draw_configuration(draw, number)
-    module = Decoder(c).double()
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            numbers = torch.randn(parameter.shape, dtype=torch.float64) * 0.5
-            parameter.copy_(numbers.to(c["type"]))
-        ids = torch.randint(c["vocabulary"], (c["n"],))
-        expected = module(ids)
-    with tempfile.TemporaryDirectory() as folder:
-        weights, written = Path(folder) / f"w{c['ending']}", Path(folder) / "written.npz"
-        save(weights, {name: tensor.to(c["type"]) for name, tensor in module.state_dict().items()})
-        error = expect("attn's logits", run_attn(attn, folder, weights, ids, c), expected)
-        call(rewrite, "gpt", weights, written, c["d_model"], c["d_model"], c["d_model"])
-        returned = Decoder(c).double()
-        returned.load_state_dict(load(written), strict=True)
-    expect_same_tensors(returned, module)
-    report(" ".join(f"{name}={value}" for name, value in c.items()), error)
+    modules.check(sys.modules[__name__], attn, rewrite, number, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], __doc__, check, 8, seed=11))
+    sys.exit(modules.main(sys.argv[1:], __doc__, check, 8, seed=11))

@@ -83,7 +83,7 @@ TEST_CASE("with --round, every number of a lesson is one of that type, and near 
     }
 }
 
-TEST_CASE("an ablated step is zero, and what follows from it is another", "[answers][lessons]")
+TEST_CASE("an ablated step is zero, and the steps that follow from it change", "[answers][lessons]")
 {
     const std::vector<Step> right = altered("06_multi_head", {}),
                             without = altered("06_multi_head", {"--ablate", "head.1.context"});
@@ -133,7 +133,7 @@ TEST_CASE("no rounding touches whole numbers or booleans", "[answers]")
     CHECK(trace("third", "1", Vector{1.0 / 3})(0) != 1.0 / 3);
 }
 
-TEST_CASE("an altered run says which claims are no longer so, and ends well", "[answers][lessons]")
+TEST_CASE("an altered run marks the claims that no longer hold, and exits with 0", "[answers][lessons]")
 {
     const Ended ended = run({"lesson_06_multi_head", "--pitfall", "softmax_axis"});
     CHECK(ended.code == 0);
@@ -141,13 +141,15 @@ TEST_CASE("an altered run says which claims are no longer so, and ends well", "[
     CHECK(run({"lesson_06_multi_head"}).output.find("no longer so") == std::string::npos);
 }
 
-TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing else is", "[answers][pitfalls]")
+TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing else is", "[answers][pitfalls][slow]")
 {
     // Several mistakes may give the same numbers where a case is too small to tell them apart.
     std::vector<GoldenCase> cases = layer_cases();
     for (GoldenCase& one : position_cases())
         cases.push_back(std::move(one));
     for (const Pitfall& pitfall : pitfalls()) {
+        if (!pitfall.is_exhibit)
+            continue; // made by tests/oracle/strangers.py, or seen in public only
         CAPTURE(pitfall.id);
         std::size_t broken = 0, named = 0;
         for (const GoldenCase& one : cases) {

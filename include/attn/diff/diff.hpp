@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/diff/origin.hpp"
 #include "attn/number_type.hpp"
 #include "attn/recording.hpp"
 #include "attn/trace_io/npz.hpp"
@@ -16,14 +17,14 @@
 
 namespace attn {
 
-/// What somebody's program has for one step.
+/// The verdict on one array of a program.
 enum class DiffVerdict {
     equal,     ///< the same but for rounding in double
     noise,     ///< the same but for rounding in the type of that program
     no_effect, ///< another number, and the weights that follow are the same: -1e9 for minus infinity
     layout,    ///< the same numbers, laid out otherwise
     bug,       ///< wrong by itself: from that program's own operands the formula gives something else
-    inherited, ///< another number, but right for that program's own operands: an earlier step is to blame
+    inherited, ///< another number, but right for that program's own operands: the cause is an earlier step
 };
 
 /// The name of a verdict as reports have it: "noise".
@@ -39,13 +40,14 @@ struct Distance {
     double expected = 0;        ///< there, by the reference
     double found = 0;           ///< there
     double tolerance = 0;       ///< there
+    double typical = 0;         ///< how much other roundings changed the numbers; 0 where this was not measured
     double absolute = 0;        ///< the largest of all differences of finite numbers
     double relative = 0;        ///< the same over the expected number; where that is zero, left out
     double ulps = 0;   ///< the difference of the worst number in units of its last place in that program's type
     double cosine = 1; ///< between both as vectors, of the numbers that are finite in both
 };
 
-/// What became of one array of MINE.
+/// The result for one array of MINE.
 struct StepDiff {
     const Step* step = nullptr; ///< the reference's; or an alias that MINE has another array of, which the Diff keeps
     std::string mine;           ///< the array's name, with the part of it that was taken: "probs[..., 3, :, :]"
@@ -55,13 +57,14 @@ struct StepDiff {
     std::string place;                ///< of the worst number: "head 3, query 1, key 0"
     std::string layout;               ///< of another layout: "is the reference's transpose"
     std::string message;              ///< one line for people; empty where it is equal or noise
-    std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that can be to blame as well
+    std::vector<std::string> through; ///< earlier steps that MINE doesn't have and that can be the cause as well
     NumberType rounded_to = NumberType::float64; ///< of an input that is the reference's, rounded to a shorter type
+    std::optional<Origin> origin;                ///< of the array, where MINE was recorded by attn_record
 
     bool passed() const { return verdict <= DiffVerdict::no_effect; }
 };
 
-/// How somebody's array is called, and which step that is.
+/// A rule: the name of an array in a program, and the step that it is.
 ///
 /// `{i}` stands for the same number on both sides, `{*}` for the same words. After a name, `[..., {h}, :, :]` takes one
 /// entry of the axis of heads for each step `head.{h}`, `[1/3]` the second of three equal parts along the first axis, and
@@ -82,25 +85,35 @@ struct NameTable {
     std::vector<NameRule> rules;
 };
 
-/// All of them.
+/// All tables of names.
 const std::vector<NameTable>& name_tables();
 
 /// How MINE is compared.
 struct DiffOptions {
     std::optional<double> atol = {}, rtol = {}; ///< if either: off by no more than atol + rtol |expected|
-    std::optional<NumberType> type = {};        ///< that MINE was computed in; seen from its numbers unless given
+    std::optional<NumberType> type = {};        ///< that MINE was computed in; detected from its numbers unless given
     std::vector<NameRule> names = {};           ///< tried in order, before the steps' own names
     const NameTable* table = nullptr;           ///< tried after names
     bool all = false;                           ///< a step that MINE doesn't have fails, as does an array without step
+    bool by_numbers = true;                     ///< an array that no name claims is looked for by its numbers
 };
 
-/// What became of everything.
+/// An array of MINE whose step its numbers say, or its shape, place and name.
+struct Found {
+    std::string mine;   ///< its name
+    std::string step;   ///< "self_attn.head.{h}.scaled"
+    std::string how;    ///< "by its numbers"
+    std::string layout; ///< its axes, where it has others than the step: "(h, n, m)"
+};
+
+/// The results for all arrays.
 struct Diff {
     NumberType type = NumberType::float64; ///< of MINE; found out only where something differs
     std::string hint;                      ///< a line, where MINE seems to be of another type
     std::vector<StepDiff> steps;           ///< what both have, in the reference's order
     std::vector<std::string> missing;      ///< steps that MINE doesn't have
     std::vector<std::string> extra;        ///< arrays of MINE that are no step
+    std::vector<Found> matched;            ///< arrays of MINE that were found by their numbers
     bool missing_fails = false, extra_fails = false;
 
     /// The first step in the order of the computation that differs, or nullptr.
@@ -121,30 +134,38 @@ struct Diff {
 /// Nothing is recomputed while all numbers are the same. A step that differs is computed by its formula from MINE's own
 /// operands; those that MINE doesn't have are computed from what it has, or else are the reference's.
 ///
-/// How far off a right step can be is measured: the formula is computed from the operands as they are, and from operands
-/// that are each off by a rounding of MINE's type. docs/diff.md says how.
+/// The tolerance of a step is measured: the formula is computed from the operands as they are, and from operands that
+/// are each changed by a rounding of MINE's type. docs/diff.md has the details.
 ///
 /// @param reference  a trace; it outlives the result
 /// @param mine       arrays by name: the paths of steps, or what the options translate
 /// @throws Error where a name rule is malformed
 Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options = {});
 
-/// The same with what a program left: a trace, an .npz file of plain arrays, or a folder of .npy files, named by their
-/// place in it with dots for slashes. Arrays that are the reference's are not kept.
-/// @throws FileError  where it is none of them, or damaged
+/// The same for files that a program wrote: a trace, an .npz file of plain arrays, or a folder of .npy files, named by
+/// their place in it with dots for slashes. Arrays that are the reference's are not kept. Where attn_record wrote MINE,
+/// the steps have origins, and arrays that are no step pass unless all have to be one.
+/// @throws FileError  where it is not one of these, or damaged
 Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
 
-/// A well-known mistake that gives what MINE has for its first wrong step.
+/// A well-known mistake that gives the numbers of MINE's first wrong step.
 struct Diagnosis {
     const Pitfall* pitfall;
     std::vector<const Step*>
         steps;           ///< where it is made: in the wrong step, or in those before it that MINE doesn't have
-    std::string formula; ///< that gives the numbers of the first of them
+    std::vector<std::string> formulas; ///< of each of them, by which it is computed instead
+    double off = 0;      ///< by how much MINE differs from what the mistake gives, at most
 };
 
-/// Makes each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs without effect) and in the steps before it that MINE doesn't have, wherever it
-/// can be made, and computes on to the wrong step.
-/// @return those that give what MINE has, but for noise, while the right formulas don't
+/// Makes each form of each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs
+/// without effect) and in the steps before it that MINE doesn't have, wherever it can be made: in all of them, in those of
+/// one map or one block, in one. It computes on to the wrong step.
+/// @return those that give MINE's numbers up to noise, where the right formulas don't; the nearest first
+/// @param diff  outlives the result, whose steps it can hold
 std::vector<Diagnosis> diagnose(const Diff& diff);
+std::vector<Diagnosis> diagnose(const Diff&&) = delete;
+
+/// True where no mistake was found and not all were tried, as for a large model of which only the result is known.
+bool is_diagnosis_cut(const Diff& diff);
 
 } // namespace attn

@@ -15,9 +15,9 @@ namespace attn {
 /// A type of numbers that has fewer digits than double.
 using Precision = NumberType;
 
-/// What if the computation were done in fewer digits: every computed step is rounded.
+/// A listener that rounds every computed step to fewer digits.
 ///
-/// Inputs stay: round them before they are given. Whole numbers and booleans stay too.
+/// Inputs are not rounded: round them before they are given. Whole numbers and booleans are not rounded either.
 class RoundSteps final : public Listener {
 public:
     explicit RoundSteps(Precision precision) : precision_(precision) {}
@@ -28,7 +28,7 @@ private:
     Precision precision_;
 };
 
-/// What if a computed step were zero: it shows which head, which block matters.
+/// A listener that sets a computed step to zero, which shows how much a head or a block matters.
 class Ablate final : public Listener {
 public:
     /// @param path  of a step, or the end of several: "head.3.context" in every layer
@@ -49,7 +49,7 @@ private:
     std::string other_; ///< what has that path and can't be ablated, and why
 };
 
-/// What a command line wants answered.
+/// The answers that a command line asks for.
 struct AnswerFlags {
     std::optional<Precision> round = {};
     std::vector<std::string> ablate = {};

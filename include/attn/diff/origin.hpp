@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace attn {
+
+/// Where an array was assigned to a variable, in the program that it was recorded from.
+struct Origin {
+    std::string file; ///< "model.py"
+    std::size_t line = 0;
+    std::string variable; ///< "att"; "return" for what a function returned
+    std::string function; ///< "CausalSelfAttention.forward"
+};
+
+/// Origins by the names of arrays.
+using Origins = std::map<std::string, Origin, std::less<>>;
+
+/// The origins that attn_record.json gives, a member of an .npz file or a file in a folder of .npy files. docs/record.md
+/// says what is in it.
+/// @return empty where there is no attn_record.json
+/// @throws FileError  where it is malformed
+Origins read_origins(const std::filesystem::path& path);
+
+/// "att (model.py:62)", or "what softmax returns (model.py:12)".
+std::string text_of(const Origin& origin);
+
+} // namespace attn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "names.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attn {
+
+/// An array of MINE that no name claims, and the steps that it is.
+struct Match {
+    /// A step, and what the array has for it, in the step's layout.
+    struct Part {
+        std::size_t step;
+        std::string suffix; ///< "[part 0]"; nothing where the array is one step
+        Array array;
+    };
+    std::vector<Part> parts;
+    Found found;
+};
+
+/// What else than the reference's numbers an array can have.
+struct Hypothesis {
+    /// What steps would be after a mistake that explains what is known to be wrong, by path.
+    std::map<std::string, Array, std::less<>> mistaken = {};
+    /// Whether an array whose numbers no step has is the step that it fits best.
+    bool guesses = false;
+};
+
+/// Finds the steps that arrays without a step's name are.
+///
+/// An array is a step where its numbers are the step's, in whatever layout: with the axis of heads or of a batch at any
+/// place, merged or apart, transposed, or as queries, keys and values packed into one array in any order. The step's numbers
+/// are the reference's, or those that follow from what MINE has for the steps before, or those of the hypothesis. The last
+/// array is the result, if nothing that is right follows from it. An array that is none of these is wrong by itself. If that
+/// is to be guessed, it is the step that fits in shape and place and whose followers then fit; if that leaves several, its
+/// name decides.
+///
+/// @param known       claims by name, of steps of the reference
+/// @param names       of the arrays that none of these is about, in the order in which MINE has them
+/// @param in_order    whether that is the order in which MINE computed them
+std::vector<Match> match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
+                                    const std::vector<std::string>& names, bool in_order, const Hypothesis& hypothesis);
+
+} // namespace attn

@@ -1,0 +1,91 @@
+// Where the arrays of MINE were assigned, as attn_record wrote it down.
+
+#include "attn/diff/origin.hpp"
+
+#include "attn/trace_io/file.hpp"
+#include "attn/trace_io/json_file.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace attn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* listing_name = "attn_record.json";
+constexpr std::string_view listing_format = "attn record 1";
+constexpr std::string_view wanted_listing =
+    "what attn_record writes: {\"format\": \"attn record 1\", \"arrays\": [...]}";
+
+std::optional<Json> listing_of_folder(const fs::path& file)
+{
+    std::error_code error;
+    return fs::exists(file, error) ? std::optional(read_json_object(file, wanted_listing)) : std::nullopt;
+}
+
+std::optional<Json> listing_of_archive(const fs::path& path)
+{
+    const auto text = NpzReader(path).text(listing_name);
+    return text ? std::optional(parse_json_object(*text, wanted_listing)) : std::nullopt;
+}
+
+std::string text_at(const Json& entry, const char* key)
+{
+    const auto found = entry.find(key);
+    if (found == entry.end() || !found->is_string())
+        throw Error(fmt::format("has an array without a text {}; expected {}", key, wanted_listing));
+    return found->get<std::string>();
+}
+
+Origin origin_at(const Json& entry)
+{
+    const auto line = entry.find("line");
+    if (line == entry.end() || !line->is_number_unsigned())
+        throw Error(fmt::format("has an array without a whole number line; expected {}", wanted_listing));
+    return {text_at(entry, "file"), line->get<std::size_t>(), text_at(entry, "variable"), text_at(entry, "function")};
+}
+
+Origins origins_in(const Json& listing)
+{
+    if (listing.value("format", Json()) != Json(listing_format))
+        throw Error(fmt::format("is not of the format {}; expected {}", listing_format, wanted_listing));
+    const auto arrays = listing.find("arrays");
+    if (arrays == listing.end() || !arrays->is_array())
+        throw Error(fmt::format("has no list arrays; expected {}", wanted_listing));
+    Origins origins;
+    for (const Json& entry : *arrays) {
+        if (!entry.is_object())
+            throw Error(fmt::format("has an array that is no object; expected {}", wanted_listing));
+        const std::string name = text_at(entry, "name");
+        origins.insert_or_assign(name, origin_at(entry));
+    }
+    return origins;
+}
+
+} // namespace
+
+Origins read_origins(const fs::path& path)
+{
+    std::error_code error;
+    const bool is_folder = fs::is_directory(path, error);
+    const fs::path file = is_folder ? path / listing_name : path;
+    return about_file(file, is_folder ? "" : fmt::format("member {} ", listing_name), [&] {
+        const auto listing = is_folder ? listing_of_folder(file) : listing_of_archive(file);
+        return listing ? origins_in(*listing) : Origins{};
+    });
+}
+
+std::string text_of(const Origin& origin)
+{
+    const std::string what =
+        origin.variable == "return" ? fmt::format("what {} returns", origin.function) : origin.variable;
+    return fmt::format("{} ({}:{})", what, origin.file, origin.line);
+}
+
+} // namespace attn

@@ -1,0 +1,375 @@
+// What one array of a program can stand for, and in which layouts.
+
+#include "targets.hpp"
+
+#include "attn/budget.hpp"
+#include "attn/number_type.hpp"
+#include "attn/what_if/head_scope.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace attn {
+namespace {
+
+using Axes = std::vector<std::size_t>;
+using Numbers = std::vector<std::size_t>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// ------------------------------------------------------------------------------------------------------------- targets
+
+/// "layers.0.self_attn.head.{h}.scaled"
+std::string without_head(const std::string& path)
+{
+    const auto head = head_scope(path);
+    return head ? std::string(head->before) + "head.{h}" + std::string(head->rest) : path;
+}
+
+class Collector {
+public:
+    explicit Collector(const std::vector<Step>& steps) : steps_(steps)
+    {
+        for (std::size_t i = 0; i < steps.size(); ++i)
+            if (steps[i].value.type == ElementType::real && steps[i].value.size() > 0)
+                by_name_[without_head(steps[i].path)].push_back(i);
+    }
+
+    std::vector<Target> collect()
+    {
+        for (const auto& [name, steps] : by_name_) {
+            for (const std::size_t step : steps)
+                add({step}, {}, {}, steps_[step].path);
+            if (steps.size() > 1)
+                add(steps, {steps.size()}, {"h"}, name);
+            if (const Numbers groups = one_per_group(steps); groups.size() > 1 && groups.size() < steps.size())
+                add(groups, {groups.size()}, {"g"}, name);
+            add_packed(name, {"queries", "keys", "values"});
+            add_packed(name, {"query", "key", "value"});
+        }
+        std::ranges::stable_sort(targets_, {}, [](const Target& target) { return target.first(); });
+        return std::move(targets_);
+    }
+
+private:
+    using Three = std::array<std::string_view, 3>;
+
+    void add(Numbers steps, Shape stack, std::vector<std::string> letters, std::string text)
+    {
+        const Step& first = steps_[steps.front()];
+        if (!std::ranges::all_of(steps, [&](std::size_t i) { return steps_[i].value.shape == first.value.shape; }))
+            return;
+        Shape shape = std::move(stack);
+        shape.insert(shape.end(), first.value.shape.begin(), first.value.shape.end());
+        letters.insert(letters.end(), first.axes.begin(), first.axes.end());
+        letters.resize(shape.size(), "?");
+        const std::size_t size = element_count(shape);
+        targets_.push_back({std::move(steps), std::move(shape), std::move(letters), std::move(text), size});
+    }
+
+    /// Heads that share keys and values have them each: the first of every group.
+    Numbers one_per_group(const Numbers& steps) const
+    {
+        Numbers groups;
+        for (const std::size_t step : steps)
+            if (groups.empty() || steps_[step].value.values != steps_[groups.back()].value.values)
+                groups.push_back(step);
+        return groups;
+    }
+
+    /// Queries, keys and values in one array, in any order.
+    void add_packed(const std::string& name, const Three& names)
+    {
+        if (!name.ends_with(names[0]) ||
+            (name.size() > names[0].size() && name[name.size() - names[0].size() - 1] != '.'))
+            return;
+        const std::string scope = name.substr(0, name.size() - names[0].size());
+        std::array<const Numbers*, 3> parts{};
+        for (std::size_t part = 0; part < 3; ++part) {
+            const auto found = by_name_.find(scope + std::string(names[part]));
+            if (found == by_name_.end() || found->second.size() != by_name_.at(name).size())
+                return;
+            parts[part] = &found->second;
+        }
+        std::array<std::size_t, 3> order{0, 1, 2};
+        do {
+            Numbers steps;
+            std::string text;
+            for (const std::size_t part : order) {
+                steps.insert(steps.end(), parts[part]->begin(), parts[part]->end());
+                text += (text.empty() ? scope : "|") + std::string(names[part]);
+            }
+            const std::size_t heads = parts[0]->size();
+            if (heads > 1)
+                add(steps, {3, heads}, {"three", "h"}, text);
+            else
+                add(steps, {3}, {"three"}, text);
+        } while (std::ranges::next_permutation(order).found);
+    }
+
+    const std::vector<Step>& steps_;
+    std::map<std::string, Numbers> by_name_;
+    std::vector<Target> targets_;
+};
+
+// ------------------------------------------------------------------------------------------------------------- layouts
+
+Shape permuted_shape(const Shape& shape, const Axes& order)
+{
+    Shape result;
+    for (const std::size_t axis : order)
+        result.push_back(shape[axis]);
+    return result;
+}
+
+/// True where a shape has the axes of another one, some neighbours merged; axes of one entry count for nothing.
+bool merges(const Shape& axes, const Shape& shape)
+{
+    std::size_t at = 0;
+    for (const std::size_t size : shape) {
+        std::size_t product = 1;
+        while (product < size && at < axes.size())
+            product *= axes[at++];
+        if (product != size)
+            return false;
+    }
+    return std::all_of(axes.begin() + static_cast<std::ptrdiff_t>(at), axes.end(),
+                       [](std::size_t size) { return size == 1; });
+}
+
+/// Where a number of permuted(target, order) stands in the target.
+class Places {
+public:
+    Places(const Shape& shape, const Axes& order) : shape_(permuted_shape(shape, order))
+    {
+        Shape strides(shape.size(), 1);
+        for (std::size_t axis = shape.size(); axis-- > 1;)
+            strides[axis - 1] = strides[axis] * shape[axis];
+        strides_ = permuted_shape(strides, order);
+    }
+
+    std::size_t operator()(std::size_t offset) const
+    {
+        std::size_t place = 0;
+        for (std::size_t axis = shape_.size(); axis-- > 0; offset /= shape_[axis])
+            place += offset % shape_[axis] * strides_[axis];
+        return place;
+    }
+
+private:
+    Shape shape_, strides_;
+};
+
+/// The smallest finite number; what is masked lies below it.
+double lowest_of(const Array& array)
+{
+    double lowest = infinity;
+    for (const double value : array.values)
+        if (std::isfinite(value))
+            lowest = std::min(lowest, value);
+    return lowest;
+}
+
+/// The same as relative_distance, of every stride-th number.
+template <class Place>
+double distance_of(const Array& found, const Array& expected, const Place& place, std::size_t stride)
+{
+    double square = 0, expected_square = 0;
+    std::size_t compared = 0, nans = 0;
+    const double lowest = lowest_of(expected);
+    for (std::size_t i = 0; i < found.size(); i += stride) {
+        const double right = expected.values[place(i)];
+        if (right == -infinity && found.values[i] >= lowest)
+            return infinity; // not masked
+        nans += std::isnan(found.values[i]) && !std::isnan(right) ? 1 : 0;
+        if (std::isinf(right) || std::isnan(found.values[i]))
+            continue;
+        ++compared;
+        const double off = found.values[i] - right;
+        square += off * off;
+        expected_square += right * right;
+    }
+    if (compared == 0 || nans > compared)
+        return infinity;
+    if (square == 0)
+        return 0;
+    const double distance = std::sqrt(square / expected_square);
+    return std::isnan(distance) ? infinity : distance;
+}
+
+std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+/// The words of a name, in small letters: att and weights of att_weights.
+std::vector<std::string> words_of(std::string_view name)
+{
+    std::vector<std::string> words(1);
+    for (const char c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0)
+            words.emplace_back();
+        else
+            words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return words;
+}
+
+/// True for an order of axes that programs have: heads before their features, the others as in the step; the axis of
+/// sequences can stand anywhere before the features.
+bool is_natural(const Target& target, const Axes& order)
+{
+    std::size_t last = 0;
+    for (const std::size_t axis : order) {
+        const std::string& letter = target.letters[axis];
+        const bool moves = letter == "b" || letter == "h" || letter == "g" || letter == "three";
+        if (moves && last + 1 == order.size())
+            return false; // after the features
+        if (!moves && axis < last)
+            return false;
+        if (!moves)
+            last = axis;
+    }
+    return true;
+}
+
+} // namespace
+
+std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
+
+double near_enough(const Array& found)
+{
+    constexpr double of_most = 0.02, of_bfloat16 = 0.08;
+    const auto is_short = [](double number) { return is_exactly(NumberType::bfloat16, number); };
+    return std::ranges::all_of(found.values, is_short) ? of_bfloat16 : of_most;
+}
+
+double right_enough(const Array& found)
+{
+    constexpr double of_float32 = 1e-4, roundings = 8;
+    for (const NumberType type : {NumberType::bfloat16, NumberType::float16})
+        if (std::ranges::all_of(found.values, [type](double number) { return is_exactly(type, number); }))
+            return roundings * roundoff_of(type);
+    return of_float32;
+}
+
+double relative_distance(const Array& found, const Array& expected)
+{
+    return found.size() != expected.size() ? infinity
+                                           : distance_of(
+                                                 found, expected, [](std::size_t i) { return i; }, 1);
+}
+
+std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers)
+{
+    constexpr std::size_t most_axes = 5, samples = 61;
+    constexpr double far_away = 0.5; // of a sample
+    if (found.size() != numbers.size() || numbers.rank() > most_axes)
+        return std::nullopt;
+    const std::size_t stride = found.size() / samples + 1;
+    constexpr double operations = 1000, operations_each = 4;
+    spend(operations + operations_each * static_cast<double>(found.size()));
+    std::optional<Fit> best, best_natural;
+    Axes order(numbers.rank());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    do {
+        if (!merges(permuted_shape(numbers.shape, order), found.shape))
+            continue;
+        const Places place(numbers.shape, order);
+        double distance = distance_of(found, numbers, place, stride);
+        spend(operations + operations_each * static_cast<double>(found.size()));
+        if (stride > 1 && distance < far_away)
+            distance = distance_of(found, numbers, place, 1);
+        std::optional<Fit>& nearest = is_natural(target, order) ? best_natural : best;
+        if (!nearest || distance < nearest->distance)
+            nearest = Fit{order, numbers.shape, distance};
+    } while (std::ranges::next_permutation(order).found);
+    return best_natural ? best_natural : best;
+}
+
+Array in_target_layout(const Array& found, const Fit& fit)
+{
+    Array result{fit.shape, std::vector<double>(found.size()), found.type};
+    const Places place(fit.shape, fit.order);
+    for (std::size_t i = 0; i < found.size(); ++i)
+        result.values[place(i)] = found.values[i];
+    return result;
+}
+
+std::string layout_text(const Target& target, const Fit& fit, const Shape& found)
+{
+    std::string text;
+    std::size_t at = 0;
+    for (const std::size_t size : found) {
+        std::string axis;
+        for (std::size_t product = 1; product < size && at < fit.order.size(); ++at)
+            if (const std::size_t of_axis = fit.shape[fit.order[at]]; of_axis > 1) {
+                product *= of_axis;
+                axis += (axis.empty() ? "" : " ") + target.letters[fit.order[at]];
+            }
+        text += (text.empty() ? "" : ", ") + (axis.empty() ? "1" : axis);
+    }
+    return '(' + text + ')';
+}
+
+std::size_t words_in_common(std::string_view name, std::string_view step)
+{
+    // The names that programs have for a step, by the last word of its path.
+    static const std::map<std::string, std::vector<std::string_view>, std::less<>> known{
+        {"query", {"q", "query", "xq"}},
+        {"queries", {"q", "query", "queries", "xq"}},
+        {"key", {"k", "key", "xk"}},
+        {"keys", {"k", "key", "keys", "xk"}},
+        {"value", {"v", "value", "val", "xv"}},
+        {"values", {"v", "value", "values", "val", "xv"}},
+        {"scores", {"score", "scores", "dots", "qk", "sim", "energy", "raw", "att", "attn"}},
+        {"scaled", {"scaled", "att", "attn", "scores", "dots", "sim", "energy", "logits"}},
+        {"masked", {"masked", "att", "attn", "scores", "dots"}},
+        {"weights", {"weights", "probs", "prob", "p", "att", "attn", "attention", "softmax", "alpha"}},
+        {"context", {"context", "ctx", "z", "y", "out", "o"}},
+        {"merged", {"merged", "y", "z", "out", "context", "ctx", "concat"}},
+        {"hidden", {"hidden", "fc", "fc1", "h", "ff1", "up", "pre"}},
+        {"activated", {"activated", "act", "gelu", "relu", "silu", "post"}},
+        {"residual1", {"residual", "residual1", "x1", "h1", "resid"}},
+        {"residual2", {"residual2", "x2", "h2", "resid"}},
+        {"mean", {"mean", "mu"}},
+        {"variance", {"variance", "var", "sigma2"}},
+        {"normalized", {"normalized", "norm", "xhat"}},
+        {"output", {"out", "output", "proj", "y", "x", "x2", "ln", "norm"}},
+        {"logits", {"logits"}},
+    };
+    const std::string_view last = last_word(step);
+    const auto words = known.find(last);
+    const auto is_known = [&](const std::string& word) {
+        return word == last || (words != known.end() && std::ranges::find(words->second, word) != words->second.end());
+    };
+    return static_cast<std::size_t>(std::ranges::count_if(words_of(name), is_known));
+}
+
+bool is_of_other_layer(std::string_view name, std::string_view step)
+{
+    const auto first_number = [](const std::vector<std::string>& words) -> std::string {
+        const auto found = std::ranges::find_if(words, [](const std::string& word) { return is_number(word); });
+        return found == words.end() ? "" : *found;
+    };
+    const bool is_numbered =
+        step.find("layers.") != std::string_view::npos || step.find("step.") != std::string_view::npos;
+    const std::string mine = first_number(words_of(name)), theirs = first_number(words_of(step));
+    return is_numbered && !mine.empty() && !theirs.empty() && mine != theirs;
+}
+
+bool contradicts(std::string_view name, std::string_view step)
+{
+    const std::string_view last = last_word(step);
+    constexpr std::string_view roles[] = {"query", "key", "value", "queries", "keys", "values"};
+    if (std::ranges::find(roles, last) == std::end(roles) || words_in_common(name, last) > 0)
+        return false;
+    return std::ranges::any_of(roles, [&](std::string_view role) { return words_in_common(name, role) > 0; });
+}
+
+} // namespace attn

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "attn/recording.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What one array of a program can stand for, and in which layouts.
+namespace attn {
+
+/// Steps that a program can have as one array: one step, a step of each head, or queries, keys and values.
+struct Target {
+    std::vector<std::size_t> steps;   ///< stacked along new axes in front, where there are several
+    Shape shape;                      ///< with those axes
+    std::vector<std::string> letters; ///< of all axes: h, n, m
+    std::string text;                 ///< "self_attn.head.{h}.scaled"
+    std::size_t size = 0;             ///< of all numbers
+
+    std::size_t first() const { return steps.front(); }
+};
+
+/// All targets of a trace, in the order of its steps.
+std::vector<Target> targets_of(const std::vector<Step>& steps);
+
+/// The numbers of a target as one array; nothing where a step has none.
+/// @param value_of  from the number of a step to a pointer to its array
+template <class ValueOf>
+std::optional<Array> stacked(const Target& target, const ValueOf& value_of)
+{
+    Array whole{target.shape, {}, ElementType::real};
+    whole.values.reserve(target.size);
+    for (const std::size_t step : target.steps) {
+        const Array* part = value_of(step);
+        if (part == nullptr || part->size() * target.steps.size() != target.size)
+            return std::nullopt;
+        whole.values.insert(whole.values.end(), part->values.begin(), part->values.end());
+    }
+    return whole;
+}
+
+/// How an array has the numbers of a target: its axes in an order, some of them merged.
+struct Fit {
+    std::vector<std::size_t> order; ///< permuted(target, order) has the array's numbers, row by row
+    Shape shape;                    ///< of the target
+    double distance = 0;            ///< relative_distance
+};
+
+/// Numbers this near to a step's, by relative_distance, are that step's, right or slightly wrong.
+double near_enough(const Array& found);
+
+/// Numbers this near to a step's are right, for all that their type tells.
+double right_enough(const Array& found);
+
+/// How far an array is from another one of as many numbers, relative to that. What is infinite there does not count, nor does
+/// NaN here where most numbers are none: it tells nothing of the step.
+double relative_distance(const Array& found, const Array& expected);
+
+/// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
+/// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
+std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers);
+
+/// The array with its axes as the target has them.
+Array in_target_layout(const Array& found, const Fit& fit);
+
+/// "(n, h, m), heads apart": what the axes of an array are.
+std::string layout_text(const Target& target, const Fit& fit, const Shape& found);
+
+/// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
+std::size_t words_in_common(std::string_view name, std::string_view step);
+
+/// True where the first number in a name is another one than that of the step's layer or time: block.1.out, layers.0.output.
+bool is_of_other_layer(std::string_view name, std::string_view step);
+
+/// True where a name says queries, keys or values, and the step is another of these.
+bool contradicts(std::string_view name, std::string_view step);
+
+} // namespace attn

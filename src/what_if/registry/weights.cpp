@@ -1,0 +1,108 @@
+// From scores to weights.
+
+#include "registry.hpp"
+
+namespace attn {
+
+const std::vector<Pitfall>& weights_pitfalls()
+{
+    static const std::vector<Pitfall> pitfalls{
+        {"softmax_axis",
+         "Softmax runs over the queries instead of the keys.",
+         "Columns sum to one.",
+         "labmlai/annotated_deep_learning_paper_implementations #146: the DDPM U-Net's self-attention took the softmax "
+         "over dim 1 instead of dim 2, the axis j of the keys; confirmed as a bug",
+         "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
+         {{{{"weights", "softmax(%)", "softmax($1, axis=-2)"}}},
+          {{{"weights", "softmax(%)", "softmax($1, axis={v})"}}, {"0", "1"}},
+          {{{"masked", "where(mask, %, -inf)", "where(mask, $1, {v})"},
+            {"weights", "softmax(%)", "softmax($1, axis=-2)"}},
+           {"-1e9", "-3.4028234663852886e38", "-1e4", "-1e10"},
+           false,
+           true}}},
+        {"softmax_all",
+         "Softmax runs over the whole tensor.",
+         "The whole tensor sums to one, all sequences of a batch together.",
+         "facebookresearch/detr #247: MHAttention flattened the heads together with the positions before the softmax, "
+         "normalising over all heads at once; confirmed by the maintainer",
+         "https://github.com/facebookresearch/detr/issues/247",
+         {{{{"weights", "softmax(%)", "exp($1) / sum(exp($1))"}}},
+          {{{"weights", "softmax(%)", "exp($1 - max($1)) / sum(exp($1 - max($1)))"}}}}},
+        {"softmax_missing",
+         "Scores are used as weights, without softmax.",
+         "Weights can be negative and of any size.",
+         "Vaswani et al. 2017, equation 1: what the scores go through before they weigh values",
+         "https://arxiv.org/abs/1706.03762",
+         {{{{"weights", "softmax(%)", "$1"}}},
+          {{{"weights", "softmax(masked)", "scaled"}}},
+          {{{"weights", "softmax(masked)", "where(mask, scaled, 0)"}}},
+          {{{"weights", "softmax(%)", "$1 / sum($1, axis=-1, keepdims=True)"}}}}},
+        {"softmax_twice",
+         "Softmax is applied twice.",
+         "Weights are nearly even, and forbidden keys get some weight again.",
+         "zyy-2001/DisKT #6: scores went through two softmaxes, the second one without the mask, so that what was "
+         "forbidden had a share; reported",
+         "https://github.com/zyy-2001/DisKT/issues/6",
+         {{{{"weights", "softmax(%)", "softmax(softmax($1))"}}},
+          {{{"masked", "where(mask, %, -inf)", "where(mask, softmax($1), -inf)"}}}}},
+        {"softmax_log",
+         "The logarithm of softmax is used as weights.",
+         "Weights are negative; what is forbidden is minus infinity.",
+         "Vaswani et al. 2017, equation 1: softmax weighs the values (no thread found)",
+         "https://arxiv.org/abs/1706.03762",
+         {{{{"weights", "softmax(%)", "log(softmax($1))"}}}},
+         false},
+        {"softmax_sigmoid",
+         "A sigmoid is used instead of softmax.",
+         "Rows do not sum to one.",
+         "codekansas/keras-language-modeling #30: AttentionLSTM ran the attention through a sigmoid where the paper "
+         "has weights proportional to exp (softmax); reported",
+         "https://github.com/codekansas/keras-language-modeling/issues/30",
+         {{{{"weights", "softmax(%)", "sigmoid($1)"}}}},
+         false},
+        {"softmax_unnormalized",
+         "Exponentials are not divided by their sum.",
+         "Rows do not sum to one.",
+         "keras-team/keras-io #320: TemporalSoftmax divided the exponentials by the sum of the raw inputs, so they did "
+         "not sum to one; fixed and merged",
+         "https://github.com/keras-team/keras-io/pull/320",
+         {{{{"weights", "softmax(%)", "exp($1)"}}},
+          {{{"weights", "softmax(%)", "exp($1 - max($1, axis=-1, keepdims=True))"}}}},
+         false},
+        {"softmax_over_one",
+         "Softmax runs over an axis of one entry.",
+         "Every weight is one.",
+         "localminimum/R-net #8: softmax was taken after expand_dims(-1), over an axis of one element, so every weight "
+         "was 1; confirmed",
+         "https://github.com/localminimum/R-net/issues/8",
+         {{{{"weights", "softmax(%)", "0 * scaled + 1"}}},
+          {{{"weights", "softmax(%)", "where(mask, 0 * scaled + 1, 0)"}}}},
+         false},
+        {"softmax_overflow",
+         "Softmax does not subtract the maximum, and overflows.",
+         "The weights are NaN where scores are large: above 88 in float32, above 11 in float16.",
+         "pytorch/executorch #18407: naive softmax exp(x) / sum(exp(x)) overflowed float32 at a score of 151 and gave "
+         "NaN; the maximum is subtracted now, merged",
+         "https://github.com/pytorch/executorch/pull/18407",
+         {{{{"weights", "softmax(%)",
+             "where(max($1, axis=-1, keepdims=True) > {v}, where($1 > {v}, inf - inf, 0), softmax($1))"}},
+           {"88.722839", "11.0898"}}},
+         false},
+        {"dropout_on",
+         "Dropout is left on.",
+         "Some numbers are zero, and the others are larger by one factor.",
+         "huggingface/pytorch-image-models #1978: scaled_dot_product_attention drops whenever dropout_p > 0, in eval "
+         "too; gated by self.training and merged",
+         "https://github.com/huggingface/pytorch-image-models/pull/1978",
+         {{{{"weights", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
+           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}},
+          {{{"output", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
+           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}},
+          {{{"activated", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
+           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}}},
+         false},
+    };
+    return pitfalls;
+}
+
+} // namespace attn

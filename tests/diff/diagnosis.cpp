@@ -1,0 +1,82 @@
+#include "runs.hpp"
+#include "test.hpp"
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+/// What a run gives with a well-known mistake in every step that it concerns.
+NamedArrays mistaken(const Run& run, std::string_view pitfall)
+{
+    Mistaken mistake(find_pitfall(pitfall));
+    return arrays_of(recording_of(run, mistake));
+}
+
+/// Diagnosed from those arrays alone whose names are given; ids with the first step that they were made in.
+std::vector<std::string> diagnosed(const Run& run, const NamedArrays& all, const std::vector<std::string>& kept)
+{
+    const Recording reference = recording_of(run);
+    NamedArrays mine;
+    for (const std::string& name : kept)
+        mine.emplace(name, all.at(name));
+    std::vector<std::string> found;
+    const Diff result = diff(reference, std::move(mine));
+    for (const Diagnosis& diagnosis : diagnose(result))
+        found.push_back(std::string(diagnosis.pitfall->id).append(" in ").append(diagnosis.steps.front()->path));
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("a mistake is recognised in the first wrong step, and in steps that MINE does not have", "[diff][diagnose]")
+{
+    const NamedArrays all = mistaken(run_stack, "scale_d_k");
+    const std::vector<std::string> expected{"scale_d_k in layers.0.self_attn.head.0.scaled"};
+    CHECK(diagnosed(run_stack, all, {"layers.0.self_attn.head.0.scaled"}) == expected);
+    CHECK(diagnosed(run_stack, all, {"layers.0.self_attn.output", "output"}) == expected);
+    CHECK(diagnosed(run_stack, all, {"output"}) == expected);
+}
+
+TEST_CASE("a mistake between two steps that MINE has is looked for there only", "[diff][diagnose]")
+{
+    NamedArrays all = arrays_of(recording_of(run_stack));
+    const NamedArrays wrong = mistaken(run_stack, "gelu_tanh");
+    all["layers.0.feed_forward.output"] = wrong.at("layers.0.feed_forward.output");
+    const Recording reference = recording_of(run_stack);
+    const Diff result = diff(reference, {{"layers.0.feed_forward.x", all["layers.0.feed_forward.x"]},
+                                         {"layers.0.feed_forward.output", all["layers.0.feed_forward.output"]}});
+    const std::vector<Diagnosis> found = diagnose(result);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().pitfall->id == "gelu_tanh");
+    REQUIRE(found.front().steps.size() == 1);
+    CHECK(found.front().steps.front()->path == "layers.0.feed_forward.activated");
+}
+
+TEST_CASE("where a reference has another shape than its own formula, nothing is diagnosed", "[diff][diagnose][hostile]")
+{
+    const Step x{"x", "", {}, "", {}, {{2, 3}, {1, 2, 3, 4, 5, 6}}};
+    const Recording reference{{x, {"y", "max(x, axis=0)", {}, "", {}, {{2, 3}, {1, 2, 3, 4, 5, 6}}}}, {}};
+    const Diff result = diff(reference, {{"y", {{2, 3}, {1.5, 2.5, 3, 4, 5, 7}}}});
+    CHECK_FALSE(result.passed());
+    CHECK(diagnose(result).empty());
+}
+
+TEST_CASE("what is right, and what no known mistake gives, is not diagnosed", "[diff][diagnose]")
+{
+    CHECK(diagnosed(run_layer, arrays_of(recording_of(run_layer)), {"output"}).empty());
+    Planted planted("self_attn.head.0.scaled", 0.5);
+    const NamedArrays wrong = arrays_of(recording_of(run_layer, planted));
+    CHECK(diagnosed(run_layer, wrong, {"self_attn.head.0.scaled"}).empty());
+    CHECK(diagnosed(run_layer, wrong, {"self_attn.output"}).empty());
+}
+
+TEST_CASE("a mistake in what a step is given is recognised where it is saved, and where it is not", "[diff][aliases]")
+{
+    NamedArrays all = mistaken(run_layer, "norm_skipped");
+    CHECK(diagnosed(run_layer, all, {"norm1.output", "feed_forward.hidden"}) ==
+          std::vector<std::string>{"norm_skipped in feed_forward.hidden"});
+    all["feed_forward.x"] = all["residual1"];
+    CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) ==
+          std::vector<std::string>{"norm_skipped in feed_forward.x"});
+}

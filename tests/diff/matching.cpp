@@ -1,0 +1,152 @@
+// Arrays under names of their own, found by their numbers.
+
+#include "attn/diff/diff.hpp"
+
+#include "layers/examples.hpp"
+#include "test.hpp"
+
+#include "attn/error.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+Array value_of(const Recording& recording, const std::string& path)
+{
+    return std::ranges::find(recording.steps, path, &Step::path)->value;
+}
+
+/// The arrays of both heads, one after the other: (h, n, d).
+Array of_heads(const Recording& recording, const std::string& name)
+{
+    Array both = value_of(recording, "self_attn.head.0." + name);
+    const Array second = value_of(recording, "self_attn.head.1." + name);
+    both.values.insert(both.values.end(), second.values.begin(), second.values.end());
+    both.shape.insert(both.shape.begin(), 2);
+    return both;
+}
+
+Array side_by_side(const std::vector<Array>& parts)
+{
+    Array result{{parts[0].shape[0], 0}, {}, ElementType::real};
+    for (const Array& part : parts)
+        result.shape[1] += part.shape[1];
+    for (std::size_t row = 0; row < result.shape[0]; ++row)
+        for (const Array& part : parts) {
+            const auto begin = part.values.begin() + static_cast<std::ptrdiff_t>(row * part.shape[1]);
+            result.values.insert(result.values.end(), begin, begin + static_cast<std::ptrdiff_t>(part.shape[1]));
+        }
+    return result;
+}
+
+/// The step that an array was found to be.
+std::string step_of(const Diff& diff, const std::string& mine)
+{
+    const auto found = std::ranges::find(diff.matched, mine, &Found::mine);
+    return found == diff.matched.end() ? "" : found->step;
+}
+
+/// A post-norm layer of two heads over four tokens.
+Recording layer_run()
+{
+    Numbers numbers(19);
+    const EncoderLayerWeights weights = random_encoder_layer(numbers);
+    Recorder recorder;
+    encoder_layer(numbers.matrix(4, 6), {}, weights, {.attention = {.heads = 2}}, Trace(recorder));
+    return recorder.recording();
+}
+
+} // namespace
+
+TEST_CASE("heads that are apart are found by their numbers, wherever their axis stands", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    const Array apart = of_heads(reference, "queries");
+    const Diff result = diff(reference, NamedArrays{{"q_first", apart}, {"q_second", permuted(apart, {1, 0, 2})}});
+    CHECK(result.passed());
+    CHECK(step_of(result, "q_first") == "self_attn.head.{h}.queries");
+    CHECK(step_of(result, "q_second") == "self_attn.head.{h}.queries");
+    CHECK(result.count(DiffVerdict::equal) == 4);
+}
+
+TEST_CASE("queries, keys and values in one array are found in whatever order they stand", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    const Array q = value_of(reference, "self_attn.query"), k = value_of(reference, "self_attn.key"),
+                v = value_of(reference, "self_attn.value");
+    CHECK(step_of(diff(reference, NamedArrays{{"c_attn", side_by_side({q, k, v})}}), "c_attn") ==
+          "self_attn.query|key|value");
+    CHECK(step_of(diff(reference, NamedArrays{{"c_attn", side_by_side({v, q, k})}}), "c_attn") ==
+          "self_attn.value|query|key");
+}
+
+TEST_CASE("what is called keys is never taken for the values, whatever its numbers are", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    const Diff result = diff(reference, NamedArrays{{"k", of_heads(reference, "values")},
+                                                    {"v", of_heads(reference, "keys")},
+                                                    {"out", value_of(reference, "norm2.output")}});
+    CHECK(step_of(result, "k") != "self_attn.head.{h}.values");
+    CHECK(step_of(result, "v") != "self_attn.head.{h}.keys");
+}
+
+TEST_CASE("an array that no step has is no wrong step where what would follow from it is right", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    Array other = value_of(reference, "norm1.output");
+    for (double& value : other.values)
+        value = value * value + 1;
+    const Diff result = diff(reference, NamedArrays{{"tmp", other},
+                                                    {"x1", value_of(reference, "norm1.output")},
+                                                    {"y", value_of(reference, "norm2.output")}});
+    CHECK(result.first_wrong() == nullptr);
+    CHECK(result.passed());
+    CHECK(result.extra == std::vector<std::string>{"tmp"});
+}
+
+TEST_CASE("an array is found by its numbers though some rows of it are NaN", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    Array context = of_heads(reference, "context");
+    std::fill(context.values.begin(), context.values.begin() + static_cast<std::ptrdiff_t>(context.shape[2]), NAN);
+    const NamedArrays mine{{"z", context}, {"y", value_of(reference, "norm2.output")}};
+    CHECK(step_of(diff(reference, mine), "z") == "self_attn.head.{h}.context");
+    NamedArrays most = mine; // what is NaN for the most part tells nothing
+    std::fill(most["z"].values.begin() + 1, most["z"].values.end(), NAN);
+    CHECK(step_of(diff(reference, most), "z").empty());
+}
+
+TEST_CASE("what has a step's name and the numbers of a later one beside it is that one", "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    NamedArrays mine{{"self_attn.head.0.scores", value_of(reference, "self_attn.head.0.scaled")},
+                     {"norm2.output", value_of(reference, "norm2.output")}};
+    const Diff renamed = diff(reference, mine);
+    CHECK(renamed.passed());
+    CHECK(step_of(renamed, "self_attn.head.0.scores") == "self_attn.head.0.scaled");
+    // Also where it is the only array with a name of its own, and as large as the result.
+    Recorder recorder;
+    const Matrix square = Numbers(23).matrix(3, 3);
+    scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, Trace(recorder));
+    Array masked = value_of(recorder.recording(), "masked");
+    std::ranges::replace(masked.values, -INFINITY, -1e30);
+    CHECK(diff(recorder.recording(),
+               NamedArrays{{"scores", masked}, {"output", value_of(recorder.recording(), "context")}})
+              .first_wrong() == nullptr);
+    // An earlier one's numbers are a step that was left out.
+    mine = {{"self_attn.head.0.scaled", value_of(reference, "self_attn.head.0.scores")}};
+    CHECK(diff(reference, mine).first_wrong() != nullptr);
+}
+
+TEST_CASE("a map to a step that the reference does not have is refused, with names like it", "[diff][names]")
+{
+    const Recording reference = layer_run();
+    const NamedArrays mine{{"att", value_of(reference, "self_attn.query")}};
+    CHECK_THROWS_WITH(diff(reference, mine, {.names = {{"att", "self_attn.qeury"}}}),
+                      ContainsSubstring("no step self_attn.qeury") && ContainsSubstring("self_attn.query"));
+}
