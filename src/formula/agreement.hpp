@@ -8,10 +8,12 @@ namespace attn {
 /// first order.
 inline constexpr double safety = 4;
 
-/// By how many tolerances a recorded number is off; not above 1 where it agrees. An infinity agrees with itself only,
-/// NaN with NaN.
+/// By how many tolerances a recorded number is off; not above 1 where it agrees. An infinity agrees only with the
+/// same infinity, NaN only with NaN.
 inline double excess(double recorded, double recomputed, double tolerance)
 {
+    if (std::isinf(tolerance)) // finite numbers overflow: whatever is recorded can be so
+        return 0;
     if (std::isnan(recorded) || std::isnan(recomputed))
         return std::isnan(recorded) && std::isnan(recomputed) ? 0 : INFINITY;
     if (std::isinf(recorded) || std::isinf(recomputed))

@@ -2,15 +2,17 @@
 
 #include "attn/error.hpp"
 
+#include <utility>
+
 namespace attn {
 
 Cells make_cells(const Shape& shape)
 {
-    constexpr std::size_t most = std::size_t{1} << 25; // half a GiB of them: the scores of 5792 tokens
+    constexpr double operations_each = 8;
     const std::size_t count = element_count(shape);
-    if (count > most)
-        throw Error("would make a tensor " + to_string(shape) + ", more than a formula may take");
-    return {shape, std::vector<Rounded>(count)};
+    spend(operations_each * static_cast<double>(count));
+    TakenMemory memory(static_cast<double>(count) * sizeof(Rounded));
+    return {shape, std::vector<Rounded>(count), std::move(memory)};
 }
 
 Shape strides_of(const Shape& shape)

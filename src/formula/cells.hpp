@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/array.hpp"
+#include "attn/budget.hpp"
 
 #include "rounded.hpp"
 
@@ -14,10 +15,11 @@ namespace attn {
 struct Cells {
     Shape shape;
     std::vector<Rounded> cells; ///< row-major
+    TakenMemory memory = {};    ///< of the budget
 };
 
 /// Zeros of a shape.
-/// @throws Error where that is more than a formula may take
+/// @throws BudgetError where that is more than is left of the budget
 Cells make_cells(const Shape& shape);
 
 /// How far apart neighbours along each axis are in row-major order.

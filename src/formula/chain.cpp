@@ -1,5 +1,6 @@
 #include "attn/formula/chain.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
 
@@ -30,6 +31,7 @@ std::size_t longest_in(const Expression& expression, const LengthOf& length_of)
 
 std::size_t products_in_line(const Recording& recording)
 {
+    const BudgetScope budget;
     const StepNames names(recording);
     std::vector<std::size_t> lengths; // of the steps so far
     for (const Step& step : recording.steps) {

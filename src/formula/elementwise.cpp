@@ -1,6 +1,7 @@
 // Functions and operators of each number, or of each two or three that broadcast.
 
 #include "function.hpp"
+#include "terms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -51,7 +52,9 @@ Rounded sigmoid(Rounded x, const Rounding& r)
 {
     const double decay = std::exp(-std::abs(x.value));
     const double value = (x.value >= 0 ? 1 : decay) / (1 + decay);
-    return r.function(value, value * (1 - value), x);
+    Rounded result = r.function(value, value * (1 - value), x);
+    result.error += r.unit(); // others compute it as (1 + tanh(x / 2)) / 2, which rounds numbers near one
+    return result;
 }
 
 Rounded tanh(Rounded x, const Rounding& r)
@@ -60,9 +63,13 @@ Rounded tanh(Rounded x, const Rounding& r)
     return r.function(value, 1 - value * value, x);
 }
 
-Function of_each(std::string_view name, decltype(Function::unary) unary, decltype(Function::shape) shape = shape_real)
+using Gradient = decltype(Function::gradient);
+
+/// @param gradient  what arrives at x, of the gradient of the function of x
+Function of_each(std::string_view name, decltype(Function::unary) unary, Gradient gradient,
+                 decltype(Function::shape) shape = shape_real)
 {
-    return {.name = name, .unary = unary, .shape = shape, .numbers = each, .cell = function_cell};
+    return {.name = name, .unary = unary, .shape = shape, .numbers = each, .cell = function_cell, .gradient = gradient};
 }
 
 // ----------------------------------------------------------------------------------------------------- of two numbers
@@ -101,7 +108,7 @@ void shape_comparison(Shaped& call, const Shaper&)
 void shape_both(Shaped& call, const Shaper& shaper)
 {
     if (call.operands[0].type != ElementType::boolean || call.operands[1].type != ElementType::boolean)
-        throw Error("& wants what is true or false on both sides, such as (a < b) & (c < d)");
+        throw Error("& needs booleans on both sides, such as (a < b) & (c < d)");
     shape_comparison(call, shaper);
 }
 
@@ -110,7 +117,7 @@ void shape_outer(Shaped& call, const Shaper&)
 {
     const Shaped &left = call.operands[0], &right = call.operands[1];
     if (left.rank() != 1 || right.rank() != 1)
-        throw Error("outer wants two vectors");
+        throw Error("outer needs two vectors");
     call.type = arithmetic_type(call);
     call.shape = {left.shape[0], right.shape[0]};
     call.loops.push_back({call.shape, all_of(call.shape), {{0, {1, 0}}, {0, {0, 1}}}});
@@ -143,21 +150,28 @@ const Scalar& product_cell(const Shaped& call, std::size_t offset, Scalars& scal
     return binary_cell(call, offset, scalars, "*");
 }
 
-Rounded truth(bool is_so) { return {is_so ? 1.0 : 0.0, 0}; }
+Rounded truth(bool is_so, Rounded a, Rounded b)
+{
+    return {is_so ? 1.0 : 0.0, a.is_unknown() || b.is_unknown() ? unknown_error : 0};
+}
 
 Rounded multiply(Rounded a, Rounded b, const Rounding& r) { return r.multiply(a, b); }
 
-Rounded power(Rounded base, Rounded exponent, const Rounding& rounding)
+Rounded raised(Rounded base, Rounded exponent, const Rounding& rounding)
 {
     const double value = std::pow(base.value, exponent.value);
     const double by_base =
         base.error == 0 ? 0 : std::abs(exponent.value * std::pow(base.value, exponent.value - 1)) * base.error;
     const double by_exponent =
         exponent.error == 0 ? 0 : std::abs(value * std::log(std::abs(base.value))) * exponent.error;
-    return rounding.result(value, by_base + by_exponent, 4);
+    const bool is_undefined = base.value == 0 || std::isnan(value); // no overflow: 1 / 0, or a root of -1
+    if (is_undefined && !std::isfinite(value) && !base.is_unknown() && !exponent.is_unknown())
+        return {value, 0};
+    return rounding.result(value, base, exponent, by_base + by_exponent, 4);
 }
 
-Function of_two(std::string_view op, decltype(Function::binary) binary, decltype(Function::shape) shape)
+Function of_two(std::string_view op, decltype(Function::binary) binary, decltype(Function::shape) shape,
+                Gradient gradient = nullptr)
 {
     return {.kind = Kind::binary,
             .name = op,
@@ -165,7 +179,92 @@ Function of_two(std::string_view op, decltype(Function::binary) binary, decltype
             .binary = binary,
             .shape = shape,
             .numbers = each_two,
-            .cell = operator_cell};
+            .cell = operator_cell,
+            .gradient = gradient};
+}
+
+// ---------------------------------------------------------------------------------------------------------- gradients
+
+using namespace terms;
+
+Expression exponential_gradient(const Backward& at, std::size_t) { return at.grad * at.result; }
+Expression logarithm_gradient(const Backward& at, std::size_t) { return at.grad / at.operands[0]; }
+Expression root_gradient(const Backward& at, std::size_t) { return at.grad / (number(2) * at.result); }
+Expression negated_gradient(const Backward& at, std::size_t) { return -at.grad; }
+Expression sine_gradient(const Backward& at, std::size_t) { return at.grad * call("cos", {at.operands[0]}); }
+Expression cosine_gradient(const Backward& at, std::size_t) { return -at.grad * call("sin", {at.operands[0]}); }
+
+Expression tanh_gradient(const Backward& at, std::size_t)
+{
+    return at.grad * (number(1) - power(at.result, number(2)));
+}
+
+Expression sigmoid_gradient(const Backward& at, std::size_t) { return at.grad * at.result * (number(1) - at.result); }
+
+Expression relu_gradient(const Backward& at, std::size_t)
+{
+    return chosen(compared(at.operands[0], ">", number(0)), at.grad, number(0));
+}
+
+Expression abs_gradient(const Backward& at, std::size_t)
+{
+    const Expression &x = at.operands[0], zero = number(0);
+    return chosen(compared(x, ">", zero), at.grad, chosen(compared(x, "<", zero), -at.grad, zero));
+}
+
+Expression erf_gradient(const Backward& at, std::size_t)
+{
+    Expression pi;
+    pi.text = "pi";
+    pi.number = std::numbers::pi;
+    return at.grad * number(2) / call("sqrt", {pi}) * call("exp", {-power(at.operands[0], number(2))});
+}
+
+/// Of an operand that was broadcast: a sum over all that it was used for.
+Expression for_operand(const Backward& at, std::size_t operand, Expression grad)
+{
+    return summed_to(at.shape_of(operand), std::move(grad), at.call.shape);
+}
+
+Expression sum_gradient(const Backward& at, std::size_t operand) { return for_operand(at, operand, at.grad); }
+
+Expression difference_gradient(const Backward& at, std::size_t operand)
+{
+    return for_operand(at, operand, operand == 0 ? at.grad : -at.grad);
+}
+
+Expression product_gradient(const Backward& at, std::size_t operand)
+{
+    return for_operand(at, operand, at.grad * at.operands[1 - operand]);
+}
+
+Expression quotient_gradient(const Backward& at, std::size_t operand)
+{
+    const Expression& divisor = at.operands[1];
+    return for_operand(at, operand, operand == 0 ? at.grad / divisor : -at.grad * at.result / divisor);
+}
+
+Expression power_gradient(const Backward& at, std::size_t operand)
+{
+    const Expression &base = at.operands[0], &exponent = at.operands[1];
+    if (operand == 1)
+        return for_operand(at, 1, at.grad * at.result * call("log", {base}));
+    if (exponent.kind != Kind::number)
+        return for_operand(at, 0, at.grad * exponent * power(base, exponent - number(1)));
+    const Expression slope = exponent.number == 2 ? base : power(base, number(exponent.number - 1));
+    return for_operand(at, 0, at.grad * exponent * slope);
+}
+
+Expression outer_gradient(const Backward& at, std::size_t operand)
+{
+    return operand == 0 ? product(at.grad, at.operands[1]) : product(at.operands[0], at.grad);
+}
+
+/// To the side that was taken; none to the condition.
+Expression chosen_gradient(const Backward& at, std::size_t operand)
+{
+    const Expression &condition = at.operands[0], zero = number(0);
+    return for_operand(at, operand, operand == 1 ? chosen(condition, at.grad, zero) : chosen(condition, zero, at.grad));
 }
 
 // ---------------------------------------------------------------------------------------------------------- of a choice
@@ -176,7 +275,7 @@ void shape_where(Shaped& call, const Shaper&)
     call.type = common(call.operands[1].type, call.operands[2].type);
 }
 
-Cells chosen(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
+Cells chosen_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
 {
     Cells result = make_cells(call.shape);
     const std::vector<Rounded>&condition = operands[0].cells, &yes = operands[1].cells, &no = operands[2].cells;
@@ -205,63 +304,79 @@ std::span<const Function> elementwise_functions()
              },
          .shape = shape_like,
          .numbers = each,
-         .cell = negated_cell},
-        of_each("exp", [](Rounded x, R r) { return r.exponential(x); }),
-        of_each("log", [](Rounded x, R r) { return r.function(std::log(x.value), 1 / x.value, x); }),
-        of_each("sqrt", [](Rounded x, R r) { return r.function(std::sqrt(x.value), 0.5 / std::sqrt(x.value), x); }),
-        of_each("tanh", tanh),
-        of_each("sigmoid", sigmoid),
+         .cell = negated_cell,
+         .gradient = negated_gradient},
+        of_each(
+            "exp", [](Rounded x, R r) { return r.exponential(x); }, exponential_gradient),
+        of_each(
+            "log", [](Rounded x, R r) { return r.function(std::log(x.value), 1 / x.value, x); }, logarithm_gradient),
+        of_each(
+            "sqrt", [](Rounded x, R r) { return r.function(std::sqrt(x.value), 0.5 / std::sqrt(x.value), x); },
+            root_gradient),
+        of_each("tanh", tanh, tanh_gradient),
+        of_each("sigmoid", sigmoid, sigmoid_gradient),
         of_each(
             "relu",
             [](Rounded x, R) {
                 return x.value < 0 ? Rounded{0, x.error} : x;
             },
-            shape_like),
+            relu_gradient, shape_like),
         of_each(
             "abs",
             [](Rounded x, R) {
                 return Rounded{std::abs(x.value), x.error};
             },
-            shape_like),
-        of_each("erf",
-                [](Rounded x, R r) {
-                    return r.function(std::erf(x.value), 2 * std::numbers::inv_sqrtpi * std::exp(-x.value * x.value),
-                                      x);
-                }),
-        of_each("sin", [](Rounded x, R r) { return r.function(std::sin(x.value), 1, x); }),
-        of_each("cos", [](Rounded x, R r) { return r.function(std::cos(x.value), 1, x); }),
-        of_each("floor",
-                [](Rounded x, R) {
-                    return Rounded{std::floor(x.value), 0};
-                }),
+            abs_gradient, shape_like),
+        of_each(
+            "erf",
+            [](Rounded x, R r) {
+                return r.function(std::erf(x.value), 2 * std::numbers::inv_sqrtpi * std::exp(-x.value * x.value), x);
+            },
+            erf_gradient),
+        of_each(
+            "sin", [](Rounded x, R r) { return r.function(std::sin(x.value), 1, x); }, sine_gradient),
+        of_each(
+            "cos", [](Rounded x, R r) { return r.function(std::cos(x.value), 1, x); }, cosine_gradient),
+        of_each(
+            "floor",
+            [](Rounded x, R) {
+                return Rounded{std::floor(x.value), x.is_unknown() ? unknown_error : 0};
+            },
+            nullptr),
 
         of_two(
-            "+", [](Rounded a, Rounded b, R r) { return r.add(a, b); }, shape_arithmetic),
+            "+", [](Rounded a, Rounded b, R r) { return r.add(a, b); }, shape_arithmetic, sum_gradient),
         of_two(
-            "-", [](Rounded a, Rounded b, R r) { return r.subtract(a, b); }, shape_arithmetic),
-        of_two("*", multiply, shape_arithmetic),
+            "-", [](Rounded a, Rounded b, R r) { return r.subtract(a, b); }, shape_arithmetic, difference_gradient),
+        of_two("*", multiply, shape_arithmetic, product_gradient),
         of_two(
-            "/", [](Rounded a, Rounded b, R r) { return r.divide(a, b); }, shape_quotient),
-        of_two("**", power, shape_quotient),
+            "/", [](Rounded a, Rounded b, R r) { return r.divide(a, b); }, shape_quotient, quotient_gradient),
+        of_two("**", raised, shape_quotient, power_gradient),
         of_two(
-            "<", [](Rounded a, Rounded b, R) { return truth(a.value < b.value); }, shape_comparison),
+            "<", [](Rounded a, Rounded b, R) { return truth(a.value < b.value, a, b); }, shape_comparison),
         of_two(
-            "<=", [](Rounded a, Rounded b, R) { return truth(a.value <= b.value); }, shape_comparison),
+            "<=", [](Rounded a, Rounded b, R) { return truth(a.value <= b.value, a, b); }, shape_comparison),
         of_two(
-            ">", [](Rounded a, Rounded b, R) { return truth(a.value > b.value); }, shape_comparison),
+            ">", [](Rounded a, Rounded b, R) { return truth(a.value > b.value, a, b); }, shape_comparison),
         of_two(
-            ">=", [](Rounded a, Rounded b, R) { return truth(a.value >= b.value); }, shape_comparison),
+            ">=", [](Rounded a, Rounded b, R) { return truth(a.value >= b.value, a, b); }, shape_comparison),
         of_two(
-            "==", [](Rounded a, Rounded b, R) { return truth(a.value == b.value); }, shape_comparison),
+            "==", [](Rounded a, Rounded b, R) { return truth(a.value == b.value, a, b); }, shape_comparison),
         of_two(
-            "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0); }, shape_both),
+            "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0, a, b); }, shape_both),
         {.name = "outer",
          .tensors = 2,
          .binary = multiply,
          .shape = shape_outer,
          .numbers = each_two,
-         .cell = product_cell},
-        {.name = "where", .tensors = 3, .shape = shape_where, .numbers = chosen, .cell = chosen_cell},
+         .cell = product_cell,
+         .gradient = outer_gradient},
+        {.name = "where",
+         .tensors = 3,
+         .shape = shape_where,
+         .numbers = chosen_numbers,
+         .cell = chosen_cell,
+         .gradient = chosen_gradient},
     };
     return functions;
 }

@@ -16,11 +16,15 @@ bool are_whole(const std::vector<double>& values)
 
 } // namespace
 
-Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff)
+Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff, SumErrors sums)
 {
+    const BudgetScope budget;
     const ShapedFormula shaped(formula, lookup);
-    const Cells cells = numbers(shaped.text(), shaped.root(), Rounding(roundoff));
+    const Cells cells = numbers(shaped.text(), shaped.root(), Rounding(roundoff, sums));
+    const TakenMemory memory(static_cast<double>(cells.cells.size()) * sizeof(Rounded));
     Evaluated evaluated{{cells.shape, {}, shaped.root().type}, {}};
+    evaluated.value.values.reserve(cells.cells.size());
+    evaluated.error.reserve(cells.cells.size());
     for (const Rounded& cell : cells.cells) {
         evaluated.value.values.push_back(cell.value);
         evaluated.error.push_back(cell.error);

@@ -4,7 +4,6 @@
 #include "near_names.hpp"
 #include "writer.hpp"
 
-#include "attn/formula/scope.hpp"
 #include "attn/step_name.hpp"
 
 #include <algorithm>
@@ -20,11 +19,9 @@ namespace {
 /// Explains numbers of one trace.
 class Explainer {
 public:
-    Explainer(const Recording& recording, const ExplainOptions& options)
-        : steps_(recording.steps), names_(recording), options_(options)
+    Explainer(const Recording& recording, const StepNames& names, const ExplainOptions& options)
+        : steps_(recording.steps), names_(names), options_(options)
     {
-        for (std::size_t i = 0; i < steps_.size(); ++i)
-            by_value_.emplace(&steps_[i].value, i);
     }
 
     Explanation explain(const Step& step, std::size_t offset)
@@ -62,6 +59,8 @@ private:
             write(explanation, scalar, i, depth);
             explanation.cells = cells_in(scalar);
             compare(explanation, step, scalar);
+        } catch (const BudgetError& error) {
+            throw BudgetError(explanation.cell + ": its explanation " + error.what());
         } catch (const Error& error) {
             throw Error(explanation.cell + " can't be explained: " + error.what());
         }
@@ -144,9 +143,12 @@ private:
     {
         std::unique_ptr<Scalars>& scalars = scalars_[i];
         if (scalars == nullptr) {
-            const Lookup lookup = [this, i](std::string_view name) {
+            const Lookup lookup = [this, i](std::string_view name) -> const Array* {
                 const std::optional<std::size_t> found = names_.resolve(i, name);
-                return found ? &steps_[*found].value : nullptr;
+                if (!found)
+                    return nullptr;
+                by_value_.emplace(&steps_[*found].value, *found);
+                return &steps_[*found].value;
             };
             scalars = std::make_unique<Scalars>(steps_[i].formula, lookup);
         }
@@ -154,9 +156,9 @@ private:
     }
 
     const std::vector<Step>& steps_;
-    StepNames names_;
+    const StepNames& names_;
     const ExplainOptions& options_;
-    std::unordered_map<const Array*, std::size_t> by_value_;
+    std::unordered_map<const Array*, std::size_t> by_value_; ///< of the steps that the explained formulas name
     std::map<std::size_t, std::unique_ptr<Scalars>> scalars_;
     std::set<std::string> explained_;
 };
@@ -172,7 +174,7 @@ std::string example(const Step& step)
            (rank > 1 ? ", or " + step.path + bracketed(Shape(rank - 1, 0)) + " for a row" : "");
 }
 
-/// The subscripts behind a step's name, as a formula reads them.
+/// The subscripts after a step's name, as a formula reads them.
 std::string subscripts_of(std::string_view text)
 {
     const std::size_t bracket = text.find('[');
@@ -218,7 +220,14 @@ ExplainedCells find_cells(const Recording& recording, std::string_view text)
 
 Explanation explain(const Recording& recording, const Step& step, std::size_t offset, const ExplainOptions& options)
 {
-    return Explainer(recording, options).explain(step, offset);
+    return explain(recording, StepNames(recording), step, offset, options);
+}
+
+Explanation explain(const Recording& recording, const StepNames& names, const Step& step, std::size_t offset,
+                    const ExplainOptions& options)
+{
+    const BudgetScope budget;
+    return Explainer(recording, names, options).explain(step, offset);
 }
 
 // ---------------------------------------------------------------------------------------------------------- the lines
@@ -277,12 +286,14 @@ std::string to_text(const Explanation& explanation)
 
 std::string explain_text(const Recording& recording, std::string_view text, const ExplainOptions& options)
 {
+    const BudgetScope budget;
     const ExplainedCells asked = find_cells(recording, text);
     if (asked.is_single)
         return to_text(explain(recording, *asked.step, asked.offsets.front(), options));
     ExplainOptions flat = options;
     flat.depth = 0;
-    Explainer explainer(recording, flat);
+    const StepNames names(recording);
+    Explainer explainer(recording, names, flat);
     std::string lines = asked.step->path + subscripts_of(text);
     lines += (asked.step->formula.empty() ? ", an input: it has no formula" : " = " + asked.step->formula) + "\n";
     for (const std::size_t offset : asked.offsets)

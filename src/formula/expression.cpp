@@ -1,6 +1,8 @@
 #include "attn/formula/expression.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/step_name.hpp"
+#include "attn/utf8.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +26,7 @@ constexpr Constant constants[] = {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Recursive descent: a function a rule, in the order of precedence from loose to tight.
+/// Recursive descent: one function per rule, in the order of precedence from loose to tight.
 class Parser {
 public:
     explicit Parser(std::string_view formula) : formula_(formula) {}
@@ -352,14 +354,11 @@ private:
     int chain_ = 0;
 };
 
-/// A stretch of the formula short enough for one line, without control characters.
+/// A stretch of the formula short enough for one line.
 std::string excerpt(std::string_view formula)
 {
     constexpr std::size_t width = 120;
-    std::string text(formula.substr(0, width));
-    std::ranges::replace_if(
-        text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return formula.size() > width ? text + "..." : text;
+    return printable(formula, width);
 }
 
 } // namespace
@@ -369,7 +368,12 @@ FormulaError::FormulaError(std::string_view formula, std::size_t position, std::
 {
 }
 
-Expression parse_formula(std::string_view formula) { return Parser(formula).parse(); }
+Expression parse_formula(std::string_view formula)
+{
+    constexpr double operations_each = 20; // of its characters
+    spend(operations_each * static_cast<double>(formula.size()));
+    return Parser(formula).parse();
+}
 
 std::vector<const Expression*> parts_of(const Expression& expression)
 {

@@ -9,8 +9,19 @@
 
 namespace attn {
 
-/// A function or an operator of the language. Its entry says all that there is to know about it, and stands in one place:
-/// in elementwise.cpp, rearranging.cpp, summing.cpp or given.cpp, beside its kin.
+/// A call on the way back: the gradient of what it gives is known, that of its operands is asked for.
+struct Backward {
+    const Shaped& call;
+    const Expression& grad;   ///< of what the call gives
+    const Expression& result; ///< what the call gives: the name of a step, where the call is all of a step's formula
+    const std::vector<Expression>& operands;
+    const Shaper& shaper;
+
+    const Shape& shape_of(std::size_t operand) const { return call.operands[operand].shape; }
+};
+
+/// A function or an operator of the language. Its entry is complete, and stands in one place:
+/// in elementwise.cpp, rearranging.cpp, summing.cpp or given.cpp.
 struct Function {
     Expression::Kind kind = Expression::Kind::call; ///< of the expressions that it is the meaning of
     std::string_view name = {};                     ///< "softmax", "+"; empty where the kind says all
@@ -34,6 +45,10 @@ struct Function {
 
     /// How the arithmetic of one number is written. It computes with the same operations of Rounding.
     const Scalar& (*cell)(const Shaped& call, std::size_t offset, Scalars& scalars) = nullptr;
+
+    /// The gradient of one operand, as a formula of the language; nullptr where none arrives, as before `floor` or `<`.
+    /// Where the function has a corner, it is PyTorch's: see docs/gradients.md.
+    Expression (*gradient)(const Backward& at, std::size_t operand) = nullptr;
 };
 
 /// The type that numbers of both types have together: real, else integer, else boolean.
@@ -42,7 +57,7 @@ ElementType common(ElementType left, ElementType right);
 /// Row-major strides of a shape, which the result's cells are made in.
 inline View all_of(const Shape& shape) { return {0, strides_of(shape)}; }
 
-/// What an expression means; nullptr for a call of a function that there is not.
+/// The function of an expression; nullptr for a call of an unknown function.
 const Function* find_function(const Expression& expression);
 
 // The entries, file by file.

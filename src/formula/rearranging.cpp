@@ -1,7 +1,8 @@
-// What computes nothing: the same numbers at other places. A shape rule says by loops which cell of the result comes from
+// Functions that only move numbers. A shape rule says by loops which cell of the result comes from
 // which cell of an operand; all numbers, and the arithmetic of one, follow from that.
 
 #include "function.hpp"
+#include "terms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,14 +23,14 @@ Cells moved(const Shaped& call, const std::vector<Cells>& operands, const Roundi
     return result;
 }
 
-/// The one operand's cell that a cell comes from; where it comes from none, it is 0 off a diagonal.
+/// The one operand's cell that a cell comes from; where it comes from none, it is 0: off a diagonal, or in padding.
 const Scalar& moved_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
 {
     for (const Loop& loop : call.loops)
         if (const std::optional<std::size_t> from = source(loop, 0, offset))
             return scalars.cell(call.operands[loop.first_operand], *from);
     Arithmetic arithmetic(scalars, call, offset);
-    return *arithmetic.noted(Scalar::Note::off_diagonal, arithmetic.number(0), nullptr);
+    return *arithmetic.noted(Scalar::Note::nothing_there, arithmetic.number(0), nullptr);
 }
 
 /// Completes the entry of a function whose shape rule says it all.
@@ -90,12 +91,14 @@ void shape_transposed(Shaped& call, const Shaper&)
 void shape_permute(Shaped& call, const Shaper& shaper)
 {
     const std::size_t rank = call.operands[0].rank();
+    if (call.expression->operands.size() == 1)
+        throw Error("permute wants the order of the axes, such as permute(x, 1, 0)");
     std::vector<std::size_t> order;
     for (std::size_t i = 1; i < call.expression->operands.size(); ++i)
         order.push_back(shaper.axis(call.expression->operands[i], rank));
     for (std::size_t axis = 0; axis < rank; ++axis)
         if (order.size() != rank || std::ranges::find(order, axis) == order.end())
-            throw Error("permute wants each of the " + std::to_string(rank) + " axes once");
+            throw Error("permute needs each of the " + std::to_string(rank) + " axes once");
     reorder(call, order);
 }
 
@@ -110,6 +113,20 @@ void shape_reshape(Shaped& call, const Shaper& shaper)
     call.type = call.operands[0].type;
     add_loop(call, {count}, {0, {1}}, {0, {1}});
 }
+
+Expression transposed_gradient(const Backward& at, std::size_t) { return terms::transposed(at.grad); }
+
+Expression permute_gradient(const Backward& at, std::size_t)
+{
+    const std::size_t rank = at.call.rank();
+    std::vector<Expression> operands(rank + 1);
+    operands[0] = at.grad;
+    for (std::size_t i = 0; i < rank; ++i) // axis i came from this one, and goes back there
+        operands[1 + at.shaper.axis(at.call.expression->operands[i + 1], rank)] = terms::number(static_cast<double>(i));
+    return terms::call("permute", std::move(operands));
+}
+
+Expression reshape_gradient(const Backward& at, std::size_t) { return terms::reshaped(at.grad, at.shape_of(0)); }
 
 // ------------------------------------------------------------------------------------------------ several into one
 
@@ -137,6 +154,16 @@ void shape_concat(Shaped& call, const Shaper& shaper)
     }
 }
 
+/// An operand's part of the whole.
+Expression concat_gradient(const Backward& at, std::size_t operand)
+{
+    const std::size_t axis = at.shaper.needed_axis(*at.call.expression, at.call.rank());
+    std::size_t start = 0;
+    for (std::size_t i = 0; i < operand; ++i)
+        start += at.shape_of(i)[axis];
+    return terms::sliced(at.grad, axis, at.call.rank(), start, start + at.shape_of(operand)[axis], at.call.shape[axis]);
+}
+
 /// a0 b0 a1 b1 … along the last axis: each operand makes every second cell.
 void shape_interleave(Shaped& call, const Shaper&)
 {
@@ -152,6 +179,12 @@ void shape_interleave(Shaped& call, const Shaper&)
         stride *= 2;
     for (const std::size_t i : {0, 1})
         add_loop(call, first, {i, strides}, all_of(first), i);
+}
+
+Expression interleave_gradient(const Backward& at, std::size_t operand)
+{
+    const std::size_t rank = at.call.rank(), length = at.call.shape.back();
+    return terms::sliced(at.grad, rank - 1, rank, operand, length, length, 2);
 }
 
 /// Each entry along an axis so many times: as if there were another axis beside it.
@@ -171,11 +204,53 @@ void shape_repeat(Shaped& call, const Shaper& shaper)
     call.loops.push_back(std::move(loop));
 }
 
+/// A sum over the copies of each entry.
+Expression repeat_gradient(const Backward& at, std::size_t)
+{
+    Shape shape = at.shape_of(0);
+    const std::size_t axis = at.shaper.needed_axis(*at.call.expression, shape.size());
+    const std::size_t count = at.shaper.count(at.call.expression->operands[1]);
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, count);
+    return terms::along("sum", terms::reshaped(at.grad, shape), axis + 1, shape.size());
+}
+
+/// Zeros before and after the entries of an axis.
+void shape_pad(Shaped& call, const Shaper& shaper)
+{
+    const Shape& shape = call.operands[0].shape;
+    const std::size_t before = shaper.count(call.expression->operands[1]),
+                      after = shaper.count(call.expression->operands[2]),
+                      axis = shaper.needed_axis(*call.expression, shape.size());
+    call.shape = shape;
+    call.type = call.operands[0].type;
+    if (__builtin_add_overflow(shape[axis], before, &call.shape[axis]) ||
+        __builtin_add_overflow(call.shape[axis], after, &call.shape[axis]))
+        throw Error("pad: too many entries");
+    const Shape strides = strides_of(call.shape);
+    add_loop(call, shape, {before * strides[axis], strides}, all_of(shape));
+}
+
+Expression pad_gradient(const Backward& at, std::size_t)
+{
+    const std::size_t rank = at.call.rank(), axis = at.shaper.needed_axis(*at.call.expression, rank);
+    const std::size_t before = at.shaper.count(at.call.expression->operands[1]);
+    return terms::sliced(at.grad, axis, rank, before, before + at.shape_of(0)[axis], at.call.shape[axis]);
+}
+
+/// Of a square matrix its diagonal.
+Expression diagonal_gradient(const Backward& at, std::size_t)
+{
+    using namespace terms;
+    const auto count = number(static_cast<double>(at.shape_of(0)[0]));
+    const Expression is_diagonal = compared(widened(call("arange", {count}), 1, 2), "==", call("arange", {count}));
+    return along("sum", chosen(is_diagonal, at.grad, number(0)), 1, 2);
+}
+
 void shape_diagonal(Shaped& call, const Shaper&)
 {
     const Shape& shape = call.operands[0].shape;
     if (shape.size() != 1)
-        throw Error("diag wants a vector, not a tensor " + to_string(shape));
+        throw Error("diag needs a vector, not a tensor " + to_string(shape));
     call.shape = {shape[0], shape[0]};
     call.type = call.operands[0].type;
     add_loop(call, shape, {0, {shape[0] + 1}}, {0, {1}});
@@ -191,6 +266,16 @@ public:
     {
     }
 
+    /// The one subscript, an index that is known.
+    void take_only(std::ptrdiff_t at, const Expression& index)
+    {
+        if (shape_.empty())
+            throw too_many();
+        take_index(at, index);
+        while (axis_ < shape_.size())
+            take_whole_axis();
+    }
+
     /// An index takes an axis away, a new axis takes none, and ... takes all that no other entry takes.
     void take(const std::vector<Subscript>& subscripts)
     {
@@ -202,10 +287,9 @@ public:
                 for (; unwritten > 0; --unwritten)
                     take_whole_axis();
             else if (axis_ == shape_.size())
-                throw Error("more subscripts than the " + std::to_string(shape_.size()) + " axes of " +
-                            to_string(shape_));
+                throw too_many();
             else if (entry.kind == Subscript::Kind::index)
-                take_index(*entry.index);
+                take_index(shaper_.whole(*entry.index), *entry.index);
             else
                 take_slice(entry);
         }
@@ -216,7 +300,19 @@ public:
     Shape shape;
     View view;
 
+    /// What is taken of each axis of the tensor: so many entries from one on, each so many after the one before.
+    struct Taken {
+        std::size_t start, count;
+        std::ptrdiff_t step;
+    };
+    std::vector<Taken> taken;
+
 private:
+    Error too_many() const
+    {
+        return Error("more subscripts than the " + std::to_string(shape_.size()) + " axes of " + to_string(shape_));
+    }
+
     std::size_t axes_of_ellipsis(const std::vector<Subscript>& subscripts) const
     {
         const auto number_of = [&](Subscript::Kind kind) {
@@ -225,8 +321,8 @@ private:
         const std::size_t ellipses = number_of(Subscript::Kind::ellipsis);
         if (ellipses > 1)
             throw Error("only one ... can stand for the axes that are not written");
-        const std::size_t taken = subscripts.size() - ellipses - number_of(Subscript::Kind::new_axis);
-        return ellipses == 1 && shape_.size() > taken ? shape_.size() - taken : 0;
+        const std::size_t given = subscripts.size() - ellipses - number_of(Subscript::Kind::new_axis);
+        return ellipses == 1 && shape_.size() > given ? shape_.size() - given : 0;
     }
 
     void add(std::size_t length, std::size_t stride)
@@ -237,17 +333,18 @@ private:
 
     void take_whole_axis()
     {
+        taken.push_back({0, shape_[axis_], 1});
         add(shape_[axis_], strides_[axis_]);
         ++axis_;
     }
 
-    void take_index(const Expression& index)
+    void take_index(std::ptrdiff_t at, const Expression& index)
     {
         const auto length = static_cast<std::ptrdiff_t>(shape_[axis_]);
-        const std::ptrdiff_t at = shaper_.whole(index);
         if (at < -length || at >= length)
             shaper_.fail(index, "there is no index " + std::to_string(at) + " on an axis of " + std::to_string(length));
-        view.first += static_cast<std::size_t>(at < 0 ? at + length : at) * strides_[axis_];
+        taken.push_back({static_cast<std::size_t>(at < 0 ? at + length : at), 1, 1});
+        view.first += taken.back().start * strides_[axis_];
         ++axis_;
     }
 
@@ -269,8 +366,8 @@ private:
         const std::ptrdiff_t stop = bound(slice.stop, step > 0 ? highest : lowest);
         const std::ptrdiff_t distance = step > 0 ? stop - start : start - stop, stride = std::abs(step);
         const std::ptrdiff_t count = distance > 0 ? (distance + stride - 1) / stride : 0;
-        if (count > 0)
-            view.first += static_cast<std::size_t>(start) * strides_[axis_];
+        taken.push_back({count > 0 ? static_cast<std::size_t>(start) : 0, static_cast<std::size_t>(count), step});
+        view.first += taken.back().start * strides_[axis_];
         add(static_cast<std::size_t>(count), static_cast<std::size_t>(step) * strides_[axis_]);
         ++axis_;
     }
@@ -281,6 +378,55 @@ private:
     std::size_t axis_ = 0;
 };
 
+/// One axis as it was before a slice: what was not taken of it is 0.
+/// @param x  of a shape whose other axes are the tensor's, or what was taken of them
+Expression unsliced(Expression x, Shape shape, std::size_t axis, std::size_t length, Subscripts::Taken taken)
+{
+    using namespace terms;
+    const std::size_t rank = shape.size();
+    const auto padded = [](Expression part, std::size_t before, std::size_t after, std::size_t along_axis,
+                           std::size_t of_rank) {
+        if (before == 0 && after == 0)
+            return part;
+        Expression result = along("pad", std::move(part), along_axis, of_rank);
+        result.operands.push_back(number(static_cast<double>(before)));
+        result.operands.push_back(number(static_cast<double>(after)));
+        return result;
+    };
+    if (taken.step < 0) { // backwards: it began where it ends
+        x = sliced(std::move(x), axis, rank, 0, taken.count, taken.count, -1);
+        taken.step = -taken.step;
+        taken.start -= taken.count > 0 ? (taken.count - 1) * static_cast<std::size_t>(taken.step) : 0;
+    }
+    const auto step = static_cast<std::size_t>(taken.step);
+    std::size_t reach = taken.count;
+    if (step > 1 && taken.count > 1) { // zeros between
+        x = padded(widened(std::move(x), axis + 1, rank + 1), 0, step - 1, axis + 1, rank + 1);
+        shape[axis] = taken.count * step;
+        reach = (taken.count - 1) * step + 1;
+        x = sliced(reshaped(std::move(x), shape), axis, rank, 0, std::min(shape[axis], length - taken.start),
+                   shape[axis]);
+        reach = std::min(shape[axis], length - taken.start);
+    }
+    return padded(std::move(x), taken.start, length - taken.start - reach, axis, rank);
+}
+
+Expression subscripted_gradient(const Backward& at, std::size_t)
+{
+    const Shape& whole = at.shape_of(0);
+    Subscripts walk(whole, at.shaper);
+    walk.take(at.call.expression->subscripts);
+    Shape shape; // of what was taken, an axis for each of the tensor
+    for (const Subscripts::Taken& one : walk.taken)
+        shape.push_back(one.count);
+    Expression grad = shape == at.call.shape ? at.grad : terms::reshaped(at.grad, shape);
+    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+        grad = unsliced(std::move(grad), shape, axis, whole[axis], walk.taken[axis]);
+        shape[axis] = whole[axis];
+    }
+    return grad;
+}
+
 extern const Function gathering;
 
 /// Rows of a table, where there is one subscript and that has axes; else slices.
@@ -289,16 +435,18 @@ void shape_subscripted(Shaped& call, const Shaper& shaper)
     const std::vector<Subscript>& subscripts = call.expression->subscripts;
     const Shape shape = call.operands[0].shape;
     call.type = call.operands[0].type;
+    Subscripts walk(shape, shaper);
     if (subscripts.size() == 1 && subscripts[0].kind == Subscript::Kind::index) {
         call.operands.push_back(shaper.shaped(*subscripts[0].index));
         if (call.operands[1].rank() > 0) {
             call.function = &gathering;
             return gathering.shape(call, shaper);
         }
+        walk.take_only(shaper.whole(call.operands[1]), *subscripts[0].index);
         call.operands.pop_back();
+    } else {
+        walk.take(subscripts);
     }
-    Subscripts walk(shape, shaper);
-    walk.take(subscripts);
     call.shape = walk.shape;
     add_loop(call, call.shape, all_of(call.shape), walk.view);
 }
@@ -346,8 +494,77 @@ const Scalar& gathered_cell(const Shaped& call, std::size_t offset, Scalars& sca
     return *Arithmetic(scalars, call, offset).noted(Scalar::Note::row, &taken, &id);
 }
 
-const Function gathering{
-    .kind = Kind::indexed, .name = "gather", .shape = shape_gathered, .numbers = gathered, .cell = gathered_cell};
+/// A row's gradient is the sum over all that it was taken for; none arrives at the ids.
+Expression gathered_gradient(const Backward& at, std::size_t)
+{
+    return terms::call("scatter_add", {at.grad, at.operands[1], terms::number(static_cast<double>(at.shape_of(0)[0]))});
+}
+
+const Function gathering{.kind = Kind::indexed,
+                         .name = "gather",
+                         .shape = shape_gathered,
+                         .numbers = gathered,
+                         .cell = gathered_cell,
+                         .gradient = gathered_gradient};
+
+// ------------------------------------------------------------------------------------------------ rows that are added
+
+/// Rows of zeros, to each of which those rows are added that have its number.
+void shape_scattered(Shaped& call, const Shaper& shaper)
+{
+    const Shape &rows = call.operands[0].shape, &ids = call.operands[1].shape;
+    if (rows.size() < ids.size() || !std::equal(ids.begin(), ids.end(), rows.begin()))
+        throw Error("scatter_add wants a row for each id: the shapes are " + to_string(rows) + " and " +
+                    to_string(ids));
+    call.shape.assign(rows.begin() + static_cast<std::ptrdiff_t>(ids.size()), rows.end());
+    call.length = element_count(call.shape); // of a row
+    call.shape.insert(call.shape.begin(), shaper.count(call.expression->operands[2]));
+    call.type = common(call.operands[0].type, ElementType::integer);
+}
+
+/// The number of the row that an id means.
+std::size_t row_of(const Shaped& call, double id)
+{
+    if (!(id >= 0 && id < static_cast<double>(call.shape[0])) || id != std::trunc(id))
+        throw Error("scatter_add: there is no row " + exact_text(id) + " of " + std::to_string(call.shape[0]));
+    return static_cast<std::size_t>(id);
+}
+
+Cells scattered(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
+{
+    Cells result = make_cells(call.shape);
+    std::vector<std::vector<std::size_t>> added(call.shape[0]);
+    for (std::size_t i = 0; i < operands[1].cells.size(); ++i)
+        added[row_of(call, operands[1].cells[i].value)].push_back(i);
+    for (std::size_t row = 0; row < added.size(); ++row)
+        for (std::size_t place = 0; place < call.length; ++place)
+            result.cells[row * call.length + place] = rounding.sum(added[row].size(), [&](std::size_t i) {
+                return operands[0].cells[added[row][i] * call.length + place];
+            });
+    return result;
+}
+
+const Scalar& scattered_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+{
+    const std::size_t row = offset / call.length, place = offset % call.length;
+    std::vector<const Scalar*> added;
+    for (std::size_t i = 0; i < element_count(call.operands[1].shape); ++i)
+        if (row_of(call, scalars.cell(call.operands[1], i).value.value) == row)
+            added.push_back(&scalars.cell(call.operands[0], i * call.length + place));
+    Arithmetic a(scalars, call, offset);
+    if (added.empty())
+        return *a.noted(Scalar::Note::nothing_there, a.number(0), nullptr);
+    return *a.part(a.sum(added.size(), [&](std::size_t i) { return added[i]; }), added.size());
+}
+
+Expression scattered_gradient(const Backward& at, std::size_t)
+{
+    Expression rows;
+    rows.kind = Kind::indexed;
+    rows.operands.push_back(at.grad);
+    rows.subscripts.push_back({Subscript::Kind::index, at.operands[1], {}, {}, {}});
+    return rows;
+}
 
 } // namespace
 
@@ -355,14 +572,30 @@ std::span<const Function> rearranging_functions()
 {
     using More = Function::More;
     static const Function functions[] = {
-        moves({.kind = Kind::transposed, .shape = shape_transposed}),
-        moves({.kind = Kind::indexed, .shape = shape_subscripted}),
-        moves({.name = "permute", .more = More::numbers, .shape = shape_permute}),
-        moves({.name = "reshape", .more = More::numbers, .shape = shape_reshape}),
-        moves({.name = "concat", .more = More::tensors, .keywords = {"axis"}, .shape = shape_concat}),
-        moves({.name = "repeat", .numbers_after = 1, .keywords = {"axis"}, .shape = shape_repeat}),
-        moves({.name = "interleave", .tensors = 2, .shape = shape_interleave}),
-        moves({.name = "diag", .shape = shape_diagonal}),
+        moves({.kind = Kind::transposed, .shape = shape_transposed, .gradient = transposed_gradient}),
+        moves({.kind = Kind::indexed, .shape = shape_subscripted, .gradient = subscripted_gradient}),
+        moves({.name = "permute", .more = More::numbers, .shape = shape_permute, .gradient = permute_gradient}),
+        moves({.name = "reshape", .more = More::numbers, .shape = shape_reshape, .gradient = reshape_gradient}),
+        moves({.name = "concat",
+               .more = More::tensors,
+               .keywords = {"axis"},
+               .shape = shape_concat,
+               .gradient = concat_gradient}),
+        moves({.name = "repeat",
+               .numbers_after = 1,
+               .keywords = {"axis"},
+               .shape = shape_repeat,
+               .gradient = repeat_gradient}),
+        moves({.name = "pad", .numbers_after = 2, .keywords = {"axis"}, .shape = shape_pad, .gradient = pad_gradient}),
+        moves({.name = "interleave", .tensors = 2, .shape = shape_interleave, .gradient = interleave_gradient}),
+        moves({.name = "diag", .shape = shape_diagonal, .gradient = diagonal_gradient}),
+        {.name = "scatter_add",
+         .tensors = 2,
+         .numbers_after = 1,
+         .shape = shape_scattered,
+         .numbers = scattered,
+         .cell = scattered_cell,
+         .gradient = scattered_gradient},
     };
     return functions;
 }

@@ -1,20 +1,28 @@
 #pragma once
 
+#include "attn/formula/evaluate.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace attn {
 
-/// A number, and how far another correct computation of it can be away.
+/// A number, and how much another correct computation of it can differ.
 ///
 /// What is recorded is exact. Each operation rounds its result by at most a unit roundoff u of itself, and passes on
-/// the errors of its operands to first order (Higham 2002, chapters 2 and 3). An infinity or NaN has no error: it is so
-/// or it is not.
+/// the errors of its operands to first order (Higham 2002, chapters 2 and 3). An infinity or NaN has no
+/// error. But where finite numbers overflow, and in what follows from that, the error is infinite: a sum in another order can
+/// be infinite, NaN, or finite.
 struct Rounded {
     double value = 0;
     double error = 0;
+
+    bool is_unknown() const { return std::isinf(error); }
 };
+
+inline constexpr double unknown_error = std::numeric_limits<double>::infinity();
 
 /// Arithmetic on Rounded numbers with a unit roundoff: 2^-53 for double. Arithmetic has the same operations for scalars, so
 /// that what consists of several is written once, for computing and for explaining.
@@ -22,9 +30,10 @@ class Rounding {
 public:
     using Number = Rounded;
 
-    explicit Rounding(double unit) : unit_(unit) {}
+    explicit Rounding(double unit, SumErrors sums = SumErrors::largest) : unit_(unit), sums_(sums) {}
 
     double unit() const { return unit_; }
+    SumErrors sums() const { return sums_; }
 
     /// A result with the error that its operands bring, plus so many roundings of its own.
     Rounded result(double value, double inherited, double roundings = 1) const
@@ -34,18 +43,29 @@ public:
         return {value, inherited + roundings * unit_ * std::abs(value)};
     }
 
-    Rounded add(Rounded a, Rounded b) const { return result(a.value + b.value, a.error + b.error); }
-    Rounded subtract(Rounded a, Rounded b) const { return result(a.value - b.value, a.error + b.error); }
+    /// The same of two numbers, which can overflow.
+    Rounded result(double value, Rounded a, Rounded b, double inherited, double roundings = 1) const
+    {
+        if (!std::isfinite(value)) [[unlikely]]
+            return {value, overflows(a, b) ? unknown_error : 0};
+        return {value, inherited + roundings * unit_ * std::abs(value)};
+    }
+
+    Rounded add(Rounded a, Rounded b) const { return result(a.value + b.value, a, b, a.error + b.error); }
+    Rounded subtract(Rounded a, Rounded b) const { return result(a.value - b.value, a, b, a.error + b.error); }
 
     Rounded multiply(Rounded a, Rounded b) const
     {
-        return result(a.value * b.value, times(b.value, a.error) + times(a.value, b.error));
+        return result(a.value * b.value, a, b, times(b.value, a.error) + times(a.value, b.error));
     }
 
     Rounded divide(Rounded a, Rounded b) const
     {
         const double quotient = a.value / b.value;
-        return result(quotient, (a.error + times(quotient, b.error)) / std::abs(b.value));
+        if (b.value == 0 && !a.is_unknown() && !b.is_unknown())
+            return result(quotient, 0); // an infinity, or NaN
+        const double inherited = (a.error + times(quotient, b.error)) / std::abs(b.value);
+        return result(quotient, a, b, std::isnan(inherited) ? unknown_error : inherited);
     }
 
     Rounded exponential(Rounded x) const
@@ -58,6 +78,8 @@ public:
     Rounded function(double value, double slope, Rounded argument) const
     {
         constexpr double library_roundings = 4;
+        if (argument.is_unknown())
+            return {value, unknown_error};
         return result(value, times(slope, argument.error), library_roundings);
     }
 
@@ -71,18 +93,31 @@ public:
 
     // Arithmetic writes these down, where there is nothing to compute.
     static Rounded number(double value) { return {value, 0}; }
-    static Rounded exact(Rounded x) { return {x.value, 0}; }
+    /// Another computation subtracts the logarithm of the sum instead of the maximum, which is rounded.
+    Rounded exact(Rounded x) const { return x.is_unknown() ? x : result(x.value, 0); }
     static Rounded forbidden(Rounded) { return {}; }
 
 private:
-    /// 0 * inf is no error at all.
-    static double times(double factor, double error) { return error == 0 ? 0 : std::abs(factor) * error; }
+    /// An infinity times no error is no error at all, and what is unknown remains so.
+    static double times(double factor, double error)
+    {
+        if (error == 0) [[likely]]
+            return 0;
+        return std::isinf(error) ? error : std::abs(factor) * error;
+    }
+
+    /// True where what is no finite number follows from finite ones.
+    static bool overflows(Rounded a, Rounded b)
+    {
+        return (std::isfinite(a.value) && std::isfinite(b.value)) || a.is_unknown() || b.is_unknown();
+    }
 
     double unit_;
+    SumErrors sums_;
 };
 
-/// A sum in any order: n numbers summed by anyone differ by at most about n u times the sum of their sizes.
-class RoundedSum {
+/// A sum in any order: two sums of n numbers differ by at most about n u times the sum of their sizes.
+class LargestErrorOfSum {
 public:
     void add(Rounded term)
     {
@@ -93,6 +128,8 @@ public:
 
     Rounded result(std::size_t count, const Rounding& rounding) const
     {
+        if (std::isinf(errors_))
+            return {total_, unknown_error};
         return rounding.result(total_, errors_ + static_cast<double>(count) * rounding.unit() * sizes_, 0);
     }
 
@@ -100,13 +137,49 @@ private:
     double total_ = 0, sizes_ = 0, errors_ = 0;
 };
 
+/// A sum one after the other: the roundings of its partial sums are independent, so that their squares add up.
+class TypicalErrorOfSum {
+public:
+    void add(Rounded term)
+    {
+        total_ += term.value;
+        partial_squares_ += total_ * total_;
+        error_squares_ += term.error * term.error;
+    }
+
+    Rounded result(std::size_t, const Rounding& rounding) const
+    {
+        const double unit = rounding.unit();
+        if (std::isinf(error_squares_))
+            return {total_, unknown_error};
+        return rounding.result(total_, std::sqrt(error_squares_ + unit * unit * partial_squares_), 0);
+    }
+
+private:
+    double total_ = 0, partial_squares_ = 0, error_squares_ = 0;
+};
+
+/// A sum as it is known: where finite terms give no finite number, nothing is.
+template <class At>
+Rounded with_overflow(Rounded sum, std::size_t count, const At& at)
+{
+    if (std::isfinite(sum.value)) [[likely]]
+        return sum;
+    bool are_finite = true;
+    for (std::size_t i = 0; i < count && are_finite; ++i)
+        are_finite = std::isfinite(at(i).value);
+    return are_finite ? Rounded{sum.value, unknown_error} : sum;
+}
+
 template <class At>
 Rounded Rounding::sum(std::size_t count, const At& at) const
 {
-    RoundedSum sum;
-    for (std::size_t i = 0; i < count; ++i)
-        sum.add(at(i));
-    return sum.result(count, *this);
+    const auto added = [&](auto sum) {
+        for (std::size_t i = 0; i < count; ++i)
+            sum.add(at(i));
+        return with_overflow(sum.result(count, *this), count, at);
+    };
+    return sums_ == SumErrors::largest ? added(LargestErrorOfSum{}) : added(TypicalErrorOfSum{});
 }
 
 /// Which of some numbers is the largest or smallest: the first of equals or of NaNs, which count as both. Any of the
@@ -127,7 +200,8 @@ Extreme extreme_of(std::size_t count, const At& at, bool is_largest)
             (std::isnan(next.value) || (is_largest ? next.value > so_far.value : next.value < so_far.value)))
             best.place = i;
     }
-    return {best.place, count > 0 && std::isfinite(at(best.place).value) ? best.error : 0};
+    const bool has_error = count > 0 && (std::isfinite(at(best.place).value) || std::isinf(best.error));
+    return {best.place, has_error ? best.error : 0};
 }
 
 /// What is larger or smaller than every number: the extreme of none.

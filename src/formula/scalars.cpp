@@ -32,6 +32,8 @@ const Scalar& Scalars::keep(Scalar scalar)
     constexpr std::size_t most = std::size_t{1} << 21;
     if (scalars_.size() >= most)
         throw Error("takes more numbers than can be explained");
+    constexpr double operations = 400;
+    spend(operations + 10 * static_cast<double>(scalar.operands.size()));
     return scalars_.emplace_back(std::move(scalar));
 }
 
@@ -114,7 +116,7 @@ const Scalar* Arithmetic::extreme(const std::vector<Number>& cells, bool is_larg
 const Scalar* Arithmetic::exact(Number x)
 {
     Scalar exact = *x;
-    exact.value.error = 0;
+    exact.value = scalars_.rounding().exact(x->value);
     return &scalars_.keep(std::move(exact));
 }
 

@@ -21,14 +21,14 @@ struct Scalar {
         function, ///< f(a)
         total,    ///< a + b + …
         part,     ///< a, which is a sum or a softmax: by its formula and index where it is in another sum
-        noted     ///< a, for a reason that a reader wants to know
+        noted     ///< a, with a note of the reason
     };
     enum class Note : std::uint8_t {
         branch,  ///< of where: for the condition `about`
         largest, ///< of `count` numbers
         smallest,
-        row,          ///< of a gather: by the number `about`
-        off_diagonal, ///< 0
+        row,           ///< of a gather: by the number `about`
+        nothing_there, ///< 0: off a diagonal, in padding, where no row is added
         all_forbidden ///< 0: softmax of minus infinities, the largest of which is `about`
     };
 
@@ -126,7 +126,7 @@ public:
 
     Number number(double value);
 
-    /// A largest number, whose error doesn't matter: whoever subtracts another one subtracts it everywhere.
+    /// A largest number, whose error doesn't matter, because the same number is subtracted everywhere.
     Number exact(Number x);
 
     /// 0, since the largest number is minus infinity.

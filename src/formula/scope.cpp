@@ -1,5 +1,7 @@
 #include "attn/formula/scope.hpp"
 
+#include "attn/budget.hpp"
+
 namespace attn {
 
 StepNames::StepNames(const Recording& recording) : recording_(recording)
@@ -13,6 +15,9 @@ StepNames::StepNames(const Recording& recording) : recording_(recording)
 
 std::optional<std::size_t> StepNames::find(std::string_view path) const
 {
+    // A name is looked for in each scope around, and a path can be scopes of single letters for half a megabyte.
+    constexpr double least = 20, operations_each = 0.5; // of its characters
+    spend(least + operations_each * static_cast<double>(path.size()));
     const auto found = numbers_.find(path);
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -22,6 +27,16 @@ std::optional<std::size_t> StepNames::resolve(std::size_t step, std::string_view
     return attn::resolve(recording_.steps[step].path, name, [&](std::string_view path) -> std::optional<std::size_t> {
         const std::optional<std::size_t> found = find(path);
         return found && *found < step ? found : std::nullopt;
+    });
+}
+
+std::optional<std::size_t> StepNames::resolve_any(std::size_t step, std::string_view name) const
+{
+    if (const std::optional<std::size_t> earlier = resolve(step, name))
+        return earlier;
+    return attn::resolve(recording_.steps[step].path, name, [&](std::string_view path) -> std::optional<std::size_t> {
+        const std::optional<std::size_t> found = find(path);
+        return found && *found != step ? found : std::nullopt;
     });
 }
 

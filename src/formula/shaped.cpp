@@ -42,6 +42,8 @@ Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& ro
 
 Shaped Shaper::shaped(const Expression& expression) const
 {
+    constexpr double operations = 200;
+    spend(operations);
     return at_place(formula_, expression, [&] {
         Shaped result;
         result.expression = &expression;
@@ -72,12 +74,13 @@ const Array& Shaper::array(const std::string& name) const
     return *array;
 }
 
-std::ptrdiff_t Shaper::whole(const Expression& expression) const
+std::ptrdiff_t Shaper::whole(const Expression& expression) const { return whole(shaped(expression)); }
+
+std::ptrdiff_t Shaper::whole(const Shaped& scalar) const
 {
-    const Shaped scalar = shaped(expression);
     const double value = scalar.rank() == 0 ? numbers(formula_, scalar, Rounding(double_roundoff)).cells[0].value : NAN;
     if (!(value == std::trunc(value) && std::abs(value) <= 1e15))
-        fail(expression, "expected a whole number");
+        fail(*scalar.expression, "expected a whole number");
     return static_cast<std::ptrdiff_t>(value);
 }
 

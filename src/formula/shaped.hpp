@@ -52,6 +52,7 @@ private:
 
 /// All numbers of a part of a formula.
 /// @throws FormulaError at the place of the innermost expression that can't be computed
+/// @throws BudgetError where the budget that is being spent doesn't suffice
 Cells numbers(std::string_view formula, const Shaped& shaped, const Rounding& rounding);
 
 /// Does something about an expression; says where it stands in the formula when that fails.
@@ -62,6 +63,8 @@ decltype(auto) at_place(std::string_view formula, const Expression& expression, 
         return work();
     } catch (const FormulaError&) {
         throw;
+    } catch (const BudgetError&) {
+        throw; // it is the whole trace's, wherever it ends
     } catch (const Error& error) {
         throw FormulaError(formula, expression.position, error.what());
     }
@@ -80,6 +83,8 @@ public:
 
     /// The value of an expression that has to be a whole number, one from 0, or an axis, where -1 is the last.
     std::ptrdiff_t whole(const Expression& expression) const;
+    /// The same of an expression that has been shaped: to shape it again would double the work on every level.
+    std::ptrdiff_t whole(const Shaped& scalar) const;
     std::size_t count(const Expression& expression) const;
     std::size_t axis(const Expression& expression, std::size_t rank) const;
 

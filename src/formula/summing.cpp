@@ -1,6 +1,7 @@
-// What goes along lines of cells: sums, means, extremes, softmax and the matrix product.
+// Functions along lines of cells: sums, means, extremes, softmax and the matrix product.
 
 #include "function.hpp"
+#include "terms.hpp"
 
 #include <algorithm>
 #include <array>
@@ -69,7 +70,7 @@ void shape_extreme(Shaped& call, const Shaper& shaper)
     call.type = call.operands[0].type;
 }
 
-// What becomes of one line, computed with a Rounding and explained with an Arithmetic.
+// The results for one line, computed with a Rounding and explained with an Arithmetic.
 struct Sum {
     static constexpr bool is_part = true;
     template <class Algebra, class At>
@@ -102,10 +103,12 @@ template <class Reduction>
 Cells reduced(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
     Cells result = make_cells(call.shape);
+    constexpr double operations_each = 4;
+    spend(operations_each * static_cast<double>(result.cells.size()) * static_cast<double>(call.length));
     for_each<1>(call.loops[0], [&](const auto& at) {
-        const Rounded* start = operands[0].cells.data() + at[1];
-        result.cells[at[0]] =
-            Reduction::of(rounding, call.length, [&](std::size_t i) { return start[i * call.steps[0]]; });
+        result.cells[at[0]] = Reduction::of(rounding, call.length, [&, first = at[1]](std::size_t i) {
+            return operands[0].cells[first + i * call.steps[0]];
+        });
     });
     return result;
 }
@@ -119,14 +122,66 @@ const Scalar& reduced_cell(const Shaped& call, std::size_t offset, Scalars& scal
     return *(Reduction::is_part ? arithmetic.part(whole, call.length) : whole);
 }
 
+/// The axis that a reduction or a softmax goes along; nothing where it is over all numbers.
+std::optional<std::size_t> axis_of(const Backward& at)
+{
+    return at.shaper.axis_keyword(*at.call.expression, at.call.operands[0].rank());
+}
+
+/// Something of the reduced shape with the reduced axis again, of one entry.
+Expression with_axis(const Backward& at, Expression reduced)
+{
+    const Shape& shape = at.shape_of(0);
+    const auto axis = axis_of(at);
+    if (at.call.rank() == shape.size())
+        return reduced;
+    return axis ? terms::widened(std::move(reduced), *axis, shape.size())
+                : terms::reshaped(std::move(reduced), Shape(shape.size(), 1));
+}
+
+/// Something of the reduced shape for each of the numbers that were reduced.
+Expression for_each_number(const Backward& at, const Expression& reduced)
+{
+    const Shape& shape = at.shape_of(0);
+    const auto repeated = [](Expression x, std::size_t count, std::size_t axis, std::size_t rank) {
+        Expression result = terms::along("repeat", std::move(x), axis, rank);
+        result.operands.push_back(terms::number(static_cast<double>(count)));
+        return result;
+    };
+    if (const auto axis = axis_of(at))
+        return repeated(with_axis(at, reduced), shape[*axis], *axis, shape.size());
+    const std::size_t count = element_count(shape);
+    return terms::reshaped(repeated(terms::reshaped(reduced, {1}), count, 0, 2), shape);
+}
+
+Expression sum_gradient(const Backward& at, std::size_t) { return for_each_number(at, at.grad); }
+
+Expression mean_gradient(const Backward& at, std::size_t)
+{
+    using namespace terms;
+    return for_each_number(at, at.grad) / number(static_cast<double>(at.call.length));
+}
+
+/// To the numbers that are the extreme, in equal parts, as torch.amax.
+Expression extreme_gradient(const Backward& at, std::size_t)
+{
+    using namespace terms;
+    const auto axis = axis_of(at);
+    const Expression is_extreme = compared(at.operands[0], "==", with_axis(at, at.result));
+    const Expression count =
+        axis ? along("sum", is_extreme, *axis, at.shape_of(0).size(), true) : call("sum", {is_extreme});
+    return chosen(is_extreme, with_axis(at, at.grad) / count, number(0));
+}
+
 template <class Reduction>
-Function reduction(std::string_view name, decltype(Function::shape) shape)
+Function reduction(std::string_view name, decltype(Function::shape) shape, decltype(Function::gradient) gradient)
 {
     return {.name = name,
             .keywords = {"axis", "keepdims"},
             .shape = shape,
             .numbers = reduced<Reduction>,
-            .cell = reduced_cell<Reduction>};
+            .cell = reduced_cell<Reduction>,
+            .gradient = gradient};
 }
 
 // ------------------------------------------------------------------------------------------------------------- softmax
@@ -136,7 +191,7 @@ void shape_softmax(Shaped& call, const Shaper& shaper)
     call.shape = call.operands[0].shape;
     const std::optional<std::size_t> named = shaper.axis_keyword(*call.expression, call.rank());
     if (!named && call.rank() == 0)
-        throw Error("softmax wants an axis, not a single number");
+        throw Error("softmax needs an axis, not a single number");
     const std::size_t axis = named.value_or(call.rank() - 1);
     take_lines(call, axis);
     Loop lines{call.shape, all_of(call.shape), {all_of(call.shape)}};
@@ -162,6 +217,10 @@ void softmax(Algebra& a, std::size_t length, const At& at, const Give& give)
 Cells softmax_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
     Cells result = make_cells(call.shape);
+    if (result.cells.empty()) // there can be any number of lines of nothing
+        return result;
+    constexpr double operations_each = 24;
+    spend(operations_each * static_cast<double>(result.cells.size()));
     const std::size_t step = call.steps[0];
     for_each<1>(call.loops[0], [&](const auto& at) {
         const Rounded* from = operands[0].cells.data() + at[1];
@@ -190,17 +249,15 @@ const Scalar& softmax_cell(const Shaped& call, std::size_t offset, Scalars& scal
     return *wanted;
 }
 
-// -------------------------------------------------------------------------------------------------- the matrix product
-
-/// A formula can come from anywhere: it must not keep a machine busy for hours.
-void expect_affordable(const Shaped& product)
+/// Softmax's Jacobian is diag(y) - y y^T; where all of a row is forbidden, y is zero, and so is this.
+Expression softmax_gradient(const Backward& at, std::size_t)
 {
-    constexpr double most = 1e11;
-    const double multiplications =
-        static_cast<double>(element_count(product.shape)) * static_cast<double>(product.length);
-    if (multiplications > most)
-        throw Error("@ would take " + std::to_string(multiplications) + " multiplications, more than a formula can");
+    using namespace terms;
+    const std::size_t rank = at.call.rank();
+    return at.result * (at.grad - along("sum", at.grad * at.result, axis_of(at).value_or(rank - 1), rank, true));
 }
+
+// -------------------------------------------------------------------------------------------------- the matrix product
 
 /// As NumPy: a vector is a row on the left and a column on the right, and what stands before the last two axes are stacks
 /// of matrices, which broadcast.
@@ -208,7 +265,7 @@ void shape_product(Shaped& call, const Shaper&)
 {
     const Shape &left = call.operands[0].shape, &right = call.operands[1].shape;
     if (left.empty() || right.empty())
-        throw Error("@ wants vectors or matrices, not a single number");
+        throw Error("@ needs vectors or matrices, not a single number");
     const bool is_row = left.size() == 1, is_column = right.size() == 1;
     const std::size_t m = is_column ? 1 : right.back();
     call.length = left.back();
@@ -242,10 +299,13 @@ void shape_product(Shaped& call, const Shaper&)
 }
 
 /// Several neighbours at once, which share the numbers of a row while these are at hand.
-Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
+template <class Sum>
+Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
     Cells result = make_cells(call.shape);
-    expect_affordable(call);
+    if (result.cells.empty()) // there can be any number of rows without columns
+        return result;
+    spend(static_cast<double>(result.cells.size()) * static_cast<double>(call.length));
     Loop lines = call.loops[0];
     std::size_t count = 1, left_step = 0, right_step = 0;
     if (!lines.shape.empty()) {
@@ -259,7 +319,7 @@ Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, co
     for_each<2>(lines, [&](const auto& at) {
         for (std::size_t first = 0; first < count; first += most) {
             const std::size_t neighbours = std::min(most, count - first);
-            std::array<RoundedSum, most> sums;
+            std::array<Sum, most> sums;
             for (std::size_t i = 0; i < call.length; ++i) {
                 const Rounded* l = left + at[1] + first * left_step + i * call.steps[0];
                 const Rounded* r = right + at[2] + first * right_step + i * call.steps[1];
@@ -267,10 +327,20 @@ Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, co
                     sums[j].add(rounding.multiply(l[j * left_step], r[j * right_step]));
             }
             for (std::size_t j = 0; j < neighbours; ++j)
-                result.cells[at[0] + first + j] = sums[j].result(call.length, rounding);
+                result.cells[at[0] + first + j] =
+                    with_overflow(sums[j].result(call.length, rounding), call.length, [&](std::size_t i) {
+                        return rounding.multiply(left[at[1] + (first + j) * left_step + i * call.steps[0]],
+                                                 right[at[2] + (first + j) * right_step + i * call.steps[1]]);
+                    });
         }
     });
     return result;
+}
+
+Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
+{
+    return rounding.sums() == SumErrors::largest ? products<LargestErrorOfSum>(call, operands, rounding)
+                                                 : products<TypicalErrorOfSum>(call, operands, rounding);
 }
 
 const Scalar& product_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
@@ -281,26 +351,66 @@ const Scalar& product_cell(const Shaped& call, std::size_t offset, Scalars& scal
     return *a.part(a.sum(call.length, [&](std::size_t i) { return a.multiply(left(i), right(i)); }), call.length);
 }
 
+/// Of matrices and stacks of them: grad @ b.T and a.T @ grad, summed over the stacks that share an operand.
+Expression matrix_gradient(const Backward& at, std::size_t operand)
+{
+    using namespace terms;
+    const Expression &a = at.operands[0], &b = at.operands[1];
+    const Shape &left = at.shape_of(0), &right = at.shape_of(1), &result = at.call.shape;
+    if (operand == 1 && right.size() == 2 && left.size() > 2) { // all rows of all stacks at once
+        const std::size_t rows = element_count(left) / std::max<std::size_t>(left.back(), 1);
+        return product(transposed(reshaped(a, {rows, left.back()})), reshaped(at.grad, {rows, right.back()}));
+    }
+    Shape full(result.begin(), result.end() - 2); // before it is summed
+    const Shape& wanted = operand == 0 ? left : right;
+    full.insert(full.end(), wanted.end() - 2, wanted.end());
+    return summed_to(wanted, operand == 0 ? product(at.grad, transposed(b)) : product(transposed(a), at.grad), full);
+}
+
+/// Where one side is a vector, as a matrix of one row or one column.
+Expression product_gradient(const Backward& at, std::size_t operand)
+{
+    using namespace terms;
+    const Expression &a = at.operands[0], &b = at.operands[1];
+    const Shape &left = at.shape_of(0), &right = at.shape_of(1);
+    if (left.size() > 1 && right.size() > 1)
+        return matrix_gradient(at, operand);
+    if (left.size() == 1 && right.size() == 1)
+        return at.grad * (operand == 0 ? b : a);
+    const std::size_t rank = std::max(left.size(), right.size());
+    if (right.size() == 1) { // (…, n, k) @ (k): the gradient is (…, n)
+        const Expression column = widened(at.grad, rank - 1, rank);
+        return operand == 0 ? column * b : summed_to(right, column * a, left);
+    }
+    const Expression row = widened(at.grad, rank - 2, rank); // (k) @ (…, k, m): the gradient is (…, m)
+    if (operand == 1)
+        return widened(a, 1, 2) * row;
+    Shape stack(right.begin(), right.end() - 1); // (…, k)
+    return summed_to(left, along("sum", row * b, rank - 1, rank), stack);
+}
+
 } // namespace
 
 std::span<const Function> summing_functions()
 {
     static const Function functions[] = {
-        reduction<Sum>("sum", shape_sum),
-        reduction<Mean>("mean", shape_mean),
-        reduction<ExtremeOfLine<true>>("max", shape_extreme),
-        reduction<ExtremeOfLine<false>>("min", shape_extreme),
+        reduction<Sum>("sum", shape_sum, sum_gradient),
+        reduction<Mean>("mean", shape_mean, mean_gradient),
+        reduction<ExtremeOfLine<true>>("max", shape_extreme, extreme_gradient),
+        reduction<ExtremeOfLine<false>>("min", shape_extreme, extreme_gradient),
         {.name = "softmax",
          .keywords = {"axis"},
          .shape = shape_softmax,
          .numbers = softmax_numbers,
-         .cell = softmax_cell},
+         .cell = softmax_cell,
+         .gradient = softmax_gradient},
         {.kind = Kind::binary,
          .name = "@",
          .tensors = 2,
          .shape = shape_product,
          .numbers = product_numbers,
-         .cell = product_cell},
+         .cell = product_cell,
+         .gradient = product_gradient},
     };
     return functions;
 }

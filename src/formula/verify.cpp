@@ -51,6 +51,8 @@ StepCheck check_step(const Recording& recording, const StepNames& names, std::si
     };
     try {
         compare(step, evaluate(step.formula, lookup, roundoff), check);
+    } catch (const BudgetError& error) {
+        throw BudgetError("step " + step.path.substr(0, 100) + " " + error.what());
     } catch (const Error& error) {
         check.verdict = StepCheck::Verdict::unusable;
         check.message = step.path + " can't be recomputed: " + error.what();
@@ -85,6 +87,7 @@ std::size_t Verification::failures() const
 
 Verification verify(const Recording& recording, double roundoff)
 {
+    const BudgetScope budget;
     Verification verification;
     const StepNames names(recording);
     for (std::size_t i = 0; i < recording.steps.size(); ++i)

@@ -157,7 +157,7 @@ std::vector<std::string> ArithmeticWriter::reasons()
 {
     names_ = true;
     std::vector<std::string> found;
-    for (std::size_t i = 0; i < noted_.size() && found.size() < options_.terms; ++i) { // a reason may have reasons
+    for (std::size_t i = 0; i < noted_.size() && found.size() < options_.terms; ++i) { // a reason can have reasons
         const std::string text = reason(*noted_[i]);
         if (!text.empty() && std::ranges::find(found, "since " + text) == found.end())
             found.push_back("since " + text);
@@ -187,8 +187,8 @@ std::string ArithmeticWriter::reason(const Scalar& noted)
         const std::string name = name_of(*noted.about), row = number_text(noted.about->value.value, options_);
         return name == row ? "" : name + " is " + row;
     }
-    case Scalar::Note::off_diagonal:
-        return to_text(*noted.origin) + " is 0 off the diagonal";
+    case Scalar::Note::nothing_there:
+        return to_text(*noted.origin) + (noted.origin->text == "diag" ? " is 0 off the diagonal" : " is 0 there");
     case Scalar::Note::all_forbidden:
         return name_of(*noted.about->operands[0]) + ", the largest, is -inf";
     }

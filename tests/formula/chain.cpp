@@ -29,7 +29,8 @@ std::size_t gru_products(std::size_t n, ResetGate reset)
 
 } // namespace
 
-TEST_CASE("products that need each other make a chain, others do not", "[formula][chain]")
+TEST_CASE("matrix products that need each other's results are counted as a chain, independent ones are not",
+          "[formula][chain]")
 {
     CHECK(products_in_line({}) == 0);
     CHECK(products_in({step("a", "")}) == 0);
@@ -52,7 +53,7 @@ TEST_CASE("a name means the innermost step, as it does for verify", "[formula][c
     CHECK_THROWS_AS(products_in({step("c", "b @ b")}), FormulaError);
 }
 
-TEST_CASE("a GRU's products wait once a token, or twice where the reset gate comes first",
+TEST_CASE("a GRU has one product in line per token, or two where the reset gate comes first",
           "[formula][chain][recurrent]")
 {
     for (const std::size_t n : {1, 2, 5}) {
@@ -61,7 +62,7 @@ TEST_CASE("a GRU's products wait once a token, or twice where the reset gate com
     }
 }
 
-TEST_CASE("attention and convolution wait as often for long sequences as for short ones", "[formula][chain]")
+TEST_CASE("attention has two products in line and a convolution one, whatever the length", "[formula][chain]")
 {
     for (const std::size_t n : {1, 2, 7}) {
         Numbers numbers(n);

@@ -126,7 +126,7 @@ std::vector<std::size_t> chosen_offsets(std::size_t size, std::size_t most)
 
 } // namespace
 
-TEST_CASE("a product is its terms, by name and by number", "[explain]")
+TEST_CASE("a matrix product is explained as its terms, by name and by number", "[explain]")
 {
     CHECK(explained("q @ k.T", "[0,2]",
                     {"= q[0,0]*k[2,0] + q[0,1]*k[2,1] + q[0,2]*k[2,2]", "= 1*1 + 0*1 + 2*1", "= 3"}) == "");
@@ -155,7 +155,7 @@ TEST_CASE("operators keep the tree of the formula, with no more parentheses than
     CHECK(explained("q + v[:, None][0:2]", "[1,2]", {"= q[1,2] + v[1]", "= 3 + 4", "= 7"}) == "");
 }
 
-TEST_CASE("what is true or false is a word where that is asked, and a number in arithmetic", "[explain]")
+TEST_CASE("a boolean is explained as a word where it is the result, and as 1 or 0 in arithmetic", "[explain]")
 {
     CHECK(explained("mask & (q > 0)", "[0,2]", {"= mask[0,2] & (q[0,2] > 0)", "= false & (2 > 0)", "= false"}) == "");
     CHECK(explained("mask", "[0,1]", {"= mask[0,1]", "= true"}) == "");
@@ -188,7 +188,7 @@ TEST_CASE("sums are in order, and means are sums over their number", "[explain]"
     CHECK(explained("sum(v[0:0])", "", {"= 0"}) == "");
 }
 
-TEST_CASE("softmax is exponentials over their sum, less the largest", "[explain]")
+TEST_CASE("softmax is explained as exponentials over their sum, after the largest number is subtracted", "[explain]")
 {
     CHECK(explained("softmax(v)", "[0]",
                     {"= exp(v[0] - v[1]) / (exp(v[0] - v[1]) + exp(v[1] - v[1]) + exp(v[2] - v[1]))",
@@ -204,7 +204,7 @@ TEST_CASE("softmax is exponentials over their sum, less the largest", "[explain]
                                  "  since odd[0] is no number\n"));
 }
 
-TEST_CASE("a choice is what was chosen, and why", "[explain]")
+TEST_CASE("where, max and min are explained as what was chosen, and why", "[explain]")
 {
     CHECK(explained("where(mask, q, -inf)", "[0,1]", {"= q[0,1]", "= 0", "since mask[0,1] is true"}) == "");
     CHECK(explained("where(mask, q, -inf)", "[0,2]", {"= -inf", "since mask[0,2] is false"}) == "");
@@ -219,7 +219,7 @@ TEST_CASE("a choice is what was chosen, and why", "[explain]")
     CHECK(explained("k[2 - arange(3)]", "[0,2]", {"= k[2,2]", "= 1", "since 2 - 0 is 2"}) == "");
 }
 
-TEST_CASE("what only moves numbers ends at the one that it takes", "[explain]")
+TEST_CASE("a function that only moves numbers is explained as the cell that it takes", "[explain]")
 {
     CHECK(explained("concat(q, k, axis=0)", "[3,1]", {"= k[1,1]", "= 1"}) == "");
     CHECK(explained("concat(q, -k[0:2], axis=-1)", "[1,5]", {"= -k[1,2]", "= -(-4)", "= 4"}) == "");
@@ -232,11 +232,12 @@ TEST_CASE("what only moves numbers ends at the one that it takes", "[explain]")
     CHECK(explained("k[-1][1:]", "[1]", {"= k[2,2]", "= 1"}) == "");
     CHECK(explained("diag(v)", "[1,1]", {"= v[1]", "= 4"}) == "");
     CHECK(explained("diag(v)", "[1,0]", {"= 0", "since diag(v) is 0 off the diagonal"}) == "");
+    CHECK(explained("pad(v, 1, 0, axis=0)", "[0]", {"= 0", "since pad(v, 1, 0, axis=0) is 0 there"}) == "");
     CHECK(explained("outer(v, w)", "[1,2]", {"= v[1]*w[2]", "= 4*0.25", "= 1"}) == "");
     CHECK(explained("arange(5)", "[3]", {"= 3"}) == "");
 }
 
-TEST_CASE("of a long sum the largest terms stand, and the rest is one number", "[explain]")
+TEST_CASE("a long sum is explained with its largest terms, and the rest as one number", "[explain]")
 {
     CHECK(explained("v @ w", "", {"= v[0]*w[0] + v[2]*w[2] + (1 other term)", "= 2*(-1) + 4*0.25 + 0", "= -1"},
                     {.terms = 2}) == "");
@@ -247,7 +248,7 @@ TEST_CASE("of a long sum the largest terms stand, and the rest is one number", "
           "");
 }
 
-TEST_CASE("a sum in a sum's term stands by its name, and follows", "[explain]")
+TEST_CASE("a sum within a sum's term is written by its name, and explained after it", "[explain]")
 {
     CHECK(explained("sum((v - mean(v)) ** 2) / 3", "",
                     {"= ((v[0] - mean(v))**2 + (v[1] - mean(v))**2 + (v[2] - mean(v))**2) / 3",
@@ -304,7 +305,7 @@ TEST_CASE("numbers are shortened where that is asked", "[explain]")
     CHECK(explained("12345.678 * n", "", {"= 12000*n", "= 12000*7", "= 86000"}, {.digits = 2}) == "");
 }
 
-TEST_CASE("a number that does not follow from its formula is given away", "[explain]")
+TEST_CASE("a recorded number that does not follow from its formula is reported", "[explain]")
 {
     const std::vector<Step> steps{step("v", "", {{2}, {1, 2}}), step("s", "sum(v)", {{}, {5}})};
     CHECK(explain_text({steps, {}}, "s") == "s = sum(v)\n  = v[0] + v[1]\n  = 1 + 2\n  = 3\n  but the trace has 5\n");
@@ -331,7 +332,7 @@ TEST_CASE("the other name of a step explains that step", "[explain]")
           "  where residual1[0] = v * 2\n    = v[0]*2\n    = 2*2\n    = 4\n");
 }
 
-TEST_CASE("what is asked wrongly is said, with what would be right", "[explain]")
+TEST_CASE("a wrong question is refused, with steps of similar names", "[explain]")
 {
     std::vector<Step> steps = given();
     steps.push_back(step("head.0.scores", "q @ k.T", {{2, 3}, {4, -8, 3, 2.5, -11.5, 2.5}}));
@@ -419,10 +420,10 @@ TEST_CASE("a formula that can't be computed is an error in one line", "[explain]
     CHECK(explain_text({steps, {}}, "x[0,0]").size() < 100'000);
 }
 
-TEST_CASE("a number costs what it follows from, not its tensor", "[explain]")
+TEST_CASE("explaining one number computes only what it follows from, not its whole tensor", "[explain]")
 {
     const std::vector<Step> steps{step("x", "(arange(1e6)[:, None] * arange(1e6))[3, 4]", {{}, {12}})};
-    CHECK_THROWS_AS(evaluate(steps[0].formula, constant), FormulaError);
+    CHECK_THROWS_AS(evaluate(steps[0].formula, constant), Error);
     CHECK(explain_text({steps, {}}, "x") == "x = (arange(1e6)[:, None] * arange(1e6))[3, 4]\n  = 3*4\n  = 12\n");
 }
 
@@ -433,7 +434,7 @@ TEST_CASE("a value that does not have its shape is an error", "[explain]")
     CHECK_THAT(complaint({step("x", "", {{2, 2}, {1}})}, "x[1,1]"), ContainsSubstring("x"));
 }
 
-TEST_CASE("the arithmetic of every step of every lesson, read again, gives the recorded number", "[explain][lessons]")
+TEST_CASE("the arithmetic of every step of every lesson, read again, gives the recorded number", "[explain][lessons][slow]")
 {
     for (const std::string& topic : lesson_topics()) {
         CAPTURE(topic);

@@ -36,6 +36,33 @@ TEST_CASE("a step that follows from its formula agrees", "[verify]")
     CHECK(verification.failures() == 0);
 }
 
+TEST_CASE("sums that overflow agree in any order, and what is masked beside them is still exact", "[verify][overflow]")
+{
+    const Step x = checked_step("x", "", {{3}, {1e308, 1e308, -1e308}}), v = checked_step("v", "", {{3}, {10, 10, 10}});
+    for (const double recorded : {1e308, infinity, -infinity, not_a_number}) {
+        CHECK(verdict_of_last({x, checked_step("s", "sum(x)", {{}, {recorded}})}) == Verdict::agrees);
+        CHECK(verdict_of_last({x, v, checked_step("s", "x @ v", {{}, {recorded}})}) == Verdict::agrees);
+        CHECK(verdict_of_last({x, checked_step("s", "1 / sum(x)", {{}, {recorded}})}) == Verdict::agrees);
+    }
+    // Sums of infinities, quotients by zero and exponentials do not depend on any order.
+    const Step masked = checked_step("m", "", {{2}, {1, -infinity}}), zero = checked_step("z", "", {{}, {0}});
+    CHECK(verdict_of_last({masked, checked_step("s", "sum(m)", {{}, {-infinity}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({masked, checked_step("s", "sum(m)", {{}, {1}})}) == Verdict::differs);
+    CHECK(verdict_of_last({masked, checked_step("s", "m / sqrt(3)", {{2}, {1 / std::sqrt(3), 5}})}) == Verdict::differs);
+    CHECK(verdict_of_last({zero, checked_step("s", "1 / z", {{}, {infinity}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({zero, checked_step("s", "1 / z", {{}, {7}})}) == Verdict::differs);
+    CHECK(verdict_of_last({v, checked_step("s", "(-v) ** 0.5", {{3}, {1, 1, 1}})}) == Verdict::differs);
+    CHECK(verdict_of_last({v, checked_step("s", "exp(v * 1000)", {{3}, {infinity, infinity, 7}})}) == Verdict::differs);
+}
+
+TEST_CASE("sums along an axis without numbers are zeros", "[verify][hostile]")
+{
+    const Step none = checked_step("x", "", {{3, 0}, {}});
+    CHECK(verdict_of_last({none, checked_step("s", "sum(x, axis=1)", {{3}, {0, 0, 0}})}) == Verdict::agrees);
+    CHECK(verdict_of_last({none, checked_step("s", "max(x, axis=1)", {{3}, {-infinity, -infinity, -infinity}})}) ==
+          Verdict::agrees);
+}
+
 TEST_CASE("a number that is off by a millionth is found, with its place", "[verify]")
 {
     Array wrong = weights();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/array.hpp"
+#include "attn/budget.hpp"
 #include "attn/formula/expression.hpp"
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace attn {
 
-/// What a formula gives, and for each number how far another correct computation of it can be away.
+/// The value of a formula, and for each number how much another correct computation of it can differ.
 struct Evaluated {
     Array value;
     std::vector<double> error; ///< absolute, one per value
@@ -20,12 +21,20 @@ using Lookup = std::function<const Array*(std::string_view name)>;
 /// The largest relative error of one double operation.
 inline constexpr double double_roundoff = 0x1p-53;
 
+/// How the error of a sum is estimated.
+enum class SumErrors {
+    largest, ///< a bound: n terms add n roundings of the sum of their sizes (Higham 2002, chapter 4)
+    typical, ///< what is to be expected: the roundings of the partial sums are independent
+};
+
 /// Computes a formula by plain loops: no xtensor, no BLAS, so that it can check what was computed with them. The type of
 /// the value is integer or boolean where the formula can give nothing else, see docs/formulas.md.
 /// @param formula   its text, for messages
 /// @param lookup    what its names mean
-/// @param roundoff  the unit roundoff of whoever computed what this is compared with
-/// @throws FormulaError where it can't be parsed, a name means nothing, shapes don't fit, or it would take too much memory
-Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff = double_roundoff);
+/// @param roundoff  the unit roundoff of the program that computed the numbers to compare with
+/// @throws FormulaError where it can't be parsed, a name means nothing, or shapes don't fit
+/// @throws BudgetError where the budget doesn't suffice: the one that is being spent, or the usual one
+Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff = double_roundoff,
+                   SumErrors sums = SumErrors::largest);
 
 } // namespace attn

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/formula/scope.hpp"
 #include "attn/recording.hpp"
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace attn {
 
-/// How much of the arithmetic is written.
+/// How much of the arithmetic is written out.
 struct ExplainOptions {
     std::size_t terms = 8;                  ///< written of a sum; the rest of a longer one is a subtotal
     std::size_t depth = 0;                  ///< how many levels of operands that are steps are explained, too
@@ -45,18 +46,18 @@ struct Explanation {
     std::vector<Explanation> parts; ///< explanations of what stands in it by name only
     std::vector<Cell> cells;        ///< of an explained step: the numbers that it follows from, each once, in order
     double value = 0;               ///< the result as a number
-    double error = 0;               ///< how far another correct computation can be away
+    double error = 0;               ///< how much another correct computation can differ
 };
 
-/// What a text such as `scores[0,2]` asks for: one or several cells of a step.
+/// The cells that a text such as `scores[0,2]` names: one or several cells of a step.
 struct ExplainedCells {
     const Step* step = nullptr;
     std::vector<std::size_t> offsets; ///< row-major, into the step's value
     bool is_single = false;           ///< there is an index for every axis: a number, not a row of one
 };
 
-/// Reads `scores[0,2]`, `scores[0]`, `scores[:,-1]`, `head.0.scores[...,0]` or, of a single number, `variance`. The other
-/// name of a step asks for that step.
+/// Reads `scores[0,2]`, `scores[0]`, `scores[:,-1]`, `head.0.scores[...,0]` or, of a single number, `variance`. An
+/// alias means its step.
 /// @throws Error  where there is no such step (with those of similar names) or no such cell, or more than 1000 cells
 ExplainedCells find_cells(const Recording& recording, std::string_view text);
 
@@ -64,14 +65,20 @@ ExplainedCells find_cells(const Recording& recording, std::string_view text);
 /// @param recording  of a run
 /// @param step       one of its steps
 /// @param offset     of the cell, row-major
-/// @throws Error  where the step's formula can't be computed there, or needs more than two million numbers
+/// @throws Error        where the step's formula can't be computed there, or needs more than two million numbers
+/// @throws BudgetError  where the budget doesn't suffice: the one that is being spent, or the usual one
 Explanation explain(const Recording& recording, const Step& step, std::size_t offset,
+                    const ExplainOptions& options = {});
+
+/// The same for whoever explains many numbers.
+/// @param names  of the recording
+Explanation explain(const Recording& recording, const StepNames& names, const Step& step, std::size_t offset,
                     const ExplainOptions& options = {});
 
 /// The lines of one number's explanation, each with its end.
 std::string to_text(const Explanation& explanation);
 
-/// Explains what a text asks for: the lines of one number; of several numbers, the formula and a line for each.
+/// Explains the cells that a text names: the lines of one number; of several numbers, the formula and a line for each.
 ///
 ///     scores[0] = queries @ keys.T
 ///       scores[0,0] = 1*0 + 0*1 + 2*1 = 2

@@ -57,7 +57,7 @@ public:
 };
 
 /// Reads a formula.
-/// @throws FormulaError where it is not one, or nested deeper than anyone would write
+/// @throws FormulaError where it is not one, or nested too deeply
 /// @see docs/formulas.md for the language
 Expression parse_formula(std::string_view formula);
 

@@ -42,9 +42,10 @@ struct Verification {
 /// `encoder.head.0.scores`, `keys` is `encoder.head.0.keys`, else `encoder.head.keys`, `encoder.keys`, or `keys`.
 ///
 /// A recorded number can be off by four times the error bound that is computed along with it, since both computations
-/// round: each number has a tolerance of its own. An infinity agrees with itself only, and
-/// NaN with NaN.
-/// @param roundoff  the unit roundoff of whoever computed the steps
+/// round: each number has a tolerance of its own. An infinity agrees only with the same
+/// infinity, and NaN only with NaN.
+/// @param roundoff  the unit roundoff of the program that computed the steps
+/// @throws BudgetError where the budget doesn't suffice for all steps together: the one that is being spent, or the usual one
 Verification verify(const Recording& recording, double roundoff = double_roundoff);
 
 } // namespace attn

@@ -1,0 +1,135 @@
+#include "commands.hpp"
+#include "print.hpp"
+#include "shared_flags.hpp"
+
+#include "attn/budget.hpp"
+#include "attn/error.hpp"
+#include "attn/formula/explain.hpp"
+#include "attn/formula/gradient.hpp"
+#include "attn/formula/scope.hpp"
+#include "attn/trace_io/file.hpp"
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace attn {
+namespace {
+
+/// What one command line asks for.
+struct Request {
+    std::filesystem::path trace, seed, output;
+    std::string of;
+    bool checks = false;
+    std::optional<std::size_t> budget;
+};
+
+/// What the gradients are of: a step, or some of its numbers.
+GradientOptions asked_for(const Request& request, const Recording& recording)
+{
+    GradientOptions options{.of = request.of};
+    const std::size_t bracket = request.of.find('[');
+    if (bracket != std::string::npos) {
+        const ExplainedCells cells = find_cells(recording, request.of);
+        options.of = cells.step->path;
+        options.seed = Array{cells.step->value.shape, std::vector<double>(cells.step->value.size())};
+        for (const std::size_t offset : cells.offsets)
+            options.seed->values[offset] = 1;
+    }
+    if (request.seed.empty())
+        return options;
+    if (bracket != std::string::npos)
+        throw Error("--seed: --of " + request.of + " says where the gradient begins already");
+    NamedArrays arrays = read_npz(request.seed);
+    if (arrays.size() != 1)
+        throw Error(fmt::format("--seed: {} has {} arrays, expected one, the gradient to begin with",
+                                request.seed.string(), arrays.size()));
+    options.seed = std::move(arrays.begin()->second);
+    return options;
+}
+
+/// The Euclidean length of all numbers.
+double norm_of(const Array& array)
+{
+    double square = 0;
+    for (const double value : array.values)
+        square += value * value;
+    return std::sqrt(square);
+}
+
+void print_inputs(const Recording& result)
+{
+    const StepNames names(result);
+    std::size_t width = 0;
+    std::vector<const Step*> inputs;
+    for (const Step& step : result.steps)
+        if (step.formula.empty() && !step.path.starts_with(gradient_scope) && step.value.type == ElementType::real)
+            if (const auto found = names.find(std::string(gradient_scope).append(step.path))) {
+                inputs.push_back(&result.steps[*found]);
+                width = std::max(width, inputs.back()->path.size());
+            }
+    for (const Step* gradient : inputs)
+        print("{:{}}  {:16}  norm {:.6g}\n", gradient->path, width, to_string(gradient->value.shape),
+                   norm_of(gradient->value));
+}
+
+/// @return whether all agree
+bool print_checks(const Recording& result)
+{
+    const std::vector<GradientCheck> checks = check_gradients(result);
+    std::size_t wrong = 0;
+    for (const GradientCheck& check : checks) {
+        wrong += check.agrees() ? 0 : 1;
+        print("{}  {}: {:.15g} by the gradient, {:.15g} by differences, which can be off by {:.2g}\n",
+                   check.agrees() ? "agrees " : "DIFFERS", check.input, check.by_gradient, check.by_differences,
+                   check.error);
+    }
+    print("{} inputs checked by central differences along random directions, {} differ\n", checks.size(), wrong);
+    return wrong == 0;
+}
+
+int take_gradients(const Request& request)
+{
+    expect_not_replaced("-o", request.output, {request.trace, request.seed});
+    const BudgetScope budget{budget_for(request.budget, {request.trace})};
+    const Recording recording = read_trace(request.trace);
+    const GradientOptions options = asked_for(request, recording);
+    const Recording result = about_file(request.trace, "", [&] { return gradients(recording, options); });
+    if (!request.output.empty())
+        write_trace(request.output, result);
+    print_inputs(result);
+    const std::string& of = result.steps[recording.steps.size()].path;
+    print("{}{} steps on the way back from {}\n", request.output.empty() ? "" : request.output.string() + ": ",
+               result.steps.size() - recording.steps.size(), of.substr(gradient_scope.size()));
+    return !request.checks || print_checks(result) ? 0 : 1;
+}
+
+} // namespace
+
+Command grad_command()
+{
+    const auto request = std::make_shared<Request>();
+    return {.name = "grad",
+            .summary = "walk a trace backwards: the gradients of every step, as steps",
+            .groups =
+                {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
+                 {"What to derive",
+                  {{"--of", "STEP[INDEX]", request->of,
+                    "a step, or some of its numbers, such as logits[-1,42] (default: output, else the last step); the "
+                    "gradients are those of their sum"},
+                   {"--seed", "FILE.npz", request->seed,
+                    "one array, the gradient of that step to begin with, such as that of a loss"}}},
+                 {"What to do",
+                  {{"-o,--output", "GRADS.npz", request->output,
+                    "the trace with the gradients after it; verify, explain, view, graph and diff read it"},
+                   {"--check", "", request->checks,
+                    "compare the gradient of each input with central differences; exit code 1 where one differs"},
+                   budget_flag(request->budget)}}},
+            .run = [request] { return take_gradients(*request); }};
+}
+
+} // namespace attn

@@ -1,0 +1,348 @@
+// A trace walked backwards: each function of the language says what arrives at its operands.
+
+#include "attn/formula/gradient.hpp"
+
+#include "function.hpp"
+#include "near_names.hpp"
+#include "terms.hpp"
+#include "written.hpp"
+
+#include "attn/error.hpp"
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace attn {
+namespace {
+
+using Kind = Expression::Kind;
+
+std::string gradient_path(const std::string& path) { return std::string(gradient_scope).append(path); }
+
+/// A name in a formula that is being made, until it is known in which step's formula it stands.
+struct Mention {
+    std::size_t step;
+    bool is_gradient;
+    std::string hint; ///< how the step's user calls it: "x" of an alias
+};
+
+/// What one user of a step adds to its gradient. Names are numbers of mentions.
+struct Contribution {
+    std::size_t user;
+    Expression formula;
+};
+
+class BackwardPass {
+public:
+    BackwardPass(const Recording& forward, std::size_t of, Array seed)
+        : names_(forward), result_(forward), forward_(forward), contributions_(forward.steps.size())
+    {
+        for (std::size_t i = 0; i < forward.steps.size(); ++i)
+            by_path_.emplace(forward.steps[i].path, i);
+        for (const Alias& alias : forward.aliases)
+            if (const auto step = names_.find(alias.path))
+                by_path_.emplace(alias.path, *step);
+        find_wanted(of);
+        emit(gradient_path(forward.steps[of].path), of, "", std::move(seed));
+        name_aliases(of);
+        send_back(of);
+        for (std::size_t step = of; step-- > 0;)
+            if (!contributions_[step].empty()) {
+                receive(step);
+                name_aliases(step);
+                send_back(step);
+            }
+    }
+
+    Recording result() { return std::move(result_); }
+
+private:
+    /// The steps that `of` follows from, whose numbers are real.
+    void find_wanted(std::size_t of)
+    {
+        wanted_.assign(forward_.steps.size(), false);
+        wanted_[of] = true;
+        for (std::size_t step = of + 1; step-- > 0;) {
+            if (!wanted_[step] || forward_.steps[step].formula.empty())
+                continue;
+            for (const UsedName& used : names_in(forward_.steps[step].formula))
+                if (const auto operand = names_.resolve(step, used.name); operand && !used.is_size_alone)
+                    wanted_[*operand] = wanted_[*operand] || is_real(*operand);
+        }
+    }
+
+    bool is_real(std::size_t step) const { return forward_.steps[step].value.type == ElementType::real; }
+
+    // -------------------------------------------------------------------------------- from a step to its operands
+
+    void send_back(std::size_t step)
+    {
+        const Step& here = forward_.steps[step];
+        if (here.formula.empty())
+            return;
+        const Lookup lookup = [&](std::string_view name) { return value_in(step, name); };
+        const ShapedFormula formula(here.formula, lookup);
+        const Shaper shaper(formula.text(), lookup);
+        std::map<std::size_t, Expression> arriving; // by operand: all occurrences in this formula
+        descend(step, formula.root(), shaper, mention({step, true, ""}), mention({step, false, ""}), arriving);
+        for (auto& [operand, grad] : arriving)
+            contributions_[operand].push_back({step, std::move(grad)});
+    }
+
+    /// @param grad    the gradient of that part of the step's formula
+    /// @param result  what that part gives
+    void descend(std::size_t step, const Shaped& part, const Shaper& shaper, const Expression& grad,
+                 const Expression& result, std::map<std::size_t, Expression>& arriving)
+    {
+        if (part.expression->kind == Kind::name) {
+            const std::size_t operand = names_.resolve(step, part.expression->text).value();
+            const auto [found, is_first] = arriving.emplace(operand, grad);
+            if (!is_first) {
+                using namespace terms;
+                found->second = std::move(found->second) + grad;
+            }
+            return;
+        }
+        std::vector<Expression> operands;
+        for (const Shaped& operand : part.operands)
+            operands.push_back(with_mentions(step, *operand.expression));
+        for (std::size_t i = 0; i < part.operands.size(); ++i)
+            if (is_wanted(step, part.operands[i]) && part.function->gradient != nullptr) {
+                const Backward at{part, grad, result, operands, shaper};
+                descend(step, part.operands[i], shaper, part.function->gradient(at, i), operands[i], arriving);
+            }
+    }
+
+    /// True where a part of a formula has the numbers of a step whose gradient is wanted.
+    bool is_wanted(std::size_t step, const Shaped& part) const
+    {
+        if (part.expression->kind == Kind::name) {
+            const auto operand = names_.resolve(step, part.expression->text);
+            return operand && wanted_[*operand];
+        }
+        return std::ranges::any_of(part.operands, [&](const Shaped& operand) { return is_wanted(step, operand); });
+    }
+
+    // -------------------------------------------------------------------------------- what arrives at a step
+
+    void receive(std::size_t step)
+    {
+        const std::string path = gradient_path(forward_.steps[step].path);
+        std::vector<Contribution>& from = contributions_[step];
+        if (from.size() == 1)
+            return emit(path, step, std::move(from.front().formula));
+        std::vector<std::string> parts;
+        for (Contribution& one : from) {
+            parts.push_back(path + ".from." + inside_common_scope(forward_.steps[one.user].path, step));
+            emit(parts.back(), step, std::move(one.formula));
+        }
+        emit_sum(path, step, parts);
+    }
+
+    /// A user's path without the scopes that it shares with the step.
+    std::string inside_common_scope(std::string_view user, std::size_t step) const
+    {
+        const std::string_view path = forward_.steps[step].path;
+        std::size_t common = 0;
+        for (std::size_t i = 0; i < std::min(path.size(), user.size()) && path[i] == user[i]; ++i)
+            if (path[i] == '.')
+                common = i + 1;
+        return std::string(user.substr(common));
+    }
+
+    /// A formula has so many terms at most; beyond that, sums of sums.
+    void emit_sum(const std::string& path, std::size_t step, std::vector<std::string> parts)
+    {
+        constexpr std::size_t most = 32;
+        for (std::size_t level = 0; parts.size() > most; ++level) {
+            std::vector<std::string> sums;
+            for (std::size_t begin = 0; begin < parts.size(); begin += most) {
+                const std::size_t end = std::min(begin + most, parts.size());
+                sums.push_back(path + ".sum" + std::to_string(level) + '.' + std::to_string(sums.size()));
+                emit(sums.back(), step, sum_of(step, std::span(parts).subspan(begin, end - begin)));
+            }
+            parts = std::move(sums);
+        }
+        emit(path, step, sum_of(step, parts));
+    }
+
+    /// The parts of a step's gradient, by their names in its scope.
+    std::string sum_of(std::size_t step, std::span<const std::string> parts) const
+    {
+        const std::string& path = forward_.steps[step].path;
+        const std::size_t scope = path.rfind('.') + 1;
+        std::string text;
+        for (const std::string& part : parts)
+            text += (text.empty() ? "" : " + ") + gradient_path(part.substr(gradient_scope.size() + scope));
+        return text;
+    }
+
+    void emit(const std::string& path, std::size_t step, Expression formula)
+    {
+        name_mentions(formula, path);
+        emit(path, step, to_text(formula));
+    }
+
+    void emit(const std::string& path, std::size_t step, const std::string& formula)
+    {
+        try {
+            const Lookup lookup = [&](std::string_view name) { return value_of(path, name); };
+            emit(path, step, formula, evaluate(formula, lookup).value);
+        } catch (const Error& error) {
+            throw Error(path + " can't be computed: " + error.what());
+        }
+    }
+
+    void emit(const std::string& path, std::size_t step, std::string formula, Array value)
+    {
+        const Step& of = forward_.steps[step];
+        if (value.shape != of.value.shape)
+            throw Error(path + " has the shape " + to_string(value.shape) + ", and " + of.path + ' ' +
+                        to_string(of.value.shape));
+        value.type = ElementType::real;
+        by_path_.emplace(path, result_.steps.size());
+        result_.steps.push_back({path, std::move(formula), of.axes, "", {}, std::move(value)});
+    }
+
+    /// Whatever else the step is called, its gradient is called, too.
+    void name_aliases(std::size_t step)
+    {
+        const std::string& target = forward_.steps[step].path;
+        for (const Alias& alias : forward_.aliases)
+            if (alias.target == target) {
+                result_.aliases.push_back({gradient_path(alias.path), gradient_path(target)});
+                by_path_.emplace(gradient_path(alias.path), by_path_.at(gradient_path(target)));
+            }
+    }
+
+    // -------------------------------------------------------------------------------- names
+
+    Expression mention(Mention mention)
+    {
+        mentions_.push_back(std::move(mention));
+        Expression name;
+        name.kind = Kind::name;
+        name.text = std::to_string(mentions_.size() - 1);
+        return name;
+    }
+
+    /// A part of a step's formula, with mentions for names.
+    Expression with_mentions(std::size_t step, Expression expression)
+    {
+        for_each_name(expression, [&](Expression& name) {
+            name = mention({names_.resolve(step, name.text).value(), false, name.text});
+        });
+        return expression;
+    }
+
+    void name_mentions(Expression& expression, const std::string& path) const
+    {
+        for_each_name(expression,
+                      [&](Expression& name) { name.text = shortest_name(mentions_[std::stoul(name.text)], path); });
+    }
+
+    template <class Change>
+    static void for_each_name(Expression& expression, const Change& change)
+    {
+        if (expression.kind == Kind::name)
+            return change(expression);
+        for (Expression& operand : expression.operands)
+            for_each_name(operand, change);
+        for (Keyword& keyword : expression.keywords)
+            for_each_name(keyword.value, change);
+        for (Subscript& subscript : expression.subscripts)
+            for (auto* part : {&subscript.index, &subscript.start, &subscript.stop, &subscript.step})
+                if (*part)
+                    for_each_name(**part, change);
+    }
+
+    /// The shortest name that means a step in the formula of another one.
+    std::string shortest_name(const Mention& mention, const std::string& path) const
+    {
+        const std::string before = mention.is_gradient ? std::string(gradient_scope) : "";
+        const std::string& whole = forward_.steps[mention.step].path;
+        const std::size_t wanted = by_path_.at(before + whole);
+        const auto means_it = [&](const std::string& name) { return find(path, name) == wanted; };
+        if (!mention.hint.empty() && means_it(before + mention.hint))
+            return before + mention.hint;
+        for (std::size_t begin = whole.rfind('.'); begin != std::string::npos;
+             begin = begin == 0 ? std::string::npos : whole.rfind('.', begin - 1))
+            if (const std::string name = before + whole.substr(begin + 1); is_step_name_first(name) && means_it(name))
+                return name;
+        return before + whole;
+    }
+
+    /// A name in a formula begins with a letter: 0.scores is none.
+    static bool is_step_name_first(const std::string& name) { return begins_name(name.front()); }
+
+    /// The step so far that a name in the formula of a gradient means.
+    std::optional<std::size_t> find(const std::string& path, std::string_view name) const
+    {
+        return resolve(path, name, [&](const std::string& whole) -> std::optional<std::size_t> {
+            const auto found = by_path_.find(whole);
+            return found == by_path_.end() ? std::nullopt : std::optional(found->second);
+        });
+    }
+
+    const Array* value_of(const std::string& path, std::string_view name) const
+    {
+        const auto found = find(path, name);
+        return found ? &result_.steps[*found].value : nullptr;
+    }
+
+    const Array* value_in(std::size_t step, std::string_view name) const
+    {
+        const auto found = names_.resolve(step, name);
+        return found ? &forward_.steps[*found].value : nullptr;
+    }
+
+    const StepNames names_;
+    Recording result_;
+    const Recording& forward_;
+    std::map<std::string, std::size_t, std::less<>> by_path_; ///< in result_
+    std::vector<bool> wanted_;
+    std::vector<std::vector<Contribution>> contributions_; ///< by step
+    std::vector<Mention> mentions_;
+};
+
+std::size_t step_asked_for(const Recording& recording, const GradientOptions& options)
+{
+    if (recording.steps.empty())
+        throw Error("there are no steps");
+    if (options.of.empty())
+        return StepNames(recording).find("output").value_or(recording.steps.size() - 1);
+    return find_step(recording, options.of);
+}
+
+/// The gradient of the step with respect to itself.
+Array seed_of(const Step& of, const GradientOptions& options)
+{
+    if (options.seed) {
+        if (options.seed->shape != of.value.shape)
+            throw Error("the gradient to begin with has the shape " + to_string(options.seed->shape) + ", expected " +
+                        to_string(of.value.shape) + " as " + of.path);
+        return *options.seed;
+    }
+    return {of.value.shape, std::vector<double>(of.value.size(), 1.0)};
+}
+
+} // namespace
+
+Recording gradients(const Recording& recording, const GradientOptions& options)
+{
+    for (const Step& step : recording.steps)
+        if (step.path.starts_with(gradient_scope))
+            throw Error("there are gradients already: " + step.path);
+    const std::size_t of = step_asked_for(recording, options);
+    const Step& step = recording.steps[of];
+    if (step.value.type != ElementType::real)
+        throw Error(step.path + " has whole numbers or booleans, which have no gradient");
+    return BackwardPass(recording, of, seed_of(step, options)).result();
+}
+
+} // namespace attn

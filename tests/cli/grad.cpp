@@ -1,0 +1,94 @@
+// attn grad, run as a user runs it.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/trace_io/npz.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include <algorithm>
+
+using namespace attn;
+
+namespace {
+
+/// A folder with a small trace, t.npz: y = x @ w, output = softmax(y).
+class GradFolder : public TemporaryFolder {
+public:
+    GradFolder()
+    {
+        write_trace(*this / "t.npz", {{{"x", "", {"n", "m"}, "", {}, {{1, 2}, {1, 2}}},
+                                       {"w", "", {}, "", {}, {{2, 2}, {0, 1, 0, 0}}},
+                                       {"y", "x @ w", {"n", "m"}, "", {}, {{1, 2}, {0, 1}}},
+                                       {"output", "y * y", {"n", "m"}, "", {}, {{1, 2}, {0, 1}}}},
+                                      {}});
+    }
+
+    Ended grad(const std::vector<std::string>& words) const
+    {
+        std::vector<std::string> command{"attn", "grad", *this / "t.npz"};
+        command.insert(command.end(), words.begin(), words.end());
+        return run(command);
+    }
+};
+
+} // namespace
+
+TEST_CASE("attn grad writes the trace with its gradients, which attn verify recomputes", "[cli][gradient]")
+{
+    const GradFolder folder;
+    const std::string grads = folder / "g.npz";
+    const Ended ended = folder.grad({"-o", grads, "--check"});
+    CHECK(ended.code == 0);
+    CHECK(ended.errors == "");
+    CHECK_THAT(ended.output, ContainsSubstring("grad.w  (2, 2)            norm 4.47214\n"));
+    CHECK_THAT(ended.output, ContainsSubstring("4 steps on the way back from output\n"));
+    CHECK_THAT(ended.output,
+               ContainsSubstring("2 inputs checked by central differences along random directions, 0 differ\n"));
+    const Ended verified = run({"attn", "verify", grads});
+    CHECK(verified.output == grads + ": 5 steps recomputed from their formulas, 3 inputs, 0 wrong\n");
+    CHECK_THAT(run({"attn", "explain", grads, "grad.w[1,1]"}).output, ContainsSubstring("2*2"));
+    CHECK_THAT(run({"attn", "graph", grads}).output, ContainsSubstring("\"grad.output\" -> \"grad.y\""));
+}
+
+TEST_CASE("attn grad begins at a number, at a row or with what a file gives", "[cli][gradient]")
+{
+    const GradFolder folder;
+    const auto gradient_of_y = [&](const std::vector<std::string>& words) {
+        std::vector<std::string> all{"-o", folder / "g.npz"};
+        all.insert(all.end(), words.begin(), words.end());
+        const Ended ended = folder.grad(all);
+        CAPTURE(ended.errors);
+        REQUIRE(ended.code == 0);
+        return read_npz(folder / "g.npz").at("grad.y").values;
+    };
+    CHECK(gradient_of_y({}) == std::vector<double>{0, 2});
+    CHECK(gradient_of_y({"--of", "output[0,0]"}) == std::vector<double>{0, 0});
+    CHECK(gradient_of_y({"--of", "output[0]"}) == std::vector<double>{0, 2});
+    CHECK(gradient_of_y({"--of", "y"}) == std::vector<double>{1, 1});
+    write_npz(folder / "s.npz", {{}, {{"loss", {{1, 2}, {3, 4}}}}, ""});
+    CHECK(gradient_of_y({"--seed", folder / "s.npz"}) == std::vector<double>{0, 8});
+}
+
+TEST_CASE("attn grad on wrong usage ends with 2 and one line", "[cli][gradient]")
+{
+    const GradFolder folder;
+    write_npz(folder / "two.npz", {{}, {{"a", {{1}, {1}}}, {"b", {{1}, {1}}}}, ""});
+    write_npz(folder / "long.npz", {{}, {{"a", {{3}, {1, 2, 3}}}}, ""});
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"--of", "outptu"},
+             {"--of", "y[7,0]"},
+             {"--seed", folder / "two.npz"},
+             {"--seed", folder / "long.npz"},
+             {"--seed", folder / "none.npz"},
+             {"--of", "y[0]", "--seed", folder / "long.npz"},
+             {"-o", folder / "t.npz"},
+         }) {
+        const Ended ended = folder.grad(words);
+        CAPTURE(ended.errors);
+        CHECK(ended.code == 2);
+        CHECK(ended.output == "");
+        CHECK(std::ranges::count(ended.errors, '\n') == 1);
+    }
+}

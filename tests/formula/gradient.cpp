@@ -1,0 +1,261 @@
+#include "attn/formula/gradient.hpp"
+
+#include "generators.hpp"
+#include "layers/examples.hpp"
+#include "test.hpp"
+
+#include "attn/error.hpp"
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
+#include "attn/formula/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+Step input(std::string path, Array value) { return {std::move(path), "", {}, "", {}, std::move(value)}; }
+
+/// A trace of inputs and of what formulas make of them.
+Recording trace_of(const std::vector<Step>& inputs, const std::vector<std::pair<std::string, std::string>>& formulas)
+{
+    Recording recording{inputs, {}};
+    for (const auto& [path, formula] : formulas) {
+        const Lookup lookup = [&](std::string_view name) -> const Array* {
+            const auto found = std::ranges::find(recording.steps, name, &Step::path);
+            return found == recording.steps.end() ? nullptr : &found->value;
+        };
+        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+    }
+    return recording;
+}
+
+/// The gradient of what one formula of x gives.
+Array gradient_of(const std::string& formula, const Array& x, std::optional<Array> seed = {})
+{
+    const Recording result =
+        gradients(trace_of({input("x", x)}, {{"y", formula}}), {.of = "y", .seed = std::move(seed)});
+    return std::ranges::find(result.steps, "grad.x", &Step::path)->value;
+}
+
+const Step& named(const Recording& recording, const std::string& path)
+{
+    return recording.steps.at(StepNames(recording).find(path).value());
+}
+
+bool has(const Recording& recording, const std::string& path) { return StepNames(recording).find(path).has_value(); }
+
+Array drawn(Numbers& numbers, const Shape& shape)
+{
+    Array array{shape, {}};
+    for (std::size_t i = 0; i < element_count(shape); ++i)
+        array.values.push_back(numbers.matrix(1, 1)(0, 0));
+    return array;
+}
+
+} // namespace
+
+TEST_CASE("the gradient of every function of the language is that of central differences", "[formula][gradient]")
+{
+    Numbers numbers(31);
+    const Array x = drawn(numbers, {3, 4}), w = drawn(numbers, {4, 2}), v = drawn(numbers, {4}),
+                c = drawn(numbers, {2, 3, 4}), row = drawn(numbers, {1, 4});
+    const Array ids{{3}, {2, 0, 2}, ElementType::integer},
+        mask{{3, 4}, {1, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1}, ElementType::boolean};
+    const std::vector<std::string> formulas{
+        "x + v",
+        "x - row",
+        "v - x",
+        "x * row",
+        "x * x",
+        "x / (v + 3)",
+        "(x + 4) ** 2",
+        "(x + 4) ** 0.5",
+        "(x + 4) ** (v + 2)",
+        "2 ** x",
+        "-x",
+        "exp(x)",
+        "log(x + 4)",
+        "sqrt(x + 4)",
+        "tanh(x)",
+        "sigmoid(x)",
+        "relu(x)",
+        "abs(x)",
+        "erf(x)",
+        "sin(x)",
+        "cos(x)",
+        "outer(v, row[0])",
+        "where(mask, x, v)",
+        "where(x < v, x, 2 * v)",
+        "x.T @ x",
+        "x @ w",
+        "v @ w",
+        "x @ v",
+        "v @ v",
+        "c @ w",
+        "c @ v",
+        "c @ x.T",
+        "x @ permute(c, 0, 2, 1)",
+        "v @ permute(c, 0, 2, 1)",
+        "v @ w * (c @ w)",
+        "sum(x)",
+        "sum(c, axis=1)",
+        "sum(x, axis=-1, keepdims=True) * x",
+        "mean(x)",
+        "mean(x, axis=0)",
+        "max(x, axis=1)",
+        "max(x)",
+        "min(c, axis=0, keepdims=True)",
+        "softmax(x)",
+        "softmax(c, axis=1)",
+        "softmax(where(mask, x, -inf))",
+        "x.T",
+        "permute(c, 1, 2, 0)",
+        "reshape(x, 2, 6)",
+        "concat(x, row, axis=0)",
+        "concat(x, 2 * x, x, axis=1)",
+        "repeat(x, 3, axis=1)",
+        "repeat(v, 2, axis=0)",
+        "interleave(x, 2 * x)",
+        "diag(v)",
+        "pad(x, 1, 2, axis=0)",
+        "scatter_add(x, ids, 4)",
+        "x[ids]",
+        "c[:, 1]",
+        "x[1]",
+        "x[1, 2]",
+        "x[:, 1:3]",
+        "x[..., ::2]",
+        "x[:, 1::2]",
+        "x[::-1]",
+        "x[:, 3:0:-2]",
+        "x[:, None]",
+        "x[None, 1:, None, ::3]",
+        "c[..., 0]",
+        "c[-1, :, 1:]",
+        "floor(x) * x",
+        "x * arange(4)",
+        "x / x.shape[1]",
+        "(x - mean(x, axis=1)[:, None]) / sqrt(mean((x - mean(x, axis=1)[:, None]) ** 2, axis=1)[:, None] + 0.1)"};
+    for (const std::string& formula : formulas) {
+        CAPTURE(formula);
+        Recording forward = trace_of({input("x", x), input("w", w), input("v", v), input("c", c), input("row", row),
+                                      input("ids", ids), input("mask", mask)},
+                                     {{"y", formula}});
+        Recording result = gradients(forward, {.of = "y", .seed = drawn(numbers, forward.steps.back().value.shape)});
+        const std::vector<GradientCheck> checks = check_gradients(result);
+        CHECK(!checks.empty());
+        for (const GradientCheck& check : checks) {
+            CAPTURE(check.input, check.by_gradient, check.by_differences, check.error);
+            CHECK(check.agrees());
+        }
+        CHECK(verify(result).passed());
+        // A gradient that is a little wrong is found.
+        const std::string wrong = "grad." + checks.front().input;
+        for (Step& step : result.steps)
+            if (step.path == wrong)
+                for (double& value : step.value.values)
+                    value = value * 1.0001 + 1e-4;
+        CHECK(!check_gradients(result).front().agrees());
+    }
+}
+
+TEST_CASE("gradients by hand: softmax, a product, a layer's bias", "[formula][gradient]")
+{
+    // y = (1/3, 2/3): diag(y) - y y^T has 2/9 and -2/9.
+    const Array scores{{2}, {0, std::log(2)}}, first{{2}, {1, 0}};
+    const Array by_scores = gradient_of("softmax(x)", scores, first);
+    CHECK(std::abs(by_scores.values[0] - 2.0 / 9) <= 1e-15);
+    CHECK(std::abs(by_scores.values[1] + 2.0 / 9) <= 1e-15);
+    const Recording result =
+        gradients(trace_of({input("x", {{2, 2}, {1, 2, 3, 4}}), input("w", {{2, 1}, {5, 6}}), input("b", {{1}, {7}})},
+                           {{"output", "x @ w + b"}}));
+    CHECK(named(result, "grad.x").formula == "grad.output @ w.T");
+    CHECK(named(result, "grad.x").value.values == std::vector<double>{5, 6, 5, 6});
+    CHECK(named(result, "grad.w").formula == "x.T @ grad.output");
+    CHECK(named(result, "grad.w").value.values == std::vector<double>{4, 6});
+    CHECK(named(result, "grad.b").formula == "sum(grad.output, axis=0)");
+    CHECK(named(result, "grad.b").value.values == std::vector<double>{2});
+}
+
+TEST_CASE("at corners the gradients are PyTorch's", "[formula][gradient]")
+{
+    const Array x{{3}, {-1, 0, 2}};
+    CHECK(gradient_of("relu(x)", x).values == std::vector<double>{0, 0, 1});
+    CHECK(gradient_of("abs(x)", x).values == std::vector<double>{-1, 0, 1});
+    CHECK(gradient_of("max(x)", {{3}, {2, 1, 2}}).values == std::vector<double>{0.5, 0, 0.5});
+    const Array forbidden{{2, 2}, {-INFINITY, -INFINITY, 1, -INFINITY}};
+    CHECK(gradient_of("softmax(x)", forbidden, Array{{2, 2}, {1, 2, 3, 4}}).values == std::vector<double>{0, 0, 0, 0});
+    CHECK(gradient_of("where(x < 1, x, -inf)", x).values == std::vector<double>{1, 1, 0});
+}
+
+TEST_CASE("what several steps use has a contribution from each, and their sum", "[formula][gradient]")
+{
+    const Recording result =
+        gradients(trace_of({input("x", {{2}, {1, 2}})}, {{"a", "2 * x"}, {"b", "x * x"}, {"output", "a + b"}}));
+    CHECK(named(result, "grad.x.from.a").value.values == std::vector<double>{2, 2});
+    CHECK(named(result, "grad.x.from.b").formula == "grad.b * x + grad.b * x");
+    CHECK(named(result, "grad.x").formula == "grad.x.from.b + grad.x.from.a");
+    CHECK(named(result, "grad.x").value.values == std::vector<double>{4, 6});
+    CHECK(!has(result, "grad.a.from.output"));
+}
+
+TEST_CASE("a step that a hundred others use has sums of sums", "[formula][gradient]")
+{
+    std::vector<std::pair<std::string, std::string>> formulas;
+    std::string total = "0 * x";
+    for (int i = 0; i < 100; ++i) {
+        formulas.emplace_back("y" + std::to_string(i), "x * " + std::to_string(i));
+        total += " + y" + std::to_string(i);
+    }
+    formulas.emplace_back("output", total);
+    const Recording result = gradients(trace_of({input("x", {{1}, {3}})}, formulas));
+    CHECK(named(result, "grad.x").value.values == std::vector<double>{4950});
+    CHECK(verify(result).passed());
+}
+
+TEST_CASE("whole numbers, booleans and what leads elsewhere have no gradient", "[formula][gradient]")
+{
+    const Recording result =
+        gradients(trace_of({input("x", {{2}, {1, 2}}), input("ids", {{2}, {1, 0}, ElementType::integer})},
+                           {{"mask", "x < 2"}, {"other", "x * 3"}, {"output", "where(mask, x[ids], 0)"}}));
+    for (const char* path : {"grad.ids", "grad.mask", "grad.other"})
+        CHECK(!has(result, path));
+    CHECK(named(result, "grad.x").value.values == std::vector<double>{0, 1});
+}
+
+TEST_CASE("names in a gradient's formula stand in the scope of its step", "[formula][gradient]")
+{
+    Numbers numbers(32);
+    const EncoderWeights weights{{random_encoder_layer(numbers), random_encoder_layer(numbers)},
+                                 random_norm(numbers, 6)};
+    const Tensor3 x = numbers.tensor3(2, 5, 6);
+    Recorder recorder;
+    encoder(x, {}, weights, {.attention = {.heads = 2, .causal = Causal{}}}, Trace(recorder));
+    const Recording result = gradients(recorder.recording());
+    CHECK(named(result, "grad.layers.1.self_attn.head.0.scaled").formula.starts_with("where("));
+    CHECK(named(result, "grad.layers.1.self_attn.head.0.values").formula == "weights.T @ grad.context");
+    CHECK(verify(result).passed());
+    // Whatever else a step is called, its gradient is called, too.
+    CHECK(named(result, "grad.layers.1.x").path == "grad.layers.0.norm2.output");
+    for (const GradientCheck& check : check_gradients(result)) {
+        CAPTURE(check.input, check.by_gradient, check.by_differences, check.error);
+        CHECK(check.agrees());
+    }
+}
+
+TEST_CASE("gradients that can't be taken are refused with a reason", "[formula][gradient]")
+{
+    const Recording forward = trace_of({input("x", {{2}, {1, 2}})}, {{"mask", "x < 2"}, {"scores", "x * x"}});
+    CHECK_THROWS_WITH(gradients(forward, {.of = "score"}), ContainsSubstring("score; did you mean scores?"));
+    CHECK_THROWS_WITH(gradients(forward, {.of = "mask"}), ContainsSubstring("booleans"));
+    CHECK_THROWS_WITH(gradients(forward, {.of = "scores", .seed = Array{{3}, {1, 2, 3}}}),
+                      ContainsSubstring("(3,)") && ContainsSubstring("(2,)"));
+    CHECK_THROWS_WITH(gradients(gradients(forward)), ContainsSubstring("gradients already"));
+    CHECK_THROWS_WITH(check_gradients(forward), ContainsSubstring("no gradients"));
+    CHECK_THROWS_AS(gradients({}), Error);
+}

@@ -1,0 +1,40 @@
+#include "attn/memory.hpp"
+
+#include "test.hpp"
+
+#include "attn/attention/additive.hpp"
+#include "attn/attention/dot_product.hpp"
+#include "attn/attention/mask.hpp"
+#include "attn/attention/restricted.hpp"
+#include "attn/error.hpp"
+
+using namespace attn;
+
+TEST_CASE("a tensor that no machine holds is refused by its name, shape and size before it is made", "[memory]")
+{
+    CHECK_THROWS_WITH(expect_memory("scores", {1'000'000, 1'000'000}),
+                      ContainsSubstring("scores would be (1000000, 1000000), 7.3 TiB") &&
+                          ContainsSubstring("there is memory for "));
+    CHECK_THROWS_AS(expect_memory("scores", {SIZE_MAX, SIZE_MAX}), Error);
+    CHECK_NOTHROW(expect_memory("scores", {100, 100}));
+    CHECK_NOTHROW(expect_memory("scores", {SIZE_MAX, 0}));
+    CHECK(memory_left() > 1 << 20);
+    CHECK(bytes_text(1536) == "1.5 KiB");
+    CHECK(bytes_text(12) == "12 bytes");
+}
+
+TEST_CASE("attention over a million tokens says what its scores would be", "[memory]")
+{
+    constexpr std::size_t n = 1'000'000;
+    const Matrix x = xt::zeros<double>({n, std::size_t{1}});
+    const auto refused = ContainsSubstring("(1000000, 1000000");
+    CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x), ContainsSubstring("scores would be ") && refused);
+    CHECK_THROWS_WITH(dot_product_attention(x, x, x), ContainsSubstring("scores would be ") && refused);
+    const Matrix one = xt::ones<double>({1, 1});
+    CHECK_THROWS_WITH(additive_attention(x, x, x, {}, {one, one, Vector(xt::ones<double>({1}))}),
+                      ContainsSubstring("hidden would be ") && refused);
+    CHECK_THROWS_WITH(causal_mask(100 * n, 100 * n), ContainsSubstring("mask would be (100000000, 100000000)"));
+    RestrictedOptions all;
+    all.neighbourhood.stride = 1;
+    CHECK_THROWS_WITH(restricted_attention(x, x, x, all), ContainsSubstring("would be (1000000, 1999999)"));
+}
