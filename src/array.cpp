@@ -36,7 +36,7 @@ Array permuted(const Array& array, const std::vector<std::size_t>& order)
     std::ranges::sort(sorted);
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (sorted != axes)
-        throw Error("permute wants each of the " + std::to_string(array.rank()) + " axes once");
+        throw Error("permute needs each of the " + std::to_string(array.rank()) + " axes once");
 
     std::vector<std::size_t> strides(order.size()), own(order.size(), 1); // of the result's axes, and of the array's
     for (std::size_t axis = order.size(); axis-- > 1;)

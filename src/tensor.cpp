@@ -17,7 +17,7 @@ constexpr std::size_t rank_of<xt::xtensor<Value, Rank, xt::layout_type::row_majo
 template <Traceable T>
 constexpr ElementType element_type()
 {
-    if constexpr (std::same_as<T, Mask> || std::same_as<T, BatchMask>)
+    if constexpr (std::same_as<T, Mask> || std::same_as<T, BatchMask> || std::same_as<T, HeadMask>)
         return ElementType::boolean;
     else if constexpr (std::same_as<T, std::int64_t> || std::same_as<T, Integers> || std::same_as<T, IntegerMatrix>)
         return ElementType::integer;
@@ -79,6 +79,7 @@ template Array to_array(const Integers&);
 template Array to_array(const IntegerMatrix&);
 template Array to_array(const Mask&);
 template Array to_array(const BatchMask&);
+template Array to_array(const HeadMask&);
 template double from_array(const Array&);
 template Vector from_array(const Array&);
 template Matrix from_array(const Array&);
@@ -89,5 +90,6 @@ template Integers from_array(const Array&);
 template IntegerMatrix from_array(const Array&);
 template Mask from_array(const Array&);
 template BatchMask from_array(const Array&);
+template HeadMask from_array(const Array&);
 
 } // namespace attn

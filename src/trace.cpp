@@ -1,5 +1,7 @@
 #include "attn/trace.hpp"
 
+#include "attn/memory.hpp"
+
 #include <stdexcept>
 
 namespace attn {
@@ -65,6 +67,8 @@ Step Trace::describe(std::string_view step, std::string formula, Array value) co
     StepLabel label = parse_step_label(step);
     if (label.may_be_batch && value.rank() == label.axes.size() + 1)
         label.axes.insert(label.axes.begin(), "b");
+    else if (label.may_be_batch && value.rank() == label.axes.size() + 2)
+        label.axes.insert(label.axes.begin(), {"b", "h"});
     if (!label.axes.empty() && label.axes.size() != value.rank())
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(value.shape));
     return {path() + label.name,
@@ -94,6 +98,8 @@ bool Trace::is_in_scope(std::string_view step) const { return meaning_of(parse_s
 template <Traceable T>
 T Trace::heard(std::string_view step, std::string formula, T value) const
 {
+    constexpr std::size_t copies = 3; // until the listeners have heard it
+    expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
     const std::optional<Array> answer = listener_->hear(describe(step, std::move(formula), to_array(value)));
     if (!answer)
         return value;
@@ -125,6 +131,7 @@ ATTN_INSTANTIATE(Integers)
 ATTN_INSTANTIATE(IntegerMatrix)
 ATTN_INSTANTIATE(Mask)
 ATTN_INSTANTIATE(BatchMask)
+ATTN_INSTANTIATE(HeadMask)
 #undef ATTN_INSTANTIATE
 
 } // namespace attn

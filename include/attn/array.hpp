@@ -7,15 +7,15 @@
 
 namespace attn {
 
-/// The sizes of a tensor, one an axis; empty for a single number.
+/// The sizes of a tensor, one per axis; empty for a single number.
 using Shape = std::vector<std::size_t>;
 
-/// What the elements of an array stand for, and so how a file stores them.
+/// The type of an array's elements, which decides how a file stores them.
 enum class ElementType { real, boolean, integer };
 
 /// A tensor as traces, files and formulas see it: its rank is known at run time only.
 ///
-/// Deliberately not an xtensor container: what checks the computation shares no code with it.
+/// Not an xtensor container: the code that checks a computation shares no code with it.
 struct Array {
     Shape shape;
     std::vector<double> values; ///< row-major; booleans are 0 and 1
@@ -36,7 +36,7 @@ std::size_t element_count(const Shape& shape);
 /// @throws Error where the order does not have each axis once
 Array permuted(const Array& array, const std::vector<std::size_t>& order);
 
-/// A shape as people write it: "(3, 4)", "(3,)", "()".
+/// A shape as text: "(3, 4)", "(3,)", "()".
 std::string to_string(const Shape& shape);
 
 /// An index in brackets, "[0,2]"; nothing where it is empty.
@@ -45,7 +45,7 @@ std::string bracketed(const Shape& index, std::string_view separator = ",");
 /// The shortest text that reads back as the same number: "0.1", "1e-05".
 std::string exact_text(double number);
 
-/// The index, an entry an axis, of the element at a row-major offset.
+/// The index, one entry per axis, of the element at a row-major offset.
 Shape index_at(std::size_t offset, const Shape& shape);
 
 } // namespace attn

@@ -33,15 +33,15 @@ struct Alias {
     std::string target; ///< the path of the step that it means: "residual1"
 };
 
-/// What was heard of a run: its steps, and their other names, in order.
+/// The recorded steps of a run, and their other names, in order.
 struct Recording {
     std::vector<Step> steps;
     std::vector<Alias> aliases;
 };
 
-/// Hears the steps of one run, in order, and may answer with another value.
+/// A listener gets each step of one run, in order, and can answer with another value.
 ///
-/// Listening gives the console, the recorder and the file. Answering gives "what if": the run goes on with the answer.
+/// The console, the recorder and the trace file only listen. "What if" answers: the run goes on with the answer.
 class Listener {
 public:
     virtual ~Listener() = default;

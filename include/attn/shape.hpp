@@ -35,13 +35,16 @@ struct AxisOf {
 ///         right is 5"
 void expect_agreement(std::string_view function, std::string_view letter, const AxisOf& left, const AxisOf& right);
 
-/// Checks that two batches have as many sequences; a single sequence has no such axis.
-template <Sequence T>
+/// Checks that two batches have as many sequences, and as many heads where they have some; a single sequence has no such
+/// axis.
+template <Attending T>
 void expect_same_batch(std::string_view function, std::string_view left_role, const T& left,
                        std::string_view right_role, const T& right)
 {
-    if constexpr (std::same_as<T, Tensor3>)
+    if constexpr (!std::same_as<T, Matrix>)
         expect_agreement(function, "b", {left_role, left, 0}, {right_role, right, 0});
+    if constexpr (std::same_as<T, Tensor4>)
+        expect_agreement(function, "h", {left_role, left, 1}, {right_role, right, 1});
 }
 
 } // namespace attn

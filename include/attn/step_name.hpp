@@ -6,7 +6,7 @@
 #include <vector>
 
 /// @file
-/// How steps are named. A trace, its file and its formulas agree on this.
+/// The syntax of the names of steps, the same in a trace, in its file and in its formulas.
 ///
 ///     name  = (letter | "_") { letter | digit | "_" }            "scores"
 ///     path  = part { "." part }                                  "layers.0.self_attn.head.1.scores"
@@ -28,15 +28,15 @@ bool is_step_name(std::string_view text);
 /// True for the path of a step: the scopes around it and its name.
 bool is_step_path(std::string_view text);
 
-/// What stands before a formula: a step's name and the letters of its axes.
+/// A label, which stands before a formula: a step's name and the letters of its axes.
 struct StepLabel {
     std::string name;
     std::vector<std::string> axes;
-    bool may_be_batch = false; ///< a value with one more axis has the axis b in front of them
+    bool may_be_batch = false; ///< a value with one more axis has the axis b in front of them, with two more b and h
 };
 
 /// Reads "scores[n, m]" as the name scores and the axes n and m; "scores" has no axes. "scores[(b,) n, m]" can be one
-/// sequence's scores or a batch's.
+/// sequence's scores, a batch's, or those of a batch's heads.
 /// @throws std::logic_error where the text is no such label
 StepLabel parse_step_label(std::string_view text);
 

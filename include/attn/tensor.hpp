@@ -33,8 +33,10 @@ using Tensor4 = xt::xtensor<double, 4, xt::layout_type::row_major>;
 using Mask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 /// The same for each sequence of a batch: (b, n, m).
 using BatchMask = xt::xtensor<bool, 3, xt::layout_type::row_major>;
+/// The same for each head of each sequence: (b, h, n, m), where b or h of size 1 serves all.
+using HeadMask = xt::xtensor<bool, 4, xt::layout_type::row_major>;
 
-/// @name Whole numbers: ids, lengths, places. A trace stores them as whole numbers, and no rounding moves them.
+/// @name Whole numbers: ids, lengths, places. A trace stores them as whole numbers; they are never rounded.
 /// @{
 using Integers = xt::xtensor<std::int64_t, 1, xt::layout_type::row_major>;
 using IntegerMatrix = xt::xtensor<std::int64_t, 2, xt::layout_type::row_major>;
@@ -44,16 +46,22 @@ using IntegerMatrix = xt::xtensor<std::int64_t, 2, xt::layout_type::row_major>;
 template <class T>
 concept Sequence = std::same_as<T, Matrix> || std::same_as<T, Tensor3>;
 
+/// Queries, keys, values or scores: of one sequence, of a batch, or of the heads of a batch, (b, h, n, d).
+template <class T>
+concept Attending = Sequence<T> || std::same_as<T, Tensor4>;
+
 /// What a trace can record: one of the containers above, or a single number.
 template <class T>
 concept Traceable = std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, Vector> ||
     std::same_as<T, Matrix> || std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Integers> ||
-    std::same_as<T, IntegerMatrix> || std::same_as<T, Mask> || std::same_as<T, BatchMask>;
+    std::same_as<T, IntegerMatrix> || std::same_as<T, Mask> || std::same_as<T, BatchMask> || std::same_as<T, HeadMask>;
 
 /// The axis of tokens; their features follow.
-template <Sequence T>
-inline constexpr std::size_t token_axis = std::same_as<T, Matrix> ? 0 : 1;
-template <Sequence T>
+template <Attending T>
+inline constexpr std::size_t token_axis = std::same_as<T, Matrix>    ? 0
+                                          : std::same_as<T, Tensor3> ? 1
+                                                                     : 2;
+template <Attending T>
 inline constexpr std::size_t feature_axis = token_axis<T> + 1;
 
 /// The shape of a container; empty for a number.
@@ -70,7 +78,7 @@ Shape shape_of(const T& tensor)
 template <Traceable T>
 Array to_array(const T& tensor);
 
-/// The way back.
+/// The container of an array.
 /// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, a mask is
 ///         asked of an array that is not boolean, or whole numbers of an array that holds others
 template <Traceable T>

@@ -14,7 +14,7 @@
 
 namespace attn {
 
-/// A step's formula: text, or a function that makes the text and is called only when somebody listens.
+/// A step's formula: text, or a function that makes the text and is called only when there is a listener.
 template <class F>
 concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_r_v<std::string, F>;
 
@@ -22,10 +22,10 @@ concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_
 ///
 ///     const Matrix scores = trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 ///
-/// A tiny immutable handle: who listens, the scope around, the scope's name. The default one has no listener and is
-/// the identity: results are bitwise the same, for the price of one branch.
+/// A small immutable handle: a listener, the enclosing scope, and the scope's name. The default one has no listener and
+/// is the identity: results are bitwise the same, and the cost is one branch.
 ///
-/// The value that comes back is the one to go on with: a listener may have answered with another.
+/// Go on with the value that is returned: a listener can have answered with another one.
 ///
 /// A scope or module points to the trace that it came from, which must outlive it: keep both on the stack.
 class Trace {
@@ -46,7 +46,7 @@ public:
     ///     const Trace norm1 = trace.scope("norm1", {{"x", "residual1"}});
     ///
     /// @param aliases  names in the child scope, and what they mean here, as a formula here would find it
-    /// @throws std::logic_error  where somebody listens and a name is malformed, taken, or means no earlier step
+    /// @throws std::logic_error  where there is a listener and a name is malformed, taken, or means no earlier step
     Trace scope(std::string_view name, Aliases aliases = {}) const&;
     /// A numbered child scope, such as the third of several heads: "head.2".
     Trace scope(std::string_view name, std::size_t index, Aliases aliases = {}) const&;
@@ -57,11 +57,11 @@ public:
 
     /// Another name, in this scope, for a step: `trace.alias("output", "norm2.output")`.
     /// @param target  as a formula here would find it
-    /// @throws std::logic_error  where somebody listens and the name is malformed, taken, or means no earlier step
+    /// @throws std::logic_error  where there is a listener and the name is malformed, taken, or means no earlier step
     void alias(std::string_view name, std::string_view target) const;
 
     /// The same scope inside a function: its steps say which function computed them, with which options.
-    /// @param options  a function that returns StepOptions; called only when somebody listens
+    /// @param options  a function that returns StepOptions; called only when there is a listener
     Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) const&;
     Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) && = delete;
 
@@ -79,8 +79,7 @@ public:
         return heard(step, text_of(formula), std::move(value));
     }
 
-    /// Records something that a function was given, unless this scope has a name for it already: as a step, or as an
-    /// alias.
+    /// Records an argument of a function, unless this scope has a name for it already, as a step or as an alias.
     /// @return the value to go on with; it lives as long as the given one and the listener do
     /// @throws std::logic_error  as operator() does
     template <Traceable T>
@@ -96,8 +95,8 @@ public:
         return input(step, std::as_const(value)); // a copy: what was given is gone
     }
 
-    /// Records something that is the same for many scopes, such as the mask of all heads, unless this scope or one
-    /// around it has a name for it already: a formula finds it there.
+    /// Records an argument that is the same for many scopes, such as the mask of all heads, unless this scope or one
+    /// around it has a name for it already, where a formula finds it.
     /// @return as input() does
     template <Traceable T>
     [[nodiscard]] const T& shared_input(std::string_view step, const T& value) const

@@ -4,6 +4,7 @@
 #include "attn/ops/concat.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/shape.hpp"
+#include "attn/memory.hpp"
 
 namespace attn {
 namespace {
@@ -45,12 +46,13 @@ Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     const Matrix& key_weights = trace.input("key_weights[d_k, d_hidden]", weights.key);
     const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
 
-    // Bring queries and keys to one size: each is projected once, not once per pair.
+    // Project queries and keys to one size: each once, not once per pair.
     const Matrix query_part =
         trace("query_part[n, d_hidden]", "queries @ query_weights", matmul(queries, query_weights));
     const Matrix key_part = trace("key_part[m, d_hidden]", "keys @ key_weights", matmul(keys, key_weights));
 
-    // Every pair meets in the hidden layer, which is read out by one vector.
+    // Every pair has d_hidden hidden units; their dot product with score_weights is its score.
+    expect_memory("hidden", {queries.shape(0), keys.shape(0), weights.score.size()});
     const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(query_part[:, None, :] + key_part)",
                                  attn::tanh(sum_pairs(query_part, key_part)));
     const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
@@ -81,7 +83,8 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
     const Matrix& hidden_weights = trace.input("hidden_weights[d_pair, d_hidden]", weights.hidden);
     const Vector& score_weights = trace.input("score_weights[d_hidden]", weights.score);
 
-    // Put every query beside every key, and send each pair through the hidden layer.
+    // Put every query beside every key, and apply the hidden layer to each pair.
+    expect_memory("pairs", {queries.shape(0), keys.shape(0), weights.hidden.shape(0)});
     const Tensor3 pairs = trace("pairs[n, m, d_pair]",
                                 "concat(repeat(queries[:, None, :], keys.shape[0], axis=1), "
                                 "repeat(keys[None, :, :], queries.shape[0], axis=0), axis=2)",

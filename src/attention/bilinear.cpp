@@ -2,6 +2,7 @@
 
 #include "attn/ops/matmul.hpp"
 #include "attn/shape.hpp"
+#include "scores_memory.hpp"
 
 namespace attn {
 
@@ -17,7 +18,8 @@ Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     const Matrix& values = trace.input("values[m, d_v]", v);
     const Matrix& bilinear = trace.input("bilinear_weights[d_q, d_k]", weights);
 
-    // Map each query to the key that it fits best, then compare as in dot-product attention.
+    // Map each query by the bilinear matrix, then compare as in dot-product attention.
+    expect_memory_for_scores(queries, keys);
     const Matrix projected = trace("projected[n, d_k]", "queries @ bilinear_weights", matmul(queries, bilinear));
     const Matrix scores = trace("scores[n, m]", "projected @ keys.T", matmul(projected, transpose(keys)));
 

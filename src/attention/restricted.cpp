@@ -1,6 +1,7 @@
 #include "attn/attention/restricted.hpp"
 
 #include "attn/ops/softmax.hpp"
+#include "attn/memory.hpp"
 #include "attn/shape.hpp"
 
 #include <algorithm>
@@ -81,6 +82,7 @@ IntegerMatrix places_of(const Integers& distances, std::size_t n)
 
 Mask is_place(const Integers& distances, std::size_t n)
 {
+    expect_memory("mask", {n, distances.size()}, sizeof(bool));
     Mask mask(Mask::shape_type{n, distances.size()});
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t c = 0; c < distances.size(); ++c)
@@ -96,6 +98,7 @@ Band band_of(const Neighbourhood& neighbourhood, std::size_t n, const Trace& tra
     if (!trace.has_listener())
         return {distances, is_place(distances, n)};
     const std::string count = std::to_string(n);
+    expect_memory("places", {n, distances.size()});
     const IntegerMatrix places =
         trace("places[n, width]", "arange(" + count + ")[:, None] + distances", places_of(distances, n));
     const Mask mask = trace("mask[n, width]", "(places >= 0) & (places < " + count + ")",
@@ -193,6 +196,9 @@ RestrictedAttentionOf<T> restricted_attention(const T& given_queries, const T& g
     Band band = band_of(options.neighbourhood, queries.shape(token_axis<T>), trace);
 
     // Compare every query with its neighbours.
+    Shape shape = shape_of(queries);
+    shape.back() = band.distances.size();
+    expect_memory("scores", shape);
     T scores = trace("scores[(b,) n, width]", formula_of_scores<T>, banded_scores(queries, keys, band));
 
     // Keep the size of the comparison independent of d_k.

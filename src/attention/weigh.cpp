@@ -14,7 +14,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
             {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
 }
 
-template <Sequence T>
+template <Attending T>
 AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values,
                             const std::optional<AnyMask>& given, const WeighingOptions& options, const Trace& trace)
 {
@@ -26,7 +26,8 @@ AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& val
     T allowed = scores;
     std::string_view allowed_name = name;
     const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
-    if (const auto mask = join_masks(n, m, {.given = given, .causal = options.causal}, trace)) {
+    const MaskParts parts{.given = given, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>};
+    if (const auto mask = join_masks(n, m, parts, trace)) {
         allowed = trace(
             "masked[(b,) n, m]", [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
             apply_mask(*mask, scores, is_softmax ? -std::numeric_limits<double>::infinity() : 0.0));
@@ -48,5 +49,6 @@ AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& val
 
 template decltype(weigh_values<Matrix>) weigh_values<Matrix>;
 template decltype(weigh_values<Tensor3>) weigh_values<Tensor3>;
+template decltype(weigh_values<Tensor4>) weigh_values<Tensor4>;
 
 } // namespace attn

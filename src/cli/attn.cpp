@@ -1,4 +1,4 @@
-// The attn program: what can be done with lessons and traces from a shell.
+// The attn program: commands on lessons and traces.
 //
 // Exit codes: 0 success, 1 the check failed, 2 wrong usage or unusable input.
 
@@ -10,7 +10,8 @@ int main(int argc, char** argv)
     const Command program{.name = "attn",
                           .summary = "Attention and the Transformer, step by step.",
                           .commands = {lessons_command(), run_command(), verify_command(), explain_command(),
-                                       diff_command(), view_command(), graph_command(), pitfalls_command()},
+                                       diff_command(), view_command(), graph_command(), grad_command(),
+                                       pitfalls_command()},
                           .version = ATTN_VERSION};
     return run_program(program, argc, argv);
 }

@@ -13,6 +13,7 @@ Command explain_command();
 Command diff_command();
 Command view_command();
 Command graph_command();
+Command grad_command();
 Command pitfalls_command();
 /// @}
 

@@ -1,5 +1,9 @@
 #include "commands.hpp"
+#include "json.hpp"
+#include "print.hpp"
+#include "shared_flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
 #include "attn/diff/diff.hpp"
 #include "attn/trace_io/file.hpp"
@@ -7,7 +11,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,11 +25,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What one command line asks for.
+/// The values of a command line.
 struct Request {
     std::filesystem::path reference, mine;
     DiffOptions options;
     bool diagnoses = false, for_machines = false;
+    std::optional<std::size_t> budget;
 };
 
 // ------------------------------------------------------------------------------------------------ what it looks like
@@ -36,11 +40,15 @@ void print_likely_mistakes(const Diff& diff)
     const std::vector<Diagnosis> diagnoses = diagnose(diff);
     for (const Diagnosis& diagnosis : diagnoses) {
         const Step& step = *diagnosis.steps.front();
-        fmt::print("looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n", diagnosis.pitfall->id,
-                   diagnosis.pitfall->sentence, step.path, diagnosis.formula, step.formula, diagnosis.pitfall->link);
+        print("looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n", diagnosis.pitfall->id,
+              diagnosis.pitfall->sentence, step.path, diagnosis.formulas.front(), step.formula,
+              diagnosis.pitfall->link);
     }
-    if (diagnoses.empty() && diff.first_wrong() != nullptr)
-        fmt::print("looks like none of the well-known mistakes that attn pitfalls lists\n");
+    if (is_diagnosis_cut(diff))
+        print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
+              "save some of the steps before, or give --budget\n");
+    else if (diagnoses.empty() && diff.first_wrong() != nullptr)
+        print("looks like none of the well-known mistakes that attn pitfalls lists\n");
 }
 
 // ------------------------------------------------------------------------------------------------ for people
@@ -58,18 +66,28 @@ bool has_numbers(const StepDiff& step) { return step.distance.differing > 0; }
 void print_distance(const StepDiff& step, NumberType type)
 {
     const Distance& distance = step.distance;
-    fmt::print("  worst: {}{}{}: expected {}, found {}\n", step.step->path, bracketed(distance.worst),
-               step.place.empty() ? "" : " (" + step.place + ")", number_text(distance.expected, type),
-               number_text(distance.found, type));
+    print("  worst: {}{}{}: expected {}, found {}\n", step.step->path, bracketed(distance.worst),
+          step.place.empty() ? "" : " (" + step.place + ")", number_text(distance.expected, type),
+          number_text(distance.found, type));
     const bool is_finite = std::isfinite(distance.expected) && std::isfinite(distance.found);
     if (!is_finite && distance.absolute == 0)
         return;
     if (!is_finite) {
-        fmt::print("  where both are finite, off by {:.3g} at most\n", distance.absolute);
+        print("  where both are finite, off by {:.3g} at most\n", distance.absolute);
         return;
     }
-    fmt::print("  off by {:.3g} at most, {:.3g} relative, {:.3g} ulp of {}; allowed {:.3g}; cosine similarity {:.6g}\n",
-               distance.absolute, distance.relative, distance.ulps, name_of(type), distance.tolerance, distance.cosine);
+    print("  off by {:.3g} at most, {:.3g} relative, {:.3g} ulp of {}; {}allowed {:.3g}; cosine similarity {:.6g}\n",
+          distance.absolute, distance.relative, distance.ulps, name_of(type),
+          distance.typical > 0 ? fmt::format("typical {:.3g}; ", distance.typical) : "", distance.tolerance,
+          distance.cosine);
+}
+
+/// Where to look in the program that MINE was recorded from.
+void print_origin(const Origin& origin, bool is_wrong)
+{
+    const bool is_told = origin.variable == "return" || origin.function == "<module>";
+    const std::string function = is_told ? "" : ", in " + origin.function;
+    print("first {}: {}\n", is_wrong ? "wrong" : "difference", text_of(origin) + function);
 }
 
 /// The step to look at first, with all that is known about it.
@@ -80,13 +98,15 @@ void print_first(const Diff& diff)
         return;
     const StepDiff* wrong = diff.first_wrong();
     const StepDiff& shown = wrong != nullptr ? *wrong : *first;
-    const std::string alias = shown.mine == shown.step->path ? "" : " (" + printable(shown.mine) + ")";
-    fmt::print("first {}: {}{} {}\n", wrong == nullptr ? "difference" : "wrong step", shown.step->path, alias,
-               printable(shown.message));
+    if (shown.origin)
+        print_origin(*shown.origin, wrong != nullptr);
+    const std::string alias = shown.mine == shown.step->path ? "" : " (" + shown.mine + ")";
+    print("first {}: {}{} {}\n", wrong == nullptr ? "difference" : "wrong step", shown.step->path, alias,
+          shown.message);
     if (has_numbers(shown))
         print_distance(shown, diff.type);
     if (!shown.through.empty())
-        fmt::print("  or in a step before it that MINE does not have: {}\n", shortened(shown.through, 6));
+        print("  or in a step before it that MINE does not have: {}\n", shortened(shown.through, 6));
 }
 
 std::string inherited_text(const StepDiff& step)
@@ -100,27 +120,62 @@ std::string inherited_text(const StepDiff& step)
     return step.layout.empty() ? text : fmt::format("{}; {}", text, step.layout);
 }
 
-void print_others(const Diff& diff)
+/// A path with its numbers left open: layers.{i}.norm{i}.variance.
+std::string without_numbers(const std::string& path)
 {
-    constexpr std::size_t most = 30;
+    std::string text;
+    for (const char c : path) {
+        const bool is_digit = c >= '0' && c <= '9';
+        if (!is_digit)
+            text += c;
+        else if (!text.ends_with("{i}"))
+            text += "{i}";
+    }
+    return text;
+}
+
+/// Steps of one verdict in all layers and heads: one cause is one line.
+struct Alike {
+    const StepDiff* first;
+    std::string path;
+    std::size_t count = 1;
+};
+
+/// The steps that differ, but for the one that was shown.
+std::vector<Alike> others_of(const Diff& diff)
+{
     const StepDiff* wrong = diff.first_wrong();
     const StepDiff* shown = wrong != nullptr ? wrong : diff.first_different();
-    std::size_t printed = 0, left = 0;
+    std::vector<Alike> groups;
     for (const StepDiff& step : diff.steps) {
         if ((step.passed() && step.verdict != DiffVerdict::no_effect) || &step == shown)
             continue;
-        if (printed++ >= most) {
-            ++left;
-            continue;
-        }
-        const std::string numbers = has_numbers(step) && step.verdict == DiffVerdict::inherited
-                                        ? inherited_text(step)
-                                        : printable(step.message);
-        fmt::print("{:<9}  {}: {}\n", name_of(step.verdict),
-                   step.step->path + (has_numbers(step) ? bracketed(step.distance.worst) : ""), numbers);
+        const std::string path = without_numbers(step.step->path);
+        const auto group = std::ranges::find_if(
+            groups, [&](const Alike& one) { return one.first->verdict == step.verdict && one.path == path; });
+        if (group == groups.end())
+            groups.push_back({&step, path});
+        else
+            ++group->count;
     }
-    if (left > 0)
-        fmt::print("{:<9}  and {} more\n", "", left);
+    return groups;
+}
+
+void print_others(const Diff& diff)
+{
+    constexpr std::size_t most = 30;
+    const std::vector<Alike> groups = others_of(diff);
+    for (std::size_t i = 0; i < std::min(most, groups.size()); ++i) {
+        const StepDiff& step = *groups[i].first;
+        const std::string numbers =
+            has_numbers(step) && step.verdict == DiffVerdict::inherited ? inherited_text(step) : step.message;
+        print("{:<9}  {}: {}{}{}\n", name_of(step.verdict),
+              step.step->path + (has_numbers(step) ? bracketed(step.distance.worst) : ""), numbers,
+              step.origin ? "; " + text_of(*step.origin) : "",
+              groups[i].count > 1 ? fmt::format("; and {} more {}", groups[i].count - 1, groups[i].path) : "");
+    }
+    if (groups.size() > most)
+        print("{:<9}  and {} more\n", "", groups.size() - most);
 }
 
 /// The noisiest of the steps that are fine.
@@ -132,18 +187,21 @@ void print_noise(const Diff& diff)
             (worst == nullptr || step.distance.absolute > worst->distance.absolute))
             worst = &step;
     if (worst != nullptr)
-        fmt::print("noise: at most {:.3g}, in {}; {:.3g} relative\n", worst->distance.absolute, worst->step->path,
-                   worst->distance.relative);
+        print("noise: at most {:.3g}, in {}; {:.3g} relative\n", worst->distance.absolute, worst->step->path,
+              worst->distance.relative);
 }
 
 void print_names(const Diff& diff)
 {
+    for (const Found& found : diff.matched)
+        print("found {}: {} = {}{}\n", found.how, found.mine, found.step,
+              found.layout.empty() ? "" : " as " + found.layout);
     if (!diff.missing.empty())
-        fmt::print("{}: {} steps that MINE does not have: {}\n", diff.missing_fails ? "missing" : "not compared",
-                   diff.missing.size(), shortened(diff.missing, 8));
+        print("{}: {} steps that MINE does not have: {}\n", diff.missing_fails ? "missing" : "not compared",
+              diff.missing.size(), shortened(diff.missing, 8));
     if (!diff.extra.empty())
-        fmt::print("{}: {} arrays of MINE that are no step of the reference: {}\n",
-                   diff.extra_fails ? "extra" : "not compared", diff.extra.size(), shortened(diff.extra, 8));
+        print("{}: {} arrays of MINE that are not a step of the reference: {}\n",
+              diff.extra_fails ? "extra" : "not compared", diff.extra.size(), shortened(diff.extra, 8));
 }
 
 int report(const Diff& diff, const Request& request)
@@ -153,19 +211,19 @@ int report(const Diff& diff, const Request& request)
         print_likely_mistakes(diff);
     print_others(diff);
     if (diff.steps.empty())
-        fmt::print("nothing in common: no array of MINE has a step's name; --names or --map translate names\n");
+        print("nothing in common: no array of MINE has a step's name; --names or --map translate names\n");
     print_names(diff);
     print_noise(diff);
     if (!diff.hint.empty())
-        fmt::print("hint: {}\n", diff.hint);
+        print("hint: {}\n", diff.hint);
 
     std::string counts;
     for (const DiffVerdict verdict : {DiffVerdict::equal, DiffVerdict::noise, DiffVerdict::no_effect,
                                       DiffVerdict::layout, DiffVerdict::bug, DiffVerdict::inherited})
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
-    fmt::print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",
-               diff.steps.size(), name_of(diff.type), counts);
+    print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",
+          diff.steps.size(), name_of(diff.type), counts);
     return diff.passed() ? 0 : 1;
 }
 
@@ -179,11 +237,14 @@ Json json_of(double number)
 
 Json json_of(const StepDiff& step)
 {
-    Json json{{"step", step.step->path},          {"mine", printable(step.mine)},
-              {"verdict", name_of(step.verdict)}, {"message", printable(step.message)},
-              {"layout", printable(step.layout)}, {"formula", step.step->formula},
-              {"shape", step.step->value.shape},  {"found_shape", step.shape},
-              {"through", step.through}};
+    Json json{{"step", step.step->path},         {"mine", step.mine},         {"verdict", name_of(step.verdict)},
+              {"message", step.message},         {"layout", step.layout},     {"formula", step.step->formula},
+              {"shape", step.step->value.shape}, {"found_shape", step.shape}, {"through", step.through}};
+    if (step.origin)
+        json["origin"] = {{"file", step.origin->file},
+                          {"line", step.origin->line},
+                          {"variable", step.origin->variable},
+                          {"function", step.origin->function}};
     if (!has_numbers(step))
         return json;
     const Distance& distance = step.distance;
@@ -192,6 +253,7 @@ Json json_of(const StepDiff& step)
                      {"expected", json_of(distance.expected)},
                      {"found", json_of(distance.found)},
                      {"ulps", json_of(distance.ulps)},
+                     {"typical", json_of(distance.typical)},
                      {"tolerance", json_of(distance.tolerance)}};
     json["differing"] = distance.differing;
     json["beyond"] = distance.beyond;
@@ -208,9 +270,9 @@ Json json_of(const Diagnosis& diagnosis)
     Json steps = Json::array();
     for (const Step* step : diagnosis.steps)
         steps.push_back(step->path);
-    return {{"id", diagnosis.pitfall->id},     {"sentence", diagnosis.pitfall->sentence},
-            {"link", diagnosis.pitfall->link}, {"steps", steps},
-            {"formula", diagnosis.formula},    {"right", diagnosis.steps.front()->formula}};
+    return {{"id", diagnosis.pitfall->id},           {"sentence", diagnosis.pitfall->sentence},
+            {"link", diagnosis.pitfall->link},       {"steps", steps},
+            {"formula", diagnosis.formulas.front()}, {"right", diagnosis.steps.front()->formula}};
 }
 
 Json path_or_null(const StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
@@ -224,19 +286,21 @@ int report_for_machines(const Diff& diff, const Request& request)
               {"steps", Json::array()},
               {"missing", diff.missing},
               {"missing_fails", diff.missing_fails},
-              {"extra", Json::array()},
+              {"extra", diff.extra},
               {"extra_fails", diff.extra_fails},
               {"hint", diff.hint}};
     for (const StepDiff& step : diff.steps)
         json["steps"].push_back(json_of(step));
-    for (const std::string& name : diff.extra)
-        json["extra"].push_back(printable(name));
+    json["found"] = Json::array();
+    for (const Found& found : diff.matched)
+        json["found"].push_back(
+            {{"mine", found.mine}, {"step", found.step}, {"how", found.how}, {"layout", found.layout}});
     if (request.diagnoses) {
         json["looks_like"] = Json::array();
         for (const Diagnosis& diagnosis : diagnose(diff))
             json["looks_like"].push_back(json_of(diagnosis));
     }
-    fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
+    print_json(json);
     return diff.passed() ? 0 : 1;
 }
 
@@ -252,6 +316,7 @@ NameRule read_rule(const std::string& text)
 
 int compare(const Request& request)
 {
+    const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
     const Recording reference = read_trace(request.reference);
     const Diff result = diff(reference, request.mine, request.options);
     return request.for_machines ? report_for_machines(result, request) : report(result, request);
@@ -261,12 +326,15 @@ const char* const description =
     R"(Each step that both have is
   equal      the same but for rounding in float64
   noise      off by no more than rounding, in the type that MINE was computed in
+  no effect  other numbers, but the attention weights that follow are right: -1e9 for minus infinity
   layout     the right numbers in another order
   a bug      wrong by itself
-  inherited  right for MINE's own operands: an earlier step is to blame
-Equal and noise pass. Steps that MINE does not have are listed and pass, since few programs keep all of them; they fail
-where nothing is in common, or with --all. Arrays of MINE that are no step fail, since a name can be misspelt; with
---names they are listed and pass, unless --all is given.
+  inherited  right for MINE's own operands: the cause is an earlier step
+Equal, noise and no effect pass. Steps that MINE does not have are listed and pass, since few programs keep all of
+them; they fail where nothing is in common, or with --all. Arrays of MINE whose names are not a step's name are found
+by their numbers, in any layout, or else by shape, place and name. How each was found is printed; --map overrides it.
+Arrays that are not a step fail where all others have a step's name and the result is not among them, since a name can
+be misspelt. Otherwise, and where attn_record recorded them, they are listed and pass, unless --all is given.
 
 Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.
 )";
@@ -281,8 +349,8 @@ FlagGroup name_flags(Request& request)
             {{"--map",
               "NAME=STEP",
               {add_rule, true},
-              "the array NAME of MINE is the reference's STEP; 'probs[..., {h}, :, :]=head.{h}.weights' takes an axis "
-              "of heads apart"},
+              "the array NAME of MINE is the reference's STEP; 'probs[..., {h}, :, :]=head.{h}.weights' splits an axis "
+              "of heads"},
              {"--names", "", one_of(request.options.table, tables),
               "MINE has the names of a well-known program; docs/diff.md lists them"}}};
 }
@@ -295,11 +363,11 @@ FlagGroup number_flags(Request& request)
         types.emplace_back(name_of(type), type);
     return {"Numbers",
             {{"--atol", "A", number(options.atol, NumberRange::from_zero),
-              "allow this absolute difference, in place of what is measured"},
+              "allow this absolute difference, in place of the measured tolerance"},
              {"--rtol", "R", number(options.rtol, NumberRange::from_zero),
               "allow this fraction of the expected number, in addition to --atol"},
              {"--type", "", one_of(options.type, types),
-              "the type that MINE was computed in; seen from its numbers where it is not given"}}};
+              "the type that MINE was computed in (default: detected from its numbers)"}}};
 }
 
 } // namespace
@@ -307,20 +375,20 @@ FlagGroup number_flags(Request& request)
 Command diff_command()
 {
     const auto request = std::make_shared<Request>();
-    return {
-        .name = "diff",
-        .summary = "find the first step in which what your program computed differs from a reference",
-        .details = description,
-        .groups = {{"Arguments",
-                    {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it"},
-                     {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
-                   name_flags(*request),
-                   number_flags(*request),
-                   {"Verdict",
-                    {{"--all", "", request->options.all, "fail where MINE lacks a step or has one more"},
-                     {"--diagnose", "", request->diagnoses, "say which well-known mistake gives the first wrong step"},
-                     {"--json", "", request->for_machines, "print JSON"}}}},
-        .run = [request] { return compare(*request); }};
+    return {.name = "diff",
+            .summary = "find the first step in which your program's numbers differ from a reference",
+            .details = description,
+            .groups = {{"Arguments",
+                        {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it"},
+                         {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
+                       name_flags(*request),
+                       number_flags(*request),
+                       {"Verdict",
+                        {{"--all", "", request->options.all, "fail also where MINE lacks a step or has other arrays"},
+                         {"--diagnose", "", request->diagnoses, "name the well-known mistake in the first wrong step"},
+                         {"--json", "", request->for_machines, "print JSON"},
+                         budget_flag(request->budget)}}},
+            .run = [request] { return compare(*request); }};
 }
 
 } // namespace attn

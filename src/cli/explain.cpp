@@ -1,5 +1,8 @@
 #include "commands.hpp"
+#include "print.hpp"
+#include "shared_flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -12,18 +15,19 @@
 namespace attn {
 namespace {
 
-/// What one command line asks for.
+/// The values of a command line.
 struct Request {
     std::filesystem::path trace;
     std::string cell;
     ExplainOptions options;
+    std::optional<std::size_t> budget;
 };
 
 int print_explanation(const Request& request)
 {
+    const BudgetScope budget{budget_for(request.budget, {request.trace})};
     const Recording recording = read_trace(request.trace);
-    fmt::print("{}",
-               about_file(request.trace, "", [&] { return explain_text(recording, request.cell, request.options); }));
+    print_lines(about_file(request.trace, "", [&] { return explain_text(recording, request.cell, request.options); }));
     return 0;
 }
 
@@ -41,11 +45,12 @@ Command explain_command()
                           "scores[0,2]; scores[0] for a row; variance for a single number"}}},
                        {"Flags",
                         {{"--terms", "N", whole_number(options.terms, 1, 10'000),
-                          "of a longer sum, show the N largest terms, and a subtotal of the rest"},
+                          "show the N largest terms of a longer sum, and a subtotal of the rest"},
                          {"--depth", "N", whole_number(options.depth, 0, 100),
                           "explain operands, too, and their operands, up to N steps back"},
                          {"--precision", "DIGITS", whole_number(options.digits, 1, 17),
-                          "significant digits; all where it is not given"}}}},
+                          "significant digits (default: all)"},
+                        budget_flag(request->budget)}}},
             .run = [request] { return print_explanation(*request); }};
 }
 

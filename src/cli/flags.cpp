@@ -1,9 +1,13 @@
-// The one file that sees CLI11, which takes long to compile. CLI11 splits a command line into flags and their texts; what
-// the texts mean, which flags are missing, and how help and errors read is said here.
+// The one file that includes CLI11, which takes long to compile. CLI11 splits a command line into flags and their
+// texts. What the texts mean, which flags are missing, and the wording of help and errors is decided here.
 
 #include "flags.hpp"
 
+#include "print.hpp"
+#include "start.hpp"
+
 #include "attn/error.hpp"
+#include "attn/memory.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,8 +16,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <memory>
+#include <new>
+#include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 namespace attn {
@@ -148,7 +154,7 @@ void print_entry(const std::string& name, const std::string& meaning)
 {
     const std::string gap =
         name.size() + 4 > column ? "\n" + std::string(column, ' ') : std::string(column - name.size() - 2, ' ');
-    fmt::print("  {}{}{}\n", name, gap, wrapped(meaning, column));
+    print_lines("  " + name + gap + wrapped(meaning, column) + "\n");
 }
 
 void print_flag(const Flag& flag)
@@ -172,19 +178,19 @@ void print_help(const Command& command, const std::string& path)
     for (const FlagGroup& group : command.groups)
         for (const Flag& flag : group.flags)
             usage += is_positional(flag) ? " " + flag.name : "";
-    fmt::print("{}\n\nUsage: {}\n", wrapped(command.summary, 0), usage);
+    print_lines(wrapped(command.summary, 0) + "\n\nUsage: " + usage + "\n");
     if (!command.details.empty())
-        fmt::print("\n{}", command.details);
+        print_lines("\n" + command.details);
     if (!command.commands.empty())
-        fmt::print("\nCommands:\n");
+        print("\nCommands:\n");
     for (const Command& other : command.commands)
         print_entry(other.name, other.summary);
     for (const FlagGroup& group : command.groups) {
-        fmt::print("\n{}:\n", group.title);
+        print("\n{}:\n", group.title);
         for (const Flag& flag : group.flags)
             print_flag(flag);
     }
-    fmt::print("\n");
+    print("\n");
     if (!command.version.empty())
         print_entry("--version", "print the version");
     print_entry("-h, --help", "print this");
@@ -284,7 +290,7 @@ int parse_and_run(const Parser& parser, int argc, const char* const* argv)
         print_help(parser.chosen().command, parser.chosen().path);
         return 0;
     } catch (const CLI::CallForVersion&) {
-        fmt::print("{}\n", parser.command.version);
+        print("{}\n", parser.command.version);
         return 0;
     } catch (const CLI::ExtrasError&) {
         refuse(parser.app.remaining(true).front() + " is not expected");
@@ -300,25 +306,42 @@ int parse_and_run(const Parser& parser, int argc, const char* const* argv)
 
 int run_program(const Command& program, int argc, const char* const* argv)
 {
+    start_program();
     CLI::App app;
     if (!program.version.empty())
         app.set_version_flag("--version", program.version);
     const Parser parser(program, app, program.name);
-    const auto fail = [&](const std::string& message) {
-        const std::string& path = parser.chosen().path; // errors begin with "attn run" for "attn run encoder", too
-        fmt::print(stderr, "{}: {}\n", path.substr(0, path.find(' ', std::min(path.size(), path.find(' ') + 1))),
-                   message);
+    const auto name = [&] { // errors begin with "attn run" for "attn run encoder", too
+        const std::string& path = parser.chosen().path;
+        return path.substr(0, path.find(' ', std::min(path.size(), path.find(' ') + 1)));
+    };
+    return guarded(name, [&] {
+        const int code = parse_and_run(parser, argc, argv);
+        expect_delivered();
+        return code;
+    });
+}
+
+int guarded(const std::function<std::string()>& name, const std::function<int()>& work)
+{
+    const auto fail = [&](const Error& error) {
+        print_error(name(), error);
         return 2;
     };
+    const auto no_memory = [&] {
+        return fail(Error("there is not enough memory for this; " + bytes_text(static_cast<double>(memory_left())) +
+                          " are left: give smaller inputs, or more memory"));
+    };
     try {
-        const int code = parse_and_run(parser, argc, argv);
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw Error("standard output can't be written");
-        return code;
+        return work();
     } catch (const Error& error) {
-        return fail(error.what());
-    } catch (const std::system_error& error) { // fmt's, where a buffer can't be written
-        return fail(std::string("standard output can't be written: ") + error.what());
+        return fail(error);
+    } catch (const std::bad_alloc&) {
+        return no_memory();
+    } catch (const std::length_error&) { // more than any machine could hold
+        return no_memory();
+    } catch (const std::exception& error) {
+        return fail(Error(std::string("this is a mistake in attn, please report it: ") + error.what()));
     }
 }
 

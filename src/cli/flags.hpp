@@ -118,6 +118,11 @@ struct Command {
     std::string version = {};           ///< what --version prints
 };
 
+/// Does a program's work. Whatever stops it, memory that does not suffice among others, is one line on standard error.
+/// @param name  of the program, which the line begins with; asked for when there is one
+/// @return what the work returns; 2 where it was stopped
+int guarded(const std::function<std::string()>& name, const std::function<int()>& work);
+
 /// Reads a command line, and runs the command that it names.
 ///
 /// Wrong usage, and an Error of the command, are one message on standard error, which begins with the program and its

@@ -1,6 +1,8 @@
 #include "commands.hpp"
+#include "print.hpp"
 #include "shared_flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
 #include "attn/graph/dataflow.hpp"
 #include "attn/graph/draw.hpp"
@@ -16,13 +18,14 @@ namespace {
 
 enum class Format { svg, dot };
 
-/// What one command line asks for.
+/// The values of a command line.
 struct Request {
     std::filesystem::path trace, picture;
     DataflowOptions what;
     DrawOptions how;
     std::string title;
     std::optional<Format> format;
+    std::optional<std::size_t> budget;
 };
 
 Format format_of(const Request& request)
@@ -48,17 +51,18 @@ int draw(Request request)
     expect_not_replaced("-o", request.picture, {request.trace});
     const Format format = format_of(request);
     request.how.title = title_of(request);
+    const BudgetScope budget{budget_for(request.budget, {request.trace})};
     const TraceReader trace(request.trace);
     try {
         const Dataflow dataflow = dataflow_of(trace.outline(), request.what);
         const std::string picture =
             format == Format::svg ? to_svg(dataflow, request.how) : to_dot(dataflow, request.how);
         if (request.picture.empty()) {
-            fmt::print("{}", picture);
+            print_lines(picture);
             return 0;
         }
         write_file(request.picture, picture);
-        fmt::print("{}: {}\n", request.picture.string(), summary(dataflow));
+        print("{}: {}\n", request.picture.string(), summary(dataflow));
     } catch (const FileError&) {
         throw;
     } catch (const Error& error) {
@@ -77,18 +81,19 @@ Command graph_command()
             .groups = {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
                        {"What to draw",
                         {{"--scope", "SCOPE", request->what.scope,
-                          "the steps in this scope only, such as encoder.layers.0"},
-                         {"--to", "STEP", request->what.targets, "only this step and what it follows from"},
+                          "draw only the steps in this scope, such as encoder.layers.0"},
+                         {"--to", "STEP", request->what.targets, "draw only this step and what it follows from"},
                          {"--depth", "N", whole_number(request->what.depth, 0, 100),
                           "fold scopes inside more than N others into one box each (default: so that there are at most "
                           "60 boxes)"},
-                         {"--formulas", "", request->how.formulas, "write formulas in the boxes, too"}}},
+                         {"--formulas", "", request->how.formulas, "write formulas in the boxes, too"},
+                         budget_flag(request->budget)}},
                        {"Where",
                         {{"-o,--output", "PICTURE", request->picture,
                           "a file that ends in .svg or .dot (default: DOT on standard output)"},
                          {"--format", "", one_of(request->format, {{"svg", Format::svg}, {"dot", Format::dot}}),
                           "SVG, laid out by Graphviz, or its language DOT"},
-                         {"--title", "TEXT", request->title, "what the picture is called for who does not see it"}}}},
+                         {"--title", "TEXT", request->title, "the picture's title, for readers who cannot see it"}}}},
             .run = [request] { return draw(*request); }};
 }
 

@@ -1,4 +1,5 @@
 #include "commands.hpp"
+#include "print.hpp"
 
 #include "lessons/curriculum.hpp"
 
@@ -15,14 +16,14 @@ int list_lessons()
     std::optional<Part> part;
     for (const CurriculumEntry& lesson : curriculum()) {
         if (part != lesson.part)
-            fmt::print("{}\n\n", title_of(lesson.part));
+            print("{}\n\n", title_of(lesson.part));
         part = lesson.part;
-        fmt::print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
+        print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
         if (!lesson.needs.empty())
-            fmt::print("{:<22}  builds on lesson {}\n", "", fmt::join(lesson.needs, ", "));
-        fmt::print("\n");
+            print("{:<22}  builds on lesson {}\n", "", fmt::format("{}", fmt::join(lesson.needs, ", ")));
+        print("\n");
     }
-    fmt::print("Run one: lesson_{} --help\n", curriculum().front().topic);
+    print("Run one: lesson_{} --help\n", curriculum().front().topic);
     return 0;
 }
 

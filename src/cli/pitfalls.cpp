@@ -1,9 +1,10 @@
 #include "commands.hpp"
+#include "json.hpp"
+#include "print.hpp"
 
 #include "attn/what_if/pitfalls.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -13,10 +14,24 @@ namespace {
 int list()
 {
     for (const Pitfall& pitfall : pitfalls())
-        fmt::print("{}\n  {} {}\n  {}: {}\n  instead of {}\n  seen: {}\n        {}\n\n", pitfall.id, pitfall.sentence,
-                   pitfall.shows, pitfall.step, pitfall.mistaken, pitfall.right, pitfall.seen, pitfall.link);
-    fmt::print("{} of them. Make one: lesson_05_masking --pitfall mask_zero\n", pitfalls().size());
+        print("{}\n  {} {}\n  {}: {}\n  instead of {}\n  seen: {}\n        {}\n\n", pitfall.id, pitfall.sentence,
+              pitfall.shows, pitfall.shown().step, pitfall.shown().mistaken, pitfall.shown().right, pitfall.seen,
+              pitfall.link);
+    print("{} of them. Make one: lesson_05_masking --pitfall mask_zero\n", pitfalls().size());
     return 0;
+}
+
+/// All forms of a mistake: the edits that are made together, and the values that are tried.
+nlohmann::ordered_json forms_of(const Pitfall& pitfall)
+{
+    nlohmann::ordered_json forms = nlohmann::ordered_json::array();
+    for (const PitfallForm& form : pitfall.forms) {
+        nlohmann::ordered_json edits = nlohmann::ordered_json::array();
+        for (const StepEdit& edit : form.edits)
+            edits.push_back({{"step", edit.step}, {"right", edit.right}, {"mistaken", edit.mistaken}});
+        forms.push_back({{"edits", edits}, {"values", form.values}});
+    }
+    return forms;
 }
 
 int list_for_machines()
@@ -28,10 +43,12 @@ int list_for_machines()
                        {"shows", pitfall.shows},
                        {"seen", pitfall.seen},
                        {"link", pitfall.link},
-                       {"step", pitfall.step},
-                       {"right", pitfall.right},
-                       {"mistaken", pitfall.mistaken}});
-    fmt::print("{}\n", all.dump(1));
+                       {"step", pitfall.shown().step},
+                       {"right", pitfall.shown().right},
+                       {"mistaken", pitfall.shown().mistaken},
+                       {"forms", forms_of(pitfall)},
+                       {"is_exhibit", pitfall.is_exhibit}});
+    print_json(all);
     return 0;
 }
 

@@ -1,7 +1,9 @@
 #include "commands.hpp"
 #include "modules/module.hpp"
+#include "print.hpp"
 #include "shared_flags.hpp"
 
+#include "attn/formula/overflow.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"
 #include "attn/weights/state_dict.hpp"
@@ -14,7 +16,7 @@
 namespace attn {
 namespace {
 
-/// What one command line asks for, besides the module's own flags.
+/// The values of a command line, except the module's own flags.
 struct Request {
     ConsoleFlags console;
     AnswerFlags answers;
@@ -45,12 +47,12 @@ void print_parameters(const std::vector<Parameter>& parameters)
         for (std::size_t i = 0; i < widths.size(); ++i)
             widths[i] = std::max(widths[i], row[i].size());
     for (const auto& [name, shape, count] : rows)
-        fmt::print("{:<{}}  {:<{}}  {:>{}}\n", name, widths[0], shape, widths[1], count, widths[2]);
+        print("{:<{}}  {:<{}}  {:>{}}\n", name, widths[0], shape, widths[1], count, widths[2]);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
-/// Weights, in fewer digits where they are asked for.
+/// Weights, rounded where --round is given.
 NamedArrays read_rounded(const Request& request)
 {
     if (request.weights.empty())
@@ -83,13 +85,15 @@ int run(const Module& module, const Request& request)
         const Inputs inputs(arrays, module, request.answers.round);
         module.run({inputs, weights, trace, learned});
     } catch (const WeightsError& error) {
-        throw Error(request.weights.string() + ": " + error.what());
+        throw ErrorList(printable(request.weights.string()) + ": " + error.what());
     } catch (const InputNamesError& error) {
         throw Error(request.input.string() + " " + error.what());
     } catch (const Error& error) {
         throw Error(request.input.string() + ": " + error.what());
     }
     answers.expect_heard();
+    if (const auto overflow = find_overflow(recorder.recording()); overflow && request.answers.pitfall.empty())
+        print_error("attn run", Error("warning: " + request.input.string() + ": " + to_text(*overflow)));
     if (request.parameters)
         print_parameters(learned);
     if (!request.trace.empty())
@@ -109,7 +113,7 @@ std::string inputs_text(const Module& module)
         text.erase(text.find_last_not_of(' ') + 1);
         text += '\n';
     }
-    return text + "Axes: b sequences of a batch, n queries, m keys. The result is the step output.\n";
+    return text + "Axes: b sequences of a batch, h heads, n queries, m keys. The result is the step output.\n";
 }
 
 FlagGroup file_flags(const Module& module, Request& request)
@@ -145,7 +149,7 @@ Command command_of(const Module& module)
 
 Command run_command()
 {
-    Command command{.name = "run", .summary = "run a module on your own numbers, and see every step"};
+    Command command{.name = "run", .summary = "run a module on your own numbers, and print every step"};
     for (const Module& module : modules())
         command.commands.push_back(command_of(module));
     return command;

@@ -26,6 +26,25 @@ FlagGroup screen_flags(ConsoleFlags& flags)
              {"--quiet", "", flags.quiet, "print nothing but errors"}}};
 }
 
+Flag budget_flag(std::optional<std::size_t>& size)
+{
+    return {"--budget", "N", whole_number(size, 1, 1'000'000),
+            "end where the trace takes more than N billion operations, or N GiB of numbers at a time (default: 3, and 64 "
+            "for each GiB of the file)"};
+}
+
+Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files)
+{
+    constexpr double per_gibibyte = 64, gibibyte = 1 << 30;
+    double bytes = 0;
+    for (const std::filesystem::path& file : files) {
+        std::error_code unreadable; // which is said when it is read
+        const std::uintmax_t size = std::filesystem::file_size(file, unreadable);
+        bytes += unreadable ? 0 : static_cast<double>(size);
+    }
+    return Budget(asked.value_or(Budget::usual_size + static_cast<std::size_t>(per_gibibyte * bytes / gibibyte)));
+}
+
 void expect_not_replaced(std::string_view flag, const std::filesystem::path& written,
                          std::initializer_list<std::filesystem::path> read)
 {

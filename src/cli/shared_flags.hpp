@@ -2,10 +2,13 @@
 
 #include "flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/trace_io/console.hpp"
 #include "attn/what_if/answers.hpp"
 
+#include <filesystem>
 #include <initializer_list>
+#include <optional>
 
 namespace attn {
 
@@ -14,6 +17,13 @@ namespace attn {
 FlagGroup what_if_flags(AnswerFlags& flags);
 FlagGroup screen_flags(ConsoleFlags& flags);
 /// @}
+
+/// How much the formulas of a trace may take; every command that computes them has it.
+Flag budget_flag(std::optional<std::size_t>& size);
+
+/// What is asked for, else the usual budget, which grows with the files: the longest of real traces take less than 64 billion
+/// operations for each GiB.
+Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files);
 
 /// @param flag     says where to write: "--trace"
 /// @param written  the file that it names; empty where it is not given

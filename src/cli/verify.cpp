@@ -1,7 +1,12 @@
 #include "commands.hpp"
+#include "print.hpp"
+#include "shared_flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
+#include "attn/formula/overflow.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
 #include <fmt/format.h>
@@ -11,17 +16,28 @@
 namespace attn {
 namespace {
 
-int verify_trace(const std::filesystem::path& path)
+/// What one command line asks for.
+struct Request {
+    std::filesystem::path trace;
+    std::optional<std::size_t> budget;
+};
+
+int verify_trace(const Request& request)
 {
-    const Verification verification = verify(read_trace(path));
+    const std::filesystem::path& path = request.trace;
+    const BudgetScope budget{budget_for(request.budget, {path})};
+    const Recording recording = read_trace(path);
+    const Verification verification = about_file(path, "", [&] { return verify(recording); });
     if (verification.inputs() == verification.checks.size())
         throw Error(path.string() + ": no step has a formula, so there is nothing to recompute");
     for (const StepCheck& check : verification.checks)
         if (!check.passed())
-            fmt::print("{}\n", check.message);
+            print("{}\n", check.message);
 
-    fmt::print("{}: {} steps recomputed from their formulas, {} inputs, {} wrong\n", path.string(),
-               verification.recomputed(), verification.inputs(), verification.failures());
+    print("{}: {} steps recomputed from their formulas, {} inputs, {} wrong\n", path.string(),
+          verification.recomputed(), verification.inputs(), verification.failures());
+    if (const auto overflow = find_overflow(recording))
+        print_error("attn verify", Error("warning: " + path.string() + ": " + to_text(*overflow)));
     return verification.passed() ? 0 : 1;
 }
 
@@ -29,11 +45,12 @@ int verify_trace(const std::filesystem::path& path)
 
 Command verify_command()
 {
-    const auto trace = std::make_shared<std::filesystem::path>();
+    const auto request = std::make_shared<Request>();
     return {.name = "verify",
             .summary = "recompute every step of a trace from its formula",
-            .groups = {{"Arguments", {{"TRACE.npz", "", *trace, "a trace, as --trace writes it"}}}},
-            .run = [trace] { return verify_trace(*trace); }};
+            .groups = {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
+                       {"Flags", {budget_flag(request->budget)}}},
+            .run = [request] { return verify_trace(*request); }};
 }
 
 } // namespace attn

@@ -1,6 +1,8 @@
 #include "commands.hpp"
+#include "print.hpp"
 #include "shared_flags.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -26,11 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one command line asks for.
+/// The values of a command line.
 struct Request {
     fs::path trace, page, other, tokens, tokens_m;
     int port = 0;
     bool has_no_browser = false;
+    std::optional<std::size_t> budget;
 };
 
 TokenLabels labels_of(const Request& request)
@@ -65,8 +69,8 @@ int write_page(const Request& request)
     const std::string page =
         about_file(request.trace, "", [&] { return page_of(std::move(runs), labels_of(request)); });
     write_file(request.page, page);
-    fmt::print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps,
-               static_cast<double>(page.size()) / (1 << 20));
+    print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps,
+          static_cast<double>(page.size()) / (1 << 20));
     return 0;
 }
 
@@ -78,7 +82,7 @@ public:
     Interruption()
     {
         if (::pipe(pipe_) != 0)
-            throw Error("no pipe can be opened");
+            throw Error("no pipe can be opened: " + std::generic_category().message(errno));
         struct sigaction action = {};
         action.sa_handler = [](int) { notify(); };
         for (const int signal : {SIGINT, SIGTERM})
@@ -123,12 +127,12 @@ int serve(const Request& request)
     ViewServer server =
         about_file(request.trace, "", [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
     const Interruption interruption;
+    print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
+    expect_delivered(); // before there is a thread to end; who comes earlier than it waits
     std::thread answering([&] {
         server.run();
         Interruption::notify(); // should it end by itself
     });
-    fmt::print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
-    std::fflush(stdout);
     if (!request.has_no_browser)
         open_browser(server.address());
     interruption.wait();
@@ -143,6 +147,7 @@ Command view_command()
 {
     const auto request = std::make_shared<Request>();
     const auto run = [request] {
+        const BudgetScope budget{budget_for(request->budget, {request->trace, request->other})};
         if (request->page.empty())
             return serve(*request);
         if (request->port != 0 || request->has_no_browser)
@@ -160,7 +165,8 @@ Command view_command()
                      {"--tokens", "FILE", request->tokens,
                       "labels of the axis n, the queries: a text file with one token per line"},
                      {"--tokens-m", "FILE", request->tokens_m,
-                      "labels of the axis m, the keys (default: those of --tokens)"}}},
+                      "labels of the axis m, the keys (default: those of --tokens)"},
+                     budget_flag(request->budget)}},
                    {"Where",
                     {{"-o,--output", "PAGE.html", request->page,
                       "write one self-contained page instead of serving it on this machine"},

@@ -60,7 +60,7 @@ std::string_view between(std::string_view text, std::string_view open, std::stri
 /// where the mouse rests becomes a title, as browsers expect it, in place of a link that leads nowhere.
 std::string tidied(std::string_view svg)
 {
-    std::string result, title; // which a better one may replace
+    std::string result, title; // which a better one can replace
     const auto take = [&](std::string_view beginning) {
         const bool is_next = svg.starts_with(beginning);
         svg.remove_prefix(is_next ? beginning.size() : 0);

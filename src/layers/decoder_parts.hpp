@@ -4,22 +4,23 @@
 
 #include "stack.hpp"
 
-/// What a decoder layer is, whichever way its two attentions come by their keys and values.
+/// A decoder layer, for keys and values from a cache or without one.
 namespace attn {
 
-/// Cross-attention has as many heads as self-attention and the same scale; it has neither positions nor a causal mask.
+/// Cross-attention has as many heads as self-attention, the same scale and softcap; it has neither positions nor a causal
+/// mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    return {.heads = options.attention.heads, .scale = options.attention.scale};
+    return {.heads = options.attention.heads, .scale = options.attention.scale, .softcap = options.attention.softcap};
 }
 
-/// @param attend  self-attention: from (tokens, scope) to what the tokens find in each other
-/// @param cross   cross-attention: from (tokens, scope) to what they find in the memory
+/// @param attend  self-attention: from (tokens, scope) to the self-attention's output
+/// @param cross   cross-attention: from (tokens, scope) to the cross-attention's output
 template <Sequence T, class Attend, class Cross>
 T decoder_blocks(std::string_view function, const T& x, const DecoderLayerWeights& weights,
                  const DecoderOptions& options, const Trace& trace, const Attend& attend, const Cross& cross)
 {
-    // Let tokens attend to each other, then to the memory, then map each by itself; add all three to what was there.
+    // Attend to the other tokens, then to the memory, then map each token by itself; add each result to its input.
     ResidualStream<T> stream(function, x, options.placement == NormPlacement::pre, 3, trace);
     stream.add("self_attn", normalize(weights.norm1, options.norm), attend);
     stream.add("cross_attn", normalize(weights.norm2, options.norm), cross);

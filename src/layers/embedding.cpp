@@ -9,6 +9,31 @@
 
 namespace attn {
 
+namespace {
+
+template <Sequence T, class Ids>
+T rows_of(const Ids& given, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
+{
+    const Ids& ids = trace.input("ids[(b,) n]", given);
+    const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
+    return trace(
+        "output[(b,) n, d_model]", [&] { return scale ? "table[ids] * " + exact_text(*scale) : "table[ids]"; },
+        T(take_rows(table, ids) * scale.value_or(1)));
+}
+
+} // namespace
+
+Matrix look_up(const Integers& ids, const EmbeddingWeights& weights, std::optional<double> scale, const Trace& trace)
+{
+    return rows_of<Matrix>(ids, weights, scale, trace);
+}
+
+Tensor3 look_up(const IntegerMatrix& ids, const EmbeddingWeights& weights, std::optional<double> scale,
+                const Trace& trace)
+{
+    return rows_of<Tensor3>(ids, weights, scale, trace);
+}
+
 Matrix embed(const Integers& words, const Matrix& rows, const EmbeddingOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("embed", [&] {

@@ -24,7 +24,7 @@ T encoder_layer(const T& tokens, const std::optional<AnyMask>& given_mask, const
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
     const std::optional<AnyMask> mask = mask_of(x, given_mask, options, trace);
 
-    // Let tokens attend to each other, then map each by itself; add both to what was there.
+    // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("encoder_layer", x, options.placement == NormPlacement::pre, 2, trace);
     stream.add("self_attn", normalize(weights.norm1, options.norm),
                attend(mask, weights.self_attention, options.attention));

@@ -1,46 +1,8 @@
 #include "attn/layers/feed_forward.hpp"
 
-#include "attn/ops/activation.hpp"
-#include "attn/ops/batch.hpp"
-
 #include <string>
 
 namespace attn {
-namespace {
-
-Matrix activate(const Matrix& hidden, Activation activation)
-{
-    switch (activation) {
-    case Activation::relu:
-        return relu(hidden);
-    case Activation::gelu:
-        return gelu(hidden);
-    case Activation::gelu_tanh:
-        return gelu_tanh(hidden);
-    }
-    return hidden;
-}
-
-std::string_view activation_formula(Activation activation)
-{
-    switch (activation) {
-    case Activation::relu:
-        return "relu(hidden)";
-    case Activation::gelu:
-        return "0.5 * hidden * (1 + erf(hidden / sqrt(2)))";
-    case Activation::gelu_tanh:
-        return "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))";
-    }
-    return {};
-}
-
-} // namespace
-
-std::string_view name_of(Activation activation)
-{
-    constexpr std::string_view names[] = {"relu", "gelu", "gelu-tanh"};
-    return names[static_cast<std::size_t>(activation)];
-}
 
 template <Sequence T>
 T feed_forward(const T& tokens, const FeedForwardWeights& weights, const FeedForwardOptions& options,
@@ -51,13 +13,11 @@ T feed_forward(const T& tokens, const FeedForwardWeights& weights, const FeedFor
     });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
 
-    // Widen: each hidden unit looks for one pattern in the token.
+    // Map each token to the hidden units.
     const T hidden = linear(x, weights.hidden, {"x", "hidden", "d_model", "d_ff"}, trace);
-    const T activated =
-        trace("activated[(b,) n, d_ff]", activation_formula(options.activation),
-              token_by_token(hidden, [&](const Matrix& units) { return activate(units, options.activation); }));
+    const T activated = activate("activated[(b,) n, d_ff]", "hidden", hidden, options.activation, trace);
 
-    // Narrow: each pattern that was found adds its own row.
+    // Map the hidden units back to the features.
     return linear(activated, weights.output, {"activated", "output", "d_ff", "d_model"}, trace);
 }
 

@@ -46,12 +46,15 @@ StepOptions describe(const Groups& groups, const std::optional<AnyMask>& mask, c
                      const GroupedQueryOptions& options)
 {
     constexpr std::string_view positions[] = {"none", "rotary", "alibi"};
-    return {{"heads", std::to_string(groups.heads)},
-            {"key_value_heads", std::to_string(groups.groups)},
-            {"mask", describe(mask, options.causal)},
-            {"bias", bias ? "given" : "none"},
-            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"},
-            {"positions", std::string(positions[static_cast<std::size_t>(options.positions)])}};
+    StepOptions described{{"heads", std::to_string(groups.heads)},
+                          {"key_value_heads", std::to_string(groups.groups)},
+                          {"mask", describe(mask, options.causal)},
+                          {"bias", bias ? "given" : "none"},
+                          {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"},
+                          {"positions", std::string(positions[static_cast<std::size_t>(options.positions)])}};
+    if (options.softcap)
+        described.emplace_back("softcap", exact_text(*options.softcap));
+    return described;
 }
 
 namespace {
@@ -78,19 +81,20 @@ MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& giv
     std::vector<T> contexts;
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
-        const T queries =
-            placed_head("rotary_query", "queries[(b,) n, d_k]", "query", packed.query, i, groups.heads, options, head);
-        const T keys = placed_head("rotary_key", "keys[(b,) m, d_k]", "key", packed.key, groups.of(i), groups.groups,
-                                   options, head);
+        const T queries = placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads,
+                                      weights.query_norm, options, head);
+        const T keys = placed_head(of_key("keys[(b,) m, d_k]"), packed.key, groups.of(i), groups.groups,
+                                   weights.key_norm, options, head);
         const T values = split_head("values[(b,) m, d_v]", "value", packed.value, groups.of(i), groups.groups, head);
         const auto bias = head_bias(shared_bias, n, m, i, options, head);
         AttentionOf<T> attention =
-            scaled_dot_product_attention(queries, keys, values, mask, bias, {.scale = options.scale}, head);
+            scaled_dot_product_attention(queries, keys, values, of_head("mask", mask, i, groups.heads, head), bias,
+                                         {.scale = options.scale, .softcap = options.softcap}, head);
         contexts.push_back(std::move(attention.context));
         result.weights.push_back(std::move(attention.weights));
     }
 
-    // Put the contexts side by side, and let every head reach every feature.
+    // Put the contexts side by side, and mix the heads by the output map.
     const T merged = merge_heads(contexts, trace);
     result.output = map_output(merged, weights.output, trace);
     return result;
@@ -123,15 +127,21 @@ MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const T& val
     return attend(sources(x, memory, value_memory), mask, bias, weights, options, trace);
 }
 
+bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
+{
+    return positions == HeadPositions::none && weights.key.weight.shape(1) == weights.query.weight.shape(1) &&
+           !weights.query_norm && !weights.key_norm;
+}
+
 template <Sequence T>
 MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options, const Trace& trace)
 {
-    const bool is_plain =
-        options.positions == HeadPositions::none && weights.key.weight.shape(1) == weights.query.weight.shape(1);
-    if (is_plain)
-        return multi_head_attention(x, mask, {}, weights,
-                                    {.heads = options.heads, .causal = options.causal, .scale = options.scale}, trace);
+    if (is_plain(weights, options.positions))
+        return multi_head_attention(
+            x, mask, {}, weights,
+            {.heads = options.heads, .causal = options.causal, .scale = options.scale, .softcap = options.softcap},
+            trace);
     return grouped_query_attention(x, mask, {}, weights, options, trace);
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// What every attention with heads does before its heads and after them: project, split, merge, map.
+/// The steps before and after the heads of any multi-head attention: project, split, merge, map.
 namespace attn {
 
 /// The tokens that queries, keys and values are made of, under the names that the trace has for them.
@@ -85,7 +85,7 @@ struct PackedHeads {
     T value; ///< ((b,) m, h d_v)
 };
 
-/// How the axes of packed keys and values are called.
+/// The letters of the axes of packed keys and values.
 struct PackedAxes {
     std::string_view key = "h_d_k", value = "h_d_v", tokens = "m";
 };
@@ -131,6 +131,31 @@ T split_head(std::string_view step, std::string_view name, const T& packed, std:
         step, [&] { return of_head.of(name); }, columns(packed, of_head.begin, of_head.end));
 }
 
+/// A mask or a bias as one head has it: its own, where there is one for each head, else what all heads share.
+/// @param name   of what all heads have: "mask"
+/// @param trace  the head's scope
+template <class Variant>
+std::optional<Variant> of_head(std::string_view name, const std::optional<Variant>& all, std::size_t head,
+                               std::size_t heads, const Trace& trace)
+{
+    using OfHeads = std::variant_alternative_t<2, Variant>;
+    const OfHeads* given = all ? std::get_if<OfHeads>(&*all) : nullptr;
+    if (given == nullptr)
+        return all;
+    if (given->shape(1) != 1 && given->shape(1) != heads)
+        throw ShapeError("attention: " + std::string(name) + " " + to_string(shape_of(*given)) + " is for " +
+                         std::to_string(given->shape(1)) + " heads, but there are " + std::to_string(heads));
+    const std::size_t place = given->shape(1) == 1 ? 0 : head;
+    const auto taken = [&](const char* sequences, auto own) -> Variant {
+        return trace(
+            std::string(name) + "[(b,) n, m]",
+            [&] { return std::string(name) + "[" + sequences + ", " + std::to_string(place) + "]"; }, std::move(own));
+    };
+    if (given->shape(0) == 1)
+        return taken("0", std::variant_alternative_t<0, Variant>(xt::view(*given, 0, place, xt::all(), xt::all())));
+    return taken(":", std::variant_alternative_t<1, Variant>(xt::view(*given, xt::all(), place, xt::all(), xt::all())));
+}
+
 /// "concat(head.0.context, head.1.context, axis=-1)": of every head, or of every stride-th.
 inline std::string merging(std::string_view step, std::size_t heads, std::size_t stride = 1)
 {
@@ -148,7 +173,7 @@ T merge_heads(const std::vector<T>& contexts, const Trace& trace)
         "merged[(b,) n, h_d_v]", [&] { return merging("context", contexts.size()); }, concat_columns(contexts));
 }
 
-/// W^o, which lets every head reach every feature; without it the output is another name of what is merged.
+/// W^O, which mixes the heads; without it the output is another name of `merged`.
 template <Sequence T>
 T map_output(const T& merged, const std::optional<LinearWeights>& output, const Trace& trace)
 {
@@ -158,7 +183,7 @@ T map_output(const T& merged, const std::optional<LinearWeights>& output, const 
     return merged;
 }
 
-/// What heads give, side by side: the step merged.
+/// The contexts of the heads side by side: the step merged.
 template <Sequence T>
 struct MergedHeads {
     T merged;               ///< ((b,) n, h d_v)

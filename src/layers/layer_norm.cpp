@@ -19,11 +19,11 @@ T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOp
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
     const std::size_t d_model = weights.gain.size();
 
-    // Move each token to mean 0.
+    // Subtract each token's mean.
     const PerToken<T> mean = trace("mean[(b,) n]", "mean(x, axis=-1)", mean_of_features(x));
     const T centered = x - spread(mean, d_model);
 
-    // Stretch it to variance 1. Epsilon keeps a token of equal features from dividing by zero.
+    // Scale it to variance 1. Epsilon prevents a division by zero where all features of a token are equal.
     const PerToken<T> variance = trace("variance[(b,) n]", "mean((x - mean[..., None]) ** 2, axis=-1)",
                                        mean_of_features(T(centered * centered)));
     const PerToken<T> deviation = xt::sqrt(variance + options.epsilon);
@@ -32,7 +32,7 @@ T layer_norm(const T& tokens, const LayerNormWeights& weights, const LayerNormOp
         [&] { return "(x - mean[..., None]) / sqrt(variance[..., None] + " + epsilon + ")"; },
         T(centered / spread(deviation, d_model)));
 
-    // Let the network choose another mean and variance for each feature.
+    // Apply the learned gain and bias of each feature.
     const Vector& gain = trace.input("gain[d_model]", weights.gain);
     if (!weights.bias)
         return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));

@@ -3,6 +3,7 @@
 #include "attn/ops/batch.hpp"
 #include "attn/ops/concat.hpp"
 #include "attn/ops/matmul.hpp"
+#include "attn/memory.hpp"
 #include "attn/shape.hpp"
 
 #include <bit>
@@ -97,7 +98,7 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options)
 
 Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, const Trace& trace)
 {
-    if (first > table.shape(0) || n > table.shape(0) - first) // first + n may overflow
+    if (first > table.shape(0) || n > table.shape(0) - first) // first + n could overflow
         throw ShapeError("learned_positions: table " + to_string(shape_of(table)) + " has no rows " + text(first) +
                          " to " + text(first + n) + ": it was learned for shorter sequences");
     const Matrix& rows = trace.input("table[n_max, d]", table);
@@ -134,7 +135,7 @@ Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
 
 } // namespace
 
-template <Sequence T>
+template <Attending T>
 T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
 {
     const std::size_t n = tokens.shape(token_axis<T>), d = tokens.shape(feature_axis<T>);
@@ -154,6 +155,7 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
 
 template Matrix rotary(const Matrix&, const RotaryOptions&, const Trace&);
 template Tensor3 rotary(const Tensor3&, const RotaryOptions&, const Trace&);
+template Tensor4 rotary(const Tensor4&, const RotaryOptions&, const Trace&);
 
 Vector alibi_slopes(std::size_t heads)
 {
@@ -168,6 +170,7 @@ Vector alibi_slopes(std::size_t heads)
 
 Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace)
 {
+    expect_memory("bias", {n, m});
     Matrix bias(Matrix::shape_type{n, m});
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t j = 0; j < m; ++j) {

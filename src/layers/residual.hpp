@@ -26,7 +26,7 @@ public:
     {
     }
 
-    /// Adds what a sublayer finds.
+    /// Adds the result of a sublayer.
     /// @param scope     of the sublayer: "self_attn"
     /// @param norm      from tokens (T, Trace) to normalised ones, with the input called x
     /// @param sublayer  from tokens (T, Trace) to what is added to them, with the input called x

@@ -15,14 +15,14 @@ T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions&
     const Trace trace = caller.module("rms_norm", [&] { return StepOptions{{"epsilon", epsilon}}; });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
 
-    // Stretch each token to the length of sqrt(d_model). Epsilon keeps a token of zeros from dividing by zero.
+    // Scale each token to a mean square of 1. Epsilon prevents a division by zero for a token of zeros.
     const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
     const PerToken<T> length = xt::sqrt(mean_square + options.epsilon);
     const T normalized = trace(
         "normalized[(b,) n, d_model]", [&] { return "x / sqrt(mean_square[..., None] + " + epsilon + ")"; },
         T(x / spread(length, weights.gain.size())));
 
-    // Let the network choose how much each feature counts.
+    // Apply the learned gain of each feature.
     const Vector& gain = trace.input("gain[d_model]", weights.gain);
     return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
 }

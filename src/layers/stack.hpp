@@ -4,10 +4,10 @@
 
 #include "residual.hpp"
 
-/// What stacks of encoder and decoder layers have in common.
+/// Common parts of stacks of encoder and decoder layers.
 namespace attn {
 
-/// A layer norm as a block of a ResidualStream wants it.
+/// A layer norm for a block of a ResidualStream.
 inline auto normalize(const LayerNormWeights& weights, const LayerNormOptions& options)
 {
     return [&weights, options](const auto& tokens, const Trace& trace) {
@@ -15,7 +15,7 @@ inline auto normalize(const LayerNormWeights& weights, const LayerNormOptions& o
     };
 }
 
-/// A feed-forward network as a block of a ResidualStream wants it.
+/// A feed-forward network for a block of a ResidualStream.
 inline auto feed(const FeedForwardWeights& weights, const FeedForwardOptions& options)
 {
     return [&weights, options](const auto& tokens, const Trace& trace) {
@@ -23,7 +23,7 @@ inline auto feed(const FeedForwardWeights& weights, const FeedForwardOptions& op
     };
 }
 
-/// The self-attention of a layer's options as a block of a ResidualStream wants it; the mask is joined already.
+/// The self-attention of a layer's options for a block of a ResidualStream; the mask is joined already.
 inline auto attend(const std::optional<AnyMask>& mask, const MultiHeadWeights& weights, GroupedQueryOptions options)
 {
     options.causal.reset();

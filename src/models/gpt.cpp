@@ -18,29 +18,31 @@ StepOptions describe(const GptOptions& options, std::size_t layers)
 
 /// The same on ids that are a step already, in the module's own trace.
 /// @param formula  of the ids; none where they are given
-Matrix decode(Integers& ids, const std::string& formula, const GptWeights& weights, const GptOptions& options,
-              const Trace& caller)
+template <Sequence T, class Ids>
+T decode(Ids& ids, const std::string& formula, const std::optional<Integers>& lengths, const GptWeights& weights,
+         const GptOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("gpt", [&] { return describe(options, weights.layers.size()); });
-    ids = formula.empty() ? trace.input("ids[n]", ids) : trace("ids[n]", formula, ids);
+    ids = formula.empty() ? trace.input("ids[(b,) n]", ids) : trace("ids[(b,) n]", formula, ids);
+    const std::size_t n = ids.shape().back();
     const Matrix& embedding = trace.input("token_embedding[vocabulary, d_model]", weights.token_embedding);
 
     // Look the tokens up, and add their positions.
-    Matrix tokens = trace("tokens[n, d_model]", "token_embedding[ids]", take_rows(embedding, ids));
+    T tokens = trace("tokens[(b,) n, d_model]", "token_embedding[ids]", take_rows(embedding, ids));
     const Trace of_positions = trace.scope("position_embedding");
-    const Matrix positions = learned_positions(weights.position_embedding, ids.size(), 0, of_positions);
+    const Matrix positions = learned_positions(weights.position_embedding, n, 0, of_positions);
     expect_agreement("gpt", "d_model", {"token_embedding", embedding, 1},
                      {"position_embedding", weights.position_embedding, 1});
-    tokens = trace("embedded[n, d_model]", "tokens + position_embedding.positions", Matrix(tokens + positions));
+    tokens = trace("embedded[(b,) n, d_model]", "tokens + position_embedding.positions", T(tokens + positions));
 
     // Pass them through the layers, where no token attends to a later one.
-    const auto mask = join_masks(ids.size(), ids.size(), {.causal = Causal::bottom_right}, trace);
+    const auto mask = join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, trace);
     const EncoderOptions of_layers{.attention = {.heads = options.heads},
                                    .feed_forward = options.feed_forward,
                                    .norm = options.norm,
                                    .placement = NormPlacement::pre};
     const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
-                                          [&](const Matrix& x, const EncoderLayerWeights& layer, const Trace& inside) {
+                                          [&](const T& x, const EncoderLayerWeights& layer, const Trace& inside) {
                                               return encoder_layer(x, mask, layer, of_layers, inside);
                                           });
 
@@ -55,7 +57,14 @@ Matrix decode(Integers& ids, const std::string& formula, const GptWeights& weigh
 Matrix gpt(const Integers& given_ids, const GptWeights& weights, const GptOptions& options, const Trace& trace)
 {
     Integers ids = given_ids;
-    return decode(ids, "", weights, options, trace);
+    return decode<Matrix>(ids, "", {}, weights, options, trace);
+}
+
+Tensor3 gpt(const IntegerMatrix& given_ids, const std::optional<Integers>& lengths, const GptWeights& weights,
+            const GptOptions& options, const Trace& trace)
+{
+    IntegerMatrix ids = given_ids;
+    return decode<Tensor3>(ids, "", lengths, weights, options, trace);
 }
 
 Integers continue_greedily(const Integers& prompt, const GptWeights& weights, const GptGreedyOptions& options,
@@ -72,7 +81,7 @@ Integers continue_greedily(const Integers& prompt, const GptWeights& weights, co
     const std::size_t positions = weights.position_embedding.shape(0);
     while (found.size() < options.max_tokens && (found.size() == 0 || ids.size() <= positions)) {
         const Trace token = trace.scope("steps", found.size());
-        const Matrix logits = decode(ids, formula, weights, options.gpt, token);
+        const Matrix logits = decode<Matrix>(ids, formula, {}, weights, options.gpt, token);
         const Integers next{likeliest_next(logits, "logits", token)};
         const std::string before = "steps." + std::to_string(found.size());
         formula = "concat(" + before + ".ids, reshape(" + before + ".next_id, 1), axis=0)";

@@ -16,22 +16,23 @@ namespace attn {
 
 /// The logits of what comes next, by an output map of their own or by an embedding's transpose (tied weights).
 /// @param function   for errors: "llama"
-/// @param tokens     (n, d_model): the step norm.output
+/// @param tokens     ((b,) n, d_model): the step norm.output
 /// @param name       the embedding's step
 /// @param embedding  (vocabulary, d_model)
 /// @param given      (d_model, vocabulary); optional
-inline Matrix predict(std::string_view function, const Matrix& tokens, const std::string& name, const Matrix& embedding,
-                      const std::optional<Matrix>& given, const Trace& trace)
+template <Sequence T>
+T predict(std::string_view function, const T& tokens, const std::string& name, const Matrix& embedding,
+          const std::optional<Matrix>& given, const Trace& trace)
 {
     if (!given) {
-        expect_agreement(function, "d_model", {"norm.output", tokens, 1}, {name, embedding, 1});
+        expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {name, embedding, 1});
         return trace(
-            "logits[n, vocabulary]", [&] { return "norm.output @ " + name + ".T"; },
+            "logits[(b,) n, vocabulary]", [&] { return "norm.output @ " + name + ".T"; },
             matmul(tokens, transpose(embedding)));
     }
-    expect_agreement(function, "d_model", {"norm.output", tokens, 1}, {"output weights", *given, 0});
+    expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {"output weights", *given, 0});
     const Matrix& output = trace.input("output_weights[d_model, vocabulary]", *given);
-    return trace("logits[n, vocabulary]", "norm.output @ output_weights", matmul(tokens, output));
+    return trace("logits[(b,) n, vocabulary]", "norm.output @ output_weights", matmul(tokens, output));
 }
 
 inline Matrix last_row(const Matrix& rows)

@@ -1,6 +1,7 @@
 #include "attn/ops/concat.hpp"
 
 #include "attn/ops/batch.hpp"
+#include "attn/ops/heads.hpp"
 #include "attn/shape.hpp"
 
 #include <algorithm>
@@ -36,6 +37,23 @@ Matrix concat_rows(const Matrix& first, const Matrix& second)
     Matrix both = xt::zeros<double>({first.shape(0) + second.shape(0), first.shape(1)});
     std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), both.begin()));
     return both;
+}
+
+Tensor3 concat_rows(const Tensor3& first, const Tensor3& second)
+{
+    expect_agreement("concat_rows", "b", {"first", first, 0}, {"second", second, 0});
+    expect_agreement("concat_rows", "d", {"first", first, 2}, {"second", second, 2});
+    Tensor3 both(Tensor3::shape_type{first.shape(0), first.shape(1) + second.shape(1), first.shape(2)});
+    xt::view(both, xt::all(), xt::range(0, first.shape(1)), xt::all()) = first;
+    xt::view(both, xt::all(), xt::range(first.shape(1), both.shape(1)), xt::all()) = second;
+    return both;
+}
+
+Tensor4 concat_rows(const Tensor4& first, const Tensor4& second)
+{
+    expect_agreement("concat_rows", "b", {"first", first, 0}, {"second", second, 0});
+    expect_agreement("concat_rows", "h", {"first", first, 1}, {"second", second, 1});
+    return as_heads(concat_rows(as_batch(first), as_batch(second)), first.shape(0), first.shape(1));
 }
 
 Matrix concat_columns(const std::vector<Matrix>& parts)
@@ -91,5 +109,15 @@ Matrix take_rows(const Matrix& table, const Integers& ids)
     }
     return rows;
 }
+
+template <std::same_as<IntegerMatrix> Batch>
+Tensor3 take_rows(const Matrix& table, const Batch& ids)
+{
+    Integers all(Integers::shape_type{ids.size()});
+    std::copy(ids.begin(), ids.end(), all.begin());
+    return batch_of(take_rows(table, all), ids.shape(0), ids.shape(1));
+}
+
+template Tensor3 take_rows(const Matrix&, const IntegerMatrix&);
 
 } // namespace attn

@@ -1,7 +1,10 @@
 #include "attn/ops/matmul.hpp"
 
 #include "attn/ops/batch.hpp"
+#include "attn/ops/heads.hpp"
+#include "attn/memory.hpp"
 #include "attn/shape.hpp"
+#include "blas_memory.hpp"
 
 // The one place of attn that includes xtensor-blas. Not xt::linalg::dot: that is numpy.dot, which means something else
 // for three axes, returns a dynamic array, and takes a wrong shortcut where its operands share storage.
@@ -10,11 +13,14 @@
 namespace attn {
 namespace {
 
-/// BLAS wants at least one number on every axis; a sum over nothing is zero.
+/// BLAS needs at least one number on every axis, since an empty sum is zero; and memory to work in.
 template <class Left, class Right>
-bool has_work(const Left& left, const Right& right)
+bool is_for_blas(const Left& left, const Right& right)
 {
-    return left.size() > 0 && right.size() > 0;
+    if (left.size() == 0 || right.size() == 0)
+        return false;
+    expect_blas_memory();
+    return true;
 }
 
 Matrix slice(const Tensor3& tensor, std::size_t index) { return xt::view(tensor, index, xt::all(), xt::all()); }
@@ -24,8 +30,9 @@ Matrix slice(const Tensor3& tensor, std::size_t index) { return xt::view(tensor,
 Matrix matmul(const Matrix& left, const Matrix& right)
 {
     expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
+    expect_memory("matmul: the product", {left.shape(0), right.shape(1)});
     Matrix product = xt::zeros<double>({left.shape(0), right.shape(1)});
-    if (has_work(left, right))
+    if (is_for_blas(left, right))
         xt::blas::gemm(left, right, product);
     return product;
 }
@@ -34,7 +41,7 @@ Vector matmul(const Matrix& left, const Vector& right)
 {
     expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
     Vector product = xt::zeros<double>({left.shape(0)});
-    if (has_work(left, right))
+    if (is_for_blas(left, right))
         xt::blas::gemv(left, right, product);
     return product;
 }
@@ -43,7 +50,7 @@ Vector matmul(const Vector& left, const Matrix& right)
 {
     expect_agreement("matmul", "k", {"left", left, 0}, {"right", right, 0});
     Vector product = xt::zeros<double>({right.shape(1)});
-    if (has_work(left, right))
+    if (is_for_blas(left, right))
         xt::blas::gemv(right, left, product, true);
     return product;
 }
@@ -61,6 +68,7 @@ Tensor3 matmul(const Tensor3& left, const Tensor3& right)
 {
     expect_agreement("matmul", "b", {"left", left, 0}, {"right", right, 0});
     expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 1});
+    expect_memory("matmul: the product", {left.shape(0), left.shape(1), right.shape(2)});
     Tensor3 product = xt::zeros<double>({left.shape(0), left.shape(1), right.shape(2)});
     for (std::size_t i = 0; i < left.shape(0); ++i)
         xt::view(product, i, xt::all(), xt::all()) = matmul(slice(left, i), slice(right, i));
@@ -73,21 +81,30 @@ Tensor3 matmul(const Tensor3& left, const Matrix& right)
     return batch_of(matmul(tokens_of(left), right), left.shape(0), left.shape(1));
 }
 
+Tensor4 matmul(const Tensor4& left, const Tensor4& right)
+{
+    expect_agreement("matmul", "b", {"left", left, 0}, {"right", right, 0});
+    expect_agreement("matmul", "h", {"left", left, 1}, {"right", right, 1});
+    return as_heads(matmul(as_batch(left), as_batch(right)), left.shape(0), left.shape(1));
+}
+
 double dot(const Vector& left, const Vector& right)
 {
     expect_agreement("dot", "k", {"left", left, 0}, {"right", right, 0});
     double product = 0;
-    if (has_work(left, right))
+    if (is_for_blas(left, right))
         xt::blas::dot(left, right, product);
     return product;
 }
 
 Matrix outer(const Vector& left, const Vector& right)
 {
+    expect_memory("outer: the product", {left.size(), right.size()});
     return xt::view(left, xt::all(), xt::newaxis()) * xt::view(right, xt::newaxis(), xt::all());
 }
 
 Matrix transpose(const Matrix& matrix) { return xt::transpose(matrix); }
 Tensor3 transpose(const Tensor3& matrices) { return xt::transpose(matrices, {0, 2, 1}); }
+Tensor4 transpose(const Tensor4& matrices) { return xt::transpose(matrices, {0, 1, 3, 2}); }
 
 } // namespace attn

@@ -1,7 +1,7 @@
 #include "attn/ops/softmax.hpp"
 
 #include "attn/ops/batch.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/ops/heads.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/reduce.hpp"
 
@@ -37,6 +37,8 @@ Tensor3 softmax(const Tensor3& scores)
 {
     return token_by_token(scores, [](const Matrix& rows) { return softmax(rows); });
 }
+
+Tensor4 softmax(const Tensor4& scores) { return as_heads(softmax(as_batch(scores)), scores.shape(0), scores.shape(1)); }
 
 Vector softmax(const Vector& scores)
 {

@@ -212,20 +212,6 @@ Tokenizer read_tokenizer(const std::filesystem::path& path)
     });
 }
 
-std::string shown(std::string_view text)
-{
-    std::string result;
-    while (!text.empty()) {
-        const std::size_t length = text.front() == '\n' ? 1 : visible_length(text);
-        if (length > 0)
-            result += text.substr(0, length);
-        else
-            result += "\\x" + two_digits(static_cast<unsigned char>(text.front()));
-        text.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    return result;
-}
-
 std::string label_of(const Tokenizer& tokenizer, std::size_t id)
 {
     const std::string& token = tokenizer.token(id);
@@ -235,10 +221,7 @@ std::string label_of(const Tokenizer& tokenizer, std::size_t id)
             return "\\n";
         return *byte > 0x20 && *byte < 0x7F ? std::string(1, c) : "\\x" + token.substr(3, 2);
     }
-    std::string label = shown(token);
-    for (std::size_t at = label.find('\n'); at != std::string::npos; at = label.find('\n', at))
-        label.replace(at, 1, "\\n");
-    return label;
+    return printable(token);
 }
 
 } // namespace attn

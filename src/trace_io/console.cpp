@@ -1,8 +1,12 @@
 #include "attn/trace_io/console.hpp"
 
+#include "attn/trace_io/output.hpp"
+#include "attn/utf8.hpp"
+
 #include <fmt/format.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
 #include <cctype>
@@ -17,7 +21,16 @@
 namespace attn {
 namespace {
 
-/// Formats the numbers of one tensor alike: whole, fixed or with exponents.
+/// A line of its own for each message, with all else that a program prints.
+class OutputSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+    void sink_it_(const spdlog::details::log_msg& message) override
+    {
+        write_output(std::string(message.payload.data(), message.payload.size()) + "\n");
+    }
+    void flush_() override {}
+};
+
+/// Formats the numbers of one tensor in one way: whole, fixed or with exponents.
 class NumberFormat {
 public:
     NumberFormat(const Array& array, int precision) : precision_(precision), truth_(array.type == ElementType::boolean)
@@ -109,8 +122,7 @@ ConsoleStyle style_of(const ConsoleFlags& flags)
 
 std::shared_ptr<spdlog::logger> standard_output(const ConsoleFlags& flags)
 {
-    auto logger = std::make_shared<spdlog::logger>("attn", std::make_shared<spdlog::sinks::stdout_sink_st>());
-    logger->set_pattern("%v");
+    auto logger = std::make_shared<spdlog::logger>("attn", std::make_shared<OutputSink>());
     logger->set_level(flags.quiet ? spdlog::level::off : spdlog::level::info);
     return logger;
 }
@@ -182,9 +194,9 @@ std::optional<Array> ConsoleListener::on_step(const Step& step)
     const char* bold = style_.color ? "\x1b[1m" : "";
     const char* dim = style_.color ? "\x1b[2m" : "";
     const char* plain = style_.color ? "\x1b[0m" : "";
-    std::string text = fmt::format("    {}{}{}{}", bold, step.path, plain, format_axes(step));
+    std::string text = fmt::format("    {}{}{}{}", bold, step.path, plain, printable(format_axes(step)));
     if (!step.formula.empty())
-        text += fmt::format(" {}= {}{}", dim, step.formula, plain);
+        text += fmt::format(" {}= {}{}", dim, printable_lines(step.formula), plain);
     const bool is_one_number = step.value.rank() == 0;
     text += is_one_number ? " = " : "\n";
     text += format_values(step.value, style_, is_one_number ? "" : "        ");

@@ -1,6 +1,8 @@
 #include "elements.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
+#include "attn/memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -148,6 +150,7 @@ std::size_t checked_count(const Shape& shape)
 
 std::vector<double> read_elements(const ByteSource& source, const ElementFormat& format, std::size_t count)
 {
+    constexpr double operations_each = 16;
     std::vector<double> values;
     std::vector<char> chunk(std::min(chunk_elements, count) * format.bytes);
     while (values.size() < count) {
@@ -157,8 +160,12 @@ std::vector<double> read_elements(const ByteSource& source, const ElementFormat&
         if (found < wanted)
             throw Error("is truncated: it has " + std::to_string(before * format.bytes + found) +
                         " bytes of elements, expected " + std::to_string(count * format.bytes));
-        if (const std::size_t needed = before + wanted / format.bytes; values.capacity() < needed)
-            values.reserve(std::min(count, std::max(trusted_elements, 2 * needed)));
+        spend(operations_each * static_cast<double>(wanted / format.bytes));
+        if (const std::size_t needed = before + wanted / format.bytes; values.capacity() < needed) {
+            const std::size_t room = std::min(count, std::max(trusted_elements, 2 * needed));
+            expect_memory("its array", {room});
+            values.reserve(room);
+        }
         values.resize(before + wanted / format.bytes);
         format.decode(chunk.data(), wanted / format.bytes, values.data() + before);
     }

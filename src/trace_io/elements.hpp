@@ -14,7 +14,7 @@
 
 namespace attn {
 
-/// NumPy's own limit, which what is read here must fit too, since it may be written as .npy.
+/// NumPy's own limit. Arrays of other formats must keep it too, since they can be written as .npy.
 inline constexpr std::size_t most_axes = 32;
 
 /// How files store one kind of element: what .npy and safetensors share but for the name.

@@ -1,6 +1,6 @@
 #include "attn/trace_io/file.hpp"
 
-#include "attn/utf8.hpp"
+#include "deferred_signals.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,12 +23,16 @@ FileError cannot_write(const fs::path& path, const std::string& why)
     return FileError(path, "cannot be written: " + why);
 }
 
-/// An open file that is closed in the end.
+/// An open file that is closed in the end; none where its number is below 0.
 class Descriptor {
 public:
     explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept
+    {
+        std::swap(number_, other.number_);
+        return *this;
+    }
     ~Descriptor()
     {
         if (number_ >= 0)
@@ -38,44 +42,75 @@ public:
     int number() const { return number_; }
 
     /// Some file systems say only now that the disk is full.
-    bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+    /// @return the error, or 0
+    int close() { return ::close(std::exchange(number_, -1)) == 0 ? 0 : errno; }
 
 private:
     int number_;
 };
 
-/// Writes all bytes and closes the file.
+/// Writes all bytes; stops where the program is to end.
 /// @return the error, or 0
-int write_all(Descriptor& file, std::string_view bytes)
+int write_all(const Descriptor& file, std::string_view bytes)
 {
+    constexpr std::size_t most_at_once = std::size_t{1} << 20;
     while (!bytes.empty()) {
-        const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());
-        if (written < 0 && errno != EINTR)
-            return errno;
+        const ssize_t written = ::write(file.number(), bytes.data(), std::min(bytes.size(), most_at_once));
+        const int error = errno;
+        if (DeferredSignals::is_interrupted())
+            return EINTR;
+        if (written < 0 && error != EINTR)
+            return error;
         bytes.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
     }
-    return file.close() ? 0 : errno;
+    return 0;
 }
 
-/// The name of a new file in that folder, opened; removed in the end unless it was given another name.
-class TemporaryFile {
+// mkstemp would make a file that only its owner can read; a new file follows the umask like any other.
+constexpr mode_t new_file = 0666;
+
+/// A new file in that folder without a name: nothing is left of it whatever ends the program. Not all file systems know
+/// such files, and a name is given through /proc.
+Descriptor open_nameless(const fs::path& folder)
+{
+#ifdef O_TMPFILE
+    if (::access("/proc/self/fd", X_OK) == 0)
+        return Descriptor(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, new_file));
+#endif
+    return Descriptor(-1);
+}
+
+/// The name of a file in that folder until it gets another; then, and in the end, there is no such name.
+class TemporaryName {
 public:
-    explicit TemporaryFile(const fs::path& folder) : descriptor_(create(folder)) {}
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-    ~TemporaryFile()
+    explicit TemporaryName(fs::path folder) : folder_(std::move(folder)) {}
+    TemporaryName(const TemporaryName&) = delete;
+    TemporaryName& operator=(const TemporaryName&) = delete;
+    ~TemporaryName()
     {
-        if (!path_.empty())
+        if (is_taken())
             ::unlink(path_.c_str());
     }
 
-    /// Why there is none, or 0.
-    int error() const { return error_; }
+    bool is_taken() const { return !path_.empty(); }
 
-    Descriptor& descriptor() { return descriptor_; }
+    /// @return a new file of that name, or -1 with errno
+    int create()
+    {
+        return take([](const char* path) { return ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, new_file); });
+    }
+
+    /// Names a file that has none.
+    bool give_to(const Descriptor& file)
+    {
+        const std::string open_file = "/proc/self/fd/" + std::to_string(file.number());
+        return take([&](const char* path) {
+                   return ::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+               }) == 0;
+    }
 
     /// @return the error, or 0
-    int rename_to(const fs::path& target)
+    int become(const fs::path& target)
     {
         if (::rename(path_.c_str(), target.c_str()) != 0)
             return errno;
@@ -84,26 +119,22 @@ public:
     }
 
 private:
-    // mkstemp would make a file that only its owner may read; this one follows the umask as any other.
-    int create(const fs::path& folder)
+    /// The first name that nobody else has.
+    template <class Make>
+    int take(const Make& make)
     {
         for (int attempt = 0;; ++attempt) {
             const fs::path path =
-                folder / (".attn-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp");
-            const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-            if (descriptor >= 0)
+                folder_ / (".attn-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp");
+            const int made = make(path.c_str());
+            if (made >= 0)
                 path_ = path;
-            else if (errno == EEXIST)
-                continue;
-            else
-                error_ = errno;
-            return descriptor;
+            if (made >= 0 || errno != EEXIST)
+                return made;
         }
     }
 
-    fs::path path_; // empty where there is nothing to remove
-    int error_ = 0;
-    Descriptor descriptor_;
+    fs::path folder_, path_; // the path is empty where there is nothing to remove
 };
 
 /// The file that a chain of links ends at, whether or not it exists.
@@ -129,6 +160,13 @@ void write_into_device(const fs::path& path, std::string_view bytes)
         throw cannot_write(path, reason(errno));
     if (const int error = write_all(device, bytes))
         throw cannot_write(path, reason(error));
+    if (const int error = device.close())
+        throw cannot_write(path, reason(error));
+}
+
+bool is_about_folder(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM || error == EROFS;
 }
 
 void replace_file(const fs::path& path, const fs::path& target, std::string_view bytes)
@@ -138,29 +176,34 @@ void replace_file(const fs::path& path, const fs::path& target, std::string_view
     if (exists && ::access(target.c_str(), W_OK) != 0)
         throw cannot_write(path, reason(errno));
 
-    TemporaryFile temporary(target.has_parent_path() ? target.parent_path() : fs::path("."));
-    if (const int error = temporary.error())
-        throw cannot_write(path, reason(error) + "; does its folder exist, and may you write there?");
-    if (exists && ::fchmod(temporary.descriptor().number(), old.st_mode & 07777) != 0)
-        throw cannot_write(path, reason(errno));
-    if (const int error = write_all(temporary.descriptor(), bytes))
+    const auto fill = [&](const Descriptor& file) {
+        if (exists && ::fchmod(file.number(), old.st_mode & 07777) != 0)
+            throw cannot_write(path, reason(errno));
+        if (const int error = write_all(file, bytes))
+            throw cannot_write(path, reason(error));
+    };
+
+    const DeferredSignals deferred; // outlives the temporary name
+    const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+    TemporaryName name(folder);
+    Descriptor file = open_nameless(folder);
+    if (file.number() >= 0)
+        fill(file);
+    if (file.number() < 0 || !name.give_to(file)) {
+        file = Descriptor(name.create());
+        if (const int error = errno; file.number() < 0)
+            throw cannot_write(path,
+                               reason(error) +
+                                   (is_about_folder(error) ? "; does its folder exist, and can you write there?" : ""));
+        fill(file);
+    }
+    if (const int error = file.close())
         throw cannot_write(path, reason(error));
-    if (const int error = temporary.rename_to(target))
+    if (const int error = name.become(target))
         throw cannot_write(path, reason(error));
 }
 
 } // namespace
-
-std::string printable(std::string_view text, std::size_t longest)
-{
-    std::string line;
-    for (std::size_t at = 0; at < text.size() && line.size() < longest;) {
-        const std::size_t length = visible_length(text.substr(at));
-        line += length == 0 ? "?" : text.substr(at, length);
-        at += std::max<std::size_t>(length, 1);
-    }
-    return line.size() < longest ? line : line + "...";
-}
 
 FileError::FileError(fs::path path, std::string_view message)
     : Error(printable(path.string() + ": " + std::string(message))), path_(std::move(path))
@@ -172,13 +215,23 @@ void expect_regular_file(const fs::path& path, std::string_view kind)
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (status.type() == fs::file_type::not_found)
-        throw FileError(path, "cannot be read: there is no such file");
+        throw FileError(path, "cannot be read: there is no such file, expected " + std::string(kind));
     if (!fs::exists(status))
         throw FileError(path, "cannot be read: " + error.message());
     if (fs::is_directory(status))
         throw FileError(path, "is a folder, expected " + std::string(kind));
     if (!fs::is_regular_file(status))
         throw FileError(path, "is a device or a pipe, expected " + std::string(kind) + " on disk");
+}
+
+std::ifstream open_file(const fs::path& path, std::string_view kind)
+{
+    expect_regular_file(path, kind);
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        throw FileError(path, "cannot be read" + (errno == 0 ? "" : ": " + reason(errno)));
+    return file;
 }
 
 void write_file(const fs::path& path, std::string_view bytes)

@@ -5,11 +5,9 @@
 #include "safetensors_header.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <new>
 #include <span>
-#include <system_error>
 #include <tuple>
 
 namespace attn {
@@ -18,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t length_bytes = 8; // of the length of the header, in front of it
-constexpr std::size_t alignment = 8;    // of the data in the file, so that it may be mapped into memory
+constexpr std::size_t alignment = 8;    // of the data in the file, so that it can be mapped into memory
 
 // ------------------------------------------------------------------------------------------------ reading
 
@@ -26,12 +24,9 @@ constexpr std::size_t alignment = 8;    // of the data in the file, so that it m
 class Reader {
 public:
     /// @throws FileError  where it is no regular file or cannot be opened
-    explicit Reader(const fs::path& path)
+    explicit Reader(const fs::path& path) : file_(open_file(path, "a .safetensors file"))
     {
-        expect_regular_file(path, "a .safetensors file");
-        file_.open(path, std::ios::binary | std::ios::ate);
-        if (!file_)
-            throw FileError(path, "cannot be read: " + std::generic_category().message(errno));
+        file_.seekg(0, std::ios::end);
         size_ = static_cast<std::size_t>(file_.tellg());
         file_.seekg(0);
     }
@@ -59,7 +54,7 @@ private:
     std::size_t size_ = 0;
 };
 
-/// Runs what may complain about a tensor, and says which one that was.
+/// Calls a function that works on a tensor, and names the tensor in its error.
 template <class F>
 auto about_tensor(const std::string& name, F&& action)
 {
@@ -149,7 +144,7 @@ NamedArrays read_arrays(Reader& file, const NpzLimits& limits)
 
 // ------------------------------------------------------------------------------------------------ writing
 
-/// The length and the header, padded with blanks to where the data may begin.
+/// The length and the header, padded with blanks to where the data can begin.
 std::string encode_header(const StoredTensors& tensors)
 {
     std::string text = to_text(tensors);

@@ -1,6 +1,7 @@
 #include "safetensors_header.hpp"
 
 #include "attn/error.hpp"
+#include "attn/trace_io/json_file.hpp"
 #include "attn/utf8.hpp"
 
 #include <algorithm>
@@ -76,6 +77,8 @@ StoredTensor tensor_of(const Description& said)
 /// and a key that comes twice, of which a finished tree keeps but the last.
 class HeaderReader final : public nlohmann::json_sax<OrderedJson> {
 public:
+    explicit HeaderReader(std::string_view text) : text_(text) {}
+
     StoredTensors take() { return std::move(tensors_); }
 
     bool null() override { unexpected("null"); }
@@ -161,9 +164,9 @@ public:
         return true;
     }
 
-    bool parse_error(std::size_t, const std::string&, const OrderedJson::exception& error) override
+    bool parse_error(std::size_t position, const std::string&, const OrderedJson::exception& error) override
     {
-        throw Error(std::string("has a header that is not JSON: ") + error.what());
+        throw Error("has a header that " + json_fault(text_, position, error));
     }
 
 private:
@@ -203,6 +206,7 @@ private:
         throw std::logic_error("HeaderReader: a place without a message");
     }
 
+    std::string_view text_; // of the whole header
     Place place_ = Place::outside;
     std::string name_;            // of the tensor
     std::string key_;             // in it
@@ -222,8 +226,8 @@ StoredTensors parse_safetensors_header(std::string_view text)
         throw Error("has a header that does not begin with {, as the JSON object in a .safetensors file does");
     // The parser would take a zero byte for the end, and what follows would never be read.
     if (text.find('\0') != std::string_view::npos)
-        throw Error("has a header that is not JSON: it contains a zero byte");
-    HeaderReader reader;
+        throw Error("has a header that is no JSON: it contains a zero byte");
+    HeaderReader reader(text);
     OrderedJson::sax_parse(text, &reader);
     return reader.take();
 }
@@ -233,7 +237,7 @@ std::string to_text(const StoredTensors& tensors)
     std::string text;
     for (const auto& [name, tensor] : tensors) {
         if (name == metadata_name)
-            throw Error(tensor_called(name) + " must have another name: the format keeps this one for itself");
+            throw Error(tensor_called(name) + " must have another name: the format reserves this one");
         if (!is_utf8(name))
             throw Error(tensor_called(name) + " has a name that is not UTF-8");
         OrderedJson json = OrderedJson::object();

@@ -1,6 +1,7 @@
 #include "attn/trace_io/trace_file.hpp"
 
 #include "attn/trace_io/file.hpp"
+#include "attn/trace_io/json_file.hpp"
 
 #include <map>
 #include <optional>
@@ -22,9 +23,8 @@ const std::string steps_member = "steps.json";
 const std::string format_name = "attn trace ";
 const std::string format_version = "2";
 
-// A trace, its steps, a step, its options: what is deeper is no trace, and a million levels would exhaust the stack.
-constexpr int deepest_json = 5;
-
+// A trace, its steps, a step, its options: what is deeper is no trace. A step has six keys, and a module a few options.
+constexpr JsonLimits largest_parts{.deepest = 5, .most_keys = 100};
 
 /// What a step must fulfil on its way out and in.
 void expect_sound(const Step& step)
@@ -43,6 +43,9 @@ std::string step_called(const std::string& path) { return "step " + in_marks(pat
 
 Json options_of(const Step& step)
 {
+    if (step.options.size() > largest_parts.most_keys)
+        throw Error("has " + std::to_string(step.options.size()) + " options, more than " +
+                    std::to_string(largest_parts.most_keys));
     Json options = Json::object();
     for (const auto& [name, text] : step.options) {
         if (options.contains(name))
@@ -189,16 +192,12 @@ void expect_shape(const Json& step, const Shape& stored)
 
 Json parse_steps(const fs::path& file, const std::string& text)
 {
-    const auto expect_shallow = [&](int depth, Json::parse_event_t, Json&) {
-        if (depth > deepest_json)
-            throw FileError(file, "steps.json is nested too deeply for a list of steps");
-        return true;
-    };
+    about_file(file, "steps.json ", [&] { expect_small_parts(text, largest_parts); });
     Json json;
     try {
-        json = Json::parse(text, expect_shallow);
+        json = Json::parse(text);
     } catch (const Json::exception& error) {
-        throw FileError(file, std::string("steps.json is not JSON: ") + error.what());
+        throw FileError(file, "steps.json " + json_fault(text, error));
     }
     return json;
 }

@@ -103,7 +103,7 @@ std::size_t read_from(zip_file_t* file, std::span<char> buffer)
 void expect_whole_end(const fs::path& path, std::size_t comment_size)
 {
     constexpr std::size_t record_size = 22, length_offset = 20;
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file = open_file(path, "an .npz file");
     std::array<char, record_size> record{};
     file.seekg(-static_cast<std::streamoff>(record_size + comment_size), std::ios::end);
     file.read(record.data(), record.size());
@@ -152,8 +152,11 @@ ZipReader::ZipReader(const fs::path& path)
     if (!archive_) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
-        throw FileError(path, "is not a whole .npz (zip) file: " + text_of(&error) +
-                                  "; write it again, with numpy.savez or attn");
+        const bool is_of_system = code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_MEMORY;
+        const std::string why = text_of(&error);
+        throw FileError(path, is_of_system ? "cannot be read: " + why
+                                           : "is not a whole .npz (zip) file: " + why +
+                                                 "; write it again, with numpy.savez or attn");
     }
 
     expect_whole_end(path, comment().size());

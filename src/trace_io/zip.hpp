@@ -20,7 +20,7 @@ struct ZipMember {
 
 /// The bytes of an archive of these members, in their order, stored as they are.
 ///
-/// The same members give the same bytes at any time and place: no clock, time zone, user or compressor has a say.
+/// The same members always give the same bytes: they do not depend on the clock, time zone, user or compressor.
 ///
 /// @throws Error  where libzip refuses, as for too long a name
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment);
@@ -34,7 +34,7 @@ public:
     /// The members' names in the order of the archive's directory.
     const std::vector<std::string>& names() const { return names_; }
 
-    /// The note that an archive may carry; empty where there is none.
+    /// The archive's note; empty where it has none.
     std::string comment() const;
 
     /// The uncompressed bytes of one member, as they are asked for; its size and checksum are compared at the end.

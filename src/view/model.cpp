@@ -1,6 +1,7 @@
 #include "model.hpp"
 
 #include "attn/error.hpp"
+#include "attn/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -147,6 +148,20 @@ Json aliases_of(const std::deque<ShownRun>& runs)
     return list;
 }
 
+/// Labels that a browser lays out at once: of a longer one its beginning.
+std::vector<std::string> shortened(std::vector<std::string> labels)
+{
+    constexpr std::size_t longest = 60; // characters
+    for (std::string& label : labels) {
+        std::size_t bytes = 0, characters = 0;
+        for (; bytes < label.size() && characters < longest; ++characters)
+            bytes += std::max<std::size_t>(utf8_length(std::string_view(label).substr(bytes)), 1);
+        if (bytes < label.size())
+            label.replace(bytes, std::string::npos, "…");
+    }
+    return labels;
+}
+
 // ------------------------------------------------------------------------------------------------ checks
 
 /// True where some step has that axis with as many entries.
@@ -187,7 +202,7 @@ Json model_of(std::deque<ShownRun>& runs, const TokenLabels& labels)
 {
     expect_usable(runs, labels);
     Json model = {
-        {"title", runs[0].title()}, {"tokens", labels.n}, {"tokens_m", labels.m.empty() ? labels.n : labels.m}};
+        {"title", runs[0].title()}, {"tokens", shortened(labels.n)}, {"tokens_m", shortened(labels.m.empty() ? labels.n : labels.m)}};
     if (runs.size() == 2)
         model["other"] = runs[1].title();
     model["aliases"] = aliases_of(runs);

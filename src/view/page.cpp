@@ -2,6 +2,7 @@
 
 #include "parts.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
 #include "attn/trace_io/npy.hpp"
 #include "model.hpp"
@@ -17,10 +18,10 @@
 namespace attn {
 namespace {
 
-// What Chromium and Firefox open; beyond it they end with an empty page and no word.
+// The limit of Chromium and Firefox; beyond it they show an empty page without a message.
 constexpr std::size_t most_bytes = std::size_t{1} << 29;
 
-// What explanations may cost together: two seconds or so to write them.
+// The limit for all explanations together: about two seconds to write them.
 constexpr std::size_t most_explained = std::size_t{1} << 23;
 
 std::string base64(std::string_view bytes)
@@ -49,7 +50,7 @@ std::string bytes_of_hex(std::string_view hex)
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-/// JSON that ends no script element and begins no comment in one: what is between quotes may hold a <, nothing else.
+/// JSON that ends no script element and begins no comment in one: only the text between quotes can hold a <.
 std::string script_safe(const Json& json)
 {
     std::string safe;
@@ -111,7 +112,7 @@ public:
                     add_tensor(entry[side].at("numbers")[0], entry[side].at("numbers")[1]);
     }
 
-    /// The explanations of the steps with the fewest numbers, as many as may be.
+    /// The explanations of the steps with the fewest numbers, up to the limit.
     void add_explanations()
     {
         std::vector<std::pair<std::size_t, std::size_t>> computed; // run and step
@@ -124,9 +125,12 @@ public:
         };
         std::ranges::stable_sort(computed, {}, count);
         std::size_t left = most_explained;
-        for (const auto& [run, step] : computed)
-            if (!add_explanations(run, step, left))
-                return;
+        try {
+            for (const auto& [run, step] : computed)
+                if (!add_explanations(run, step, left))
+                    return;
+        } catch (const BudgetError&) { // as many as may be
+        }
     }
 
     const std::string& elements() const { return elements_; }
@@ -203,6 +207,7 @@ std::string filled_page(const Json& model, std::string_view source, const std::s
 
 std::string page_of(std::vector<TitledRecording> recordings, const TokenLabels& labels)
 {
+    const BudgetScope budget;
     std::deque<ShownRun> runs;
     for (TitledRecording& run : recordings)
         runs.emplace_back(std::move(run.title), std::move(run.recording));

@@ -7,7 +7,7 @@
 
 namespace attn {
 
-/// The page's own scripts and styles, which are all that it may run, and where else it may ask for data.
+/// The page's content security policy: which scripts and styles it can run, and where it can ask for data.
 std::string page_policy(std::string_view source);
 
 /// A page around a model.

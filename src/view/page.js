@@ -335,6 +335,7 @@ function commandFor(step, offset) {
             button.textContent = 'Copied';
         } catch { // not allowed: it is selected, to be copied by hand
             getSelection().selectAllChildren(code);
+            button.textContent = 'Selected';
         }
     });
     return make('div', {className: 'command'}, make('p', {}, 'This page carries the arithmetic of its smaller steps only. ' +

@@ -1,9 +1,11 @@
 #include "run.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/expression.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace attn {
@@ -94,16 +96,17 @@ ReadFormula ShownRun::read_formula(std::size_t step) const
 
 ShownExplanation ShownRun::explained(std::size_t step, std::size_t offset)
 {
-    std::vector<std::size_t> needed{step};
+    std::set<std::size_t> needed{step};
     for (const FormulaLink& link : read_formula(step).links)
-        if (std::ranges::find(needed, link.step) == needed.end())
-            needed.push_back(link.step);
+        needed.insert(link.step);
     try {
-        hold(needed);
-        const Explanation explanation = explain(recording_, recording_.steps[step], offset);
+        hold({needed.begin(), needed.end()});
+        const Explanation explanation = explain(recording_, names_, recording_.steps[step], offset);
         const std::string text = to_text(explanation);
         return {{{"text", text}, {"cells", cells_json(explanation.cells, recording_.steps)}},
                 text.size() + 4 * explanation.cells.size()};
+    } catch (const BudgetError&) {
+        throw;
     } catch (const Error& error) {
         return {{{"text", std::string(error.what()) + "\n"}, {"cells", Json::array()}}, 100};
     }

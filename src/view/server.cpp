@@ -3,6 +3,7 @@
 #include "model.hpp"
 #include "page.hpp"
 
+#include "attn/budget.hpp"
 #include "attn/error.hpp"
 #include "attn/trace_io/npy.hpp"
 
@@ -77,11 +78,14 @@ struct ViewServer::Implementation {
     httplib::Server server;
     std::atomic<bool> has_ended = false;
     int port = 0;
+    std::size_t budget_size = Budget::usual_size; ///< of each explanation
 };
 
 ViewServer::Implementation::Implementation(const std::vector<TitledTrace>& traces, const TokenLabels& labels,
                                            int wanted_port)
 {
+    const BudgetScope budget;
+    budget_size = current_budget()->size();
     for (const TitledTrace& trace : traces)
         runs.emplace_back(trace.title, std::make_unique<const TraceReader>(trace.path));
     page = filled_page(model_of(runs, labels), "served.js", "");
@@ -105,7 +109,7 @@ void ViewServer::Implementation::listen_on(int wanted_port)
                                            "out for any free one");
 }
 
-/// A page of another site may have a name that it lets mean 127.0.0.1; its requests come with that name.
+/// Another site can let a name of its own mean 127.0.0.1; the requests of its page then come with that name.
 bool ViewServer::Implementation::is_ours(const httplib::Request& request) const
 {
     const std::string host = request.get_header_value("Host"), end = ":" + std::to_string(port);
@@ -157,8 +161,15 @@ void ViewServer::Implementation::route()
                    const std::vector<Step>& steps = run.outline().steps;
                    const std::size_t step = number_in(request, "step", steps.size());
                    const std::size_t offset = number_in(request, "offset", element_count(steps[step].value.shape));
+                   const BudgetScope budget{Budget(budget_size)}; // of this number alone
+                   Json explanation;
+                   try {
+                       explanation = run.explained(step, offset).json;
+                   } catch (const BudgetError& error) {
+                       explanation = {{"text", std::string(error.what()) + "\n"}, {"cells", Json::array()}};
+                   }
                    send(response, "application/json",
-                        run.explained(step, offset).json.dump(-1, ' ', true, Json::error_handler_t::replace));
+                        explanation.dump(-1, ' ', true, Json::error_handler_t::replace));
                }));
 }
 

@@ -3,13 +3,11 @@
 #include "attn/trace_io/file.hpp"
 #include "attn/utf8.hpp"
 
-#include <fstream>
-
 namespace attn {
 
 std::vector<std::string> read_tokens(const std::filesystem::path& path)
 {
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file = open_file(path, "a text file, one token per line");
     std::vector<std::string> tokens;
     std::string line;
     while (file && std::getline(file, line)) {

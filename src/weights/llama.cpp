@@ -1,4 +1,4 @@
-// Weights of a decoder as Llama has them, under each of the names that files have for them.
+// Weights of a decoder like Llama's, under each of the names that files have for them.
 
 #include "attn/weights/state_dict.hpp"
 
@@ -14,7 +14,7 @@ const LlamaNames& names_in(const NamedArrays& arrays)
             return names;
         expected += "\n  expected " + embedding + " (" + std::string(names.family) + " names)";
     }
-    throw WeightsError("this is no decoder as Llama has them, for there is no embedding:" + expected);
+    throw WeightsError("this is not a decoder like Llama's: there is no embedding:" + expected);
 }
 
 } // namespace

@@ -30,7 +30,7 @@ std::filesystem::path only_file(const std::filesystem::path& folder, std::string
         if (is_right(entry->path()))
             found.push_back(entry->path());
     if (failed)
-        throw FileError(folder, "can't be looked into: " + failed.message() + "; " + std::string(whole));
+        throw FileError(folder, "can't be read: " + failed.message() + "; " + std::string(whole));
     if (found.size() != 1)
         throw FileError(folder, "has " + (found.empty() ? "no " : std::to_string(found.size()) + " files of ") +
                                     std::string(what) + "; " + std::string(whole));
@@ -91,7 +91,7 @@ LlamaCheckpoint checkpoint_in(const std::filesystem::path& path)
     try {
         return llama_weights(read_weights(path));
     } catch (const WeightsError& error) {
-        throw WeightsError(path.string() + ": " + error.what());
+        throw WeightsError(printable(path.string()) + ": " + error.what());
     }
 }
 

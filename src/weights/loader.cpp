@@ -30,9 +30,6 @@ std::vector<Term> terms_of(const std::string& axis)
     return terms;
 }
 
-/// "layers.0.self_attn.in_proj_bias", "bias_ih_l0"
-bool is_bias(const std::string& name) { return name.find("bias", name.rfind('.') + 1) != std::string::npos; }
-
 /// Rows of a stored tensor: its slices along the first axis.
 Array slice(const Array& array, std::size_t begin, std::size_t rows)
 {
@@ -43,17 +40,26 @@ Array slice(const Array& array, std::size_t begin, std::size_t rows)
     return part;
 }
 
+/// A stored matrix with its axes the other way round.
+Array transposed(const Array& array) { return to_array(transpose(from_array<Matrix>(array))); }
+
 } // namespace
 
 WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
                              const LoadOptions& options)
-    : arrays_(arrays), options_(options), sizes_(sizes), module_(options.module.empty() ? module : options.module)
+    : arrays_(arrays),
+      dialect_(dialect_of(arrays)),
+      options_(options),
+      sizes_(sizes),
+      module_(options.module.empty() ? module : options.module)
 {
     std::string_view before = " with ";
     for (const auto& [letter, size] : sizes) {
         module_ += std::string(before) + letter + " " + std::to_string(size);
         before = ", ";
     }
+    if (!dialect_.family.empty() && options.module.empty())
+        module_ += " under " + dialect_.family + " names";
     if (sizes.contains("d_model"))
         sizes_.try_emplace("d_memory", sizes.at("d_model"));
     if (sizes_.contains("d_memory"))
@@ -63,18 +69,25 @@ WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module,
 
 // ------------------------------------------------------------------------------------------------ which parts there are
 
-bool WeightsLoader::has_any(const std::string& prefix) const
+bool WeightsLoader::has_any(const std::string& ours) const
 {
+    const std::string prefix = dialect_.theirs(ours);
     const auto first = arrays_.lower_bound(prefix);
     return first != arrays_.end() && first->first.starts_with(prefix);
 }
 
-void WeightsLoader::begin_layer(const std::string& prefix)
+void WeightsLoader::begin_layer(const std::string&) { sizes_.erase("d_ff"); }
+
+bool WeightsLoader::has_shared_heads(const std::string& prefix) const
 {
-    bool& has_biases = has_biases_[prefix];
-    for (auto entry = arrays_.lower_bound(prefix); entry != arrays_.end() && entry->first.starts_with(prefix); ++entry)
-        has_biases = has_biases || is_bias(entry->first);
-    sizes_.erase("d_ff");
+    const auto packed = arrays_.find(dialect_.theirs(prefix + "in_proj_weight"));
+    const auto d_model = sizes_.find("d_model");
+    if (packed == arrays_.end() || packed->second.rank() != 2 || !sizes_.contains("h_d_k"))
+        return false;
+    const Shape& shape = packed->second.shape;
+    const bool is_in_out = dialect_.is_in_out(packed->first);
+    const std::size_t in = d_model == sizes_.end() ? shape[is_in_out ? 0 : 1] : d_model->second;
+    return shape[is_in_out ? 1 : 0] != 3 * in || sizes_.at("h_d_k") != in;
 }
 
 std::size_t WeightsLoader::layers_after(const std::string& prefix) const
@@ -85,10 +98,26 @@ std::size_t WeightsLoader::layers_after(const std::string& prefix) const
     return options_.layers.value_or(std::max<std::size_t>(found, 1));
 }
 
-void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string&)
+void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& prefix)
 {
     if (options_.has_output_map)
         weights.output.emplace();
+    if (has(prefix + "q_norm.weight"))
+        weights.query_norm.emplace();
+    if (has(prefix + "k_norm.weight"))
+        weights.key_norm.emplace();
+
+    // The output map says how wide the queries of all heads are; what is left of packed maps is for keys and values.
+    const auto packed = arrays_.find(dialect_.theirs(prefix + "in_proj_weight"));
+    const auto output = arrays_.find(dialect_.theirs(prefix + "out_proj.weight"));
+    if (packed == arrays_.end() || output == arrays_.end() || packed->second.rank() != 2 || output->second.rank() != 2)
+        return;
+    const std::size_t all = packed->second.shape[dialect_.is_in_out(packed->first) ? 1 : 0];
+    const std::size_t queries = output->second.shape[dialect_.is_in_out(output->first) ? 0 : 1];
+    if (all <= queries || (all - queries) % 2 != 0)
+        return;
+    sizes_["h_d_k"] = queries;
+    sizes_["g_d_k"] = (all - queries) / 2;
 }
 
 void WeightsLoader::begin_part(LlamaLayerWeights& weights, const std::string& prefix)
@@ -113,12 +142,7 @@ void WeightsLoader::begin_part(RecurrentWeights& weights, const std::string& pre
 
 void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& name)
 {
-    // The innermost part around it: of all prefixes of a name, the longest is the last in order.
-    auto part = has_biases_.upper_bound(name);
-    do
-        --part;
-    while (!name.starts_with(part->first));
-    if (part->second)
+    if (has(name))
         bias.emplace();
 }
 
@@ -126,21 +150,27 @@ void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& n
 
 std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t parts)
 {
-    used_.insert(tensor.name);
-    const auto found = arrays_.find(tensor.name);
-    const std::string complaint = found == arrays_.end() ? "is missing" : objection(found->second, tensor.axes);
+    const std::string name = dialect_.theirs(tensor.name);
+    const bool is_turned = tensor.is_transposed && dialect_.is_in_out(name);
+    std::vector<std::string> axes = tensor.axes;
+    if (is_turned)
+        std::ranges::reverse(axes);
+    used_.insert(name);
+    const auto found = arrays_.find(name);
+    const std::string complaint = found == arrays_.end() ? "is missing" : objection(found->second, axes);
     if (!complaint.empty()) {
-        complaints_.push_back(tensor.name + " " + complaint);
+        complaints_.push_back(name + " " + complaint);
         return {};
     }
+    const Array stored = is_turned ? transposed(found->second) : found->second;
     if (parts == 1)
-        return {found->second};
+        return {stored};
     std::vector<Array> slices;
     std::size_t begin = 0;
     for (const auto& [times, letter] : terms_of(tensor.axes.front()))
         for (std::size_t i = 0; i < times && complaints_.empty(); ++i) {
             const std::size_t rows = sizes_.at(letter);
-            slices.push_back(slice(found->second, begin, rows));
+            slices.push_back(slice(stored, begin, rows));
             begin += rows;
         }
     return complaints_.empty() ? slices : std::vector<Array>{};
@@ -166,7 +196,7 @@ std::string WeightsLoader::objection(const Array& array, const std::vector<std::
 }
 
 /// Whether an axis has its size. A letter that is seen for the first time takes the size that makes it fit; a sum of
-/// unknown letters is let through, since the tensors that decide them have been complained about.
+/// unknown letters is let through, since there is a complaint already about the tensors that decide them.
 bool WeightsLoader::fits(std::size_t found, const std::string& axis)
 {
     const std::vector<Term> terms = terms_of(axis);
@@ -207,11 +237,12 @@ std::string WeightsLoader::in_letters(const std::vector<std::string>& axes) cons
 void WeightsLoader::finish()
 {
     for (const auto& [name, array] : arrays_)
-        if (!used_.contains(name) && (options_.ignored.empty() || !name.ends_with(options_.ignored)))
+        if (!used_.contains(name) && !dialect_.ignores(name) &&
+            (options_.ignored.empty() || !name.ends_with(options_.ignored)))
             complaints_.push_back(printable(name) + " " + to_string(array.shape) + " is not expected");
     if (complaints_.empty())
         return;
-    const std::size_t count = complaints_.size(), most = 100; // of lines: a file may hold a million tensors
+    const std::size_t count = complaints_.size(), most = 100; // of lines: a file can hold a million tensors
     std::string message =
         std::to_string(count) + (count == 1 ? " tensor does" : " tensors do") + " not fit " + module_ + ":";
     for (std::size_t i = 0; i < std::min(count, most); ++i)

@@ -20,8 +20,8 @@ void StateDictWriter::begin_part(const MultiHeadWeights& w, const std::string&) 
     const bool square =
         w.query.weight.shape(1) == d_model && w.key.weight.shape(1) == d_model && w.value.weight.shape(1) == d_model;
     if (!square || !w.output || w.output->weight.shape(1) != d_model)
-        throw Error("PyTorch's nn.MultiheadAttention has heads of d_model / h features and an output map: these "
-                    "weights have no place in it");
+        throw Error("PyTorch's nn.MultiheadAttention has heads of d_model / h features and an output map: it "
+                    "cannot hold these weights");
     const bool biased = w.query.bias.has_value();
     if (w.key.bias.has_value() != biased || w.value.bias.has_value() != biased || w.output->bias.has_value() != biased)
         throw Error("PyTorch's nn.MultiheadAttention has a bias for all of its maps or for none");
@@ -30,7 +30,7 @@ void StateDictWriter::begin_part(const MultiHeadWeights& w, const std::string&) 
 void StateDictWriter::begin_part(const RecurrentWeights& weights, const std::string&) const
 {
     if (weights.layers.empty() || !weights.layers.front().forward)
-        throw Error("PyTorch's recurrent modules read forward in every layer: these weights have no place in them");
+        throw Error("PyTorch's recurrent modules read forward in every layer: they cannot hold these weights");
     const RecurrentCellWeights& first = *weights.layers.front().forward;
     const bool is_both = weights.layers.front().backward.has_value(), is_biased = first.input.bias.has_value();
     const auto fits = [&](const std::optional<RecurrentCellWeights>& cell) {
@@ -40,7 +40,7 @@ void StateDictWriter::begin_part(const RecurrentWeights& weights, const std::str
     for (const RecurrentLayerWeights& layer : weights.layers)
         if (!fits(layer.forward) || layer.backward.has_value() != is_both || (is_both && !fits(layer.backward)))
             throw Error("PyTorch's recurrent modules have the same d_hidden, directions and biases in every layer: "
-                        "these weights have no place in them");
+                        "they cannot hold these weights");
 }
 
 void StateDictWriter::append(const WeightTensor& tensor, Array part)

@@ -54,7 +54,7 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 /// Additive attention in its concatenated form: w . tanh([q; k] W).
 ///
 /// The same scores as additive_attention() with `concatenate(weights)`, at n m (d_q + d_k) d_hidden multiplications
-/// instead of n d_q d_hidden + m d_k d_hidden: each pair goes through the hidden layer by itself.
+/// instead of n d_q d_hidden + m d_k d_hidden, because each pair is multiplied by the hidden layer's matrix.
 ///
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
@@ -77,7 +77,7 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 ///
 ///                 and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q + d_k, d_hidden or m, or with the mask
-/// @see Luong et al. 2015, section 3.1 ("concat"); seed documents 001 and 002
+/// @see Luong et al. 2015, section 3.1 ("concat"); documents 001 and 002 of docs/sources.md
 Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
                                  const std::optional<AnyMask>& mask, const ConcatenatedWeights& weights,
                                  const WeighingOptions& options = {}, const Trace& trace = {});

@@ -4,7 +4,7 @@
 
 namespace attn {
 
-/// Bilinear attention: softmax(Q W K^T) V, a dot product between different sizes, or in a learned geometry.
+/// Bilinear attention: softmax(Q W K^T) V. A learned matrix W compares queries and keys, also of different sizes.
 ///
 /// @param queries   (n, d_q)
 /// @param keys      (m, d_k)

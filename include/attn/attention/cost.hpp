@@ -39,7 +39,8 @@ struct AttentionCost {
 };
 
 /// @name The cost of attention among n tokens
-/// Counted as attn computes them: d_k + d_v per pair, to compare and to mix; 2 per score, to scale and to normalise.
+/// Counted as attn computes them: d_k + d_v per pair, for the score and the average; 2 per score, to scale and to
+/// normalise.
 /// @see document 001 of docs/sources.md: n^2 for all pairs, n r for those within a window
 /// @{
 AttentionCost full_attention_cost(std::size_t n, std::size_t d_k, std::size_t d_v); ///< n n pairs

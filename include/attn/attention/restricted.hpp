@@ -15,8 +15,8 @@ enum class Side {
     causal ///< not after the query
 };
 
-/// Which keys j a query i can attend to, by their distance j - i. Where radius and stride are both given, the union of
-/// the two under one softmax; at least one of them has to be given.
+/// Which keys j a query i can attend to, by their distance j - i. Where radius and stride are both given, it is the
+/// union of both, under one softmax; at least one of them has to be given.
 struct Neighbourhood {
     std::optional<std::size_t> radius = {}; ///< local: at most this far away
     std::optional<std::size_t> stride = {}; ///< strided (atrous): any multiple of this away
@@ -39,7 +39,7 @@ template <Sequence T>
 struct RestrictedAttentionOf {
     T context; ///< ((b,) n, d_v)
     T weights; ///< ((b,) n, width): column c belongs to key i + band.distances[c]; zero where band.mask is false
-    Band band; ///< who is whose neighbour, the same in every sequence
+    Band band; ///< which keys are a query's neighbours, the same in every sequence
 };
 using RestrictedAttention = RestrictedAttentionOf<Matrix>;
 

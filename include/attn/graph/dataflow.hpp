@@ -76,7 +76,7 @@ std::string label_of(const Dataflow& dataflow, const DataflowBox& box, std::size
 /// One line: "12 boxes and 14 edges; folded at depth 1: self_attn (24 steps), norm1 (4 steps)".
 std::string summary(const Dataflow& dataflow);
 
-/// What a picture of it shows, for who does not see it: each box with those that it follows from.
+/// A description for readers who cannot see the picture: each box with those that it follows from.
 std::string description(const Dataflow& dataflow);
 
 } // namespace attn

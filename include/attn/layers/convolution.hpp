@@ -15,7 +15,8 @@ struct ConvolutionWeights {
 
 /// A convolution along the tokens: each output is the same linear map of a window of inputs around its token.
 ///
-/// With a width of three, y_t = f(x_{t-1}, x_t, x_{t+1}), with zeros beyond the ends. With a width of one it is linear().
+/// With a width of three, y_t = f(x_{t-1}, x_t, x_{t+1}); beyond the ends there are zeros. With a width of one it is
+/// linear().
 ///
 /// @param x        ((b,) n, d_in), at least one token
 /// @param weights  the kernel, whose rows give the width of the window: an odd number of tokens
@@ -30,7 +31,7 @@ struct ConvolutionWeights {
 ///
 ///                 for four tokens and a width of three; with a width of one, `padded` is x
 /// @return ((b,) n, d_out)
-/// @throws ShapeError where the kernel's rows are no odd number of tokens, there is no token, or the bias does not fit
+/// @throws ShapeError where the window is not an odd number of tokens, there is no token, or the bias does not fit
 /// @see document 001 of docs/sources.md; Gehring et al. 2017
 template <Sequence T>
 T convolution(const T& x, const ConvolutionWeights& weights, const Trace& trace = {});

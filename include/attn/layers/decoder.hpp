@@ -7,22 +7,22 @@ namespace attn {
 /// The learned parameters of one decoder layer.
 struct DecoderLayerWeights {
     MultiHeadWeights self_attention;
-    MultiHeadWeights cross_attention; ///< keys and values are made of the memory; PyTorch's `multihead_attn`
+    MultiHeadWeights cross_attention; ///< keys and values come from the memory; PyTorch's `multihead_attn`
     FeedForwardWeights feed_forward;
     LayerNormWeights norm1; ///< of the self-attention block
     LayerNormWeights norm2; ///< of the cross-attention block
     LayerNormWeights norm3; ///< of the feed-forward block
 };
 
-/// Cross-attention has as many heads as self-attention and the same scale, and knows no positions: a position in one
-/// sequence has no distance from one in another.
+/// Cross-attention has as many heads as self-attention and the same scale, but no positions: there is no distance
+/// between a position in one sequence and a position in another.
 using DecoderOptions = EncoderOptions;
 
 /// One decoder layer: self-attention, cross-attention to the encoder's output, then a feed-forward network, each with a
 /// residual connection and a layer norm.
 ///
-/// Tokens attend to each other, with a causal mask to earlier ones only; then to the memory: queries are made of them,
-/// keys and values of the memory.
+/// Tokens attend to each other, with a causal mask only to themselves and earlier ones. Then they attend to the memory:
+/// queries are computed from the tokens, keys and values from the memory.
 ///
 /// @param x            ((b,) n, d_model): the target's tokens
 /// @param memory       ((b,) m, d_memory): the encoder's output

@@ -18,7 +18,7 @@ struct DecoderCache {
 
 /// The cache before the first token: the memory's keys and values of every layer, computed once.
 ///
-/// @param memory   (m, d_memory): what the encoder gave
+/// @param memory   (m, d_memory): the encoder's output
 /// @param weights  of the decoder
 /// @param trace    in the scopes layers.0.cross_attn, layers.1.cross_attn, …
 ///
@@ -34,13 +34,13 @@ struct DecoderCache {
 /// @throws ShapeError where memory and weights disagree
 DecoderCache start_decoder_cache(const Matrix& memory, const DecoderWeights& weights, const Trace& trace = {});
 
-/// What decoder_step() gives.
+/// The results of decoder_step().
 struct DecoderStep {
     Matrix output;      ///< (n, d_model), of the new tokens
     DecoderCache cache; ///< with the new tokens in it
 };
 
-/// A decoder on the newest tokens only; the earlier ones are in the cache.
+/// A decoder that computes the newest tokens only; the keys and values of earlier ones are in the cache.
 ///
 /// Under a causal mask later tokens don't change earlier ones, nor their keys and values in any layer. The output is that
 /// of decoder() under a causal mask, at the rows of the new tokens.

@@ -6,16 +6,40 @@
 
 namespace attn {
 
+/// A table with a row for each token, or for each position; nn.Embedding's `weight`.
+struct EmbeddingWeights {
+    Matrix table; ///< (vocabulary, d_model)
+};
+
+/// Embedded tokens: for each id its row of a table, times a scale where there is one.
+/// @param ids      (n) or (b, n): rows of the table
+/// @param weights  the table
+/// @param scale    factor of the rows; optional
+/// @param trace    | step   | shape                 | formula        |
+///                 |--------|-----------------------|----------------|
+///                 | ids    | ((b,) n,)             |                |
+///                 | table  | (vocabulary, d_model) |                |
+///                 | output | ((b,) n, d_model)     | table[ids]     |
+///
+///                 with a scale, `output` is `table[ids] * SCALE`
+/// @return ((b,) n, d_model)
+/// @throws ShapeError where an id is no row of the table
+Matrix look_up(const Integers& ids, const EmbeddingWeights& weights, std::optional<double> scale = {},
+               const Trace& trace = {});
+/// @copydoc look_up(const Integers&, const EmbeddingWeights&, std::optional<double>, const Trace&)
+Tensor3 look_up(const IntegerMatrix& ids, const EmbeddingWeights& weights, std::optional<double> scale = {},
+                const Trace& trace = {});
+
 /// Options of embed().
 struct EmbeddingOptions {
     std::optional<double> scale = {}; ///< what a row of the table is multiplied by; sqrt(d_model) unless given
     SinusoidalOptions positions = {}; ///< `first` is not 0 where earlier tokens are in a cache
 };
 
-/// Tokens from their numbers: rows of a table, scaled, with sinusoidal positions added.
+/// Embedded tokens from ids: rows of a table, scaled, with sinusoidal positions added.
 ///
-/// The rows of a table that also makes logits are about 1 long, their features about 1/sqrt(d_model): scaled by the root
-/// they are as large as the positions.
+/// Where the table also gives the logits, its rows have a length of about 1, so their features are about
+/// 1/sqrt(d_model). Scaled by the root of d_model, they are as large as the positions.
 ///
 /// @param ids      (n), below the vocabulary's size
 /// @param table    (vocabulary, d_model)
@@ -38,7 +62,7 @@ struct EmbeddingOptions {
 /// @see Vaswani et al. 2017, sections 3.4 and 3.5
 Matrix embed(const Integers& ids, const Matrix& table, const EmbeddingOptions& options = {}, const Trace& trace = {});
 
-/// The way back, with the same table (tied weights): the dot product of a token with each word of the vocabulary.
+/// Logits by the same table (tied weights): the dot product of a token with the row of each word of the vocabulary.
 ///
 /// @param x      (n, d_model): the output of a decoder
 /// @param table  (vocabulary, d_model)

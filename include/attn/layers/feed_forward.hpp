@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/layers/activation.hpp"
 #include "attn/layers/linear.hpp"
 
 namespace attn {
@@ -10,16 +11,6 @@ struct FeedForwardWeights {
     LinearWeights output; ///< (d_ff, d_model); PyTorch's `linear2`
 };
 
-/// The function between the two maps of a feed-forward network.
-enum class Activation {
-    relu,     ///< max(x, 0), as in Vaswani et al. 2017
-    gelu,     ///< x times the normal distribution function, exactly
-    gelu_tanh ///< the same, approximated by tanh
-};
-
-/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh".
-std::string_view name_of(Activation activation);
-
 /// Options of feed_forward().
 struct FeedForwardOptions {
     Activation activation = Activation::relu;
@@ -28,7 +19,7 @@ struct FeedForwardOptions {
 /// The position-wise feed-forward network: activation(x W1 + b1) W2 + b2 maps each token from d_model features to d_ff
 /// hidden units and back.
 ///
-/// The same weights at every position: a convolution of width 1.
+/// The weights are the same at every position, so it is a convolution of width 1.
 ///
 /// @param x        ((b,) n, d_model)
 /// @param weights  two linear maps
@@ -44,11 +35,10 @@ struct FeedForwardOptions {
 ///                 | output_bias    | (d_model,)        |                                           |
 ///                 | output         | ((b,) n, d_model) | activated @ output_weights + output_bias  |
 ///
-///                 with gelu, `activated` is `0.5 * hidden * (1 + erf(hidden / sqrt(2)))`, with its approximation
-///                 `0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))`
+///                 with another activation, `activated` is as activate() says
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x and the weights disagree in d_model or d_ff
-/// @see Vaswani et al. 2017, section 3.3; seed documents 001 and 003
+/// @see Vaswani et al. 2017, section 3.3; documents 001 and 003 of docs/sources.md
 template <Sequence T>
 T feed_forward(const T& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
                const Trace& trace = {});

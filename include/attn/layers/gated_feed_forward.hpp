@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/layers/activation.hpp"
 #include "attn/layers/linear.hpp"
 
 namespace attn {
@@ -11,13 +12,20 @@ struct GatedFeedForwardWeights {
     LinearWeights down; ///< (d_ff, d_model)
 };
 
-/// The gated feed-forward network SwiGLU: one map says what each hidden unit holds, another how far it opens.
+/// Options of gated_feed_forward().
+struct GatedFeedForwardOptions {
+    Activation activation = Activation::silu; ///< of the gate; with gelu the network is called GEGLU
+};
+
+/// The gated feed-forward network SwiGLU: (silu(x W_gate) * (x W_up)) W_down. Each hidden unit is the product of two
+/// maps of the token, one of which, the gate, goes through silu.
 ///
-/// `gate * sigmoid(gate)` is called silu or swish: nearly the gate itself where it is large, nearly zero where it is
-/// well below zero, and smooth between.
+/// silu(gate), also called swish, is `gate * sigmoid(gate)`: nearly the gate itself where it is large, nearly zero
+/// where it is well below zero, and smooth between.
 ///
 /// @param x        ((b,) n, d_model)
 /// @param weights  three linear maps
+/// @param options  activation of the gate
 /// @param trace    | step         | shape             | formula                  |
 ///                 |--------------|-------------------|--------------------------|
 ///                 | x            | ((b,) n, d_model) |                          |
@@ -30,11 +38,13 @@ struct GatedFeedForwardWeights {
 ///                 | down_weights | (d_ff, d_model)   |                          |
 ///                 | output       | ((b,) n, d_model) | gated @ down_weights     |
 ///
-///                 and with biases `gate_bias`, `up_bias` and `down_bias`, added as in linear()
+///                 and with biases `gate_bias`, `up_bias` and `down_bias`, added as in linear(); with another activation,
+///                 `activated` is as activate() says
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x and the weights disagree in d_model or d_ff
 /// @see Shazeer 2020, "GLU Variants Improve Transformer"
 template <Sequence T>
-T gated_feed_forward(const T& x, const GatedFeedForwardWeights& weights, const Trace& trace = {});
+T gated_feed_forward(const T& x, const GatedFeedForwardWeights& weights, const GatedFeedForwardOptions& options = {},
+                     const Trace& trace = {});
 
 } // namespace attn

@@ -5,9 +5,9 @@
 
 namespace attn {
 
-/// What heads know of positions.
+/// How attention depends on positions.
 enum class HeadPositions {
-    none,   ///< nothing: positions, if any, are in the tokens
+    none,   ///< not at all: positions, if any, were added to the tokens
     rotary, ///< queries and keys are rotated by their positions, see rotary()
     alibi   ///< scores fall with distance, for each head by a slope of its own, see alibi_bias()
 };
@@ -19,20 +19,23 @@ struct GroupedQueryOptions {
     std::optional<double> scale = {};  ///< what scores are multiplied by; 1/sqrt(d_k) unless given
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
+    std::optional<double> softcap = {}; ///< limits the scaled scores, see scaled_dot_product_attention()
+    RmsNormOptions norm = {};           ///< of queries and keys, where the weights have such norms
 };
 
 /// How many key/value heads the weights have, each as wide as one of the query heads.
 /// @throws ShapeError where the columns of the weights are no whole number of heads of one size
 std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads);
 
-/// Grouped-query self-attention: multi-head attention whose heads share keys and values, and know their positions.
+/// Grouped-query self-attention: multi-head attention whose heads can share keys and values, with positions in the
+/// heads.
 ///
-/// Each of g key/value heads serves h / g query heads in a row, so that a cache is h / g times smaller. How many there
-/// are follows from the weights: g = h is multi-head attention, g = 1 is multi-query attention.
+/// Each of g key/value heads serves h / g consecutive query heads, so that a cache is h / g times smaller. The number g
+/// follows from the weights: g = h is multi-head attention, g = 1 is multi-query attention.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; the same for all heads; optional
-/// @param bias     (n, m) or (b, n, m), added to the scaled scores of all heads; optional
+/// @param mask     (n, m) or (b, n, m), true where a query can attend; (b, h, n, m) for each head; optional
+/// @param bias     (n, m), (b, n, m) or (b, h, n, m), added to the scaled scores; optional
 /// @param weights  the packed maps of all heads, those of keys and values with the columns of g heads
 /// @param options  heads, causal or not, scale, positions
 /// @param trace    | step                         | shape            | formula                            |
@@ -55,12 +58,15 @@ std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads);
 ///
 ///                 for two heads of one group, with the steps of rotary() in the scopes rotary_query and rotary_key, and
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
-///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Biases of the
-///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.
+///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
+///                 have norms of queries and keys, the steps of rms_norm() come first, in the scopes query_norm and
+///                 key_norm. Biases of the maps, mask, bias and output map as in multi_head_attention(); with g = h so
+///                 are the axes.
 /// @throws ShapeError where x and the weights disagree, h or g does not divide their columns, g does not divide h, or
 ///                    the mask does not fit
-/// @throws Error      where ALiBi is asked for and a bias is given: its scores are a bias
-/// @see Ainslie et al. 2023; Shazeer 2019 for g = 1; Su et al. 2021; Press, Smith and Lewis 2022
+/// @throws Error      where ALiBi is asked for and a bias is given, too: ALiBi is itself a bias
+/// @see Ainslie et al. 2023; Shazeer 2019 for g = 1; Su et al. 2021; Press, Smith and Lewis 2022; Henry et al. 2020 for
+///      norms of queries and keys
 template <Sequence T>
 MultiHeadOf<T> grouped_query_attention(const T& x, const std::optional<AnyMask>& mask,
                                        const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
@@ -81,8 +87,11 @@ MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const T& val
                                        const MultiHeadWeights& weights, const GroupedQueryOptions& options = {},
                                        const Trace& trace = {});
 
+/// True where every head has keys and values of its own, no norms and no positions: where multi_head_attention() will do.
+bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
+
 /// The self-attention that a layer's options ask for: multi_head_attention() where every head has keys and values of its
-/// own and no positions, else grouped_query_attention().
+/// own, no norms and no positions, else grouped_query_attention().
 template <Sequence T>
 MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options = {}, const Trace& trace = {});

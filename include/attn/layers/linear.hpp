@@ -14,7 +14,7 @@ struct LinearWeights {
     std::optional<Vector> bias = {}; ///< (d_out)
 };
 
-/// What the steps of a linear map are called inside a larger function.
+/// The names of a linear map's steps inside a larger function.
 struct LinearSteps {
     std::string_view input = "x"; ///< the step that is mapped, which the caller has named
     std::string_view name = {};   ///< "query": the steps are query_weights, query_bias and query
@@ -28,7 +28,7 @@ struct LinearSteps {
 ///
 /// @param x        ((b,) n, d_in)
 /// @param weights  weight and bias
-/// @param steps    what the steps are called; the caller has to name the input
+/// @param steps    the names of the steps; the caller has to name the input
 /// @param trace    | step   | shape           | formula           |
 ///                 |--------|-----------------|-------------------|
 ///                 | weight | (d_in, d_out)   |                   |

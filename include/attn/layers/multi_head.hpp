@@ -2,6 +2,7 @@
 
 #include "attn/attention/dot_product.hpp"
 #include "attn/layers/linear.hpp"
+#include "attn/layers/rms_norm.hpp"
 
 #include <vector>
 
@@ -12,14 +13,17 @@ struct MultiHeadWeights {
     LinearWeights query; ///< (d_model, h d_k)
     LinearWeights key;   ///< (d_memory, h d_k), or (d_memory, g d_k), see grouped_query_attention()
     LinearWeights value; ///< (d_memory, h d_v), or (d_memory, g d_v)
-    std::optional<LinearWeights> output = {}; ///< W^o, (h d_v, d_model); without it the heads stay side by side
+    std::optional<LinearWeights> output = {};      ///< W^O, (h d_v, d_model); without it the heads stay side by side
+    std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, see grouped_query_attention()
+    std::optional<RmsNormWeights> key_norm = {};   ///< (d_k), of each head's keys
 };
 
 /// Options of multi_head_attention().
 struct MultiHeadOptions {
     std::size_t heads = 1;
-    std::optional<Causal> causal = {}; ///< no later keys; joined with the mask that is given
-    std::optional<double> scale = {};  ///< what scores are multiplied by; 1/sqrt(d_k) unless given
+    std::optional<Causal> causal = {};  ///< no later keys; joined with the mask that is given
+    std::optional<double> scale = {};   ///< what scores are multiplied by; 1/sqrt(d_k) unless given
+    std::optional<double> softcap = {}; ///< limits the scaled scores, see scaled_dot_product_attention()
 };
 
 /// What multi-head attention gives.
@@ -31,14 +35,14 @@ struct MultiHeadOf {
 using MultiHead = MultiHeadOf<Matrix>;
 using BatchMultiHead = MultiHeadOf<Tensor3>;
 
-/// Multi-head self-attention: several attentions beside each other, each with its own small queries, keys and values.
+/// Multi-head self-attention: several attention heads side by side, each with its own small queries, keys and values.
 ///
-/// One softmax can follow one relation between tokens; several heads follow several. Each works on d_k = d_model / h
-/// features, so that all of them together cost about what one large head would.
+/// Each head has one row of weights per query, so several heads can follow several relations between tokens. Usually
+/// each has d_k = d_model / h features, so that all heads together cost about as much as one head of full width.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; the same for all heads; optional
-/// @param bias     (n, m) or (b, n, m), added to the scaled scores of all heads; optional
+/// @param mask     (n, m) or (b, n, m), true where a query can attend; (b, h, n, m) for each head; optional
+/// @param bias     (n, m), (b, n, m) or (b, h, n, m), added to the scaled scores; optional
 /// @param weights  the packed maps of all heads
 /// @param options  heads, causal or not, scale
 /// @param trace    | step             | shape             | formula                                       |
@@ -66,9 +70,12 @@ using BatchMultiHead = MultiHeadOf<Tensor3>;
 ///                 | output           | ((b,) n, d_model) | merged @ output_weights + output_bias         |
 ///
 ///                 with as many heads as asked for; mask and bias as in scaled_dot_product_attention(), named once, in
-///                 this scope, before the heads; without an output map `output` is another name of `merged`
+///                 this scope, before the heads; where each head has its own, head.0 has a `mask`, which is `mask[:, 0]`
+///                 (`mask[0, 0]` where all sequences share it), and also a `bias`; without an output map `output` is
+///                 another name of `merged`
 /// @throws ShapeError where x and the weights disagree, h does not divide their columns, or the mask does not fit
-/// @see Vaswani et al. 2017, section 3.2.2; seed documents 000, 001 and 003
+/// @throws Error      where the weights have norms of queries or keys, which only grouped_query_attention() has
+/// @see Vaswani et al. 2017, section 3.2.2; documents 000, 001 and 003 of docs/sources.md
 template <Sequence T>
 MultiHeadOf<T> multi_head_attention(const T& x, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                     const MultiHeadWeights& weights, const MultiHeadOptions& options = {},

@@ -22,8 +22,8 @@ struct SinusoidalOptions {
 
 /// Sinusoidal position embeddings: PE[p, 2i] = sin(p / base^(2i / d)), PE[p, 2i + 1] = cos(p / base^(2i / d)).
 ///
-/// Each pair of features is a point on a circle that goes round with the position: the first by one radian per position,
-/// the last very slowly. An odd d has one more sine than cosines.
+/// Each pair of features is a point on a circle, which rotates with the position: the first pair by one radian per
+/// position, the last very slowly. An odd d has one more sine than cosines.
 ///
 /// @param n        positions
 /// @param d        features
@@ -37,7 +37,7 @@ struct SinusoidalOptions {
 ///                 with the numbers in place of PAIRS, N and D; followed by `[:, 0:D]` where d is odd; in halves
 ///                 `concat(sin(angles), cos(angles), axis=1)`
 /// @return (n, d)
-/// @see Vaswani et al. 2017, section 3.5; seed documents 001 and 003
+/// @see Vaswani et al. 2017, section 3.5; documents 001 and 003 of docs/sources.md
 Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options = {},
                             const Trace& trace = {});
 
@@ -48,7 +48,7 @@ Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOption
 /// @param d        features, even
 /// @param options  base and layout of the positions
 /// @return (d, d): a rotation of the plane for each pair, zero elsewhere
-/// @throws ShapeError where d is odd: the last sine has no cosine to rotate with
+/// @throws ShapeError where d is odd: the last sine has no cosine
 /// @see Vaswani et al. 2017, section 3.5; document 001 of docs/sources.md
 Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options = {});
 
@@ -84,7 +84,7 @@ struct RotaryOptions {
 /// A dot product of two rotated vectors depends on the distance between their positions only. Nothing is added to the
 /// tokens, and values are not rotated.
 ///
-/// @param x        ((b,) n, d): queries or keys of one head
+/// @param x        ((b,) n, d): queries or keys of one head; of all heads of a batch (b, h, n, d)
 /// @param options  base, layout, first position
 /// @param trace    | step        | shape           | formula                           |
 ///                 |-------------|-----------------|-----------------------------------|
@@ -98,17 +98,17 @@ struct RotaryOptions {
 /// @return ((b,) n, d)
 /// @throws ShapeError where d is odd
 /// @see Su et al. 2021, section 3.2.2
-template <Sequence T>
+template <Attending T>
 T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});
 
-/// How fast each head's attention falls with distance: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
+/// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///
-/// For another number of heads, those of the next smaller power of two, then every second one of the next larger.
+/// For another number of heads, the slopes of the next smaller power of two, then every second one of the next larger.
 /// @return (h)
 /// @see Press, Smith and Lewis 2022, section 3, and the authors' program for other numbers
 Vector alibi_slopes(std::size_t heads);
 
-/// Attention with linear biases: a score loses slope times the distance between query and key.
+/// ALiBi (attention with linear biases): the slope times the distance between query and key is subtracted from a score.
 /// @param n      queries, the last of which stands where the last key does
 /// @param m      keys
 /// @param slope  of one head
@@ -116,8 +116,8 @@ Vector alibi_slopes(std::size_t heads);
 ///               |------|--------|--------------------------------------------------------|
 ///               | bias | (n, m) | -SLOPE * abs(arange(N)[:, None] + (M - N) - arange(M)) |
 /// @return (n, m), to be added to scaled scores
-/// @see Press, Smith and Lewis 2022, section 3. There only earlier keys are seen; the distance to later ones counts
-///      alike here.
+/// @see Press, Smith and Lewis 2022, section 3. The paper's queries attend to earlier keys only; here
+///      later keys get the same bias at the same distance.
 Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace = {});
 
 } // namespace attn

@@ -17,7 +17,7 @@ struct RmsNormOptions {
 
 /// Root mean square normalisation: each token by itself gets a mean square of 1, then a gain for each feature.
 ///
-/// Layer normalisation without its first half: nothing is moved to mean 0, and there is no bias.
+/// Unlike layer normalisation, it does not subtract the mean and has no bias.
 ///
 /// @param x        ((b,) n, d_model)
 /// @param weights  gain

@@ -4,10 +4,10 @@
 
 namespace attn {
 
-/// The learned parameters of talking-heads attention: those of heads, and how heads are mixed.
+/// The learned parameters of talking-heads attention: the maps of the heads, and two matrices that mix heads.
 ///
-/// There are as many of each kind of head as the mixing matrices have rows and columns: h_k that compare queries with
-/// keys, h that have a softmax, and h_v that take values. In most models all three are one number.
+/// The rows and columns of the mixing matrices give the numbers of heads: h_k heads of queries and keys, h softmaxes,
+/// and h_v heads of values. In most models the three numbers are equal.
 struct TalkingHeadsWeights {
     MultiHeadWeights maps; ///< columns of query and key are divided among h_k heads, those of value among h_v
     Matrix scores;         ///< P_l, (h_k, h): before softmax, the weight of each comparison in each softmax
@@ -22,12 +22,12 @@ struct TalkingHeadsOptions {
 
 /// Talking-heads self-attention: heads are mixed before softmax and once more after it.
 ///
-/// A head compares by a form of rank d_k. A mixture of all heads' scores compares by one of a rank up to h d_k, at the
-/// cost of h h n m multiplications. With identities for both mixtures it is multi_head_attention().
+/// The scores of one head are a bilinear form of rank d_k. A mixture of all heads' scores is one of rank up to h d_k,
+/// and costs h h n m multiplications. With identities for both mixtures it is multi_head_attention().
 ///
-/// The mask comes between mixing and softmax: a key that is forbidden is forbidden to all heads, and minus infinity
-/// times a negative number would be no mask. After softmax a forbidden key weighs 0 in every head, so in every mixture.
-/// The rows of mixed weights need not sum to one, nor be positive.
+/// The mask is applied after the first mixture and before softmax, to all heads: minus infinity times a negative number
+/// would be plus infinity. After softmax a forbidden key has weight 0 in every head, so also in every mixture. The
+/// mixed weights can be negative, and their rows need not sum to one.
 ///
 /// @param x        ((b,) n, d_model)
 /// @param mask     (n, n) or (b, n, n), true where a query can attend; the same for all heads; optional

@@ -8,7 +8,7 @@
 
 namespace attn {
 
-/// The learned parameters of a decoder as GPT-2 has it: pre-norm layers of self-attention and a feed-forward network, and
+/// The learned parameters of a decoder like GPT-2: pre-norm layers of self-attention and a feed-forward network, and
 /// learned positions. Such a layer is an encoder layer with a causal mask.
 ///
 /// In a file they have the names that PyTorch gives a module with these members: `token_embedding` and
@@ -29,7 +29,7 @@ struct GptOptions {
     LayerNormOptions norm = {};
 };
 
-/// A decoder as GPT-2 has it: for every token, the logits of the one after it.
+/// A decoder like GPT-2: for every token, the logits of the one after it.
 ///
 /// @param ids      (n): rows of the token embedding, the first token at position 0
 /// @param weights  of both embeddings, each layer, the last norm and the output
@@ -59,6 +59,12 @@ struct GptOptions {
 /// @see Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.3
 Matrix gpt(const Integers& ids, const GptWeights& weights, const GptOptions& options = {}, const Trace& trace = {});
 
+/// The same for a batch, (b, n): each step has the axis b in front.
+/// @param lengths  (b): how many ids of each sequence are real, what follows is padding; optional
+/// @return the logits, (b, n, vocabulary)
+Tensor3 gpt(const IntegerMatrix& ids, const std::optional<Integers>& lengths, const GptWeights& weights,
+            const GptOptions& options = {}, const Trace& trace = {});
+
 /// Options of continue_greedily().
 struct GptGreedyOptions {
     GptOptions gpt = {};
@@ -66,8 +72,8 @@ struct GptGreedyOptions {
     std::size_t max_tokens = 16;          ///< after which it ends in any case
 };
 
-/// Continues a text token by token, each time with the likeliest: the tokens so far go in, and the last row of the logits
-/// gives the next. It ends after the end's id, after max_tokens, or where the learned positions end.
+/// Continues a text token by token, each time with the most likely token: the model runs on the tokens so far, and the
+/// last row of the logits gives the next. It ends after the end's id, after max_tokens, or where the positions end.
 ///
 /// @param prompt   (n): ids, at least one
 /// @param weights  as of gpt()
@@ -79,7 +85,7 @@ struct GptGreedyOptions {
 ///                 | steps.0.next_id | ()    | min(where(logits[-1] == max(logits[-1]), arange(logits.shape[1]), inf)) |
 ///                 | steps.1.ids     | (n,)  | concat(steps.0.ids, reshape(steps.0.next_id, 1), axis=0)      |
 ///
-///                 Each token's steps have the weights among them: meant for small models.
+///                 Each token's steps include the weights, so this is for small models.
 /// @return the new ids, without the prompt, with the end where there is one
 /// @throws ShapeError as gpt(), or where the prompt is empty
 Integers continue_greedily(const Integers& prompt, const GptWeights& weights, const GptGreedyOptions& options = {},

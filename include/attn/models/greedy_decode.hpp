@@ -5,14 +5,14 @@
 
 namespace attn {
 
-/// The learned parameters of a Transformer with what surrounds it: one table embeds source and target and makes logits.
+/// The learned parameters of a Transformer and of one table, which embeds source and target and gives the logits.
 struct TranslatorWeights {
     Matrix table; ///< (vocabulary, d_model)
     TransformerWeights transformer;
 };
 
-/// For each target token, the logits of the one after it: all of them at once, given the right tokens before them (teacher
-/// forcing).
+/// Logits of the next token at each position of the target, in one pass: the right tokens before each are given
+/// (teacher forcing).
 ///
 /// @param source       (m): ids
 /// @param target       (n): ids of the wanted sequence, shifted right after a start token
@@ -45,7 +45,7 @@ Matrix predict_next(const Integers& source, const Integers& target, const std::o
                     const std::optional<AnyMask>& memory_mask, const TranslatorWeights& weights,
                     const TransformerOptions& options = {}, const Trace& trace = {});
 
-/// How what was computed for earlier tokens is used for the next.
+/// Whether keys and values of earlier tokens are kept for the next.
 enum class Caching {
     none,           ///< not at all: the whole decoder runs on all tokens so far
     keys_and_values ///< their keys and values are kept, see decoder_step()
@@ -60,14 +60,14 @@ struct GreedyOptions {
     Caching caching = Caching::keys_and_values;
 };
 
-/// What greedy_decode() gives.
+/// The results of greedy_decode().
 struct Translation {
     Integers ids;  ///< (n), without the start, with the end where there is one
     Matrix logits; ///< (n, vocabulary): those that each was chosen by
 };
 
-/// Writes a target token by token, each time the likeliest: the tokens so far go in, and the last row of the logits gives
-/// the next.
+/// Writes a target token by token, each time the most likely token: the decoder runs on the tokens so far, and the last
+/// row of the logits gives the next.
 ///
 /// @param source       (m): ids
 /// @param source_mask  (m, m), true where a source token can attend to another; optional
@@ -96,7 +96,7 @@ struct Translation {
 ///                 cache `embedding.ids` is `concat(steps.0.embedding.ids, reshape(steps.0.next_id, 1), axis=0)`, and the
 ///                 steps in decoder are those of decoder() on all tokens so far.
 ///
-///                 Each token's steps have the weights among them: meant for small models.
+///                 Each token's steps include the weights, so this is for small models.
 /// @throws ShapeError where an id is not in the table, or anything disagrees
 Translation greedy_decode(const Integers& source, const std::optional<AnyMask>& source_mask,
                           const TranslatorWeights& weights, const GreedyOptions& options = {}, const Trace& trace = {});

@@ -24,17 +24,18 @@ using BatchKerasMasks = KerasMasksOf<Tensor3>;
 /// Options of keras_attention().
 struct KerasAttentionOptions {
     std::size_t heads = 1;
-    bool mask_right = false; ///< no later keys; where n and m differ, the first query sees the first key only
+    bool mask_right = false; ///< no later keys; where n and m differ, the first query can attend to the first key only
     double penalty = 1e10;   ///< subtracted from the scores of forbidden pairs; 1e12 in the TensorFlow version
 };
 
 /// Multi-head attention as an early Keras layer has it: no biases, no map after the heads, masks by arithmetic.
 ///
-/// It is multi_head_attention() with a bias of (b, n, m), times a mask of the queries. Forbidden pairs lose a large number
-/// before softmax, which makes their weight zero, as minus infinity would, **as long as something else is left**. Where
-/// nothing is left, all scores lose the same, softmax does not change, and the query attends to padding as if there were
-/// no mask (in float32 evenly, since the scores themselves are lost in so large a number). With minus infinity attn has
-/// weights of zero there. Queries that are padding are computed all the same, and multiplied by zero at the end.
+/// It is multi_head_attention() with a bias of (b, n, m), times a mask of the queries. A large number is subtracted
+/// from the scores of forbidden pairs before softmax. Their weight is then zero, as with minus infinity, **as long as
+/// the query has an allowed key**. If it has none, the same number is subtracted from all its scores, softmax does not
+/// change, and the query attends to padding as if there were no mask (in float32 with equal weights, since the digits
+/// of the scores are lost). With minus infinity attn has weights of zero there. Queries that are padding are computed
+/// as well, and their outputs multiplied by zero at the end.
 ///
 /// @param x             ((b,) n, d_model): queries are made of them
 /// @param memory        ((b,) m, d_memory): keys are made of them

@@ -8,7 +8,8 @@
 
 namespace attn {
 
-/// The learned parameters of one layer of a decoder as Llama has them; no map has a bias.
+/// The learned parameters of one layer of a decoder like Llama's. In Llama itself the maps have no bias; in Qwen2 those
+/// of queries, keys and values have one; Qwen3 has norms of queries and keys.
 struct LlamaLayerWeights {
     RmsNormWeights norm1; ///< before attention; Hugging Face's `input_layernorm`
     MultiHeadWeights self_attention;
@@ -16,7 +17,7 @@ struct LlamaLayerWeights {
     GatedFeedForwardWeights feed_forward;
 };
 
-/// The learned parameters of a decoder as Llama has them.
+/// The learned parameters of a decoder like Llama's.
 struct LlamaWeights {
     Matrix embedding; ///< (vocabulary, d_model): a row per token
     std::vector<LlamaLayerWeights> layers = {};
@@ -39,7 +40,7 @@ struct LlamaCache {
     std::size_t length() const { return layers.empty() ? 0 : layers.front().keys.shape(0); }
 };
 
-/// What llama() gives with a cache.
+/// The results of llama() with a cache.
 struct LlamaStep {
     Matrix logits; ///< (n, vocabulary), of the new tokens
     LlamaCache cache;
@@ -47,8 +48,8 @@ struct LlamaStep {
 
 /// One layer: root mean square norm, self-attention, residual, then norm, gated network, residual.
 ///
-/// @param x        (n, d_model)
-/// @param mask     (n, n), true where a token can attend: causal_mask() in a decoder
+/// @param x        ((b,) n, d_model)
+/// @param mask     (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder
 /// @param weights  of both blocks and both norms
 /// @param options  heads, rotary positions, epsilon
 /// @param trace    in the scopes norm1, self_attn, norm2 and feed_forward, the steps of rms_norm(),
@@ -56,22 +57,23 @@ struct LlamaStep {
 ///
 ///                 | step           | shape        | formula                         |
 ///                 |----------------|--------------|---------------------------------|
-///                 | x              | (n, d_model) |                                 |
-///                 | norm1.x        | (n, d_model) | = x                             |
-///                 | self_attn.x    | (n, d_model) | = norm1.output                  |
-///                 | residual1      | (n, d_model) | x + self_attn.output            |
-///                 | norm2.x        | (n, d_model) | = residual1                     |
-///                 | feed_forward.x | (n, d_model) | = norm2.output                  |
-///                 | output         | (n, d_model) | residual1 + feed_forward.output |
+///                 | x              | ((b,) n, d_model) |                                 |
+///                 | norm1.x        | ((b,) n, d_model) | = x                             |
+///                 | self_attn.x    | ((b,) n, d_model) | = norm1.output                  |
+///                 | residual1      | ((b,) n, d_model) | x + self_attn.output            |
+///                 | norm2.x        | ((b,) n, d_model) | = residual1                     |
+///                 | feed_forward.x | ((b,) n, d_model) | = norm2.output                  |
+///                 | output         | ((b,) n, d_model) | residual1 + feed_forward.output |
 ///
 ///                 where = names a step again; the mask, unless a scope around has named it, follows `x`
-/// @return (n, d_model)
+/// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
-Matrix llama_layer(const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& weights,
-                   const LlamaOptions& options = {}, const Trace& trace = {});
+template <Sequence T>
+T llama_layer(const T& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& weights,
+              const LlamaOptions& options = {}, const Trace& trace = {});
 
-/// A decoder as most have been built since 2023: for every token, the logits of the one after it.
+/// A decoder like Llama's, as most decoders since 2023: for every token, the logits of the one after it.
 ///
 /// @param ids      (n): rows of the embedding, the first token at position 0
 /// @param weights  of the embedding, each layer, the last norm and the output
@@ -97,6 +99,12 @@ Matrix llama_layer(const Matrix& x, const std::optional<AnyMask>& mask, const Ll
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
 Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options = {},
              const Trace& trace = {});
+
+/// The same for a batch, (b, n): each step has the axis b in front.
+/// @param lengths  (b): how many ids of each sequence are real, what follows is padding; optional
+/// @return the logits, (b, n, vocabulary)
+Tensor3 llama(const IntegerMatrix& ids, const std::optional<Integers>& lengths, const LlamaWeights& weights,
+              const LlamaOptions& options = {}, const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 ///

@@ -10,7 +10,7 @@ struct TransformerWeights {
     DecoderWeights decoder;
 };
 
-/// The self-attention of its options is that of both stacks; causal is that of the target only.
+/// The options of self-attention are for both stacks, except causal, which is for the target only.
 using TransformerOptions = EncoderOptions;
 
 /// The whole Transformer: an encoder of the source, and a decoder of the target that attends to the encoder's output.

@@ -1,12 +1,13 @@
 #pragma once
 
+#include "attn/ops/heads.hpp"
 #include "attn/tensor.hpp"
 
 #include <cstddef>
 
 namespace attn {
 
-/// @name A batch is one longer sequence to whatever works token by token
+/// @name For functions that work token by token, a batch is one longer sequence
 /// @{
 
 /// All tokens of a batch, one below the other.
@@ -14,7 +15,7 @@ namespace attn {
 /// @return (b n, d)
 Matrix tokens_of(const Tensor3& batch);
 
-/// The way back.
+/// The inverse of the above.
 /// @param tokens     (b n, d)
 /// @param sequences  b
 /// @param length     n
@@ -22,12 +23,14 @@ Matrix tokens_of(const Tensor3& batch);
 /// @throws ShapeError where there are not b n tokens
 Tensor3 batch_of(const Matrix& tokens, std::size_t sequences, std::size_t length);
 
-/// Applies a function of tokens, from (n, d) to (n, e), to one sequence or to a batch.
-template <Sequence T, class Function>
+/// Applies a function of tokens, from (n, d) to (n, e), to one sequence, to a batch, or to the heads of a batch.
+template <Attending T, class Function>
 T token_by_token(const T& x, const Function& function)
 {
     if constexpr (std::same_as<T, Matrix>)
         return function(x);
+    else if constexpr (std::same_as<T, Tensor4>)
+        return as_heads(token_by_token(as_batch(x), function), x.shape(0), x.shape(1));
     else
         return batch_of(function(tokens_of(x)), x.shape(0), x.shape(1));
 }

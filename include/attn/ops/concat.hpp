@@ -23,6 +23,19 @@ Integers concat(const Integers& first, const Integers& second);
 /// @throws ShapeError where they disagree in d
 Matrix concat_rows(const Matrix& first, const Matrix& second);
 
+/// Tokens after the tokens of the same sequence, and of the same head: NumPy's `concat(first, second, axis=-2)`.
+/// @param first   (b, n, d)
+/// @param second  (b, m, d)
+/// @return (b, n + m, d)
+/// @throws ShapeError where they disagree in b or d
+Tensor3 concat_rows(const Tensor3& first, const Tensor3& second);
+/// The same for the heads of a batch.
+/// @param first   (b, h, n, d)
+/// @param second  (b, h, m, d)
+/// @return (b, h, n + m, d)
+/// @throws ShapeError where they disagree in b, h or d
+Tensor4 concat_rows(const Tensor4& first, const Tensor4& second);
+
 /// Side by side: each token's features of one part after the other.
 /// @param parts  at least one, each (n, d_i)
 /// @return (n, sum of d_i)
@@ -45,6 +58,9 @@ Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end);
 /// @return (m, d)
 /// @throws ShapeError where an id is no row of the table
 Matrix take_rows(const Matrix& table, const Integers& ids);
+/// The same for a batch of ids, (b, m): (b, m, d).
+template <std::same_as<IntegerMatrix> Batch> // and nothing that converts to it
+Tensor3 take_rows(const Matrix& table, const Batch& ids);
 
 /// @}
 

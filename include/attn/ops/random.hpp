@@ -7,7 +7,7 @@
 
 namespace attn {
 
-/// Numbers that look random and are the same everywhere: a definition, not a library's generator.
+/// Pseudorandom numbers that are the same on every machine, since the generator is defined here.
 ///
 /// Number i of a seed is the top 24 bits of SplitMix64's output number i, as a fraction in [-1, 1): each is exactly a
 /// float32. Any language makes the same in a few lines, see docs/notation.md.
@@ -17,7 +17,7 @@ class RandomNumbers {
 public:
     explicit RandomNumbers(std::uint64_t seed) : state_(seed) {}
 
-    /// The next number, evenly from [-1, 1).
+    /// The next number, uniformly distributed in [-1, 1).
     double next();
 
     /// The next numbers, row by row, times a scale; a power of two keeps them exact in float32.

@@ -6,7 +6,7 @@
 
 namespace attn {
 
-/// @name Reducers: many numbers become one
+/// @name Reducers: sums, means and maxima
 ///
 /// The only home of xtensor's reducers. Each returns a container, never an expression: `x - xt::amax(x, {1},
 /// xt::keep_dims)` reads out of bounds and is silently wrong (see docs/xtensor_pitfalls.md). Their names are none of
@@ -17,7 +17,7 @@ namespace attn {
 double sum_all(const Vector& vector);
 /// @copydoc sum_all(const Vector&)
 double sum_all(const Matrix& matrix);
-/// The sums along an axis, which goes: axis 1 of (n, m) leaves (n).
+/// The sums along an axis, which is removed: along axis 1, (n, m) becomes (n).
 Vector sum_along(const Matrix& matrix, std::size_t axis);
 
 /// The mean of all numbers; NaN of none.
@@ -25,7 +25,7 @@ double mean_all(const Vector& vector);
 /// @copydoc mean_all(const Vector&)
 double mean_all(const Matrix& matrix);
 
-/// The means along an axis, which goes: axis 1 of (n, m) leaves (n); NaN of none.
+/// The means along an axis, which is removed: along axis 1, (n, m) becomes (n); NaN of none.
 Vector mean_along(const Matrix& matrix, std::size_t axis);
 
 /// The mean of each token's features, ((b,) n, d) to ((b,) n); NaN of none.
@@ -40,7 +40,7 @@ double variance_all(const Matrix& matrix);
 double max_all(const Vector& vector);
 /// @copydoc max_all(const Vector&)
 double max_all(const Matrix& matrix);
-/// The largest along an axis, which goes: axis 1 of (n, m) leaves (n).
+/// The largest along an axis, which is removed: along axis 1, (n, m) becomes (n).
 Vector max_along(const Matrix& matrix, std::size_t axis);
 
 /// @}

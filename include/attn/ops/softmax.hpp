@@ -17,6 +17,8 @@ Matrix softmax(Matrix&& scores);
 
 /// @copydoc softmax(const Matrix&)
 Tensor3 softmax(const Tensor3& scores);
+/// @copydoc softmax(const Matrix&)
+Tensor4 softmax(const Tensor4& scores);
 
 /// Softmax of one row.
 /// @param scores  (m)
@@ -24,8 +26,8 @@ Tensor3 softmax(const Tensor3& scores);
 /// @see softmax(const Matrix&)
 Vector softmax(const Vector& scores);
 
-/// How each weight of softmax moves with each score: J[i, j] = p_i ([i = j] - p_j).
-/// @param weights  p, (m): what softmax gave
+/// The Jacobian of softmax, the derivative of each weight by each score: J[i, j] = p_i ([i = j] - p_j).
+/// @param weights  p, (m): the result of softmax
 /// @return J, (m, m); symmetric, and each row sums to zero
 Matrix softmax_jacobian(const Vector& weights);
 

@@ -11,14 +11,14 @@ namespace attn {
 
 /// Text as tokens and back, as SentencePiece's byte-pair encoding does it and llama2.c after it.
 ///
-/// A text gets a space in front, spaces become U+2581 (▁), and each character becomes a token. Of all neighbours that are
-/// a token together, the pair whose token has the largest score is joined, again and again until no pair is left. A
-/// character that is no token becomes its bytes, each a token such as <0x0A>.
+/// A text gets a space in front, spaces become U+2581 (▁), and each character becomes a token. Of all pairs of
+/// neighbours that together are a token, the one whose token has the largest score is joined, until no pair is left. A
+/// character that is not a token becomes its bytes, each a token such as <0x0A>.
 class Tokenizer {
 public:
     /// @param tokens  the text of each, by its number; among them `<unk>`, `<s>` and `</s>` as 0, 1 and 2
     /// @param scores  the larger, the earlier a pair is joined to that token
-    /// @throws Error where there are fewer than three tokens, or not one score a token
+    /// @throws Error where there are fewer than three tokens, or not one score per token
     Tokenizer(std::vector<std::string> tokens, std::vector<double> scores);
 
     static constexpr std::size_t unknown = 0, begin = 1, end = 2;
@@ -32,12 +32,11 @@ public:
     /// @param text  any bytes; those that are not UTF-8 become tokens of bytes, or `<unk>` where the vocabulary has none
     std::vector<std::size_t> encode(std::string_view text) const;
 
-    /// The text of tokens, byte by byte: what encode() was given, where every byte of it is in the vocabulary and it
-    /// has no U+2581. `<s>`, `</s>` and `<unk>` say nothing, and the space in front of the first token goes.
+    /// The text of tokens, byte by byte: the text that encode() was given, if all its bytes are in the vocabulary and
+    /// it has no U+2581. `<s>`, `</s>` and `<unk>` give no text, and the space in front of the first token is removed.
     std::string decode(const std::vector<std::size_t>& ids) const;
 
-    /// What one token adds to a text: that of decode() without anything in front, so that a space at its beginning
-    /// stays.
+    /// The text of one token inside a longer text: that of decode(), but with a space at its beginning.
     std::string piece(std::size_t id) const;
 
 private:
@@ -55,8 +54,5 @@ Tokenizer read_tokenizer(const std::filesystem::path& path);
 
 /// A token as a label of one line: spaces as the vocabulary writes them (▁), control characters and bytes as `\x0A`.
 std::string label_of(const Tokenizer& tokenizer, std::size_t id);
-
-/// Text for a screen: bytes that are not UTF-8, and control characters other than a line feed, are written as `\x1B`.
-std::string shown(std::string_view text);
 
 } // namespace attn

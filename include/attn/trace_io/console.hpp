@@ -59,7 +59,7 @@ std::string format_axes(const Step& step);
 ///
 ///     self_attn  42 steps → output[n=3, d_model=4]
 ///
-/// What no function of the library computed is printed all the same, as long as it is not in a scope within a scope, nor
+/// A step that no function of the library computed is printed in any case, unless it is in a scope within a scope, or
 /// in the second or a later one of several numbered scopes.
 class ConsoleListener final : public Listener {
 public:

@@ -1,22 +1,21 @@
 #pragma once
 
 #include "attn/error.hpp"
+#include "attn/utf8.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <string>
 #include <string_view>
 
 namespace attn {
 
-/// One line of bounded length, without control characters, whatever names and bytes a file brought in.
-std::string printable(std::string_view text, std::size_t longest = 600);
-
 /// A file that cannot be read or written. One line: the file, what was found, what was expected, what to do.
 class FileError : public Error {
 public:
     /// @param path     the file
-    /// @param message  what is wrong with it; bytes of the file that found their way in are made printable
+    /// @param message  what is wrong with it; bytes of the file in it are made printable, and what is long is cut
     FileError(std::filesystem::path path, std::string_view message);
 
     const std::filesystem::path& path() const { return path_; }
@@ -25,7 +24,7 @@ private:
     std::filesystem::path path_;
 };
 
-/// Does something about a file, and says which file that was when it fails.
+/// Calls a function that works on a file, and names the file in its error.
 /// @param role  how the message begins, with a blank at its end: "member x.npy "; or nothing
 /// @throws FileError  in place of another Error, and where memory does not suffice
 template <class Action>
@@ -42,10 +41,15 @@ auto about_file(const std::filesystem::path& path, std::string_view role, const 
     }
 }
 
-/// Refuses what is no file on disk.
+/// Refuses a path that is not a file on disk.
 /// @param kind  what it should be: "an .npz file"
 /// @throws FileError  where there is nothing, or a folder, a device or a pipe
 void expect_regular_file(const std::filesystem::path& path, std::string_view kind);
+
+/// Opens a file on disk for reading its bytes.
+/// @param kind  what it should be: "an .npz file"
+/// @throws FileError  where it is none, or cannot be opened, such as where too many files are open
+std::ifstream open_file(const std::filesystem::path& path, std::string_view kind);
 
 /// Writes a whole file or nothing: into a temporary file of the same folder, which then takes the name.
 ///

@@ -15,7 +15,7 @@
 
 namespace attn {
 
-/// What a reader is ready to take from a file that it does not trust.
+/// The limits of what a reader accepts from a file.
 struct NpzLimits {
     std::size_t elements = std::size_t{1} << 29;   ///< of all arrays together: 4 GiB of doubles
     std::size_t text_bytes = std::size_t{1} << 26; ///< of each text: 64 MiB
@@ -66,7 +66,7 @@ private:
     std::vector<std::size_t> members_; ///< of the arrays, in the archive
 };
 
-/// Reads the arrays of an .npz file, stored or deflated; every other member is ignored, so a trace will do too.
+/// Reads the arrays of an .npz file, stored or deflated; every other member is ignored, so a trace can be read as well.
 ///
 /// @throws FileError  where the file is missing or damaged, two members share a name, or an array cannot be decoded
 /// @see decode_npy for the arrays that are understood

@@ -8,8 +8,8 @@
 
 namespace attn {
 
-/// Writes a recording as one .npz file: an array a step, and steps.json, which says how they follow and what other
-/// names they have.
+/// Writes a recording as one .npz file: one array per step, and steps.json, with the formulas and other names of the
+/// steps.
 ///
 /// All of it or nothing, and the same recording gives the same bytes. docs/trace_format.md describes the file.
 ///
@@ -18,7 +18,7 @@ namespace attn {
 ///                    stored (a boolean 2, a whole number beyond 2^53), or the file cannot be written
 void write_trace(const std::filesystem::path& path, const Recording& recording);
 
-/// Reads a trace, attn's or anybody's, in the order of its steps.json.
+/// Reads a trace, written by attn or by any other program, in the order of its steps.json.
 ///
 /// A step must have a path; formula, axes, module and options are empty where the file gives none. A steps.json that is a
 /// plain list of steps, as version 1 of the format has it, has no aliases.

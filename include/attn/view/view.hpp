@@ -14,7 +14,7 @@ struct TitledRecording {
     Recording recording;
 };
 
-/// Words for places on an axis, wherever it has as many entries.
+/// Labels of the entries of an axis, wherever it has as many entries.
 struct TokenLabels {
     std::vector<std::string> n; ///< of the queries
     std::vector<std::string> m; ///< of the keys; those of n unless given

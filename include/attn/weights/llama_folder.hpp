@@ -7,7 +7,7 @@
 
 namespace attn {
 
-/// A decoder as people publish one: weights, what the weights don't say, and the words.
+/// A decoder as it is published: weights, configuration and vocabulary.
 struct LlamaFolder {
     LlamaWeights weights;
     LlamaOptions options;
@@ -22,7 +22,7 @@ struct LlamaFolder {
 /// - the vocabulary, the only `tok*.json`, see read_tokenizer().
 ///
 /// @throws FileError     where one is missing, there are several, or one is damaged
-/// @throws WeightsError  where the tensors are no decoder
+/// @throws WeightsError  where the tensors are not a decoder
 /// @throws Error         where weights, configuration and vocabulary disagree
 LlamaFolder read_llama_folder(const std::filesystem::path& folder);
 

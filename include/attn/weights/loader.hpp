@@ -4,6 +4,7 @@
 #include "attn/models/llama.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/trace_io/npz.hpp"
+#include "attn/weights/dialect.hpp"
 #include "attn/weights/visit.hpp"
 
 #include <cstddef>
@@ -17,12 +18,12 @@
 namespace attn {
 
 /// Weights that do not fit a module: a line for each tensor that is missing, not expected, or of another shape.
-class WeightsError : public Error {
+class WeightsError : public ErrorList {
 public:
-    using Error::Error;
+    using ErrorList::ErrorList;
 };
 
-/// What a file of weights has to fit, besides sizes.
+/// What a file of weights must match, besides sizes.
 struct LoadOptions {
     std::optional<std::size_t> layers = {}; ///< of each stack; as many as the file has unless given
     bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
@@ -35,8 +36,9 @@ using AxisSizes = std::map<std::string, std::size_t>;
 
 /// A visitor that fills weights with the tensors of a file, and collects everything that does not fit.
 ///
-/// A letter whose size is not known takes the one of the first tensor that has it. Biases are all there or all
-/// missing in each layer, as in PyTorch's modules, and each layer has a d_ff of its own.
+/// A letter whose size is not known takes the one of the first tensor that has it. There is a bias where the file has
+/// one, and each layer can have its own d_ff. The tensors have the names that visit() gives them, or those of another
+/// family: see dialect_of().
 class WeightsLoader {
 public:
     /// @param arrays  must outlive the loader
@@ -78,7 +80,10 @@ public:
     }
     /// @}
 
-    bool has(const std::string& name) const { return arrays_.contains(name); }
+    bool has(const std::string& name) const { return arrays_.contains(dialect_.theirs(name)); }
+
+    /// Whether packed maps are not three times d_model wide: heads share keys and values, or have a size of their own.
+    bool has_shared_heads(const std::string& prefix) const;
 
     /// @throws WeightsError where anything did not fit, or is left over
     void finish();
@@ -103,10 +108,10 @@ private:
     bool has_any(const std::string& prefix) const;
 
     const NamedArrays& arrays_;
+    Dialect dialect_;
     LoadOptions options_;
     AxisSizes sizes_;
     std::string module_;
-    std::map<std::string, bool> has_biases_; // by the prefix of each layer, norm or optional part
     std::set<std::string> used_;
     std::vector<std::string> complaints_;
 };
@@ -116,13 +121,16 @@ private:
 inline std::string_view module_of(const auto&) { return "these weights"; }
 inline std::string_view module_of(const LayerNormWeights&) { return "a layer norm"; }
 inline std::string_view module_of(const FeedForwardWeights&) { return "a feed-forward network"; }
+inline std::string_view module_of(const GatedFeedForwardWeights&) { return "a gated feed-forward network"; }
+inline std::string_view module_of(const EmbeddingWeights&) { return "an embedding"; }
+inline std::string_view module_of(const RmsNormWeights&) { return "an RMS norm"; }
 inline std::string_view module_of(const MultiHeadWeights&) { return "a multi-head attention"; }
 inline std::string_view module_of(const EncoderLayerWeights&) { return "an encoder layer"; }
 inline std::string_view module_of(const EncoderWeights&) { return "an encoder"; }
 inline std::string_view module_of(const DecoderLayerWeights&) { return "a decoder layer"; }
 inline std::string_view module_of(const DecoderWeights&) { return "a decoder"; }
 inline std::string_view module_of(const TransformerWeights&) { return "a Transformer"; }
-inline std::string_view module_of(const GptWeights&) { return "a decoder as GPT-2 has it"; }
+inline std::string_view module_of(const GptWeights&) { return "a decoder like GPT-2"; }
 inline std::string_view module_of(const TalkingHeadsWeights&) { return "a talking-heads attention"; }
 inline std::string_view module_of(const AdditiveWeights&) { return "an additive score"; }
 inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }

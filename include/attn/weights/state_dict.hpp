@@ -34,7 +34,7 @@ RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in);
 /// nn.LSTM: the same names, with four gates in place of three
 RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in);
 
-/// A decoder as Llama has them, and which features of a head its weights rotate together.
+/// A decoder like Llama's, and which features of a head its weights rotate together.
 struct LlamaCheckpoint {
     LlamaWeights weights;
     RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
@@ -43,6 +43,17 @@ struct LlamaCheckpoint {
 /// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map that
 /// equals the embedding is tied.
 LlamaCheckpoint llama_weights(const NamedArrays& arrays);
+
+/// A decoder like GPT-2, and the activation that its names stand for.
+struct GptCheckpoint {
+    GptWeights weights;
+    std::optional<Activation> activation =
+        {}; ///< gelu-tanh under GPT-2's names, gelu under nanoGPT's; empty under others
+};
+
+/// Under the names of PyTorch's modules (see GptWeights), of Hugging Face's GPT-2, or of nanoGPT. An output map that
+/// equals the embedding is tied.
+GptCheckpoint gpt_weights(const NamedArrays& arrays);
 
 /// @}
 

@@ -2,6 +2,8 @@
 
 #include "attn/attention/additive.hpp"
 #include "attn/error.hpp"
+#include "attn/layers/embedding.hpp"
+#include "attn/layers/gated_feed_forward.hpp"
 #include "attn/layers/recurrent/recurrent.hpp"
 #include "attn/layers/rms_norm.hpp"
 #include "attn/layers/talking_heads.hpp"
@@ -30,7 +32,7 @@
 ///     visit(weights, "", [](const WeightTensor& tensor, auto&... parts) { ((parts *= 0.9), ...); });
 ///
 /// A visitor that fills weights from a file must know which layers, norms and biases there are. Where it has a function
-/// `begin_part(part, prefix)`, that function hears of each of these before it is visited, and can make it.
+/// `begin_part(part, prefix)`, that function is called for each of these before it is visited, and can create it.
 
 namespace attn {
 
@@ -45,7 +47,7 @@ struct WeightTensor {
 template <class T, class Weights>
 concept Either = std::same_as<std::remove_const_t<T>, Weights>;
 
-/// Tells a visitor which part follows, where it asks for it.
+/// Calls a visitor's begin_part(), if it has one, for the part that follows.
 template <class Visitor, class Part>
 void begin_part(Visitor& f, Part& part, const std::string& prefix)
 {
@@ -91,10 +93,16 @@ void visit(Either<LayerNormWeights> auto& w, const std::string& prefix, auto&& f
     visit_bias(f, {prefix + "bias", {"d_model"}}, w.bias);
 }
 
-/// nn.RMSNorm: weight
-void visit(Either<RmsNormWeights> auto& w, const std::string& prefix, auto&& f)
+/// nn.Embedding: weight
+void visit(Either<EmbeddingWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    f(WeightTensor{prefix + "weight", {"d_model"}}, w.gain);
+    f(WeightTensor{prefix + "weight", {"vocabulary", "d_model"}}, w.table);
+}
+
+/// nn.RMSNorm: weight
+void visit(Either<RmsNormWeights> auto& w, const std::string& prefix, auto&& f, const std::string& features = "d_model")
+{
+    f(WeightTensor{prefix + "weight", {features}}, w.gain);
 }
 
 /// linear1.weight, linear1.bias, linear2.weight, linear2.bias
@@ -104,35 +112,79 @@ void visit(Either<FeedForwardWeights> auto& w, const std::string& prefix, auto&&
     visit(w.output, prefix + "linear2.", f, "d_ff", "d_model");
 }
 
-/// Whether the maps of queries, keys and values are one tensor, as where all three have the same input size.
+/// How a file has the maps of queries, keys and values.
+enum class MapsOfHeads {
+    packed, ///< one tensor, as nn.MultiheadAttention: in_proj_weight, in_proj_bias
+    apart,  ///< a tensor each and one of all biases, as nn.MultiheadAttention where their inputs differ: q_proj_weight
+    linear  ///< an nn.Linear each, as most models have them: q_proj.weight, q_proj.bias
+};
+
+/// Linear where nn.MultiheadAttention could not hold them: some biases without others, or key/value heads that are shared.
 template <class Visitor>
-bool is_packed(const MultiHeadWeights& w, const std::string& prefix, Visitor& f)
+MapsOfHeads maps_of(const MultiHeadWeights& w, const std::string& prefix, Visitor& f)
 {
-    if constexpr (requires { f.has(prefix); })
-        return !f.has(prefix + "q_proj_weight");
-    else
-        return w.key.weight.shape(0) == w.query.weight.shape(0) && w.value.weight.shape(0) == w.query.weight.shape(0);
+    if constexpr (requires { f.has(prefix); }) {
+        const bool is_linear = f.has(prefix + "q_proj.weight"), is_apart = f.has(prefix + "q_proj_weight");
+        return is_linear ? MapsOfHeads::linear : is_apart || !w.output ? MapsOfHeads::apart : MapsOfHeads::packed;
+    } else {
+        const bool has_bias = w.query.bias.has_value();
+        const Matrix &query = w.query.weight, &key = w.key.weight, &value = w.value.weight;
+        if (w.key.bias.has_value() != has_bias || w.value.bias.has_value() != has_bias ||
+            (w.output && query.shape(1) != key.shape(1)))
+            return MapsOfHeads::linear;
+        const bool is_of_one = key.shape(0) == query.shape(0) && value.shape(0) == query.shape(0);
+        return w.output && is_of_one ? MapsOfHeads::packed : MapsOfHeads::apart;
+    }
 }
 
 /// nn.MultiheadAttention: in_proj_weight or q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias;
 /// out_proj.weight, out_proj.bias. Heads without an output map can have any size, and their maps are never packed.
+///
+/// Or an nn.Linear each, q_proj, k_proj and v_proj, where heads can have any size and share keys and values; and, as newer
+/// models have them, norms of queries and keys: q_norm.weight, k_norm.weight.
 void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f)
 {
     begin_part(f, w, prefix);
     const bool has_output = w.output.has_value();
-    const std::string keys = has_output ? "d_model" : "h_d_k", values = has_output ? "d_model" : "h_d_v";
-    if (has_output && is_packed(w, prefix, f)) {
-        f(WeightTensor{prefix + "in_proj_weight", {"3*d_model", "d_model"}, true}, w.query.weight, w.key.weight,
-          w.value.weight);
+    const MapsOfHeads maps = maps_of(w, prefix, f);
+    std::string merged = "d_model";
+    if (maps == MapsOfHeads::linear) {
+        merged = "h_d_v";
+        visit(w.query, prefix + "q_proj.", f, "d_model", "h_d_k");
+        visit(w.key, prefix + "k_proj.", f, "d_memory", "g_d_k");
+        visit(w.value, prefix + "v_proj.", f, "d_value", "g_d_v");
     } else {
-        f(WeightTensor{prefix + "q_proj_weight", {keys, "d_model"}, true}, w.query.weight);
-        f(WeightTensor{prefix + "k_proj_weight", {keys, "d_memory"}, true}, w.key.weight);
-        f(WeightTensor{prefix + "v_proj_weight", {values, "d_value"}, true}, w.value.weight);
+        const std::string keys = has_output ? "d_model" : "h_d_k", values = has_output ? "d_model" : "h_d_v";
+        std::string all = has_output ? "3*d_model" : "2*h_d_k + h_d_v";
+        if constexpr (requires { f.has_shared_heads(prefix); })
+            if (maps == MapsOfHeads::packed && f.has_shared_heads(prefix)) {
+                all = "h_d_k + 2*g_d_k";
+                merged = "h_d_k";
+            }
+        if (maps == MapsOfHeads::packed) {
+            f(WeightTensor{prefix + "in_proj_weight", {all, "d_model"}, true}, w.query.weight, w.key.weight,
+              w.value.weight);
+        } else {
+            f(WeightTensor{prefix + "q_proj_weight", {keys, "d_model"}, true}, w.query.weight);
+            f(WeightTensor{prefix + "k_proj_weight", {keys, "d_memory"}, true}, w.key.weight);
+            f(WeightTensor{prefix + "v_proj_weight", {values, "d_value"}, true}, w.value.weight);
+        }
+        visit_bias(f, {prefix + "in_proj_bias", {all}}, w.query.bias, w.key.bias, w.value.bias);
     }
-    visit_bias(f, {prefix + "in_proj_bias", {has_output ? "3*d_model" : "2*h_d_k + h_d_v"}}, w.query.bias, w.key.bias,
-               w.value.bias);
+    if (w.query_norm)
+        visit(*w.query_norm, prefix + "q_norm.", f, "d_k");
+    if (w.key_norm)
+        visit(*w.key_norm, prefix + "k_norm.", f, "d_k");
     if (has_output)
-        visit(*w.output, prefix + "out_proj.", f, "d_model", "d_model");
+        visit(*w.output, prefix + "out_proj.", f, merged, "d_model");
+}
+
+/// gate_proj.weight, up_proj.weight, down_proj.weight, and biases where there are some, as Llama's MLP has them
+void visit(Either<GatedFeedForwardWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    visit(w.gate, prefix + "gate_proj.", f, "d_model", "d_ff");
+    visit(w.up, prefix + "up_proj.", f, "d_model", "d_ff");
+    visit(w.down, prefix + "down_proj.", f, "d_ff", "d_model");
 }
 
 /// nn.TransformerEncoderLayer: those of attention after self_attn, of the feed-forward network, and of norm1 and norm2

@@ -4,6 +4,9 @@
 #include "shared.hpp"
 
 #include "attn/attention/bilinear.hpp"
+#include "attn/attention/ready.hpp"
+#include "attn/layers/cache.hpp"
+#include "attn/ops/batch.hpp"
 
 #include <memory>
 
@@ -18,31 +21,43 @@ bool is_learned(Score score) { return score != Score::scaled && score != Score::
 struct AttentionFlags {
     Score score = Score::scaled;
     Normalization normalization = Normalization::softmax;
-    std::optional<double> scale = {};
+    AttentionOptions options = {};
     std::optional<Causal> causal = {};
+    Window window = {};
+    std::optional<std::size_t> heads = {};
 
     std::vector<Flag> flags()
     {
-        return {{"--score", "",
-                 one_of(score, {{"scaled", Score::scaled},
-                                {"dot", Score::dot},
-                                {"additive", Score::additive},
-                                {"concatenated", Score::concatenated},
-                                {"bilinear", Score::bilinear}}),
-                 "how a query is compared with a key"},
-                {"--normalization", "",
-                 one_of(normalization, {{"softmax", Normalization::softmax}, {"none", Normalization::none}}),
-                 "how scores become weights"},
-                scale_flag(scale),
-                mask_flag(causal)};
+        return std::vector<Flag>{
+                   {"--score", "",
+                    one_of(score, {{"scaled", Score::scaled},
+                                   {"dot", Score::dot},
+                                   {"additive", Score::additive},
+                                   {"concatenated", Score::concatenated},
+                                   {"bilinear", Score::bilinear}}),
+                    "how a query is compared with a key"},
+                   {"--normalization", "",
+                    one_of(normalization, {{"softmax", Normalization::softmax}, {"none", Normalization::none}}),
+                    "how scores become weights"},
+                   scale_flag(options.scale),
+                   softcap_flag(options.softcap),
+                   mask_flag(causal),
+                   {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20),
+                    "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"}} +
+               window_flags(window);
     }
 
     void check(bool has_weights) const
     {
         if (score == Score::scaled && normalization == Normalization::none)
             throw Error("--normalization none needs --score dot: scaled scores are always normalised");
-        if (score != Score::scaled && scale)
-            throw Error("--scale has no effect: only the scaled score has a scale");
+        const std::pair<const char*, bool> of_scaled[] = {{"--scale", options.scale.has_value()},
+                                                          {"--softcap", options.softcap.has_value()},
+                                                          {"--heads", heads.has_value()}};
+        for (const auto& [flag, is_given] : of_scaled)
+            if (score != Score::scaled && is_given)
+                throw Error(std::string(flag) + " has no effect: only the scaled score has " +
+                            (flag == std::string("--heads") ? "heads" : "a " + std::string(flag).substr(2)));
         if (has_weights && !is_learned(score))
             throw Error("--weights has no effect: the scores scaled and dot have no weights");
         if (!has_weights && is_learned(score))
@@ -52,13 +67,12 @@ struct AttentionFlags {
     }
 };
 
-template <Sequence T>
-std::optional<AnyBias> bias_of(const T& queries, const T& keys, const ModuleRun& run)
+std::optional<AnyBias> bias_of(const PairAxes& axes, const ModuleRun& run)
 {
-    return share(run.inputs.label("bias"), run.inputs.pairs<AnyBias>("bias", queries, keys), run.trace);
+    return share(run.inputs.label("bias"), run.inputs.bias(axes), run.trace);
 }
 
-/// Scores that only know single sequences.
+/// Scores for single sequences only.
 void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values,
                              const std::optional<AnyMask>& mask, Score score, const WeighingOptions& options,
                              const ModuleRun& run)
@@ -73,19 +87,19 @@ void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Ma
         bilinear_attention(queries, keys, values, mask, run.load<Matrix>(sizes), options, run.trace);
 }
 
+/// Scores that have neither a scale nor heads nor a past.
 template <Sequence T>
-void attend(const AttentionFlags& flags, const T& queries, const ModuleRun& run)
+void attend_by_score(const AttentionFlags& flags, const ModuleRun& run)
 {
-    const T keys = run.input<T>("keys"), values = run.input<T>("values");
-    const std::optional<AnyMask> mask = joined_mask(queries, keys, flags.causal, run);
+    for (const std::string name : {"bias", "past_keys", "past_values"})
+        if (run.inputs.has(name))
+            throw Error(name + " has no effect: only the scaled score has one");
+    const T queries = run.input<T>("queries"), keys = run.input<T>("keys"), values = run.input<T>("values");
+    const std::optional<AnyMask> mask = joined_mask(pair_axes(queries, keys), flags.causal, run, flags.window);
+    if (run.inputs.has("mask") && !mask)
+        throw Error("mask holds numbers that are added to the scores, which only the scaled score has a bias for");
     const WeighingOptions options{.normalization = flags.normalization};
-    if (flags.score != Score::scaled && run.inputs.has("bias"))
-        throw Error("bias has no effect: only the scaled score has one");
-
-    if (flags.score == Score::scaled)
-        scaled_dot_product_attention(queries, keys, values, mask, bias_of(queries, keys, run), {.scale = flags.scale},
-                                     run.trace);
-    else if (flags.score == Score::dot)
+    if (flags.score == Score::dot)
         dot_product_attention(queries, keys, values, mask, options, run.trace);
     else if constexpr (std::same_as<T, Matrix>)
         attend_by_learned_score(queries, keys, values, mask, flags.score, options, run);
@@ -94,11 +108,128 @@ void attend(const AttentionFlags& flags, const T& queries, const ModuleRun& run)
     run.trace.alias("output", "context");
 }
 
+/// Keys and values of the past, where they are given: both or none.
+bool has_past(const Inputs& inputs)
+{
+    if (inputs.has("past_keys") != inputs.has("past_values"))
+        throw Error("past_keys and past_values belong together: give both, or none where there is no past");
+    return inputs.has("past_keys");
+}
+
+template <Attending T>
+std::optional<PastOf<T>> past_of(const Inputs& inputs)
+{
+    if (!has_past(inputs))
+        return std::nullopt;
+    return PastOf<T>{inputs.get<T>("past_keys"), inputs.get<T>("past_values")};
+}
+
+template <Attending T>
+std::size_t tokens_in(const std::optional<PastOf<T>>& past)
+{
+    return past ? past->keys.shape(token_axis<T>) : 0;
+}
+
+/// Queries, keys and values as they are: of one sequence, of a batch, or of the heads of a batch.
+template <Attending T>
+void attend(const AttentionFlags& flags, const ModuleRun& run)
+{
+    const Inputs& inputs = run.inputs;
+    const T queries = run.input<T>("queries");
+    const std::optional<PastOf<T>> past = past_of<T>(inputs);
+    const bool is_shared = std::same_as<T, Tensor4> && inputs.shape("keys").at(1) != queries.shape(1);
+    const auto take = [&](std::string_view name) { // which is made of more than that where heads share it
+        return past || is_shared ? inputs.get<T>(name) : run.input<T>(name);
+    };
+    const T keys = take("keys"), values = take("values");
+    PairAxes axes = pair_axes(queries, keys);
+    axes.keys += tokens_in(past);
+    if constexpr (std::same_as<T, Tensor4>) {
+        axes.heads = queries.shape(1);
+        axes.has_heads = true;
+    }
+    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, tokens_in(past));
+    ready_attention(queries, keys, values, past, mask, bias_of(axes, run), flags.options, run.trace);
+    run.trace.alias("output", "context");
+}
+
+/// How many heads keys have, whose heads are as wide as those of the queries.
+std::size_t key_value_heads(std::size_t query_features, std::size_t key_features, std::size_t heads)
+{
+    const std::size_t d_k = query_features / heads;
+    if (d_k == 0 || query_features % heads != 0 || key_features % d_k != 0)
+        throw Error("queries of " + std::to_string(query_features) + " features and keys of " +
+                    std::to_string(key_features) + " do not split into heads of one size: expected --heads " +
+                    std::to_string(heads) +
+                    " to divide the queries' features, and keys to hold whole heads of that size");
+    return key_features / d_k;
+}
+
+/// Heads that lie side by side.
+template <Sequence T>
+void attend_packed(const AttentionFlags& flags, const ModuleRun& run)
+{
+    const Inputs& inputs = run.inputs;
+    const T query = run.trace.input("query[(b,) n, h_d_k]", inputs.get<T>("queries"));
+    const T key = run.trace.input("key[(b,) m, g_d_k]", inputs.get<T>("keys"));
+    const T value = run.trace.input("value[(b,) m, g_d_v]", inputs.get<T>("values"));
+    const PackedCounts counts{*flags.heads, key_value_heads(features(query), features(key), *flags.heads)};
+    const std::optional<PastOf<Tensor4>> past = past_of<Tensor4>(inputs);
+    PairAxes axes = pair_axes(query, key, flags.heads);
+    axes.keys += tokens_in(past);
+    axes.has_heads = true;
+    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, tokens_in(past));
+    packed_attention(query, key, value, counts, past, mask, bias_of(axes, run), flags.options, run.trace);
+}
+
+void run_attention(const AttentionFlags& flags, const ModuleRun& run)
+{
+    const std::size_t rank =
+        run.inputs.rank("queries", 2, 4, "a sequence (n, d_k), a batch (b, n, d_k), or heads (b, h, n, d_k)");
+    if (rank == 4 && flags.heads)
+        throw Error("--heads has no effect: queries have their heads on an axis, (b, h, n, d_k)");
+    if (rank == 4 && flags.score != Score::scaled)
+        throw Error(
+            "only the scaled score has heads, expected queries (n, d_k) or (b, n, d_k); --scale 1 is the dot score");
+    if (rank == 4)
+        attend<Tensor4>(flags, run);
+    else if (flags.heads)
+        rank == 2 ? attend_packed<Matrix>(flags, run) : attend_packed<Tensor3>(flags, run);
+    else if (flags.score == Score::scaled)
+        rank == 2 ? attend<Matrix>(flags, run) : attend<Tensor3>(flags, run);
+    else
+        rank == 2 ? attend_by_score<Matrix>(flags, run) : attend_by_score<Tensor3>(flags, run);
+}
+
 struct MultiHeadFlags {
     GroupedQueryOptions options = {};
     std::optional<Causal> causal = {}; ///< joined with the masks of the input
+    Window window = {};
+    std::optional<double> norm_epsilon = {};
     bool has_no_output_map = false;
 };
+
+/// Keys or values of the past, of heads side by side, or of heads on an axis.
+template <Sequence T>
+T packed_array(const Inputs& inputs, std::string_view name)
+{
+    if (inputs.shape(name).size() == token_axis<T> + 2)
+        return inputs.get<T>(name);
+    if constexpr (std::same_as<T, Tensor3>) {
+        return pack_heads(inputs.get<Tensor4>(name));
+    } else {
+        const Tensor3 heads = inputs.get<Tensor3>(name);
+        return tokens_of(pack_heads(as_heads(heads, 1, heads.shape(0))));
+    }
+}
+
+template <Sequence T>
+std::optional<KeyValueCacheOf<T>> packed_past(const Inputs& inputs)
+{
+    if (!has_past(inputs))
+        return std::nullopt;
+    return KeyValueCacheOf<T>{packed_array<T>(inputs, "past_keys"), packed_array<T>(inputs, "past_values")};
+}
 
 /// Heads with positions, or plain ones; of x alone, of a memory, or of one memory for keys and one for values.
 template <Sequence T>
@@ -107,26 +238,37 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const Inputs& inputs = run.inputs;
     const Trace& trace = run.trace;
     const bool is_cross = inputs.has("memory"), has_values = inputs.has("value_memory");
+    const std::optional<KeyValueCacheOf<T>> past = packed_past<T>(inputs);
+    const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
+    if (past && is_cross)
+        throw Error("past_keys has no effect: all keys and values are computed from memory");
     if (has_values && !is_cross)
-        throw Error("there is an array value_memory but no memory: keys are made of memory, values of value_memory");
+        throw Error("there is an array value_memory but no memory: keys come from memory, values from value_memory");
     const T memory = is_cross ? run.input<T>("memory") : x;
     const T value_memory = has_values ? run.input<T>("value_memory") : memory;
-    const std::optional<AnyMask> mask = joined_mask(x, memory, flags.causal, run);
-    const std::optional<AnyBias> bias = bias_of(x, memory, run);
+    PairAxes axes = pair_axes(x, memory, flags.options.heads);
+    axes.keys += earlier;
+    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, earlier);
+    const std::optional<AnyBias> bias = bias_of(axes, run);
     AxisSizes sizes{{"d_model", features(x)}};
     if (is_cross)
         sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
 
-    const GroupedQueryOptions& options = flags.options;
-    const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale};
+    if (flags.norm_epsilon && !weights.query_norm && !weights.key_norm)
+        throw Error("--norm-epsilon has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
+    GroupedQueryOptions options = flags.options;
+    options.norm.epsilon = flags.norm_epsilon.value_or(options.norm.epsilon);
+    const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale, .softcap = options.softcap};
     const auto attend = [&](const auto&... tokens) {
-        if (options.positions == HeadPositions::none)
+        if (is_plain(weights, options.positions))
             multi_head_attention(tokens..., mask, bias, weights, plain, trace);
         else
             grouped_query_attention(tokens..., mask, bias, weights, options, trace);
     };
-    if (!is_cross)
+    if (past)
+        cached_self_attention(x, past, mask, bias, weights, options, trace);
+    else if (!is_cross)
         attend(x);
     else if (!has_values)
         attend(x, memory);
@@ -140,36 +282,46 @@ Module attention_module()
 {
     const auto flags = std::make_shared<AttentionFlags>();
     return {.name = "attention",
-            .summary = "weighted averages of values, by how well queries match keys",
-            .inputs = {required("queries", "(b,) n, d_k"), required("keys", "(b,) m, d_k"),
-                       required("values", "(b,) m, d_v"), mask_input(), lengths_input(), bias_input()},
+            .summary = "weighted averages of values; the weights say how well keys match queries",
+            .inputs = {required("queries", "(b,) n, d_k", "or heads, (b, h, n, d_k)"),
+                       required("keys", "(b,) m, d_k", "or (b, g, m, d_k), where g divides h"),
+                       required("values", "(b,) m, d_v", "or (b, g, m, d_v)"),
+                       {"past_keys", "(b,) past, d_k", "come before keys; of heads (b, g, past, d_k)"},
+                       {"past_values", "(b,) past, d_v", "come before values; of heads (b, g, past, d_v)"},
+                       mask_input(),
+                       lengths_input(),
+                       bias_input()},
             .weights = Weights::optional,
             .what_weights = "the weights of a learned score: query_weights, key_weights, score_weights (additive); "
                             "hidden_weights, score_weights (concatenated); bilinear_weights",
             .flags = flags->flags(),
             .check = [flags](bool has_weights) { flags->check(has_weights); },
-            .run = with_tokens("queries", [flags]<Sequence T>(const T& queries, const ModuleRun& run) {
-                attend(*flags, queries, run);
-            })};
+            .run = [flags](const ModuleRun& run) { run_attention(*flags, run); }};
 }
 
 Module multi_head_attention_module()
 {
     const auto flags = std::make_shared<MultiHeadFlags>();
-    return {
-        .name = "multi-head-attention",
-        .summary = "nn.MultiheadAttention: several attentions beside each other",
-        .inputs = {required("x", "(b,) n, d_model"),
-                   {"memory", "(b,) m, d_memory", "keys and values are made of it (default: x)"},
-                   {"value_memory", "(b,) m, d_value", "values are made of it (default: memory)"},
-                   mask_input(),
-                   lengths_input(),
-                   bias_input()},
-        .flags = head_flags(flags->options) + std::vector<Flag>{mask_flag(flags->causal),
-                                                                {"--without-output-map", "", flags->has_no_output_map,
-                                                                 "leave the heads side by side: there is no W^o"}},
-        .run = with_tokens("x",
-                           [flags]<Sequence T>(const T& x, const ModuleRun& run) { attend_by_heads(*flags, x, run); })};
+    return {.name = "multi-head-attention",
+            .summary = "nn.MultiheadAttention: several attention heads side by side",
+            .inputs = {required("x", "(b,) n, d_model"),
+                       {"memory", "(b,) m, d_memory", "keys and values are computed from it (default: x)"},
+                       {"value_memory", "(b,) m, d_value", "values are computed from it (default: memory)"},
+                       {"past_keys", "(b,) past, g_d_k", "of earlier tokens, before those of x; or (b, g, past, d_k)"},
+                       {"past_values", "(b,) past, g_d_v", "of earlier tokens; or (b, g, past, d_v)"},
+                       mask_input(),
+                       lengths_input(),
+                       bias_input()},
+            .flags = head_flags(flags->options) + window_flags(flags->window) +
+                     std::vector<Flag>{
+                         mask_flag(flags->causal),
+                         {"--norm-epsilon", "E", number(flags->norm_epsilon, NumberRange::from_zero),
+                          "of the norms of queries and keys, where the weights have q_norm and k_norm (default: "
+                          "1e-5)"},
+                         {"--without-output-map", "", flags->has_no_output_map,
+                          "leave out W^O: the output is the heads side by side"}},
+            .run = with_tokens(
+                "x", [flags]<Sequence T>(const T& x, const ModuleRun& run) { attend_by_heads(*flags, x, run); })};
 }
 
 } // namespace attn

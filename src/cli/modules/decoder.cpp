@@ -22,7 +22,7 @@ struct MaskRole {
 template <Sequence T>
 std::optional<AnyMask> mask_as(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
 {
-    const MaskParts parts{.given = run.inputs.pairs<AnyMask>(role.step, queries, keys),
+    const MaskParts parts{.given = run.inputs.mask(role.step, pair_axes(queries, keys)),
                           .causal = role.causal,
                           .key_lengths = run.inputs.lengths(role.lengths, keys)};
     if (!parts.key_lengths && !parts.causal)
@@ -89,7 +89,8 @@ Module decoder_layer_module()
             .flags = flags->of_layer(" of the target"),
             .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
                 const T memory = run.input<T>("memory");
-                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> mask =
+                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
                 const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
                 const auto weights = run.load<DecoderLayerWeights>(d_model(x));
                 decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
@@ -105,7 +106,8 @@ Module decoder_module()
             .flags = flags->of_layer(" of the target") + flags->of_stack(),
             .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
                 const T memory = run.input<T>("memory");
-                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> mask =
+                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
                 const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
                 const auto weights = run.load<DecoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);

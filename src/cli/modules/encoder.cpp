@@ -44,7 +44,8 @@ Module encoder_layer_module()
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
             .flags = flags->of_layer(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> mask =
+                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
                 const auto weights = run.load<EncoderLayerWeights>(d_model(x));
                 encoder_layer(x, mask, weights, flags->options, run.trace);
             })};
@@ -58,7 +59,8 @@ Module encoder_module()
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
             .flags = flags->of_layer() + flags->of_stack(),
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
+                const std::optional<AnyMask> mask =
+                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
                 const auto weights = run.load<EncoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);
                 encoder(x, mask, weights, flags->all_options(), run.trace);

@@ -22,6 +22,13 @@ Module gru_module();
 Module lstm_module();
 Module llama_module();
 Module keras_attention_module();
+Module rms_norm_module();
+Module softmax_module();
+Module activation_module();
+Module gated_feed_forward_module();
+Module rotary_module();
+Module positions_module();
+Module embedding_module();
 /// @}
 
 } // namespace attn

@@ -1,4 +1,4 @@
-// A decoder as GPT-2 has it.
+// A decoder like GPT-2.
 
 #include "families.hpp"
 #include "shared.hpp"
@@ -8,21 +8,48 @@
 #include <memory>
 
 namespace attn {
+namespace {
+
+struct GptFlags {
+    GptOptions options = {};
+    std::optional<Activation> activation = {}; ///< that of the weights' names where it is not given
+
+    std::vector<Flag> flags()
+    {
+        return {heads_flag(options.heads),
+                {"--activation", "", one_of(activation, activations()),
+                 "of the hidden layer (default: gelu-tanh under GPT-2's names, gelu under nanoGPT's, else relu)"},
+                epsilon_flag(options.norm)};
+    }
+};
+
+} // namespace
 
 Module gpt_module()
 {
-    const auto options = std::make_shared<GptOptions>();
+    const auto flags = std::make_shared<GptFlags>();
     return {.name = "gpt",
-            .summary = "a decoder as GPT-2 has it: pre-norm layers and learned positions, from ids to logits",
-            .inputs = {{"ids", "n", "tokens by their numbers", true, InputKind::whole_numbers}},
-            .what_weights = "token_embedding, position_embedding, layers.N (nn.TransformerEncoderLayer), norm, and "
-                            "lm_head where the output is not tied",
-            .flags = {heads_flag(options->heads), activation_flag(options->feed_forward), epsilon_flag(options->norm)},
-            .run = [options](const ModuleRun& run) {
-                const Integers ids = run.input<Integers>("ids");
-                gpt(ids, run.load<GptWeights>({}), *options, run.trace);
+            .summary = "a decoder like GPT-2: pre-norm layers and learned positions, from ids to logits",
+            .inputs = {ids_input(), lengths_input()},
+            .what_weights =
+                "the weights under the names of Hugging Face's GPT-2 or of nanoGPT, or token_embedding, "
+                "position_embedding, layers.N (nn.TransformerEncoderLayer), norm, and lm_head where the output "
+                "is not tied",
+            .flags = flags->flags(),
+            .run = with_ids([flags]<class Ids>(const Ids& ids, const ModuleRun& run) {
+                const GptCheckpoint checkpoint = gpt_weights(run.arrays);
+                GptOptions options = flags->options;
+                options.feed_forward.activation =
+                    flags->activation.value_or(checkpoint.activation.value_or(Activation::relu));
+                const GptWeights weights = run.list(checkpoint.weights);
+                if constexpr (std::same_as<Ids, Integers>) {
+                    expect_no_lengths(run);
+                    gpt(ids, weights, options, run.trace);
+                } else {
+                    gpt(ids, run.inputs.lengths("lengths", ids.shape(0)), weights, options, run.trace);
+                }
                 run.trace.alias("output", "logits");
-            }};
+            })};
 }
 
 } // namespace attn

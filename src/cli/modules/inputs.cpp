@@ -17,9 +17,9 @@ constexpr std::string_view torch_padding =
     "PyTorch's is true at padding, mask where a query can attend: save (~key_padding_mask)[:, None, :] as the mask, or "
     "the number of tokens of each sequence as lengths";
 constexpr std::string_view hugging_face_mask =
-    "Hugging Face's is 1 at a token and 0 at padding: save attention_mask[:, None, :] == 1 as the mask";
+    "Hugging Face's is 1 at a token and 0 at padding, (b, m), and can be saved as the mask";
 
-/// How other programs call what a module takes.
+/// The names that other programs have for a module's inputs.
 struct WellKnownNames {
     std::string_view here; ///< an input, or a flag
     std::vector<std::string_view> names;
@@ -40,8 +40,11 @@ const std::vector<WellKnownNames>& well_known_names()
         {"bias", {"attn_bias"}},
         {"--mask causal", {"is_causal", "causal"}},
         {"--scale", {"scale"}},
-        {"--heads", {"heads", "num_heads", "nhead"}},
-        {"lengths", {"seq_lens", "sequence_lengths"}},
+        {"--softcap", {"softcap", "logit_cap", "attn_logit_softcapping"}},
+        {"past_keys", {"past_key", "past_k", "k_cache", "key_cache"}},
+        {"past_values", {"past_value", "past_v", "v_cache", "value_cache"}},
+        {"--heads", {"heads", "num_heads", "nhead", "q_num_heads"}},
+        {"lengths", {"seq_lens", "sequence_lengths", "nonpad_kv_seqlen"}},
         {"queries", {"q", "query"}},
         {"keys", {"k"}},
         {"values", {"v"}},
@@ -62,8 +65,8 @@ const ModuleInput* input_of(const Module& module, std::string_view name)
     return found == module.inputs.end() ? nullptr : &*found;
 }
 
-/// What an array that the module does not take may be meant for.
-/// @param subject  how the question calls it: "it"
+/// The input or flag that was possibly meant by an array that the module does not take.
+/// @param subject  the word for it in the question: "it"
 std::string suggestion(std::string_view name, const std::string& subject, const Module& module)
 {
     for (const auto& [here, names, remark] : well_known_names()) {
@@ -93,15 +96,28 @@ std::string arrays_called(const std::vector<std::string>& names)
 
 // --------------------------------------------------------------------------------------------------------------- kinds
 
-void expect_booleans(const std::string& name, const Array& array)
+/// Whether all numbers are one of two.
+bool holds_only(const Array& array, double one, double other)
 {
-    if (array.type != ElementType::boolean)
+    return std::ranges::all_of(array.values, [&](double value) { return value == one || value == other; });
+}
+
+/// A mask as booleans, where its numbers mean true and false; else as it is, numbers that are added to the scores.
+Array mask_of(const std::string& name, Array array)
+{
+    if (array.type == ElementType::boolean)
+        return array;
+    if (array.type == ElementType::integer && holds_only(array, 0, 0))
         throw Error(name +
-                    " holds numbers, expected booleans that are true where a query can attend: of 0 and 1, save " +
-                    name + " == 1 where 1 means that it can, " + name +
-                    " == 0 where 1 means that it can't, as at padding; of numbers to be added to the scores, 0 and "
-                    "-inf, save " +
-                    name + " == 0, or give them as bias where the module takes one");
+                    " is the whole number 0 throughout: read as 1 and 0 it would hide every key, added to the "
+                    "scores it would hide none. Leave it out, or save booleans that are true where a query can attend");
+    const bool is_zero_or_infinite = holds_only(array, 0, -INFINITY);
+    if (!is_zero_or_infinite && !holds_only(array, 0, 1))
+        return array;
+    for (double& value : array.values)
+        value = is_zero_or_infinite ? value == 0 : value;
+    array.type = ElementType::boolean;
+    return array;
 }
 
 bool is_whole(double value) { return value >= 0 && value < 0x1p53 && value == std::trunc(value); }
@@ -110,6 +126,7 @@ bool can_be(double value, InputKind kind)
 {
     switch (kind) {
     case InputKind::bias:
+    case InputKind::mask:
         return std::isfinite(value) || value == -INFINITY;
     case InputKind::whole_numbers:
         return is_whole(value);
@@ -124,6 +141,7 @@ std::string expected_of(InputKind kind)
 {
     switch (kind) {
     case InputKind::bias:
+    case InputKind::mask:
         return "finite numbers, or -inf where a query can't attend";
     case InputKind::whole_numbers:
         return "whole numbers from 0";
@@ -153,26 +171,110 @@ bool broadcasts(const Shape& from, const Shape& to)
     return std::ranges::equal(from, to, [](std::size_t a, std::size_t b) { return a == b || a == 1; });
 }
 
-/// A mask or bias of two axes, for a batch: it is (n, m), and never (b, m).
-void expect_pairs(const std::string& name, const Shape& shape, const Shape& pairs)
+/// The same numbers in another shape.
+Array reshaped(Array array, Shape shape)
 {
-    const bool is_for_keys = shape == Shape{pairs[0], pairs[2]}, is_for_pairs = shape == Shape{pairs[1], pairs[2]};
-    const std::string found = name + " has the shape " + to_string(shape);
-    const std::string for_keys = "save " + name + "[:, None, :] where each sequence has a row of keys of its own";
-    if (is_for_keys && is_for_pairs && pairs[0] > 1)
-        throw Error(found + ", which is (n, m) as well as (b, m) here: save " + name +
-                    "[None, :, :] where it is the same for all sequences, " + for_keys);
-    if (is_for_keys && !is_for_pairs)
-        throw Error(found + ", which is (b, m), expected (n, m) or (b, n, m): " + for_keys);
+    array.shape = std::move(shape);
+    return array;
+}
+
+/// "(n, m) = (3, 4) or (b, n, m) = (2, 3, 4)"
+std::string expected_pairs(const PairAxes& axes)
+{
+    const std::size_t n = axes.queries, m = axes.keys;
+    std::string text = "(n, m) = " + to_string(Shape{n, m});
+    if (axes.sequences && !axes.has_heads)
+        text += " or (b, n, m) = " + to_string(Shape{*axes.sequences, n, m});
+    if (axes.heads)
+        text += " or (b, h, n, m) = " + to_string(Shape{axes.sequences.value_or(1), *axes.heads, n, m});
+    return text;
+}
+
+/// A mask or bias of two axes that could be of pairs, (n, m), as well as of the keys of each sequence, (b, m).
+void expect_one_meaning(const std::string& name, const Shape& shape, const PairAxes& axes)
+{
+    if (axes.sequences.value_or(1) > 1 && *axes.sequences == axes.queries && shape == Shape{axes.queries, axes.keys})
+        throw Error(name + " has the shape " + to_string(shape) + ", which is (n, m) as well as (b, m) here: save " +
+                    name + "[None, :, :] where it is the same for all sequences, save " + name +
+                    "[:, None, :] where each sequence has a row of keys of its own");
+}
+
+/// One of three axes that could be of sequences as well as of heads.
+void expect_one_meaning_of_three(const std::string& name, const Shape& shape, const PairAxes& axes)
+{
+    if (axes.has_heads && axes.heads == axes.sequences && shape[0] == *axes.heads && shape[0] > 1)
+        throw Error(name + " has the shape " + to_string(shape) +
+                    ", which is (b, n, m) as well as (h, n, m) here: save " + name +
+                    "[:, None] where it is the same for all heads, " + name +
+                    "[None] where it is the same for all sequences");
+}
+
+/// The numbers with all axes, (b, h, n, m), where an axis of size 1 is shared. Nothing where they do not fit.
+std::optional<Array> with_all_axes(const std::string& name, const Array& array, const PairAxes& axes)
+{
+    const Shape& shape = array.shape;
+    const std::size_t b = axes.sequences.value_or(1), h = axes.heads.value_or(1), n = axes.queries, m = axes.keys;
+    if (shape == Shape{m})
+        return reshaped(array, {1, 1, 1, m});
+    if (shape.size() == 2) {
+        expect_one_meaning(name, shape, axes);
+        if (shape == Shape{n, m} || shape == Shape{1, m})
+            return reshaped(array, {1, 1, shape[0], m});
+        if (axes.sequences && shape == Shape{b, m})
+            return reshaped(array, {b, 1, 1, m});
+    }
+    if (shape.size() == 3) {
+        expect_one_meaning_of_three(name, shape, axes);
+        if (axes.sequences && broadcasts(shape, {b, n, m}))
+            return reshaped(array, {shape[0], 1, shape[1], shape[2]});
+        if (axes.heads && shape == Shape{h, n, m})
+            return reshaped(array, {1, h, n, m});
+        if (axes.heads && shape == Shape{b * h, n, m}) // as nn.MultiheadAttention has it
+            return reshaped(array, {b, h, n, m});
+    }
+    if (shape.size() == 4 && axes.heads && broadcasts(shape, {b, h, n, m}))
+        return array;
+    return std::nullopt;
+}
+
+/// Keys after the longest sequence need no column: they are hidden already.
+/// @param used  how many of the keys the longest sequence has
+Array with_all_keys(const Array& array, const PairAxes& axes, std::size_t used)
+{
+    if (array.rank() < 2 || array.shape.back() >= axes.keys || array.shape.back() < used)
+        return array;
+    const double hidden = array.type == ElementType::boolean ? 0 : -INFINITY;
+    const std::size_t columns = array.shape.back();
+    Array all{array.shape, {}, array.type};
+    all.shape.back() = axes.keys;
+    for (std::size_t i = 0; i < element_count(all.shape); ++i) {
+        const std::size_t row = i / axes.keys, key = i % axes.keys;
+        all.values.push_back(key < columns ? array.values[row * columns + key] : hidden);
+    }
+    return all;
+}
+
+template <class Variant>
+Variant of_rank(const Array& array)
+{
+    if (array.rank() == 2)
+        return from_array<std::variant_alternative_t<0, Variant>>(array);
+    if (array.rank() == 3)
+        return from_array<std::variant_alternative_t<1, Variant>>(array);
+    return from_array<std::variant_alternative_t<2, Variant>>(array);
 }
 
 } // namespace
 
-ModuleInput required(std::string name, std::string axes) { return {std::move(name), std::move(axes), "", true}; }
+ModuleInput required(std::string name, std::string axes, std::string help)
+{
+    return {std::move(name), std::move(axes), std::move(help), true};
+}
 
 ModuleInput mask_input(std::string name, std::string pairs)
 {
-    return {std::move(name), "(b,) " + pairs, "booleans, true where a query can attend", false, InputKind::mask};
+    return {std::move(name), "(b,) " + pairs, "true (or 1) where a query can attend; other numbers are added", false,
+            InputKind::mask};
 }
 
 ModuleInput lengths_input(std::string name)
@@ -181,6 +283,8 @@ ModuleInput lengths_input(std::string name)
 }
 
 ModuleInput bias_input() { return {"bias", "(b,) n, m", "is added to the scaled scores", false, InputKind::bias}; }
+
+ModuleInput ids_input() { return {"ids", "(b,) n", "the ids of the tokens", true, InputKind::whole_numbers}; }
 
 Inputs::Inputs(const NamedArrays& arrays, const Module& module, std::optional<Precision> round)
     : arrays_(arrays), module_(module), round_(round)
@@ -210,13 +314,13 @@ Inputs::Inputs(const NamedArrays& arrays, const Module& module, std::optional<Pr
     throw InputNamesError(text);
 }
 
-bool Inputs::is_batch(std::string_view name) const
+std::size_t Inputs::rank(std::string_view name, std::size_t least, std::size_t most, std::string_view expected) const
 {
     const std::size_t rank = find(name).rank();
-    if (rank != 2 && rank != 3)
-        throw Error(std::string(name) + " has the shape " + to_string(find(name).shape) +
-                    ", expected a sequence (n, d) or a batch of sequences (b, n, d)");
-    return rank == 3;
+    if (rank < least || rank > most)
+        throw Error(std::string(name) + " has the shape " + to_string(find(name).shape) + ", expected " +
+                    std::string(expected));
+    return rank;
 }
 
 std::string Inputs::label(std::string_view name) const
@@ -231,10 +335,8 @@ Array Inputs::checked(std::string_view name) const
     if (array.size() == 0)
         throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
                     " and no numbers, expected at least one on every axis");
-    if (kind == InputKind::mask) {
-        expect_booleans(std::string(name), array);
+    if (array.type == ElementType::boolean && kind == InputKind::mask)
         return array;
-    }
     if (array.type == ElementType::boolean && kind != InputKind::zero_or_one)
         throw Error(std::string(name) + " holds booleans, expected numbers");
     for (std::size_t i = 0; i < array.size(); ++i)
@@ -243,28 +345,72 @@ Array Inputs::checked(std::string_view name) const
                         exact_text(array.values[i]) + ", expected " + expected_of(kind));
     if (kind == InputKind::whole_numbers)
         array.type = ElementType::integer;
+    if (kind == InputKind::mask)
+        array = mask_of(std::string(name), std::move(array));
     if (round_ && array.type == ElementType::real)
         for (double& value : array.values)
             value = rounded_to(*round_, value);
     return array;
 }
 
-Array Inputs::checked_pairs(std::string_view name, const Shape& pairs) const
+/// The numbers for each pair, with as many axes as they differ on: (n, m), (b, n, m) or (b, h, n, m).
+Array Inputs::checked_pairs(std::string_view name, const PairAxes& axes) const
 {
-    const Array array = checked(name);
-    const bool is_batch = pairs.size() == 3;
-    const Shape one(pairs.end() - 2, pairs.end()); // the same for all sequences
-    if (is_batch && array.rank() == 2)
-        expect_pairs(std::string(name), array.shape, pairs);
-    if (array.shape == one)
-        return array;
-    if (!is_batch || !broadcasts(array.shape, pairs))
-        throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
-                    ", expected (n, m) = " + to_string(one) + (is_batch ? " or (b, n, m) = " + to_string(pairs) : ""));
-    const bool is_for_all = array.shape[0] == 1 && pairs[0] > 1;
-    if (!is_for_all)
-        return broadcast(array, pairs);
-    return {one, broadcast(array, {1, one[0], one[1]}).values, array.type};
+    const Array given = with_all_keys(checked(name), axes, used_keys(name, axes.keys));
+    const std::optional<Array> whole = with_all_axes(std::string(name), given, axes);
+    if (!whole)
+        throw Error(std::string(name) + " has the shape " + to_string(given.shape) + ", expected " +
+                    expected_pairs(axes));
+    const std::size_t b = whole->shape[0], h = whole->shape[1], n = axes.queries, m = axes.keys;
+    const bool is_of_batch = b > 1 || (axes.sequences == b && given.rank() == 3);
+    Array pairs = broadcast(*whole, {b, h, n, m});
+    if (h > 1 || (axes.has_heads && b > 1))
+        return pairs;
+    return reshaped(std::move(pairs), is_of_batch && !axes.has_heads ? Shape{b, n, m} : Shape{n, m});
+}
+
+/// How many of the keys of a mask or bias the longest sequence has.
+std::size_t Inputs::used_keys(std::string_view name, std::size_t keys) const
+{
+    if ((name != "mask" && name != "bias") || !has("lengths"))
+        return keys;
+    const Array lengths = checked("lengths");
+    return static_cast<std::size_t>(*std::ranges::max_element(lengths.values));
+}
+
+/// Whether a mask holds numbers that are added to the scores.
+bool Inputs::is_added(std::string_view name) const { return checked(name).type != ElementType::boolean; }
+
+std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes) const
+{
+    if (!has(name))
+        return std::nullopt;
+    if (!is_added(name))
+        return of_rank<AnyMask>(checked_pairs(name, axes));
+    if (name == "mask" && input_of(module_, "bias") != nullptr)
+        return std::nullopt;
+    const std::string text(name);
+    throw Error(text + " holds numbers that are added to the scores, and " + module_.name +
+                " only takes a mask that hides keys: save " + text + " == 0 where 0 lets a query attend, " + text +
+                " == 1 where 1 does");
+}
+
+std::optional<AnyBias> Inputs::bias(const PairAxes& axes) const
+{
+    const bool has_added_mask = has("mask") && is_added("mask");
+    if (has_added_mask && has("bias"))
+        throw Error("mask holds numbers that are added to the scores, and so does bias: save their sum as bias");
+    if (!has_added_mask && !has("bias"))
+        return std::nullopt;
+    return of_rank<AnyBias>(checked_pairs(has_added_mask ? "mask" : "bias", axes));
+}
+
+std::optional<Integers> Inputs::lengths(std::string_view name, std::optional<std::size_t> sequences) const
+{
+    if (!has(name))
+        return std::nullopt;
+    expect_lengths(name, sequences);
+    return get<Integers>(name);
 }
 
 void Inputs::expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const

@@ -12,11 +12,11 @@
 
 namespace attn {
 
-/// What the numbers of an input stand for, and so which numbers it can hold.
+/// The meaning of an input's numbers, which decides what numbers it can hold.
 enum class InputKind {
     numbers,       ///< finite
     bias,          ///< finite, or minus infinity where a query can't attend
-    mask,          ///< booleans, true where a query can attend
+    mask,          ///< booleans, true where a query can attend; 1 and 0, or 0 and -inf, mean the same
     whole_numbers, ///< from 0; never rounded
     zero_or_one    ///< 1 for a token, 0 for padding
 };
@@ -32,19 +32,39 @@ struct ModuleInput {
 
 /// @name Inputs that several modules take
 /// @{
-ModuleInput required(std::string name, std::string axes);
+ModuleInput required(std::string name, std::string axes, std::string help = {});
 ModuleInput mask_input(std::string name = "mask", std::string pairs = "n, m");
 ModuleInput lengths_input(std::string name = "lengths");
 ModuleInput bias_input();
+ModuleInput ids_input();
 /// @}
 
 struct Module;
+
+/// The sizes of masks and biases: n queries by m keys, of b sequences, in h heads.
+struct PairAxes {
+    std::optional<std::size_t> sequences = {}; ///< none for a single sequence
+    std::optional<std::size_t> heads = {};     ///< none where all heads have the same mask
+    std::size_t queries = 0, keys = 0;
+    bool has_heads = false; ///< scores are (b, h, n, m)
+};
 
 /// Arrays that are missing, or that a module does not take. The message goes on after the file's name.
 class InputNamesError : public Error {
 public:
     using Error::Error;
 };
+
+/// The axes of masks and biases of queries and keys.
+/// @param heads  of the queries, where each head can have a mask of its own
+template <Attending T>
+PairAxes pair_axes(const T& queries, const T& keys, std::optional<std::size_t> heads = {})
+{
+    PairAxes axes{.heads = heads, .queries = queries.shape(token_axis<T>), .keys = keys.shape(token_axis<T>)};
+    if (token_axis < T >> 0)
+        axes.sequences = queries.shape(0);
+    return axes;
+}
 
 /// The inputs of one run: checked when they are handed out, by name, as containers.
 class Inputs {
@@ -56,8 +76,12 @@ public:
 
     bool has(std::string_view name) const { return arrays_.contains(name); }
 
-    /// True where the tokens of that name are a batch.
-    bool is_batch(std::string_view name) const;
+    const Shape& shape(std::string_view name) const { return find(name).shape; }
+
+    /// How many axes an array has.
+    /// @param expected  what it can be: "(n, m) or (b, n, m)"
+    /// @throws Error where it has fewer than least or more than most
+    std::size_t rank(std::string_view name, std::size_t least, std::size_t most, std::string_view expected) const;
 
     /// Name and axes, for Trace: "x[(b,) n, d_model]".
     std::string label(std::string_view name) const;
@@ -73,36 +97,28 @@ public:
         }
     }
 
-    /// A mask or a bias of queries and keys: (n, m); of a batch also (b, n, m), where an axis of size 1 serves all.
-    /// @tparam Variant  AnyMask or AnyBias
-    template <class Variant, Sequence T>
-    std::optional<Variant> pairs(std::string_view name, const T& queries, const T& keys) const
-    {
-        if (!has(name))
-            return std::nullopt;
-        Shape all{queries.shape(token_axis<T>), keys.shape(token_axis<T>)};
-        if (token_axis<T> == 1)
-            all.insert(all.begin(), queries.shape(0));
-        const Array array = checked_pairs(name, all);
-        if (array.rank() == 2)
-            return from_array<std::variant_alternative_t<0, Variant>>(array);
-        return from_array<std::variant_alternative_t<1, Variant>>(array);
-    }
+    /// A mask, or nothing where its numbers are added to the scores: bias() has them.
+    /// @throws Error where they can't be, since the module takes no bias
+    std::optional<AnyMask> mask(std::string_view name, const PairAxes& axes) const;
+
+    /// The array bias, or a mask of numbers that are added to the scores.
+    std::optional<AnyBias> bias(const PairAxes& axes) const;
 
     /// How many of the tokens of each sequence are real.
-    template <Sequence T>
+    /// @param sequences  none for a single sequence, which has no padding
+    std::optional<Integers> lengths(std::string_view name, std::optional<std::size_t> sequences) const;
+    template <Attending T>
     std::optional<Integers> lengths(std::string_view name, const T& tokens) const
     {
-        if (!has(name))
-            return std::nullopt;
-        expect_lengths(name, token_axis<T> == 1 ? std::optional(tokens.shape(0)) : std::nullopt);
-        return get<Integers>(name);
+        return lengths(name, token_axis<T> == 0 ? std::nullopt : std::optional(tokens.shape(0)));
     }
 
 private:
     const Array& find(std::string_view name) const { return arrays_.find(name)->second; }
     Array checked(std::string_view name) const;
-    Array checked_pairs(std::string_view name, const Shape& pairs) const;
+    Array checked_pairs(std::string_view name, const PairAxes& axes) const;
+    bool is_added(std::string_view name) const;
+    std::size_t used_keys(std::string_view name, std::size_t keys) const;
     void expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const;
 
     const NamedArrays& arrays_;

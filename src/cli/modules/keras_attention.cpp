@@ -1,4 +1,4 @@
-// Attention as an early Keras layer has it.
+// The attention of an early Keras layer.
 
 #include "families.hpp"
 #include "shared.hpp"
@@ -58,10 +58,10 @@ Module keras_attention_module()
 {
     const auto flags = std::make_shared<KerasFlags>();
     return {.name = "keras-attention",
-            .summary = "an early layer for Keras: heads without biases or W^o, masks that subtract a large number",
+            .summary = "an early layer for Keras: heads without biases or W^O, masks that subtract a large number",
             .inputs = {required("x", "(b,) n, d_model"),
-                       {"memory", "(b,) m, d_memory", "keys are made of it (default: x)"},
-                       {"value_memory", "(b,) m, d_value", "values are made of it (default: memory)"},
+                       {"memory", "(b,) m, d_memory", "keys are computed from it (default: x)"},
+                       {"value_memory", "(b,) m, d_value", "values are computed from it (default: memory)"},
                        mask_of("value_mask", "(b,) m", "1 for a token that can be attended to, 0 for padding"),
                        mask_of("query_mask", "(b,) n", "1 for a token whose output counts, 0 for padding")},
             .what_weights = "query_weights, key_weights and value_weights, each (in, out)",

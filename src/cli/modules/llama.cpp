@@ -1,4 +1,4 @@
-// A decoder as Llama has them.
+// A decoder like Llama's.
 
 #include "families.hpp"
 #include "shared.hpp"
@@ -31,18 +31,23 @@ Module llama_module()
 {
     const auto flags = std::make_shared<LlamaFlags>();
     return {.name = "llama",
-            .summary = "Hugging Face's LlamaForCausalLM, a decoder as many models of today have it",
-            .inputs = {{"ids", "n", "tokens by their numbers", true, InputKind::whole_numbers}},
+            .summary = "Hugging Face's LlamaForCausalLM, a decoder as in many models of today",
+            .inputs = {ids_input(), lengths_input()},
             .what_weights = "the weights, as Hugging Face, llama.cpp or llama2.c name them",
             .flags = flags->flags(),
-            .run = [flags](const ModuleRun& run) {
-                const Integers ids = run.input<Integers>("ids");
+            .run = with_ids([flags]<class Ids>(const Ids& ids, const ModuleRun& run) {
                 const LlamaCheckpoint checkpoint = llama_weights(run.arrays);
                 LlamaOptions options = flags->options;
                 options.rotary.layout = flags->layout.value_or(checkpoint.layout);
-                llama(ids, run.list(checkpoint.weights), options, run.trace);
+                const LlamaWeights weights = run.list(checkpoint.weights);
+                if constexpr (std::same_as<Ids, Integers>) {
+                    expect_no_lengths(run);
+                    llama(ids, weights, options, run.trace);
+                } else {
+                    llama(ids, run.inputs.lengths("lengths", ids.shape(0)), weights, options, run.trace);
+                }
                 run.trace.alias("output", "logits");
-            }};
+            })};
 }
 
 } // namespace attn

@@ -11,7 +11,7 @@
 
 namespace attn {
 
-/// What one run of a module works with.
+/// What one run of a module uses.
 struct ModuleRun {
     const Inputs& inputs;
     const NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
@@ -42,7 +42,7 @@ struct ModuleRun {
 /// Whether a module has learned weights.
 enum class Weights { none, optional, required };
 
-/// A module of `attn run`: all that there is to know about it.
+/// The description of a module of `attn run`.
 ///
 /// Its inputs become steps under their names, and its result is the step `output`.
 struct Module {
@@ -69,10 +69,38 @@ template <class Work>
 std::function<void(const ModuleRun&)> with_tokens(std::string name, Work work)
 {
     return [name = std::move(name), work = std::move(work)](const ModuleRun& run) {
-        if (run.inputs.is_batch(name))
+        if (run.inputs.rank(name, 2, 3, "a sequence (n, d) or a batch of sequences (b, n, d)") == 3)
             work(run.input<Tensor3>(name), run);
         else
             work(run.input<Matrix>(name), run);
+    };
+}
+
+/// Runs a function on an input that is of one sequence, a Matrix, of a batch, a Tensor3, or of its heads, a Tensor4.
+template <class Work>
+std::function<void(const ModuleRun&)> with_heads(std::string name, Work work)
+{
+    return [name = std::move(name), work = std::move(work)](const ModuleRun& run) {
+        const std::size_t rank =
+            run.inputs.rank(name, 2, 4, "two axes, three with those of a batch, or four with heads");
+        if (rank == 2)
+            work(run.input<Matrix>(name), run);
+        else if (rank == 3)
+            work(run.input<Tensor3>(name), run);
+        else
+            work(run.input<Tensor4>(name), run);
+    };
+}
+
+/// Runs a function on ids, of one sequence, Integers, or of a batch, IntegerMatrix.
+template <class Work>
+std::function<void(const ModuleRun&)> with_ids(Work work)
+{
+    return [work = std::move(work)](const ModuleRun& run) {
+        if (run.inputs.rank("ids", 1, 2, "one sequence (n,) or a batch (b, n)") == 1)
+            work(run.input<Integers>("ids"), run);
+        else
+            work(run.input<IntegerMatrix>("ids"), run);
     };
 }
 

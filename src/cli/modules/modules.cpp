@@ -19,7 +19,14 @@ std::vector<Module> modules()
             gru_module(),
             lstm_module(),
             llama_module(),
-            keras_attention_module()};
+            keras_attention_module(),
+            rms_norm_module(),
+            softmax_module(),
+            activation_module(),
+            gated_feed_forward_module(),
+            rotary_module(),
+            positions_module(),
+            embedding_module()};
 }
 
 } // namespace attn

@@ -1,4 +1,4 @@
-// Attention to neighbours only, and heads that talk.
+// Attention to neighbours only, and talking heads.
 
 #include "families.hpp"
 #include "shared.hpp"
@@ -16,7 +16,7 @@ std::vector<Flag> restricted_flags(RestrictedOptions& options)
     constexpr std::size_t most = std::size_t{1} << 40;
     return {{"--radius", "R", whole_number(neighbourhood.radius, 0, most), "neighbours are at most R places away"},
             {"--stride", "S", whole_number(neighbourhood.stride, 1, most),
-             "neighbours are a multiple of S places away, however far; with --radius the union of both"},
+             "neighbours are any multiple of S places away; with --radius the union of both"},
             {"--mask", "", one_of(neighbourhood.side, {{"causal", Side::causal}}), "no later neighbours"},
             scale_flag(options.scale)};
 }

@@ -12,12 +12,22 @@ Flag scale_flag(std::optional<double>& scale)
     return {"--scale", "S", number(scale), "factor of the scores (default: 1/sqrt(d_k))"};
 }
 
+Flag softcap_flag(std::optional<double>& softcap)
+{
+    return {"--softcap", "C", number(softcap, NumberRange::above_zero),
+            "keeps the scaled scores between -C and C: C tanh(scores / C)"};
+}
+
 Flag mask_flag(std::optional<Causal>& causal, const std::string& whose)
 {
-    return {"--mask", "", one_of(causal, {{"causal", Causal::bottom_right}, {"causal-top-left", Causal::top_left}}),
+    return {"--mask", "",
+            one_of(causal, {{"causal", Causal::bottom_right},
+                            {"causal-top-left", Causal::top_left},
+                            {"causal-by-length", Causal::by_length}}),
             "no later keys" + whose +
                 ", in addition to the masks and lengths of the input; where n and m differ, the last query can attend "
-                "to every key (causal), or the first query to the first key only (causal-top-left)"};
+                "to every key (causal), the first query to the first key only (causal-top-left), or the last query to "
+                "the last key that lengths count (causal-by-length)"};
 }
 
 Flag rotary_base_flag(RotaryOptions& rotary)
@@ -26,18 +36,44 @@ Flag rotary_base_flag(RotaryOptions& rotary)
             "pair i of d features is rotated by position / B^(2i/d)"};
 }
 
+std::vector<Flag> window_flags(Window& window)
+{
+    constexpr std::size_t most = std::size_t{1} << 40;
+    return {{"--left-window", "L", whole_number(window.left, 0, most),
+             "a query can attend to at most L keys before its own position"},
+            {"--right-window", "R", whole_number(window.right, 0, most), "and to at most R keys after it"}};
+}
+
+Flag rotary_layout_flag(RotaryLayout& layout)
+{
+    return {"--rotary-layout", "", one_of(layout, {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}}),
+            "which features are rotated together: neighbours, or i and i + d/2"};
+}
+
+Flag first_flag(std::size_t& first)
+{
+    return {"--first", "P", whole_number(first, 0, std::size_t{1} << 40),
+            "position of the first token: how many come before it"};
+}
+
 Flag epsilon_flag(LayerNormOptions& options)
 {
     return {"--epsilon", "E", number(options.epsilon, NumberRange::from_zero),
             "added to the variance, inside the root"};
 }
 
+Choices<Activation> activations()
+{
+    Choices<Activation> all;
+    for (const Activation activation :
+         {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu})
+        all.emplace_back(name_of(activation), activation);
+    return all;
+}
+
 Flag activation_flag(FeedForwardOptions& options)
 {
-    return {"--activation", "",
-            one_of(options.activation,
-                   {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}}),
-            "of the hidden layer"};
+    return {"--activation", "", one_of(options.activation, activations()), "of the hidden layer"};
 }
 
 std::vector<Flag> head_flags(GroupedQueryOptions& options)
@@ -45,19 +81,32 @@ std::vector<Flag> head_flags(GroupedQueryOptions& options)
     std::vector<Flag> flags{
         heads_flag(options.heads),
         scale_flag(options.scale),
+        softcap_flag(options.softcap),
         {"--positions", "",
          one_of(options.positions,
                 {{"none", HeadPositions::none}, {"rotary", HeadPositions::rotary}, {"alibi", HeadPositions::alibi}}),
          "how attention depends on positions"},
         rotary_base_flag(options.rotary),
-        {"--rotary-layout", "",
-         one_of(options.rotary.layout, {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}}),
-         "which features are rotated together: neighbours, or i and i + d/2"}};
+        rotary_layout_flag(options.rotary.layout)};
     for (Flag& flag : flags)
         if (flag.name.starts_with("--rotary"))
             flag.needs = "--positions rotary";
     return flags;
 }
+
+std::optional<AnyMask> joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
+                                   const Window& window, std::size_t past)
+{
+    const MaskParts parts{.given = run.inputs.mask("mask", axes),
+                          .causal = causal,
+                          .key_lengths = run.inputs.lengths("lengths", axes.sequences),
+                          .window = window,
+                          .past = past,
+                          .has_heads = axes.has_heads};
+    return join_masks(axes.queries, axes.keys, parts, run.trace);
+}
+
+void expect_no_lengths(const ModuleRun& run) { (void)run.inputs.lengths("lengths", std::nullopt); }
 
 std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right)
 {

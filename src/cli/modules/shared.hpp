@@ -10,15 +10,20 @@ namespace attn {
 /// @{
 Flag heads_flag(std::size_t& heads);
 Flag scale_flag(std::optional<double>& scale);
+Flag softcap_flag(std::optional<double>& softcap);
 /// @param whose  keys: " of the target", or nothing
 Flag mask_flag(std::optional<Causal>& causal, const std::string& whose = "");
 Flag rotary_base_flag(RotaryOptions& rotary);
 Flag epsilon_flag(LayerNormOptions& options);
 Flag activation_flag(FeedForwardOptions& options);
+Choices<Activation> activations();
+std::vector<Flag> window_flags(Window& window);
+Flag rotary_layout_flag(RotaryLayout& layout);
+Flag first_flag(std::size_t& first);
 std::vector<Flag> head_flags(GroupedQueryOptions& options);
 /// @}
 
-/// Both after each other.
+/// One list after the other.
 std::vector<Flag> operator+(std::vector<Flag> left, std::vector<Flag> right);
 
 /// The flags of an encoder, a decoder, a layer of either, and a whole Transformer: their options, and what else is asked.
@@ -45,13 +50,19 @@ void expect_final_norm(const StackFlags& flags, const Stack& weights)
 }
 
 /// The input's mask and lengths, and the flag's, joined to one mask.
+/// @param past  how many of the keys were there before the first query
+std::optional<AnyMask> joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
+                                   const Window& window = {}, std::size_t past = 0);
+
+/// @throws Error where there are lengths, of a single sequence
+void expect_no_lengths(const ModuleRun& run);
+
+/// @param heads  of the queries, where each head can have a mask of its own
 template <Sequence T>
-std::optional<AnyMask> joined_mask(const T& queries, const T& keys, std::optional<Causal> causal, const ModuleRun& run)
+std::optional<AnyMask> joined_mask(const T& queries, const T& keys, std::optional<Causal> causal, const ModuleRun& run,
+                                   std::optional<std::size_t> heads = {})
 {
-    const MaskParts parts{.given = run.inputs.pairs<AnyMask>("mask", queries, keys),
-                          .causal = causal,
-                          .key_lengths = run.inputs.lengths("lengths", keys)};
-    return join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, run.trace);
+    return joined_mask(pair_axes(queries, keys, heads), causal, run);
 }
 
 } // namespace attn

@@ -25,7 +25,7 @@ T candidate_after_product(const Gates<T>& gates, const T& reset, const Trace& tr
                  attn::tanh(T(gates.input(candidate_gate) + reset * gates.recurrent(candidate_gate))));
 }
 
-/// The candidate where the reset gate acts on the state: its product has to wait for the reset gate's.
+/// The candidate where the reset gate acts on the state: its product comes after the reset gate's.
 template <Token T>
 T candidate_before_product(const Gates<T>& gates, const T& reset, const T& previous_hidden, const NamedMap& recurrent,
                            const Trace& trace)
@@ -49,14 +49,14 @@ T next_hidden(const T& x, const T& previous_hidden, const NamedCell& cell, const
     const std::size_t d_hidden = previous_hidden.shape(last_axis<T>);
     const bool is_after = options.reset == ResetGate::after_product;
 
-    // Map the token and the state to all gates at once; the candidate can have to wait for the reset gate.
+    // Map the token and the state to all gates at once; the candidate's product can depend on the reset gate.
     const std::optional<Columns> some = is_after ? std::nullopt : std::optional(Columns{0, 2 * d_hidden});
     const T input_part = trace("input_part[(b,) d_gates]", cell.input.formula("x"), cell.input.apply(x));
     const T recurrent_part = trace("recurrent_part[(b,) d_gates]", cell.recurrent.formula("previous_hidden", some),
                                    cell.recurrent.apply(previous_hidden, some));
     const Gates<T> gates{input_part, recurrent_part, d_hidden};
 
-    // How much of the past the candidate sees, and how much of it stays: numbers from 0 to 1.
+    // How much of the past the candidate uses, and how much of it stays: numbers from 0 to 1.
     const T reset = trace("reset[(b,) d_hidden]", gates.formula("sigmoid", reset_gate), sigmoid(gates.sum(reset_gate)));
     const T update =
         trace("update[(b,) d_hidden]", gates.formula("sigmoid", update_gate), sigmoid(gates.sum(update_gate)));

@@ -22,7 +22,7 @@ struct GruOptions {
 /// One step of a GRU (gated recurrent unit): the hidden state after one more token.
 ///
 /// The new state is a weighted mean of the previous state and a candidate, feature by feature: an update gate of 1 keeps
-/// the previous state, 0 takes the candidate. The reset gate says how much of the previous state the candidate sees.
+/// the previous state, 0 takes the candidate. The reset gate says how much of the previous state the candidate uses.
 /// This update gate is PyTorch's and Cho et al.'s; Chung et al. 2014 write `1 - update` for `update`, which is the same
 /// cell with that gate's weights negated.
 ///
@@ -100,7 +100,7 @@ using BatchGru = GruOf<Tensor3>;
 ///                 next token and final_hidden go on, and a direction's output is
 ///                 `where((arange(2) < lengths[:, None])[:, :, None], concat(…), 0)`
 /// @throws ShapeError where x, the states, the weights and the lengths disagree
-/// @see Cho et al. 2014; seed documents 001 and 003
+/// @see Cho et al. 2014; documents 001 and 003 of docs/sources.md
 template <Sequence T>
 GruOf<T> gru(const T& x, const std::optional<std::type_identity_t<T>>& initial_hidden,
              const std::optional<Integers>& lengths, const RecurrentWeights& weights, const GruOptions& options = {},

@@ -1,0 +1,172 @@
+// The small parts of models, as modules of their own.
+
+#include "families.hpp"
+#include "shared.hpp"
+
+#include "attn/layers/embedding.hpp"
+#include "attn/layers/gated_feed_forward.hpp"
+#include "attn/layers/position.hpp"
+#include "attn/ops/softmax.hpp"
+
+#include <limits>
+#include <memory>
+
+namespace attn {
+namespace {
+
+// ------------------------------------------------------------------------------------------------------------ softmax
+
+template <Attending T>
+void weigh(const T& scores, const ModuleRun& run, std::optional<Causal> causal)
+{
+    PairAxes axes{.queries = scores.shape(token_axis<T>), .keys = scores.shape(feature_axis<T>)};
+    if constexpr (!std::same_as<T, Matrix>)
+        axes.sequences = scores.shape(0);
+    if constexpr (std::same_as<T, Tensor4>) {
+        axes.heads = scores.shape(1);
+        axes.has_heads = true;
+    }
+    const std::optional<AnyMask> mask = joined_mask(axes, causal, run);
+    if (!mask) {
+        (void)run.trace("output[(b,) n, m]", "softmax(scores)", softmax(scores));
+        return;
+    }
+    const T masked = run.trace("masked[(b,) n, m]", "where(mask, scores, -inf)",
+                               apply_mask(*mask, scores, -std::numeric_limits<double>::infinity()));
+    (void)run.trace("output[(b,) n, m]", "softmax(masked)", softmax(masked));
+}
+
+// ---------------------------------------------------------------------------------------------------------- positions
+
+struct PositionFlags {
+    std::optional<double> base = {};
+    std::optional<SineLayout> layout = {};
+    std::size_t first = 0;
+
+    std::vector<Flag> flags()
+    {
+        return {{"--base", "B", number(base, NumberRange::above_zero),
+                 "of sinusoidal positions: pair i of d features has the frequency B^(-2i/d) (default: 10000)"},
+                {"--layout", "",
+                 one_of(layout, {{"interleaved", SineLayout::interleaved}, {"halves", SineLayout::halves}}),
+                 "of sinusoidal positions: sines and cosines alternating, or all sines first (default: interleaved)"},
+                first_flag(first)};
+    }
+
+    void check(bool has_weights) const
+    {
+        if (has_weights && (base || layout))
+            throw Error(std::string(base ? "--base" : "--layout") + " has no effect: learned positions, of --weights, "
+                                                                    "are rows of a table");
+    }
+};
+
+Matrix positions_of(const PositionFlags& flags, std::size_t n, std::size_t d, const ModuleRun& run)
+{
+    if (!run.arrays.empty())
+        return learned_positions(run.load<EmbeddingWeights>({{"d_model", d}}).table, n, flags.first, run.trace);
+    SinusoidalOptions options{.first = flags.first};
+    options.base = flags.base.value_or(options.base);
+    options.layout = flags.layout.value_or(options.layout);
+    return sinusoidal_positions(n, d, options, run.trace);
+}
+
+template <Sequence T>
+void place(const PositionFlags& flags, const T& x, const ModuleRun& run)
+{
+    const Matrix positions = positions_of(flags, x.shape(token_axis<T>), features(x), run);
+    (void)run.trace("output[(b,) n, d]", "x + positions", T(x + positions)); // which begin again with each sequence
+}
+
+} // namespace
+
+Module rms_norm_module()
+{
+    const auto options = std::make_shared<RmsNormOptions>();
+    return {.name = "rms-norm",
+            .summary = "nn.RMSNorm over the features of each token",
+            .inputs = {required("x", "(b,) n, d_model")},
+            .flags = {{"--epsilon", "E", number(options->epsilon, NumberRange::from_zero),
+                       "added to the mean square, inside the root"}},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                rms_norm(x, run.load<RmsNormWeights>(d_model(x)), *options, run.trace);
+            })};
+}
+
+Module softmax_module()
+{
+    const auto causal = std::make_shared<std::optional<Causal>>();
+    return {.name = "softmax",
+            .summary = "scores to weights: each row is positive and sums to 1",
+            .inputs = {required("scores", "(b,) n, m", "or of heads, (b, h, n, m)"), mask_input(), lengths_input()},
+            .weights = Weights::none,
+            .flags = {mask_flag(*causal)},
+            .run = with_heads("scores",
+                              [causal](const auto& scores, const ModuleRun& run) { weigh(scores, run, *causal); })};
+}
+
+Module activation_module()
+{
+    const auto activation = std::make_shared<Activation>(Activation::relu);
+    return {.name = "activation",
+            .summary = "relu, gelu, silu, … of each feature",
+            .inputs = {required("x", "(b,) n, d")},
+            .weights = Weights::none,
+            .flags = {{"--activation", "", one_of(*activation, activations()), "which function"}},
+            .run = with_tokens("x", [activation](const auto& x, const ModuleRun& run) {
+                (void)activate("output[(b,) n, d]", "x", x, *activation, run.trace);
+            })};
+}
+
+Module gated_feed_forward_module()
+{
+    const auto options = std::make_shared<GatedFeedForwardOptions>();
+    return {.name = "gated-feed-forward",
+            .summary = "SwiGLU: gate_proj, up_proj, down_proj, for each token by itself",
+            .inputs = {required("x", "(b,) n, d_model")},
+            .what_weights = "gate_proj, up_proj and down_proj, as in the MLP of Hugging Face's Llama",
+            .flags = {{"--activation", "", one_of(options->activation, activations()), "of the gate"}},
+            .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
+                gated_feed_forward(x, run.load<GatedFeedForwardWeights>(d_model(x)), *options, run.trace);
+            })};
+}
+
+Module rotary_module()
+{
+    const auto options = std::make_shared<RotaryOptions>();
+    return {.name = "rotary",
+            .summary = "rotary positions: queries or keys of a head, rotated by their positions",
+            .inputs = {required("x", "(b,) n, d", "or of heads, (b, h, n, d)")},
+            .weights = Weights::none,
+            .flags = {rotary_base_flag(*options), rotary_layout_flag(options->layout), first_flag(options->first)},
+            .run = with_heads("x", [options](const auto& x, const ModuleRun& run) { rotary(x, *options, run.trace); })};
+}
+
+Module positions_module()
+{
+    const auto flags = std::make_shared<PositionFlags>();
+    return {.name = "positions",
+            .summary = "adds a position embedding to each token: sines and cosines, or a row of a learned table",
+            .inputs = {required("x", "(b,) n, d")},
+            .weights = Weights::optional,
+            .what_weights = "learned positions, weight (n_max, d), as nn.Embedding; sinusoidal without them",
+            .flags = flags->flags(),
+            .check = [flags](bool has_weights) { flags->check(has_weights); },
+            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) { place(*flags, x, run); })};
+}
+
+Module embedding_module()
+{
+    const auto scale = std::make_shared<std::optional<double>>();
+    return {
+        .name = "embedding",
+        .summary = "nn.Embedding: a row of a table for each token",
+        .inputs = {ids_input()},
+        .what_weights = "the table, weight (vocabulary, d_model)",
+        .flags = {{"--scale", "S", number(*scale), "factor of the rows, such as the root of d_model (default: none)"}},
+        .run = with_ids([scale](const auto& ids, const ModuleRun& run) {
+            look_up(ids, run.load<EmbeddingWeights>({}), *scale, run.trace);
+        })};
+}
+
+} // namespace attn

@@ -1,0 +1,73 @@
+#include "start.hpp"
+
+#include "attn/trace_io/output.hpp"
+
+#include <cstring>
+
+#include <alloca.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace attn {
+
+void start_program() { prepare_streams(); }
+
+namespace {
+
+// OpenBLAS starts a thread per processor as soon as it is loaded, before main(), and asks for 128 MiB for each until it gets
+// them: under a limit on memory that is for ever. With one thread it asks for nothing before the first product. It reads
+// that number from the environment, so a program that is started under such a limit starts itself again with another
+// environment: before any library has begun, as what stands in .preinit_array is.
+
+constexpr rlim_t mebibyte = 1 << 20;
+constexpr rlim_t needed_per_thread = 144 * mebibyte; // its stack, too
+constexpr rlim_t needed_besides = 256 * mebibyte;
+constexpr const char* one_thread = "OPENBLAS_NUM_THREADS=1";
+
+bool is_memory_short()
+{
+    const auto threads = static_cast<rlim_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+    for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+        rlimit limit{};
+        if (::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+            limit.rlim_cur < threads * needed_per_thread + needed_besides)
+            return true;
+    }
+    return false;
+}
+
+[[maybe_unused]] void start_again_with_one_thread(int, char** words, char** environment)
+{
+    if (!is_memory_short())
+        return;
+    std::size_t count = 0;
+    for (char** variable = environment; *variable != nullptr; ++variable, ++count)
+        if (std::strcmp(*variable, one_thread) == 0)
+            return;
+    auto** changed = static_cast<char**>(alloca((count + 2) * sizeof(char*)));
+    char** end = changed;
+    *end++ = const_cast<char*>(one_thread); // execve() changes nothing
+    for (char** variable = environment; *variable != nullptr; ++variable)
+        if (std::strncmp(*variable, one_thread, std::strlen(one_thread) - 1) != 0)
+            *end++ = *variable;
+    *end = nullptr;
+    if (::getauxval(AT_BASE) == 0) // the loader was called by its name, and has taken its own words away
+        return;
+    ::execve(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)), words, changed);
+    ::execve("/proc/self/exe", words, changed);
+}
+
+// Instruments want to begin first, and take more memory than any such limit.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATTN_IS_INSTRUMENTED
+#endif
+#endif
+#if !defined(__SANITIZE_ADDRESS__) && !defined(ATTN_IS_INSTRUMENTED)
+using BeforeLibraries = void (*)(int, char**, char**);
+[[gnu::section(".preinit_array"), gnu::used]] const BeforeLibraries before_libraries = start_again_with_one_thread;
+#endif
+
+} // namespace
+} // namespace attn

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace attn {
+
+/// What each program does first, before it looks at its command line: see prepare_streams(). With it comes what has to be
+/// done before main() begins, so that little memory is no reason to hang.
+void start_program();
+
+} // namespace attn
