@@ -6,7 +6,7 @@ std::string_view title_of(Part part)
 {
     constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer",
                                            "III. Learning", "IV. Attention today",
-                                           "V. Beside the road"};
+                                           "V. Further topics"};
     return titles[static_cast<std::size_t>(part)];
 }
 
@@ -40,8 +40,8 @@ std::span<const CurriculumEntry> curriculum()
         {"05_masking",
          Part::attention,
          "Which keys a query can attend to",
-         "Padding and later tokens are removed before softmax; a query may have no key "
-         "left.",
+         "Padding and later tokens are removed before softmax; a query can be left "
+         "without any key.",
          {3}},
         {"06_multi_head",
          Part::attention,
@@ -122,8 +122,8 @@ std::span<const CurriculumEntry> curriculum()
         {"22_low_rank_and_talking_heads",
          Part::beside,
          "Low rank, and talking heads",
-         "A head's score is a quadratic form of rank d_k; talking heads mix the scores "
-         "of several heads.",
+         "A head's score is a bilinear form of rank at most d_k; talking heads mix the "
+         "scores of several heads.",
          {6}},
         {"23_pitfalls",
          Part::beside,

@@ -3,6 +3,7 @@
 #include "exercise_report.hpp"
 
 #include "cli/flags.hpp"
+#include "cli/print.hpp"
 
 #include "attn/error.hpp"
 #include "attn/formula/scope.hpp"
@@ -125,6 +126,7 @@ Array Exercise::found_by(const Call& call, const std::function<Array()>& mine) c
 int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(Exercise&))
 {
     Setup setup{.topic = std::string(topic)};
+    const auto right = [&] { return fmt::format("{}", fmt::join(setup.right, ", ")); };
     const auto run = [&] {
         if (!setup.found_file.empty())
             setup.found = read_npz(setup.found_file);
@@ -133,9 +135,9 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
             check(exercise);
         } catch (const Failed& failed) {
             if (!setup.right.empty())
-                fmt::print("right so far: {}\n", fmt::join(setup.right, ", "));
-            std::fflush(stdout);
-            std::fputs(failed.what(), stderr);
+                print("right so far: {}\n", right());
+            expect_delivered();
+            std::fputs(printable_lines(failed.what()).c_str(), stderr);
             return 1;
         }
         if (!setup.calls_file.empty()) {
@@ -143,11 +145,10 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
             write_npz(setup.calls_file, setup.arguments);
             return 0;
         }
-        fmt::print("exercise {} is done: {} {} right. A solution to compare with: "
-                   "tests/exercises/{}.{}\n",
-                   std::stoi(setup.topic), fmt::join(setup.right, ", "),
-                   setup.right.size() == 1 ? "is" : "are", setup.topic,
-                   setup.found_file.empty() ? "cpp" : "py");
+        print("exercise {} is done: {} {} right. A solution to compare with: "
+              "tests/exercises/{}.{}\n",
+              std::stoi(setup.topic), right(), setup.right.size() == 1 ? "is" : "are",
+              setup.topic, setup.found_file.empty() ? "cpp" : "py");
         return 0;
     };
     return run_program(

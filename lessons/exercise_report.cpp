@@ -220,11 +220,11 @@ std::string likely_mistakes(const WrongResult& wrong)
                             "where {} is right\n  seen: {}\n",
                             diagnosis.pitfall->id, diagnosis.pitfall->sentence,
                             diagnosis.pitfall->shows, diagnosis.steps.front()->path,
-                            diagnosis.formula, diagnosis.steps.front()->formula,
+                            diagnosis.formulas.front(), diagnosis.steps.front()->formula,
                             diagnosis.pitfall->link);
     const StepDiff* first = compared.first_wrong();
     if (text.empty() && first != nullptr && !first->layout.empty())
-        return fmt::format("What yours gave {}.\n", first->layout);
+        return fmt::format("Your result {}.\n", first->layout);
     return text;
 }
 

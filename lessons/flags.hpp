@@ -7,7 +7,7 @@
 
 namespace attn {
 
-/// What a lesson's command line asks for.
+/// The values of a lesson's command line.
 struct LessonFlags {
     std::filesystem::path trace;
     std::filesystem::path input;

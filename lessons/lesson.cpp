@@ -3,6 +3,7 @@
 #include "setup.hpp"
 
 #include "attn/shape.hpp"
+#include "attn/utf8.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -167,12 +168,12 @@ void Lesson::heading(std::string_view text)
     const bool color = setup_.style.color;
     setup_.console.print(
         fmt::format("{}{}{}{}", std::exchange(setup_.has_begun, true) ? "\n" : "",
-                    color ? "\x1b[1;4m" : "", text, color ? "\x1b[0m" : ""));
+                    color ? "\x1b[1;4m" : "", printable(text), color ? "\x1b[0m" : ""));
 }
 
 void Lesson::say(std::string_view text)
 {
-    setup_.console.print(fmt::format("  {}", text));
+    setup_.console.print(fmt::format("  {}", printable_lines(text)));
 }
 
 void Lesson::table(const std::vector<std::string>& columns,
@@ -200,8 +201,13 @@ void Lesson::table(const std::vector<std::string>& columns,
         std::string line = " ";
         for (std::size_t column = 0; column < row.size(); ++column)
             line += fmt::format("{:>{}}", row[column], widths[column]);
-        setup_.console.print(line);
+        setup_.console.print(printable_lines(line));
     }
+}
+
+void Lesson::expect_overflow(std::string_view scope)
+{
+    setup_.meant_to_overflow.emplace_back(scope);
 }
 
 void Lesson::expect(std::string_view claim, bool is_so)
@@ -211,7 +217,7 @@ void Lesson::expect(std::string_view claim, bool is_so)
         throw Refuted("not so: " + std::string(claim));
     setup_.not_held += is_so ? 0 : 1;
     setup_.console.print(
-        fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", claim));
+        fmt::format("  [{}] {}", is_so ? "checked" : "no longer so", printable(claim)));
 }
 
 template <Traceable T>

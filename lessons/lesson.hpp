@@ -25,11 +25,13 @@ struct LessonFlag {
     Value value; ///< unless given
 };
 
-/// What every lesson program shares: its flags, its input, its voice, and its exit code.
+/// The parts that every lesson program shares: flags, input, printed text, and exit code.
 ///
 ///     void teach(Lesson& lesson) { … }
-///     int main(int argc, char** argv) { return Lesson::run("01_single_query", argc,
-///     argv, teach); }
+///     int main(int argc, char** argv)
+///     {
+///         return Lesson::run("01_single_query", argc, argv, teach);
+///     }
 class Lesson {
 public:
     /// Reads the command line, teaches, and writes the trace if one was asked for.
@@ -43,8 +45,8 @@ public:
     /// Names the lesson's steps; see Trace.
     const Trace& trace() const { return trace_; }
 
-    /// Names steps of runs that nobody hears, for they are many; what the user wants to
-    /// be otherwise (`--round`) is so in them too.
+    /// Names steps of runs that are not recorded, because they are many. The flags `--round`,
+    /// `--ablate` and `--pitfall` act on them, too.
     const Trace& unheard_trace() const { return unheard_; }
 
     /// The value of one of the lesson's own flags.
@@ -87,11 +89,14 @@ public:
 
     /// Begins a part of the lesson: "1. Three tokens".
     void heading(std::string_view text);
-    /// Says a paragraph.
+    /// Prints a paragraph.
     void say(std::string_view text);
-    /// Shows numbers side by side, under the names of their columns.
+    /// Prints numbers side by side, under the names of their columns.
     void table(const std::vector<std::string>& columns,
                const std::vector<std::vector<double>>& rows);
+
+    /// Says that the steps of a scope are meant to overflow, so that no warning is due.
+    void expect_overflow(std::string_view scope);
 
     /// Claims that two results are the same but for rounding, and says so.
     /// @throws Refuted where any number is further off than 1e-12 of one, or of the

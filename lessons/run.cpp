@@ -1,8 +1,10 @@
 #include "setup.hpp"
 
-#include "attn/trace_io/trace_file.hpp"
+#include "cli/flags.hpp"
+#include "cli/print.hpp"
 
-#include <cstdio>
+#include "attn/formula/overflow.hpp"
+#include "attn/trace_io/trace_file.hpp"
 
 namespace attn {
 namespace {
@@ -19,17 +21,23 @@ std::string summary_of(std::size_t steps, std::size_t checks, std::size_t not_he
            (not_held == 0 ? "all held" : std::to_string(not_held) + " no longer so");
 }
 
+/// What is said where numbers overflow, unless the user asked for a mistake that makes them.
+std::optional<std::string> overflow_in(const Recording& recording,
+                                       const std::vector<std::string>& meant,
+                                       const LessonFlags& flags)
+{
+    const auto overflow = find_overflow(recording, meant);
+    if (!overflow || !flags.answers.pitfall.empty())
+        return std::nullopt;
+    return (flags.input.empty() ? "" : flags.input.string() + ": ") + to_text(*overflow);
+}
+
 } // namespace
 
 int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Lesson&),
                 std::vector<LessonFlag> own)
 {
     const std::string program = std::filesystem::path(argv[0]).filename();
-    const auto fail = [&](int code, const std::string& message) {
-        std::fprintf(stderr, "%s: %s\n", program.c_str(), message.c_str());
-        return code;
-    };
-
     LessonFlags flags;
     flags.own = std::move(own);
     if (const std::optional<int> code = read_flags(flags, program, argc, argv))
@@ -37,31 +45,36 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     if (flags.summary)
         flags.console.quiet = true;
 
-    try {
+    return guarded([&] { return program; }, [&] {
         Setup setup(topic, flags);
         Lesson lesson(setup);
+        const auto overflow_of_run = [&] {
+            return overflow_in(setup.recorder.recording(), setup.meant_to_overflow, flags);
+        };
         try {
             teach(lesson);
+        } catch (const Refuted& error) {
+            if (const auto overflow = overflow_of_run())
+                throw Error(*overflow);
+            print_error(program, error);
+            return 1;
         } catch (const Error& error) {
-            throw Error(flags.input.empty() ? error.what()
-                                            : flags.input.string() + ": " + error.what());
+            if (flags.input.empty())
+                throw;
+            throw Error(flags.input.string() + ": " + error.what());
         }
         setup.answers.expect_heard();
+        if (const auto overflow = overflow_of_run())
+            print_error(program, Error("warning: " + *overflow));
         if (!flags.trace.empty())
             write_trace(flags.trace, setup.recorder.recording());
         setup.console.flush();
         if (flags.summary)
-            std::puts(
-                summary_of(setup.recorder.steps().size(), setup.checks, setup.not_held)
-                    .c_str());
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw Error("standard output can't be written");
-    } catch (const Refuted& error) {
-        return fail(1, error.what());
-    } catch (const Error& error) {
-        return fail(2, error.what());
-    }
-    return 0;
+            print("{}\n", summary_of(setup.recorder.steps().size(), setup.checks,
+                                     setup.not_held));
+        expect_delivered();
+        return 0;
+    });
 }
 
 } // namespace attn

@@ -58,19 +58,22 @@ SmallModel small_model(Training training)
     const nlohmann::json config =
         read_json_object(config_file, R"({"heads": 4, "vocabulary": ["Lily", ...]})");
     SmallModel model;
-    try {
-        config.at("heads").get_to(model.options.heads);
-        config.at("vocabulary").get_to(model.vocabulary);
-    } catch (const nlohmann::json::exception& error) {
-        throw FileError(config_file,
-                        std::string("is not what script/train-model writes: ") +
-                            error.what());
-    }
+    const auto is_word = [](const nlohmann::json& word) { return word.is_string(); };
+    const nlohmann::json heads = config.value("heads", nlohmann::json());
+    const nlohmann::json words = config.value("vocabulary", nlohmann::json());
+    if (!heads.is_number_unsigned())
+        throw FileError(config_file, "has no whole number \"heads\", expected what "
+                                     "script/train-model writes");
+    if (!words.is_array() || !std::ranges::all_of(words, is_word))
+        throw FileError(config_file, "has no list of words \"vocabulary\", expected what "
+                                     "script/train-model writes");
+    heads.get_to(model.options.heads);
+    words.get_to(model.vocabulary);
     try {
         model.weights = load_weights<GptWeights>(
             read_weights(weights_file), {{"vocabulary", model.vocabulary.size()}});
     } catch (const WeightsError& error) {
-        throw WeightsError(weights_file.string() + ": " + error.what());
+        throw WeightsError(printable(weights_file.string()) + ": " + error.what());
     }
     return model;
 }

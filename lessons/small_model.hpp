@@ -8,15 +8,14 @@
 
 namespace attn {
 
-/// The decoder that the lessons share: 2 layers, 4 heads, d_model 32, and a word per
-/// token.
+/// The decoder that the lessons share: 2 layers, 4 heads, d_model 32; a token is a word.
 ///
 /// script/train-model trains it on stories of a grammar; lessons/small_model/report.json
 /// has what was measured.
 ///
 ///     const SmallModel model = small_model();
-///     const Matrix logits = gpt(model.ids(sentence()), model.weights, model.options,
-///     trace);
+///     const Integers ids = model.ids(sentence());
+///     const Matrix logits = gpt(ids, model.weights, model.options, trace);
 struct SmallModel {
     GptWeights weights;
     GptOptions options;                  ///< to be given to gpt() with the weights

@@ -5,6 +5,7 @@ A fenced block marked python is run, after those before it on the page, with np 
 a block that computes none of them is refused, unless it only defines functions. A block marked py is shown and not run.
 """
 
+import builtins
 import re
 
 import numpy as np
@@ -29,7 +30,7 @@ def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
     given = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
-    names = {"np": np} | {name: in_double(array) for name, array in given.items()}
+    names = {"np": np, "__builtins__": builtins} | {name: in_double(array) for name, array in given.items()}
     compared = set()
     for block in FENCE.finditer(text):
         before = dict(names)
@@ -41,7 +42,7 @@ def run_examples(text, trace, located):
         for name in sorted(changed & known.keys()):
             check(name, names[name], known[name], lambda message: located(block.start(), message))
         compared |= changed & known.keys()
-        if not changed & known.keys() and not all(callable(names[name]) for name in changed - {"__builtins__"}):
+        if not changed & known.keys() and not all(callable(names[name]) for name in changed):
             raise located(block.start(), f"the NumPy lines compute {', '.join(sorted(changed))}, none of which is a step of {trace.name}")
     return compared
 

@@ -17,6 +17,7 @@ FOLDERS = {
     "weights": ("Weights", "State dicts of other libraries, and folders of published models."),
     "text": ("Text", "Tokenizers, and choosing the next token."),
     "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
+    "graph": ("Traces as pictures", "Which step uses which, drawn by Graphviz."),
     "view": ("Traces as pages", "A trace as a page in the browser."),
 }
 

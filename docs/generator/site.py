@@ -1,16 +1,16 @@
 """All pages, and what their placeholders may name."""
 
 import importlib.util
-import itertools
 import json
 import re
 import shutil
 import subprocess
 
-from . import headers, picture, tables
+from . import headers, picture, registers, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
+from .tables import quoted
 from .traces import LESSON_NAME, MODEL_RUNS, REFERENCE, Trace, parse_index, shape_text, take
 
 TOKEN = re.compile(
@@ -28,7 +28,7 @@ TOKEN = re.compile(
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
-ORDER = "notation questions small_model formulas explain diff view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
+ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
 
 
 class Page:
@@ -77,7 +77,10 @@ class Site:
             "question": self.fold, "end": lambda *_: self.html("</details>"),
             "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson"),
             "pages": lambda *_: self.table_of_pages(self.documents, "page"),
-            "library": self.table_of_groups, "pitfalls": self.pitfalls, "syllabus": self.syllabus, "questions": self.questions,
+            "library": self.table_of_groups,
+            "pitfalls": lambda *_: registers.pitfalls(self),
+            "syllabus": lambda *_: registers.syllabus(self),
+            "questions": lambda *_: registers.questions(self),
         }  # fmt: skip
         self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
 
@@ -153,6 +156,11 @@ class Site:
     def report(self):
         """What script/train-model measured."""
         return json.loads(read_text(self.root / "lessons" / "small_model" / "report.json", "script/train-model"))
+
+    def head(self, role):
+        """The layer, the number and the path of the head that script/train-model found for a role."""
+        found = self.report()["heads"][role]
+        return found["layer"], found["head"], f"layers.{found['layer']}.self_attn.head.{found['head']}"
 
     def reported(self, text, context):
         """A number of the report: heads.colour_of_thing.average_weight:.2f, chances.0.chance."""
@@ -268,6 +276,12 @@ class Site:
         rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page))) for page in pages]
         return tables.rows_of((header, "what it is about"), rows, "pages")
 
+    def lesson_called(self, name):
+        for page in self.lessons:
+            if page.lesson == name:
+                return page
+        raise PageError(f"there is no lesson {name}")
+
     def table_of_groups(self, *_):
         return tables.rows_of(("part", "what it holds"), [(rf'\ref {label} "{title}"', brief) for _, label, title, brief in self.groups], "pages")
 
@@ -282,74 +296,6 @@ class Site:
             links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
         links = list(filter(None, links))
         return f'<div class="pager">{" ".join(links)}</div>' if links else ""
-
-    # ------------------------------------------------------------------------------------------ registers
-
-    def pitfalls(self, page, _):
-        """A section for each pitfall: the registry, the numbers of lesson 23, and who notices."""
-        registry = json.loads(read_text(self.build / "pitfalls.json", "attn pitfalls --json"))
-        header, *rows = self.rows("kill_table")
-        noticed = {row[0]: dict(zip(header[1:], row[1:])) for row in rows}
-        trace = self.trace_called("23_pitfalls")
-        sections = []
-        for pitfall in registry:
-            change = trace[f"changes.{pitfall['id']}"].item()
-            by = noticed[pitfall["id"]]
-            unseen = "; ".join(f"{words} {by[column]}" for column, words in (("lessons that don't", "not by lesson"), ("modules that don't", "not by")) if by[column])
-            sections.append(
-                f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['shows']}\n\n"
-                f"| | |\n|---|---|\n| step | `{pitfall['step']}` |\n| right | `{pitfall['right']}` |\n| instead | `{pitfall['mistaken']}` |\n"
-                f"| changes the example by | {number_text(change, '.3g')} |\n"
-                f"| noticed by | lesson {by['lessons that notice']}; {by['modules that notice']}{'; ' + unseen if unseen else ''} |\n"
-                f"| seen | [{markdown(pitfall['seen'])}]({pitfall['link']}) |\n"
-            )
-        return "\n".join(sections)
-
-    def rows(self, name):
-        table = read_text(self.root / "docs" / f"{name}.tsv", "the repository")
-        rows = [line.split("\t") for line in table.splitlines()]
-        if any(len(row) != len(rows[0]) for row in rows):
-            raise PageError(f"docs/{name}.tsv has a row that is not of {len(rows[0])} columns")
-        return rows
-
-    def syllabus(self, *_):
-        """A table for each source document: what it says, and which lesson, step and test answer it."""
-        sections = []
-        for document, of_document in itertools.groupby(self.rows("syllabus")[1:], key=lambda row: row[0]):
-            lines = [f"### {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
-            for _, kind, says, lesson, step, test in of_document:
-                lines.append(f"| {kind} | {markdown(says)} | {self.link_to_lesson(lesson)} | {f'`{step}`' if step else ''} | {markdown(test)} |")
-            sections.append("\n".join(lines))
-        return "\n\n".join(sections)
-
-    def questions(self, page, _):
-        """The questions that readers ask: each with its answer in a sentence, a number of a run, and the place on a page that has it."""
-        rows = []
-        for question, lesson, anchor, reference, answer in self.rows("questions")[1:]:
-            target = self.lesson_called(lesson)
-            number = self.expand(target, reference, "text", False)
-            if number not in self.section(target, anchor):
-                raise PageError(f"docs/questions.tsv: '{question}': the section {anchor} of {lesson} does not show {{{{{reference}}}}}")
-            rows.append((rf'\ref {anchor} "{quoted(question)}"', f"{markdown(answer)} {number}"))
-        return tables.rows_of(("question", "in short, with a number from the run"), rows, "pages")
-
-    def section(self, page, anchor):
-        """The filled text under the heading with that anchor, to the next heading of its level or above."""
-        text = self.fill(page)
-        heading = re.search(rf"^(#+) .*\{{#{re.escape(anchor)}\}} *$", text, re.MULTILINE)
-        if heading is None:
-            raise PageError(f"{page.source.relative_to(self.root)} has no heading {{#{anchor}}}")
-        end = re.search(rf"^#{{1,{len(heading[1])}}} ", text[heading.end() :], re.MULTILINE)
-        return text[heading.end() : heading.end() + end.start() if end else None]
-
-    def lesson_called(self, name):
-        for page in self.lessons:
-            if page.lesson == name:
-                return page
-        raise PageError(f"there is no lesson {name}")
-
-    def link_to_lesson(self, name):
-        return rf'\ref {self.lesson_called(name).label} "{int(name[:2])}"' if name else "not here"
 
     # ------------------------------------------------------------------------------------------ one page
 
@@ -421,12 +367,3 @@ def with_contents(text):
     sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
     links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
     return re.sub(r"^\[TOC\]$", lambda _: f'<div class="contents-of-page"><ul>{links}</ul></div>', text, flags=re.MULTILINE)
-
-
-def markdown(text):
-    """Plain words that mean nothing to Markdown."""
-    return re.sub(r"([*_\\[\]<>#|])", r"\\\1", text)
-
-
-def quoted(title):
-    return title.replace('"', "'")

@@ -18,6 +18,11 @@ def rows_of(header, rows, kind):
     return f'<div class="scroll"><table class="markdownTable {kind}"><tr class="markdownTableHead">{head}</tr>{body}</table></div>'
 
 
+def quoted(title):
+    """A title that stands between the double quotes of a reference."""
+    return title.replace('"', "'")
+
+
 def tensor_tables(step, array, axes, place, specification, labels):
     """A tensor as tables of its last two axes: rows and columns are named, every cell comes from the trace."""
     if array.size > LARGEST_TABLE:

@@ -140,6 +140,7 @@ void overflow(Lesson& lesson)
     const Vector scores = large("scores[m]", "", Vector{1000, 1001, 1002});
 
     const Trace naive = large.scope("naive");
+    lesson.expect_overflow("large.naive");
     //! [naive]
     const Vector too_large =
         naive("exponentials[m]", "exp(scores)", Vector(xt::exp(scores)));

@@ -304,7 +304,7 @@ void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
         labels += label_of(tokenizer, id) + "\n";
     lesson.say("tokens: " +
                listed({story.ids.begin() + std::ptrdiff_t(prompt), story.ids.end()}));
-    lesson.say(shown(tokenizer.decode(story.ids)));
+    lesson.say(tokenizer.decode(story.ids));
     if (const auto& file = lesson.flag<std::filesystem::path>("--tokens"); !file.empty())
         write_file(file, labels);
 }

@@ -1,6 +1,6 @@
 // Lesson 22: low rank, and talking heads.
 //
-// A head scores two tokens by a quadratic form, x_i M x_j with M = W_q W_k^T. M is
+// A head scores two tokens by a bilinear form, x_i M x_j with M = W_q W_k^T. M is
 // (d_model, d_model), but it is a product of two narrow matrices, so its rank is at most
 // d_k. Several heads are several such forms, each with a softmax of its own. Talking
 // heads mix the scores of all heads before softmax, and the weights after it.
@@ -207,7 +207,7 @@ void compare_two_softmaxes(Lesson& lesson)
 
 // ----------------------------------------------------------------------------- 5. values
 
-/// A head multiplies its average by W_v and by its rows of W^o: together one matrix of
+/// A head multiplies its average by W_v and by its rows of W^O: together one matrix of
 /// low rank.
 void join_value_maps(Lesson& lesson, const Matrix& inputs,
                      const MultiHeadWeights& learned, const std::vector<Matrix>& scores)

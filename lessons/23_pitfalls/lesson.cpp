@@ -248,6 +248,8 @@ void teach(Lesson& lesson)
     const Recording shown = lesson.recording();
     std::string hidden; // the mistakes that change nothing
     for (const Pitfall& pitfall : pitfalls()) {
+        if (!pitfall.is_exhibit)
+            continue;
         std::optional<Wrong> wrong;
         const auto shows = [&](const Exhibit& exhibit) {
             return (wrong = made_in(exhibit, pitfall, shown)).has_value();
