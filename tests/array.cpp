@@ -47,7 +47,7 @@ TEST_CASE("arrays are identical when their bits are", "[array]")
     CHECK_FALSE(identical({{1}, {1}}, {{1}, {1}, ElementType::boolean}));
 }
 
-TEST_CASE("axes change places as in NumPy, and each is wanted once", "[array]")
+TEST_CASE("axes are permuted as in NumPy, and each axis must be given exactly once", "[array]")
 {
     Array array{{2, 3, 4}, std::vector<double>(24)};
     std::iota(array.values.begin(), array.values.end(), 0);
@@ -59,5 +59,5 @@ TEST_CASE("axes change places as in NumPy, and each is wanted once", "[array]")
     CHECK(identical(permuted({{}, {7}, ElementType::integer}, {}), {{}, {7}, ElementType::integer}));
     CHECK(identical(permuted({{0, 3}, {}}, {1, 0}), {{3, 0}, {}}));
     for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, 2, 3}})
-        CHECK_THROWS_WITH(permuted(array, order), "permute wants each of the 3 axes once");
+        CHECK_THROWS_WITH(permuted(array, order), "permute needs each of the 3 axes once");
 }

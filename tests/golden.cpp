@@ -114,7 +114,7 @@ const Step a = bare_step("a", {{2}, {1, -infinity}}), b = bare_step("b", {{}, {N
 
 } // namespace
 
-TEST_CASE("steps that are the golden's agree with it", "[golden]")
+TEST_CASE("steps that equal the golden's agree with it", "[golden]")
 {
     CHECK(difference({{a, b}, {}}, golden).empty());
     CHECK(difference({{bare_step("a", {{2}, {1 + 1e-13, -infinity}}), b}, {}}, golden).empty());

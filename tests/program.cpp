@@ -32,7 +32,8 @@ Ended run(const std::vector<std::string>& words, const std::vector<std::string>&
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT, 0600);
 
     std::vector<std::string> arguments = words;
-    arguments[0] = std::string(ATTN_BIN_FOLDER) + "/" + words[0];
+    if (!words[0].starts_with('/'))
+        arguments[0] = std::string(ATTN_BIN_FOLDER) + "/" + words[0];
     std::vector<std::string> variables = environment;
     for (char** variable = environ; *variable != nullptr; ++variable)
         variables.emplace_back(*variable);

@@ -11,7 +11,7 @@ struct Ended {
 };
 
 /// Runs one of the build's programs as a user does, without a shell.
-/// @param words        its name, as in the build's bin folder, and its arguments
+/// @param words        its name, as in the build's bin folder, or the whole path of another program, and its arguments
 /// @param environment  what its environment has in addition: "NO_COLOR=1"
 Ended run(const std::vector<std::string>& words, const std::vector<std::string>& environment = {});
 

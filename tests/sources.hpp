@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -38,6 +39,19 @@ inline std::vector<SourceFile> source_files(const std::vector<std::string>& fold
         }
     std::ranges::sort(files, {}, &SourceFile::path);
     return files;
+}
+
+/// The names of all test cases, as the sources have them.
+inline std::set<std::string> names_of_tests()
+{
+    const std::string macro = "TEST_CASE(\"";
+    std::set<std::string> names;
+    for (const SourceFile& file : source_files({"tests"}))
+        for (std::size_t at = file.text.find(macro); at != std::string::npos; at = file.text.find(macro, at)) {
+            at += macro.size();
+            names.insert(file.text.substr(at, file.text.find('"', at) - at));
+        }
+    return names;
 }
 
 /// The text without its comments; strings stay.

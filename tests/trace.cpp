@@ -79,7 +79,7 @@ concept GivesModules = requires(T trace)
 
 } // namespace
 
-TEST_CASE("a trace that nobody listens to hands its value through", "[trace]")
+TEST_CASE("a trace without a listener returns its value unchanged", "[trace]")
 {
     const Trace trace;
     CHECK_FALSE(trace.has_listener());
@@ -87,7 +87,7 @@ TEST_CASE("a trace that nobody listens to hands its value through", "[trace]")
     CHECK(trace("x", "y", 2.0) == 2.0);
 }
 
-TEST_CASE("a trace that nobody listens to does not even look at names", "[trace]")
+TEST_CASE("a trace without a listener does not check names", "[trace]")
 {
     const Trace trace;
     CHECK(trace("no name at all", "", 1.0) == 1.0);
@@ -307,7 +307,7 @@ TEST_CASE("a formula that must be made is made only when somebody listens, and t
     CHECK(recorder.steps().front().formula == "x * 2");
 }
 
-TEST_CASE("options are collected only when somebody listens, and then once a module", "[trace]")
+TEST_CASE("options are collected only when somebody listens, and then once per module", "[trace]")
 {
     int collected = 0;
     const auto options = [&] {
@@ -327,7 +327,7 @@ TEST_CASE("options are collected only when somebody listens, and then once a mod
     CHECK(collected == 1);
 }
 
-TEST_CASE("an answer is what the run goes on with", "[trace]")
+TEST_CASE("the run goes on with a listener's answer", "[trace]")
 {
     Answering listener("x", plus_one);
     const Trace trace(listener);
@@ -337,7 +337,7 @@ TEST_CASE("an answer is what the run goes on with", "[trace]")
     CHECK(same_bits(y, Vector{20, 30}));
 }
 
-TEST_CASE("a mask can be answered, by a mask only", "[trace]")
+TEST_CASE("a mask can be answered by a mask only", "[trace]")
 {
     Answering allow_all("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}, ElementType::boolean}; });
     Answering numbers("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}}; });
@@ -374,7 +374,7 @@ TEST_CASE("each of several listeners hears what the ones before it answered", "[
     CHECK(after.steps().front().formula == "y");
 }
 
-TEST_CASE("several listeners that only listen answer nothing", "[trace]")
+TEST_CASE("several listeners without an answer give no answer together", "[trace]")
 {
     Recorder first;
     Recorder second;
@@ -421,13 +421,20 @@ TEST_CASE("a label that may be a batch's gives a value with one more axis the le
     CHECK_FALSE(parse_step_label("scores[b, n, m]").may_be_batch);
 }
 
+TEST_CASE("a label that may be a batch's may be that of a batch's heads", "[trace][batch]")
+{
+    Recorder recorder;
+    const Trace trace(recorder);
+    (void)trace("scores[(b,) n, m]", "", Tensor4{{{{1}}}});
+    CHECK(recorder.steps()[0].axes == std::vector<std::string>{"b", "h", "n", "m"});
+}
+
 TEST_CASE("a label that may be a batch's refuses any other number of axes", "[trace][batch]")
 {
     Recorder recorder;
     const Trace trace(recorder);
     CHECK_THROWS_AS(trace("x[(b,) n, m]", "", pair_of_numbers), std::logic_error);
-    CHECK_THROWS_AS(trace("x[(b,) n, m]", "", Tensor4{{{{1}}}}), std::logic_error);
-    CHECK_THROWS_AS(trace("x[(b,) n]", "", Tensor3{{{1}}}), std::logic_error);
+    CHECK_THROWS_AS(trace("x[(b,) n]", "", Tensor4{{{{1}}}}), std::logic_error);
     CHECK_THROWS_AS(trace("x[n, m]", "", Tensor3{{{1}}}), std::logic_error);
     CHECK(recorder.steps().empty());
 }
@@ -465,7 +472,7 @@ TEST_CASE("a mask for each sequence of a batch is a step of booleans", "[trace][
     CHECK(same_bits(answered("mask", "", mask), BatchMask(mask.shape(), true)));
 }
 
-TEST_CASE("a shared input is recorded where it is first named, and by nobody inside", "[trace]")
+TEST_CASE("a shared input is recorded where it is first named, and not again in the scopes inside", "[trace]")
 {
     Recorder recorder;
     const Trace trace(recorder);
@@ -482,7 +489,8 @@ TEST_CASE("a shared input is recorded where it is first named, and by nobody ins
     CHECK(paths(recorder) == Paths{"mask", "layers.0.head.1.mask"});
 }
 
-TEST_CASE("a shared input that was named beside a scope, or further in, is not named in it", "[trace]")
+TEST_CASE("a shared input that was recorded in another scope, or in one further inside, is recorded here too",
+          "[trace]")
 {
     Recorder recorder;
     const Trace trace(recorder);
@@ -519,7 +527,7 @@ TEST_CASE("a module does not hide a shared input from what is inside it", "[trac
     CHECK(recorder.steps()[0].module == "encoder");
 }
 
-TEST_CASE("a shared input without a listener is nothing, and its name is not looked at", "[trace]")
+TEST_CASE("without a listener a shared input is returned unchanged, and its name is not checked", "[trace]")
 {
     const Trace trace;
     CHECK(&trace.shared_input("no name at all", pair_of_numbers) == &pair_of_numbers);

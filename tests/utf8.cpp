@@ -2,6 +2,7 @@
 
 #include "test.hpp"
 
+#include <algorithm>
 #include <string>
 
 using namespace attn;
@@ -56,7 +57,7 @@ TEST_CASE("no other two or three bytes are a character", "[utf8]")
     CHECK(of_three == 0x10000 - 0x800 - 0x800);
 }
 
-TEST_CASE("a character that is cut is none, and a text is whole characters or no UTF-8", "[utf8]")
+TEST_CASE("a truncated character is not UTF-8", "[utf8]")
 {
     CHECK(is_utf8("a\u00e9\u2581\U0001F600"));
     CHECK(is_utf8(""));
@@ -70,14 +71,42 @@ TEST_CASE("a character that is cut is none, and a text is whole characters or no
     CHECK_FALSE(is_utf8("\xff"));
 }
 
-TEST_CASE("a control character is a character, but not a visible one", "[utf8]")
+TEST_CASE("what is not seen as itself is printed as an escape, whatever it is", "[utf8][hostile]")
 {
-    for (const std::string& control : {std::string(1, '\0'), std::string("\n"), std::string("\x1b"),
-                                       std::string("\x7f"), std::string("\xc2\x80"), std::string("\u009f")}) {
-        CHECK(utf8_length(control) == control.size());
-        CHECK(visible_length(control) == 0);
+    CHECK(printable("a\nb\r\t\x1b[31m\x7f") == "a\\nb\\x0D\\x09\\x1B[31m\\x7F");
+    CHECK(printable(std::string(1, '\0') + "x") == "\\x00x");
+    CHECK(printable("\u009b[31m") == "\\u009B[31m");                       // begins an escape sequence in eight bits
+    CHECK(printable("x\u202Ezpn.1\u2066") == "x\\u202Ezpn.1\\u2066");        // turn the direction
+    CHECK(printable("a\u2028b\u200bc\uFEFF") == "a\\u2028b\\u200Bc\\uFEFF"); // a line, nothing, nothing
+    CHECK(printable("\U000E0041") == "\\U000E0041");
+    CHECK(printable("\xff\xC3") == "\\xFF\\xC3");
+    CHECK(printable("\xC0\xAF\xE0\x80\x80\xED\xA0\x80\xF4\x90\x80\x80") ==
+          "\\xC0\\xAF\\xE0\\x80\\x80\\xED\\xA0\\x80\\xF4\\x90\\x80\\x80"); // too long, half a pair, beyond the last
+    CHECK(printable("one é €\u00a0😀") == "one é €\u00a0😀");
+    CHECK(printable_lines("one\ntwo\x1b\n") == "one\ntwo\\x1B\n");
+    CHECK(printable_lines("") == "");
+}
+
+TEST_CASE("every other character is printed as it is", "[utf8]")
+{
+    // tests/hostile/programs.py prints all that Python's unicodedata has in the categories Cc, Cf, Zl and Zp.
+    std::size_t escaped = 0, unprintable = 0;
+    for (unsigned point = 0; point <= 0x10FFFF; ++point) {
+        if (point >= 0xD800 && point < 0xE000)
+            continue;
+        const std::string character = encoded(point, shortest(point)), printed = printable(character);
+        escaped += printed != character;
+        unprintable += printed != character && !std::ranges::all_of(printed, [](char c) { return c > 0x20 && c < 0x7F; });
     }
-    CHECK(visible_length(" ") == 1);
-    CHECK(visible_length("\u00a0") == 2);
-    CHECK(visible_length("\xff") == 0);
+    CHECK(escaped == 65 + 3 + 5 + 7 + 16 + 1 + 3 + 16 + 4 + 8 + 128);
+    CHECK(unprintable == 0);
+}
+
+TEST_CASE("a printed text is cut at a length, between characters", "[utf8]")
+{
+    CHECK(printable("abcdef", 6) == "abcdef");
+    CHECK(printable("abcdefg", 6) == "abcdef...");
+    CHECK(printable("aéé", 2) == "aé...");
+    CHECK(printable(std::string(5000, 'x')).size() == 603);
+    CHECK(printable_lines(std::string(5000, 'x')).size() == 5000);
 }

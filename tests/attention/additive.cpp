@@ -26,7 +26,7 @@ Matrix additive_scores_by_hand(const Matrix& queries, const Matrix& keys, const 
 
 } // namespace
 
-TEST_CASE("additive attention is its score, pair by pair", "[attention]")
+TEST_CASE("additive attention's scores are computed pair by pair, by hand", "[attention]")
 {
     for (const std::size_t n : {1, 3})
         for (const std::size_t m : {1, 4})

@@ -29,7 +29,7 @@ TEST_CASE("scaled dot-product attention divides the scores by the root of d_k", 
     CHECK(close(attention.context, product_by_hand(softmax_by_hand(scores), p.values)));
 }
 
-TEST_CASE("a scale of one is no scale", "[attention]")
+TEST_CASE("a scale of 1 gives the same context as no scale, bit for bit", "[attention]")
 {
     const Problem p = random_problem({}, 3);
     CHECK(same_bits(scaled_dot_product_attention(p.queries, p.keys, p.values, {}, {}, {.scale = 1}).context,
@@ -46,7 +46,7 @@ TEST_CASE("the scale multiplies the scores", "[attention]")
                     dot_product_attention(queries, p.keys, p.values).context));
 }
 
-TEST_CASE("a scale of zero takes the mean of what the mask allows", "[attention][mask]")
+TEST_CASE("with a scale of 0, all keys that the mask allows have equal weights", "[attention][mask]")
 {
     const Problem p = random_problem({}, 5);
     const Mask mask{{true, true, true, true}, {true, false, true, false}, {false, false, false, true}};
@@ -61,7 +61,7 @@ TEST_CASE("attention to oneself may share one matrix for queries, keys and value
     CHECK(close(dot_product_attention(x, x, x).context, product_by_hand(softmax_by_hand(scores), x)));
 }
 
-TEST_CASE("huge queries do not overflow: the best key takes all", "[attention]")
+TEST_CASE("scores of 1e300 do not overflow: the best key gets weight 1", "[attention]")
 {
     const Matrix queries{{1e150, 0}};
     const Matrix keys{{1e150, 0}, {0, 1e150}};

@@ -63,7 +63,7 @@ TEST_CASE("a causal mask of as many queries as keys is the lower triangle, howev
     CHECK(same_bits(causal_mask(1, 1), Mask{{true}}));
 }
 
-TEST_CASE("of fewer queries than keys, the last sees every key, or the first sees the first", "[mask]")
+TEST_CASE("with fewer queries than keys, a bottom-right last query has every key, a top-left first query one", "[mask]")
 {
     CHECK(same_bits(causal_mask(2, 4), Mask{{true, true, true, false}, {true, true, true, true}}));
     CHECK(
@@ -71,7 +71,8 @@ TEST_CASE("of fewer queries than keys, the last sees every key, or the first see
     CHECK(same_bits(causal_mask(1, 3), Mask{{true, true, true}}));
 }
 
-TEST_CASE("of more queries than keys, the first see nothing, or the last see everything", "[mask]")
+TEST_CASE("with more queries than keys, a bottom-right first query has no key, a top-left last query every key",
+          "[mask]")
 {
     CHECK(same_bits(causal_mask(3, 2), Mask{{false, false}, {true, false}, {true, true}}));
     CHECK(same_bits(causal_mask(3, 2, Causal::top_left), Mask{{true, false}, {true, true}, {true, true}}));
@@ -206,6 +207,98 @@ TEST_CASE("the joined mask's formula is the conjunction of what it is made of", 
     CHECK(formula_of({given, Causal::top_left, Integers{1}}) == "given_mask & causal & padding[:, None, :]");
 }
 
+TEST_CASE("a mask that is causal by length ends with each sequence's last real key", "[mask]")
+{
+    const BatchMask expected{{{true, true, false, false}, {true, true, true, false}},
+                             {{false, false, false, false}, {true, false, false, false}}};
+    CHECK(same_bits(causal_by_length(Integers{3, 1}, 2, 4), expected));
+    const auto steps = [](const MaskParts& parts) {
+        return recorded([&](const Trace& trace) { join_masks(2, 4, parts, trace); });
+    };
+    const MaskParts by_length{.causal = Causal::by_length, .key_lengths = Integers{3, 1}};
+    CHECK(same_bits(std::get<BatchMask>(*join_masks(2, 4, by_length)), expected));
+    CHECK(paths(steps(by_length)) == Paths{"lengths", "causal"}); // which hides padding, too
+    CHECK(wrong_steps(steps(by_length)) == Paths{});
+    CHECK(steps(by_length).steps()[1].formula == "arange(4) <= arange(2)[:, None] + (lengths[:, None, None] - 2)");
+    CHECK_THROWS_WITH(join_masks(2, 4, {.causal = Causal::by_length}), ContainsSubstring("needs lengths"));
+}
+
+TEST_CASE("from the top left, the first query sees the past and the first new key", "[mask]")
+{
+    const Mask expected{{true, true, true, false, false}, {true, true, true, true, false}};
+    CHECK(same_bits(causal_mask(2, 5, Causal::top_left, {}, 2), expected));
+    const Recorder recorder =
+        recorded([](const Trace& trace) { join_masks(2, 5, {.causal = Causal::top_left, .past = 2}, trace); });
+    CHECK(recorder.steps().front().formula == "arange(5) <= arange(2)[:, None] + 2");
+    CHECK(wrong_steps(recorder) == Paths{});
+}
+
+TEST_CASE("a window hides keys that are further away than its limits, from each query's own position", "[mask]")
+{
+    const Integers lengths{5, 2};
+    for (const std::optional<Causal> causal :
+         {std::optional<Causal>{}, {Causal::bottom_right}, {Causal::top_left}, {Causal::by_length}})
+        for (const std::optional<std::size_t> left : {std::optional<std::size_t>{}, {0}, {1}, {9}})
+            for (const std::optional<std::size_t> right : {std::optional<std::size_t>{}, {0}, {2}}) {
+                CAPTURE(causal.has_value(), left.value_or(77), right.value_or(77));
+                const MaskParts parts{.causal = causal, .key_lengths = lengths, .window = {left, right}, .past = 1};
+                const auto run = [&](const Trace& trace) { return join_masks(3, 5, parts, trace); };
+                const AnyMask found = *run({});
+                for (std::size_t b = 0; b < 2; ++b)
+                    for (std::size_t i = 0; i < 3; ++i)
+                        for (std::size_t j = 0; j < 5; ++j) {
+                            const int length = b == 0 ? 5 : 2;
+                            const int place = static_cast<int>(i) + (causal == Causal::top_left    ? 1
+                                                                     : causal == Causal::by_length ? length - 3
+                                                                                                   : 2);
+                            const int key = static_cast<int>(j);
+                            const bool is_near = (!left || key >= place - static_cast<int>(*left)) &&
+                                                 (!right || key <= place + static_cast<int>(*right));
+                            CHECK(std::get<BatchMask>(found)(b, i, j) ==
+                                  (is_near && key < length && (!causal || key <= place)));
+                        }
+                CHECK(wrong_steps(recorded([&](const Trace& trace) { run(trace); })) == Paths{});
+            }
+    const Recorder alone = recorded([](const Trace& trace) { join_masks(3, 5, {.window = {.left = 1}}, trace); });
+    CHECK(paths(alone) == Paths{"window"}); // mask is another name
+    CHECK(alone.steps().front().formula == "arange(5) >= arange(3)[:, None] + (5 - 3 - 1)");
+}
+
+TEST_CASE("a mask of heads is joined with what all heads share", "[mask]")
+{
+    Numbers numbers(5);
+    HeadMask given(HeadMask::shape_type{2, 3, 2, 4});
+    for (bool& allowed : given)
+        allowed = numbers.number() < 1;
+    for (const Causal causal : {Causal::bottom_right, Causal::by_length}) {
+        const MaskParts parts{.given = given, .causal = causal, .key_lengths = Integers{4, 3}};
+        const auto run = [&](const Trace& trace) { return join_masks(2, 4, parts, trace); };
+        const HeadMask joined = std::get<HeadMask>(*run({}));
+        for (std::size_t b = 0; b < 2; ++b)
+            for (std::size_t h = 0; h < 3; ++h)
+                for (std::size_t i = 0; i < 2; ++i)
+                    for (std::size_t j = 0; j < 4; ++j) {
+                        const std::size_t length = b == 0 ? 4 : 3, last = causal == Causal::by_length ? length : 4;
+                        CHECK(joined(b, h, i, j) == (given(b, h, i, j) && j < length && j + 2 <= i + last));
+                    }
+        CHECK(wrong_steps(recorded([&](const Trace& trace) { run(trace); })) == Paths{});
+    }
+    const auto formula_of = [](const MaskParts& parts) {
+        return recorded([&](const Trace& trace) { join_masks(2, 4, parts, trace); }).steps().back().formula;
+    };
+    CHECK(formula_of({.given = given, .causal = Causal::top_left, .key_lengths = Integers{4, 3}}) ==
+          "given_mask & causal & padding[:, None, None, :]");
+    CHECK(formula_of({.given = given, .causal = Causal::by_length, .key_lengths = Integers{4, 3}}) ==
+          "given_mask & causal[:, None]");
+    CHECK(formula_of({.key_lengths = Integers{4, 3}, .has_heads = true}) ==
+          "repeat(padding[:, None, None, :], 2, axis=2)");
+    const MaskParts three_for_two{.given = HeadMask(HeadMask::shape_type{3, 3, 2, 4}, true),
+                                  .key_lengths = Integers{4, 3}};
+    CHECK_THROWS_WITH(join_masks(2, 4, three_for_two), ContainsSubstring("mask (3, 3, 2, 4)"));
+    CHECK_THROWS_WITH(apply_mask(AnyMask(BatchMask(BatchMask::shape_type{1, 2, 4}, true)), Tensor4({1, 1, 2, 4}), 0),
+                      ContainsSubstring("expected a mask (n, m) or (b, h, n, m)"));
+}
+
 TEST_CASE("a given mask that does not fit is refused, not broadcast", "[mask]")
 {
     const auto given = [](const AnyMask& mask) { return MaskParts{.given = mask}; };
@@ -223,7 +316,7 @@ TEST_CASE("a given mask that does not fit is refused, not broadcast", "[mask]")
 
 // ------------------------------------------------------------------------------------------------------------- applied
 
-TEST_CASE("a mask leaves the scores that it allows, and nothing of the others", "[mask]")
+TEST_CASE("a mask keeps the allowed scores and replaces all others, even NaN", "[mask]")
 {
     const Matrix scores{{1, 2, minus_infinity}, {std::nan(""), 5, 6}};
     const Mask mask{{true, false, true}, {false, true, false}};
@@ -263,7 +356,7 @@ TEST_CASE("a mask of another shape than the scores is refused", "[mask]")
                       ContainsSubstring("scores (4, 2, 3) and mask (2, 2, 3)"));
 }
 
-TEST_CASE("a mask that is named around heads is recorded there, and once", "[mask][trace]")
+TEST_CASE("a mask that the heads share is recorded outside of them, once", "[mask][trace]")
 {
     const Problem p = random_problem({}, 4);
     const Recorder recorder = recorded([&](const Trace& trace) {
@@ -278,7 +371,7 @@ TEST_CASE("a mask that is named around heads is recorded there, and once", "[mas
     CHECK(wrong_steps(recorder) == std::vector<std::string>{});
 }
 
-TEST_CASE("a batch of attentions under any mask is each sequence's under its own", "[mask][batch]")
+TEST_CASE("attention of a batch under any mask gives what each sequence gives under its own mask", "[mask][batch]")
 {
     Numbers numbers(5);
     const Tensor3 queries = numbers.tensor3(3, 2, 5);

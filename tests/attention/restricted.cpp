@@ -135,7 +135,8 @@ TEST_CASE("on 200 drawn shapes, the band gives what a masked (n, n) matrix gives
     CHECK(odd > 0);
 }
 
-TEST_CASE("columns beyond the ends have no weight, the others share out one", "[attention][restricted][property]")
+TEST_CASE("restricted attention gives weight 0 beyond either end, and the other weights of a row sum to one",
+          "[attention][restricted][property]")
 {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         const Drawn d = sample(seed);
@@ -239,7 +240,8 @@ TEST_CASE("how far neighbours are is in the formula of their distances", "[steps
     CHECK(formula({.radius = 2}, 8) == "scores * 0.5");
 }
 
-TEST_CASE("who is whose neighbour is whole numbers, in every precision", "[attention][restricted][answers]")
+TEST_CASE("distances, places and neighbours are integers, which no rounding changes",
+          "[attention][restricted][answers]")
 {
     RoundSteps rounding(Precision::bfloat16); // keeps whole numbers up to 256
     Recorder recorder;
@@ -284,7 +286,8 @@ TEST_CASE("an answer that names no key is refused, in words", "[attention][restr
                       ContainsSubstring("a neighbour of row 2 is row 5, expected 0 to 4"));
 }
 
-TEST_CASE("a batch is each of its sequences by itself, traced or not", "[attention][restricted][batch]")
+TEST_CASE("restricted attention of a batch gives what each sequence alone gives, traced or not",
+          "[attention][restricted][batch]")
 {
     Numbers numbers(8);
     const Tensor3 queries = numbers.tensor3(3, 6, 2), keys = numbers.tensor3(3, 6, 2),

@@ -33,7 +33,7 @@ Matrix reordered_rows(const Matrix& matrix, const std::vector<std::size_t>& orde
 
 } // namespace
 
-TEST_CASE("the context is the values in the proportion of the weights", "[attention]")
+TEST_CASE("the context is the average of the values, weighted by the weights", "[attention]")
 {
     const Problem p = random_problem({}, 1);
     for (const Scoring scoring : all_scorings) {
@@ -78,7 +78,7 @@ TEST_CASE("permuting keys and values together changes no context", "[attention]"
     }
 }
 
-TEST_CASE("permuting queries permutes contexts: no query sees another", "[attention]")
+TEST_CASE("permuting queries permutes the contexts: no query depends on another", "[attention]")
 {
     const Problem p = random_problem({}, 4);
     const std::vector<std::size_t> order{2, 0, 1};
@@ -102,7 +102,7 @@ TEST_CASE("a mask that allows everything is no mask, bit for bit", "[attention][
         }
 }
 
-TEST_CASE("a query that can attend to nothing takes nothing", "[attention][mask]")
+TEST_CASE("a query that can attend to nothing has weights and context zero", "[attention][mask]")
 {
     const Problem p = random_problem({}, 6);
     Mask mask = all_true(3, 4);
@@ -120,7 +120,7 @@ TEST_CASE("a query that can attend to nothing takes nothing", "[attention][mask]
         }
 }
 
-TEST_CASE("what a forbidden key and its value are changes nothing, bit for bit", "[attention][mask]")
+TEST_CASE("changing a forbidden key and its value changes nothing, bit for bit", "[attention][mask]")
 {
     const Problem p = random_problem({}, 7);
     Mask mask = all_true(3, 4);
@@ -141,7 +141,7 @@ TEST_CASE("what a forbidden key and its value are changes nothing, bit for bit",
         }
 }
 
-TEST_CASE("a forbidden key is as good as not there", "[attention][mask]")
+TEST_CASE("forbidding a key gives the same as removing it", "[attention][mask]")
 {
     const Problem p = random_problem({}, 8);
     Mask mask = all_true(3, 4);
@@ -158,7 +158,7 @@ TEST_CASE("a forbidden key is as good as not there", "[attention][mask]")
         }
 }
 
-TEST_CASE("of one key, the context is its value", "[attention]")
+TEST_CASE("with one key, the context is its value", "[attention]")
 {
     const Problem p = random_problem({.m = 1}, 9);
     for (const Scoring scoring : all_scorings) {
@@ -170,7 +170,7 @@ TEST_CASE("of one key, the context is its value", "[attention]")
     }
 }
 
-TEST_CASE("of equal keys, the context is the mean of the values", "[attention]")
+TEST_CASE("with equal keys, the context is the mean of the values", "[attention]")
 {
     Problem p = random_problem({}, 10);
     p.keys = reordered_rows(p.keys, {1, 1, 1, 1});
@@ -181,7 +181,7 @@ TEST_CASE("of equal keys, the context is the mean of the values", "[attention]")
     }
 }
 
-TEST_CASE("without queries or keys there is no attention, and no error", "[attention]")
+TEST_CASE("attention without queries is empty, and without keys is zero", "[attention]")
 {
     const Problem no_queries = random_problem({.n = 0}, 11);
     const Problem no_keys = random_problem({.m = 0}, 12);
@@ -192,7 +192,7 @@ TEST_CASE("without queries or keys there is no attention, and no error", "[atten
     }
 }
 
-TEST_CASE("without normalisation the scores are the weights, and forbidden ones zero", "[attention][mask]")
+TEST_CASE("without normalisation the weights are the scores, and 0 where a key is forbidden", "[attention][mask]")
 {
     const Matrix scores{{1, -2, 3}, {4, 5, -6}};
     const Matrix values{{1, 0}, {0, 1}, {2, 2}};
@@ -205,7 +205,8 @@ TEST_CASE("without normalisation the scores are the weights, and forbidden ones 
     CHECK(same_bits(masked.context, Matrix{{7, 6}, {-12, -7}}));
 }
 
-TEST_CASE("a causal mask for fewer queries than keys, given by hand, leaves what it allows", "[attention][mask]")
+TEST_CASE("with a given causal mask, each of fewer queries than keys attends to its allowed keys alone",
+          "[attention][mask]")
 {
     // Two queries, the last of four tokens: each sees the keys up to itself.
     const Mask causal{{true, true, true, false}, {true, true, true, true}};
@@ -224,7 +225,8 @@ TEST_CASE("a causal mask for fewer queries than keys, given by hand, leaves what
     }
 }
 
-TEST_CASE("a mask that leaves the first query nothing and each next one key more", "[attention][mask]")
+TEST_CASE("with a mask that allows the queries 0, 1 and 2 keys, the weights are shared equally among these keys",
+          "[attention][mask]")
 {
     // More queries than keys, bottom-right: the last query sees every key.
     const Mask causal{{false, false}, {true, false}, {true, true}};

@@ -260,7 +260,14 @@ inline std::vector<Example> examples()
             {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))},
             {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
-            {"keras-attention", heads, x, keras_weights()}};
+            {"keras-attention", heads, x, keras_weights()},
+            {"rms-norm", {}, x, state_dict(RmsNormWeights{numbers.vector(4)})},
+            {"softmax", {}, {{"scores", to_array(tokens())}}, {}},
+            {"activation", {}, x, {}},
+            {"gated-feed-forward", {}, x, state_dict(small_decoder().layers[0].feed_forward)},
+            {"rotary", {}, x, {}},
+            {"positions", {}, x, {}},
+            {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(EmbeddingWeights{numbers.matrix(3, 4)})}};
 }
 
 /// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.

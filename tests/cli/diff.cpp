@@ -33,7 +33,13 @@ public:
     std::filesystem::path reference() const { return folder / "reference.npz"; }
     std::filesystem::path mine() const { return folder / "mine.npz"; }
 
-    void put() const { write_npz(mine(), {{}, {arrays.begin(), arrays.end()}, {}}); }
+    void put() const
+    {
+        Npz content{{}, {arrays.begin(), arrays.end()}, {}};
+        if (!listing.empty())
+            content.texts.emplace_back("attn_record.json", listing);
+        write_npz(mine(), content);
+    }
 
     /// attn diff reference.npz mine.npz and those words.
     Ended compared(const Words& words = {}) const
@@ -54,10 +60,16 @@ public:
 
     TemporaryFolder folder;
     std::map<std::string, Array> arrays;
+    std::string listing; ///< what attn_record says of them; empty where it did not write them
 };
 
 /// A mistake that nobody has made before.
 void plant(DiffDesk& desk) { desk.arrays["scores"].values[1] += 1; }
+
+/// What attn_record says of the array scores.
+const std::string recorded =
+    R"({"format": "attn record 1", "arrays": [{"name": "scores", "file": "model.py", "line": 62,
+    "variable": "att", "function": "Attention.forward"}]})";
 
 /// A message that ends a program: in one line, naming what it is about.
 void expect_refusal(const Ended& ended, const std::string& about, const std::string& what)
@@ -152,9 +164,11 @@ TEST_CASE("attn diff --map and --names translate names", "[cli][diff]")
     auto scores = desk.arrays.extract("scores");
     scores.key() = "logits";
     desk.arrays.insert(std::move(scores));
-    CHECK(desk.compared().code == 1);
-    CHECK_THAT(desk.compared().output, ContainsSubstring("extra: 1 arrays of MINE that are no step"));
-    CHECK(desk.compared({"--map", "logits=scores"}).code == 0);
+    CHECK(desk.compared().code == 0); // the result is there, and right
+    CHECK_THAT(desk.compared().output, ContainsSubstring("not compared: 1 arrays of MINE that are not a step"));
+    CHECK(desk.compared({"--all"}).code == 1);
+    CHECK_THAT(desk.compared({"--all"}).output, ContainsSubstring("extra: 1 arrays of MINE that are not a step"));
+    CHECK_THAT(desk.compared({"--map", "logits=scores"}).output, !ContainsSubstring("that are not a step"));
 
     const Json json = desk.compared_as_json({"--names", "onnx"});
     CHECK(json["same"] == true); // behind a table, others are listed
@@ -272,4 +286,76 @@ TEST_CASE("attn diff prints hostile names as text, and compares the rest", "[cli
         CHECK(ended.output.find('\x1b') == std::string::npos);
         CHECK_THAT(ended.output, ContainsSubstring("gone"));
     }
+}
+
+TEST_CASE("attn diff says in which file and line a recorded array was assigned to which variable", "[cli][diff]")
+{
+    DiffDesk desk;
+    desk.listing = recorded;
+    plant(desk);
+    CHECK(desk.compared().output.starts_with(
+        "first wrong: att (model.py:62), in Attention.forward\nfirst wrong step: scores differs"));
+    const Json json = desk.compared_as_json();
+    for (const Json& step : json["steps"])
+        CHECK(step.contains("origin") == (step["mine"] == "scores"));
+    CHECK(json["steps"][0].contains("origin") == false);
+
+    desk.listing.clear();
+    CHECK(desk.compared().output.starts_with("first wrong step: scores differs"));
+}
+
+TEST_CASE("attn diff finds the origin of a part of a recorded array", "[cli][diff]")
+{
+    DiffDesk desk;
+    desk.listing = recorded;
+    plant(desk);
+    Array twice = desk.arrays["scores"];
+    twice.shape.front() *= 2;
+    const std::vector<double> once = twice.values;
+    twice.values.insert(twice.values.end(), once.begin(), once.end());
+    desk.arrays["scores"] = twice;
+    CHECK(desk.compared({"--map", "scores[1/2]=scores"}).output.starts_with("first wrong: att (model.py:62)"));
+}
+
+TEST_CASE("recorded arrays that are no step pass, unless all have to be one", "[cli][diff]")
+{
+    DiffDesk desk;
+    desk.arrays["helper"] = desk.arrays["scores"];
+    desk.listing = recorded;
+    CHECK(desk.compared().code == 0);
+    CHECK(desk.compared({"--all"}).code == 1);
+}
+
+TEST_CASE("attn diff refuses a malformed attn_record.json and names the file", "[cli][diff]")
+{
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"[]", "is JSON, but no object"},
+        {"{", "is no JSON"},
+        {R"({"arrays": []})", "is not of the format attn record 1"},
+        {R"({"format": "attn record 2", "arrays": []})", "is not of the format attn record 1"},
+        {R"({"format": "attn record 1"})", "has no list arrays"},
+        {R"({"format": "attn record 1", "arrays": [1]})", "has an array that is no object"},
+        {R"({"format": "attn record 1", "arrays": [{"name": "scores"}]})", "without a whole number line"},
+        {R"({"format": "attn record 1", "arrays": [{"line": 3, "file": "a.py"}]})", "without a text name"},
+        {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": -1}]})", "whole number line"}};
+    for (const auto& [text, what] : cases) {
+        DiffDesk desk;
+        desk.listing = text;
+        const Ended ended = desk.compared();
+        expect_refusal(ended, "mine.npz", what);
+        CHECK_THAT(ended.errors, ContainsSubstring("attn_record.json"));
+    }
+}
+
+TEST_CASE("a folder of .npy files can have an attn_record.json", "[cli][diff]")
+{
+    DiffDesk desk;
+    plant(desk);
+    const std::filesystem::path dump = desk.folder / "dump";
+    std::filesystem::create_directory(dump);
+    put_bytes(dump / "scores.npy", encode_npy(desk.arrays["scores"]));
+    put_bytes(dump / "attn_record.json", recorded);
+    CHECK(run({"attn", "diff", desk.reference(), dump}).output.starts_with("first wrong: att (model.py:62)"));
+    put_bytes(dump / "attn_record.json", "{");
+    expect_refusal(run({"attn", "diff", desk.reference(), dump}), "attn_record.json", "is no JSON");
 }

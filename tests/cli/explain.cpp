@@ -31,7 +31,7 @@ TEST_CASE("attn explain prints the arithmetic of one number", "[cli][explain]")
                           "  = 4\n");
 }
 
-TEST_CASE("attn explain prints a row as a line a number", "[cli][explain]")
+TEST_CASE("attn explain prints a row with one line per number", "[cli][explain]")
 {
     const Ended ended = explained({"scores[0]"});
     CHECK(ended.code == 0);

@@ -100,7 +100,7 @@ Array output_of(const NamedArrays& weights, const std::vector<std::string>& flag
 }
 
 std::string refused_llama(const NamedArrays& weights, const Array& ids = {{3}, {4, 0, 2}},
-                       const std::vector<std::string>& flags = {"--heads", "4"})
+                          const std::vector<std::string>& flags = {"--heads", "4"})
 {
     const TemporaryFolder folder;
     const Ended ended = run_llama(weights, folder, ids, flags);
@@ -176,7 +176,8 @@ TEST_CASE("attn run llama says which weights and ids do not fit, and in which fi
 {
     NamedArrays weights = state_dict(decoder());
     CHECK_THAT(refused_llama(weights, {{2}, {1, 5}}), ContainsSubstring("in.npz") && ContainsSubstring("ids[1] is 5"));
-    CHECK_THAT(refused_llama(weights, {{1, 2}, {1, 1}}), ContainsSubstring("ids") && ContainsSubstring("expected 1"));
+    CHECK_THAT(refused_llama(weights, {{1, 1, 2}, {1, 1}}),
+               ContainsSubstring("ids has the shape (1, 1, 2), expected one sequence (n,) or a batch (b, n)"));
     CHECK_THAT(refused_llama(weights, {{2}, {1, 1.5}}), ContainsSubstring("ids[1] is 1.5"));
     CHECK_THAT(refused_llama(weights, {{1}, {1}}, {"--heads", "3"}),
                ContainsSubstring("can't be divided evenly among 3 heads"));
@@ -190,8 +191,8 @@ TEST_CASE("attn run llama says which weights and ids do not fit, and in which fi
     CHECK_THAT(message, ContainsSubstring("model.layers.0.mlp.up_proj.weight is missing"));
     CHECK_THAT(message, ContainsSubstring("model.extra (1,) is not expected"));
     CHECK_THAT(refused_llama({{"a", {{1}, {1}}}}), ContainsSubstring("token_embd.weight") &&
-                                                    ContainsSubstring("model.embed_tokens.weight") &&
-                                                    ContainsSubstring("tok_embeddings.weight"));
+                                                       ContainsSubstring("model.embed_tokens.weight") &&
+                                                       ContainsSubstring("tok_embeddings.weight"));
 }
 
 TEST_CASE("attn run keras-attention takes memories and masks, and refuses masks that are none", "[cli][run][keras]")

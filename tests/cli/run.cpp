@@ -202,6 +202,11 @@ std::vector<Change> changes()
         {"attention", "", "--score dot"},
         {"attention", "--score dot", "--score dot --normalization none"},
         {"attention", "", "--scale 2"},
+        {"attention", "", "--softcap 0.5"},
+        {"attention", "", "--left-window 0"},
+        {"attention", "", "--right-window 0"},
+        {"multi-head-attention", "", "--left-window 0"},
+        {"multi-head-attention", "", "--right-window 0"},
         {"attention", "", "--mask causal"},
         {"attention", "--mask causal", "--mask causal-top-left"},
         {"feed-forward", "", "--activation gelu"},
@@ -226,12 +231,24 @@ std::vector<Change> changes()
         {"keras-attention", "", "--heads 1"},
         {"keras-attention", "", "--mask-right"},
         {"keras-attention", "--mask-right", "--mask-right --penalty 0.5"},
+        {"rms-norm", "", "--epsilon 0.5"},
+        {"softmax", "", "--mask causal"},
+        {"activation", "", "--activation silu"},
+        {"gated-feed-forward", "", "--activation quick-gelu"},
+        {"rotary", "", "--rotary-base 3"},
+        {"rotary", "", "--rotary-layout halves"},
+        {"rotary", "", "--first 2"},
+        {"positions", "", "--base 3"},
+        {"positions", "", "--layout halves"},
+        {"positions", "", "--first 2"},
+        {"embedding", "", "--scale 2"},
     };
     const std::string turned = "--heads 1 --positions rotary";
     for (const std::string module : {"multi-head-attention", "encoder-layer", "encoder", "decoder-layer", "decoder"})
         for (const auto& [before, after] :
              std::vector<std::pair<std::string, std::string>>{{"", "--heads 1"},
                                                               {"", "--scale 0.1"},
+                                                              {"", "--softcap 0.5"},
                                                               {"", "--mask causal"},
                                                               {"", "--positions alibi"},
                                                               {"--heads 1", turned},
@@ -247,7 +264,7 @@ std::vector<Change> changes()
 
 } // namespace
 
-TEST_CASE("every flag of attn run changes what comes out", "[cli][run]")
+TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
 {
     std::set<std::pair<std::string, std::string>> changed;
     for (const auto& [module, before, after] : changes()) {
@@ -262,6 +279,8 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run]")
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
             const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
+                                          flag.name == "--norm-epsilon" ||
+                                          (module.name == "attention" && flag.name == "--heads") ||
                                           (module.name == "encoder" && flag.name == "--final-epsilon");
             CHECK((has_its_own_test || changed.contains({module.name, flag.name})));
         }
@@ -303,7 +322,13 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
         {"gru", "--reset after"},
         {"gpt", "--activation relu --epsilon 1e-5"},
         {"llama", "--rotary-layout halves --rotary-base 10000 --epsilon 1e-5"},
-        {"keras-attention", "--mask-right --penalty 1e10"}};
+        {"keras-attention", "--mask-right --penalty 1e10"},
+        {"rms-norm", "--epsilon 1e-5"},
+        {"activation", "--activation relu"},
+        {"gated-feed-forward", "--activation silu"},
+        {"rotary", "--rotary-base 10000 --rotary-layout pairs --first 0"},
+        {"positions", "--base 10000 --layout interleaved --first 0"},
+        {"embedding", "--scale 1"}};
     for (const auto& [module, flags] : spelled) {
         CAPTURE(module);
         const bool is_masked = module == "keras-attention";
@@ -311,7 +336,7 @@ TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
     }
 }
 
-TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run]")
+TEST_CASE("attn run refuses a flag of another module, and names it", "[cli][run][slow]")
 {
     std::set<std::string> names;
     for (const Module& module : modules())
@@ -384,6 +409,11 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
     const auto [module, flags, complaint] = GENERATE(table<std::string, std::string, std::string>({
         {"attention", "--normalization none", "always normalised"},
         {"attention", "--score dot --scale 2", "only the scaled score has a scale"},
+        {"attention", "--score dot --softcap 2", "only the scaled score has a softcap"},
+        {"attention", "--score dot --heads 2", "only the scaled score has heads"},
+        {"attention", "--heads 3", "--heads 3 to divide the queries' features"},
+        {"attention", "--mask causal-by-length", "causal by length needs lengths"},
+        {"multi-head-attention", "--norm-epsilon 1e-6", "--norm-epsilon has no effect"},
         {"attention", "--prefix a.", "--prefix has no effect without --weights"},
         {"encoder-layer", "--rotary-base 100", "--rotary-base has no effect without --positions rotary"},
         {"encoder-layer", "--positions alibi --rotary-layout halves", "no effect without --positions rotary"},
@@ -488,13 +518,13 @@ TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths whe
 TEST_CASE("attn run says which weights do not fit, and in which file", "[cli][run]")
 {
     const Example example = example_of("encoder-layer");
-    const Desk desk(example.input, with(without(example.weights, "norm1.bias"), "self_attn.in_proj_weight",
+    const Desk desk(example.input, with(without(example.weights, "norm1.weight"), "self_attn.in_proj_weight",
                                         {{12, 5}, std::vector<double>(60, 1)}));
     CHECK(desk.refusal("encoder-layer", example.needed) ==
           "attn run: " + (desk / "w.npz").string() +
               ": 2 tensors do not fit an encoder layer with d_model 4:\n"
               "  self_attn.in_proj_weight is (12, 5), expected (3*d_model, d_model) = (12, 4)\n"
-              "  norm1.bias is missing\n");
+              "  norm1.weight is missing\n");
     CHECK_THAT(refusal_of("encoder", "--layers 3"), ContainsSubstring("layers.2.linear1.weight is missing"));
     CHECK_THAT(refusal_of("encoder", "--layers 1"),
                ContainsSubstring("layers.1.linear1.weight (3, 4) is not expected"));

@@ -34,7 +34,11 @@ STEPS = [
 ]
 
 
-class Pages(unittest.TestCase):
+class SiteCase(unittest.TestCase):
+    """A site of one lesson, whose run has STEPS."""
+
+    attn = None
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -52,16 +56,29 @@ class Pages(unittest.TestCase):
             steps = [{"path": p, "formula": f, "shape": list(s), "axes": a, "module": "", "options": {}} for p, f, s, a, _ in STEPS]
             archive.writestr("steps.json", json.dumps({"format": "attn trace 2", "steps": steps, "aliases": [{"path": "same", "target": "weights"}]}))
 
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
     def page(self, body):
-        (self.root / "lessons" / "01_one" / "lesson.md").write_text(f"# Lesson 1: one {{#lesson_01_one}}\n\n{body}\n")
-        Site(self.root, self.build).write()
+        """What the lesson's page becomes, without its title."""
+        self.write("lessons/01_one/lesson.md", f"# Lesson 1: one {{#lesson_01_one}}\n\n{body}\n")
+        Site(self.root, self.build, self.attn).write()
         return (self.build / "pages" / "01_one.md").read_text().split("\n", 2)[2].rstrip("\n")
+
+    def main_page(self, body, lesson="x"):
+        """What the main page becomes, without its title."""
+        self.write("docs/main_page.md", f"# attn\n\n{body}\n")
+        self.page(lesson)
+        return (self.build / "pages" / "main_page.md").read_text().split("\n", 2)[2].rstrip("\n")
 
     def refused(self, body):
         with self.assertRaises(PageError) as caught:
             self.page(body)
         return str(caught.exception)
 
+
+class Pages(SiteCase):
     def test_numbers_in_code_spans(self):
         for reference, text in {
             "weights[0,1]": "0.5000", "weights[0,1]:.2f": "0.50", "scores[1,-1]": "12", "scores[1]": "[4, 16, 12]",
@@ -119,10 +136,8 @@ class Pages(unittest.TestCase):
 
     def test_a_solution_is_folded_and_has_to_be_there(self):
         self.assertIn("there is no 01_one.cpp", self.refused("{{solution}}"))
-        exercises = self.root / "tests" / "exercises"
-        exercises.mkdir(parents=True)
         for suffix in ("cpp", "py"):
-            (exercises / f"01_one.{suffix}").write_text("done\n")
+            self.write(f"tests/exercises/01_one.{suffix}", "done\n")
         page = self.page("{{solution}}")
         for language, suffix in (("C++", "cpp"), ("Python", "py")):
             summary = page.index(f"<details><summary>A solution in {language}</summary>")
@@ -130,12 +145,36 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.count("</details>"), 2)
 
     def test_the_main_page_has_no_trace_of_its_own(self):
-        (self.root / "docs" / "main_page.md").write_text("# attn\n\n{{weights}}\n")
+        self.write("docs/main_page.md", "# attn\n\n{{weights}}\n")
         self.assertIn("docs/main_page.md:3: {{weights}}: only a lesson's page has a trace", self.refused("x"))
 
     def test_lessons_are_listed_with_their_first_sentence(self):
-        self.page("A token is\na row. And more.")
-        self.assertIn("<td>A token is a row.</td>", (self.build / "pages" / "main_page.md").read_text())
+        self.assertIn("<td>A token is a row.</td>", self.main_page("{{lessons}}", "A token is\na row. And more."))
+
+    def test_what_unfolds_has_its_title_as_text(self):
+        for verb in ("fold", "question"):
+            page = self.page(f"{{{{{verb} Is n < m?}}}}\n\nNo.\n\n{{{{end}}}}")
+            self.assertEqual(
+                page, r"\htmlonly[block]<details><summary>Is n &lt; m?</summary>\endhtmlonly" "\n\nNo.\n\n" r"\htmlonly[block]</details>\endhtmlonly"
+            )
+            self.assertIn(f"lesson.md:3: {{{{{verb}}}}}: 01_one has no step '{verb}'", self.refused(f"{{{{{verb}}}}}"))
+
+    def test_contents_are_the_sections_on_one_line(self):
+        page = self.page('[TOC]\n\n## The "why" {#why}\n\n### Within {#within}\n\n## Last {#last}')
+        first, *others = page.split("\n")
+        self.assertEqual(first, r"""<div class="contents-of-page"><ul><li>\ref why "The 'why'"</li><li>\ref last "Last"</li></ul></div>""")
+        self.assertEqual(others, ["", '## The "why" {#why}', "", "### Within {#within}", "", "## Last {#last}"])
+
+    def test_numbers_of_the_report_say_what_measured_them(self):
+        self.assertIn("there is no report.json", self.refused("{{report parameters}}"))
+        report = {"parameters": 1234, "heads": [{"weight": 0.51239}], "name": "small"}
+        self.write("lessons/small_model/report.json", json.dumps(report))
+        self.assertEqual(self.page("`{{report parameters}}` `{{report heads.0.weight:.2f}}`"), "`1234` `0.51`")
+        span = '<span class="from-run one" title="heads.0.weight = 0.51239, script/train-model">0.5124</span>'
+        self.assertEqual(self.page("It is {{report heads.0.weight}}."), f"It is {span}.")
+        for path in ("heads.1.weight", "heads.first", "parameters.all", "loss"):
+            self.assertIn(f"report.json has no {path}", self.refused(f"{{{{report {path}}}}}"))
+        self.assertIn("name of lessons/small_model/report.json is no number", self.refused("{{report name}}"))
 
     def test_headers_keep_their_lines(self):
         text = (
@@ -143,7 +182,7 @@ class Pages(unittest.TestCase):
             "///               |------|-------|---------|\n///               | q | (n) | |\n///               | s | (n) | q @ k.T |\n"
             "void f();\n\n} // namespace attn\n"
         )
-        (self.root / "include" / "attn" / "ops" / "f.hpp").write_text(text)
+        self.write("include/attn/ops/f.hpp", text)
         self.page("x")
         copy = (self.build / "include" / "attn" / "ops" / "f.hpp").read_text()
         self.assertEqual(copy.count("\n"), text.count("\n"))
@@ -152,7 +191,7 @@ class Pages(unittest.TestCase):
         self.assertIn("w · x", copy)
 
     def test_the_program_ends_with_2_and_says_why(self):
-        (self.root / "lessons" / "01_one" / "lesson.md").write_text("# One\n\n{{wieghts}}\n")
+        self.write("lessons/01_one/lesson.md", "# One\n\n{{wieghts}}\n")
         errors, sys.stderr = sys.stderr, io.StringIO()
         arguments, sys.argv = sys.argv, ["make_pages.py", "--root", str(self.root), "--build", str(self.build)]
         try:
@@ -160,6 +199,149 @@ class Pages(unittest.TestCase):
             self.assertIn("docs: lessons/01_one/lesson.md:3:", sys.stderr.getvalue())
         finally:
             sys.stderr, sys.argv = errors, arguments
+
+
+PICTURES = """
+from generator.picture import figure, picture
+
+@picture
+def shares(site):
+    weights = site.trace_called("01_one")["weights"]
+    drawn, axes = figure(2, 2)
+    axes.bar(range(weights.shape[1]), weights[1])
+    return drawn, f"The largest is {weights.max():.2f} < 1."
+
+def helper(site):
+    return None
+"""
+
+# Says what it was asked, as attn graph would draw it; refuses the step 'nowhere'.
+DRAWS = """#!/bin/sh
+case "$*" in *nowhere*) echo "attn: graph: there is no step nowhere" >&2; exit 2;; esac
+echo "<svg><!-- $* --></svg>"
+"""
+
+
+class Pictures(SiteCase):
+    def setUp(self):
+        super().setUp()
+        self.write("bin/attn", DRAWS)
+        self.attn = self.root / "bin" / "attn"
+        self.attn.chmod(0o755)
+
+    def included(self, page):
+        """The file that a page of one picture includes."""
+        self.assertRegex(page, r"^\\htmlinclude\[block\] [\w-]+\.html$")
+        return (self.build / "results" / page.split(" ")[1]).read_text()
+
+    def test_a_picture_is_drawn_from_the_run_in_the_colours_of_the_page(self):
+        self.write("docs/pictures/lesson_01.py", PICTURES)
+        drawn = self.included(self.page("{{picture shares}}"))
+        self.assertIn('<figcaption id="picture-01_one-shares">The largest is 0.75 &lt; 1.</figcaption>', drawn)
+        self.assertIn('<svg role="img" aria-labelledby="picture-01_one-shares"', drawn)
+        self.assertIn("var(--attn-blue)", drawn)
+        self.assertNotIn("#0102", drawn)
+
+    def test_only_what_is_marked_as_a_picture_can_be_shown(self):
+        self.assertIn("there is no docs/pictures/lesson_01.py, which would draw 'shares'", self.refused("{{picture shares}}"))
+        self.write("docs/pictures/lesson_01.py", PICTURES)
+        self.assertIn("docs/pictures/lesson_01.py has no picture 'helper'; it has shares", self.refused("{{picture helper}}"))
+
+    def test_a_graph_is_drawn_by_attn_with_its_caption_as_title(self):
+        drawn = self.included(self.page("{{graph --to weights | One step, < all.}}"))
+        trace = self.build / "traces" / "01_one.npz"
+        self.assertIn(f"<!-- graph {trace} --format svg --title One step, < all. --to weights -->", drawn)
+        self.assertIn(">One step, &lt; all.</figcaption>", drawn)
+        self.assertEqual(drawn, self.included(self.page("{{graph 01_one: --to weights | One step, < all.}}")))
+
+    def test_a_graph_needs_a_caption_a_trace_and_a_step(self):
+        self.assertIn("say what is to be seen", self.refused("{{graph --to weights}}"))
+        self.assertIn("say what is to be seen", self.refused("{{graph}}"))
+        self.assertIn("there is no trace 02_two.npz", self.refused("{{graph 02_two: | All steps.}}"))
+        self.assertIn("lesson.md:3: {{graph --to nowhere | x}}: attn graph: attn: graph: there is no step nowhere", self.refused("{{graph --to nowhere | x}}"))
+
+
+class Registers(SiteCase):
+    LESSON = "## Why {#why}\n\nThe weight is {{weights[0,1]:.2f}}.\n\n### More {#more}\n\n{{scores[0,0]}}\n\n## Then {#then}\n\n{{scores[1,1]}}"
+
+    def questions(self, *rows):
+        lines = ["question\tlesson\tanchor\treference\tanswer", *("\t".join(row) for row in rows)]
+        self.write("docs/questions.tsv", "\n".join(lines) + "\n")
+        return self.main_page("{{questions}}", self.LESSON)
+
+    def test_a_question_has_its_answer_its_number_and_its_place(self):
+        page = self.questions(("Why?", "01_one", "why", "weights[0,1]:.2f", "Because of *it*, here"))
+        self.assertIn(r'<td>\ref why "Why?"</td><td>Because of \*it\*, here <span class="from-run one"', page)
+        self.assertIn(">0.50</span></td>", page)
+
+    def test_a_question_s_number_stands_in_its_section(self):
+        self.questions(("Why?", "01_one", "why", "scores[0,0]", "x"))  # in a section within it
+        for anchor, reference in (("why", "scores[1,1]"), ("more", "weights[0,1]:.2f"), ("why", "weights[0,1]:.3f")):
+            with self.subTest(reference), self.assertRaisesRegex(PageError, f"'Why\\?': the section {anchor} of 01_one does not show"):
+                self.questions(("Why?", "01_one", anchor, reference, "x"))
+
+    def test_a_question_names_a_heading_a_lesson_and_a_step(self):
+        for row, message in (
+            (("01_one", "whence", "scores[0,0]"), "lessons/01_one/lesson.md has no heading {#whence}"),
+            (("02_two", "why", "scores[0,0]"), "there is no lesson 02_two"),
+            (("01_one", "why", "socres[0,0]"), "01_one has no step 'socres'"),
+        ):
+            with self.subTest(row), self.assertRaises(PageError) as caught:
+                self.questions(("Why?", *row, "x"))
+            self.assertIn(message, str(caught.exception))
+
+    def test_a_register_s_rows_have_the_columns_of_its_header(self):
+        with self.assertRaisesRegex(PageError, "docs/questions.tsv has a row that is not of 5 columns"):
+            self.questions(("Why?", "01_one", "why", "scores[0,0]"))
+
+    def test_the_syllabus_has_a_table_for_each_document(self):
+        rows = ("document kind says lesson step test", "000 formula a_b 01_one scores t", "000 remark more   t", "001 table | 01_one  t")
+        self.write("docs/syllabus.tsv", "\n".join(row.replace(" ", "\t") for row in rows) + "\n")
+        self.assertEqual(
+            [line for line in self.main_page("{{syllabus}}").split("\n") if line and not line.startswith(("|--", "| kind"))],
+            ["### 000 {#source_000}", r'| formula | a\_b | \ref lesson_01_one "1" | `scores` | t |', "| remark | more | not here |  | t |",
+             "### 001 {#source_001}", r'| table | \| | \ref lesson_01_one "1" |  | t |'],
+        )  # fmt: skip
+
+
+class NumPyLines(SiteCase):
+    """What a lesson's fences of python compute is compared with the run."""
+
+    def page_of(self, *blocks):
+        return self.page("\n\n".join(f"```python\n{block}\n```" for block in blocks))
+
+    def refusal_of(self, *blocks):
+        return self.refused("\n\n".join(f"```python\n{block}\n```" for block in blocks))
+
+    def test_lines_that_compute_what_the_run_has_stay_as_they_are(self):
+        block = "masked = np.where(mask, -np.inf, 1.5)"
+        self.assertEqual(self.page_of(block), f"```python\n{block}\n```")
+
+    def test_a_later_block_knows_what_an_earlier_one_computed(self):
+        self.page_of("def fill(allowed):\n    return np.where(allowed, -np.inf, 1.5)", "masked = fill(mask)")
+        self.assertIn("NameError", self.refusal_of("masked = fill(mask)"))
+
+    def test_another_number_is_refused_at_the_line_of_its_block(self):
+        message = self.refusal_of("masked = np.where(mask, -np.inf, 1.5)", "scores = np.array([[2, 4, 4], [4, 16, 12 + 1e-9]])")
+        self.assertRegex(message, r"^lessons/01_one/lesson\.md:7: the NumPy lines make scores\[1, 2\] .*12\.000000001.*, the run has .*12")
+
+    def test_what_no_run_confirms_is_refused(self):
+        for block, message in {
+            "masked = np.where(mask, 1.5, -np.inf)": "the NumPy lines make masked[0]",
+            "masked = np.append(mask, 0.0)": "the NumPy lines make masked (3,), the run has (2,)",
+            "masked = 1 / missing": "the NumPy lines fail: NameError: name 'missing' is not defined",
+            "half = 0.5\nthird = 1 / 3": "the NumPy lines compute half, third, none of which is a step of 01_one",
+        }.items():
+            with self.subTest(block):
+                self.assertIn(f"lessons/01_one/lesson.md:3: {message}", self.refusal_of(block))
+
+    def test_only_what_is_given_has_its_name_before_it_is_computed(self):
+        self.page_of("masked = np.where(mask, -np.inf, 1.5 + 0 * ids[2] * d_k_64_variance)")
+        self.assertIn("name 'scores' is not defined", self.refusal_of("weights = scores / 2"))
+
+    def test_a_fence_of_py_is_shown_and_not_run(self):
+        body = "```py\nmasked = 1 / 0\n```\n\n```python\nmasked = np.where(mask, -np.inf, 1.5)\n```"
+        self.assertEqual(self.page(body), body)
 
 
 if __name__ == "__main__":

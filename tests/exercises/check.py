@@ -29,7 +29,7 @@ WRONG = [
      ["my_weights is wrong: expected [0.0634, 0.4683, 0.4683], yours gave [7.3891, 54.5982, 54.5982], which sums to 116.6 instead of 1.",
       "called with scores = [2, 4, 4]", "= exp(2 - 4) / (exp(2 - 4) + exp(4 - 4) + exp(4 - 4))"]),
     ("01_single_query", "def my_scores(q, k): return k @ q\ndef my_weights(s): return s\n",
-     ["well-known mistake, softmax_missing: Scores weigh the values without a softmax.", "weights = scores where softmax(scores) is right"]),
+     ["well-known mistake, softmax_missing: Scores are used as weights, without softmax.", "weights = scores where softmax(scores) is right"]),
     ("01_single_query", "def my_scores(q, k): return 'three'\n", ["my_scores returned str, expected an array of numbers"]),
     ("01_single_query", "def my_score(q, k): return k @ q\n", ["my_scores is missing, expected a function of that name"]),
     ("01_single_query", "def my_scores(q, k):\n    return k @ q[:2]\n", ["my_scores ended with an error", "line 6: return k @ q[:2]", "ValueError"]),

@@ -1,5 +1,7 @@
 #include "attn/text/tokenizer.hpp"
 
+#include "attn/utf8.hpp"
+
 #include "scratch.hpp"
 #include "targets.hpp"
 
@@ -17,7 +19,7 @@ void tokenizer(std::string_view bytes)
         expect(id < vocabulary.size(), "a token that there is not");
         expect(label_of(vocabulary, id).find('\n') == std::string::npos, "a label of two lines");
     }
-    must_succeed([&] { return shown(vocabulary.decode(ids)); });
+    must_succeed([&] { return printable_lines(vocabulary.decode(ids)); });
 }
 
 } // namespace attn::fuzz

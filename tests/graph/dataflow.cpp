@@ -130,7 +130,7 @@ TEST_CASE("a step and a folded scope can have one path", "[graph]")
     CHECK((dataflow.edges == std::vector<DataflowEdge>{{0, 1}}));
 }
 
-TEST_CASE("of a scope its steps are drawn, and what they use from outside is given", "[graph]")
+TEST_CASE("with a scope only its steps are drawn, and what they use from outside is given", "[graph]")
 {
     const Recording recording = layer();
     const Dataflow norm = dataflow_of(recording, {.scope = "norm"});
@@ -142,7 +142,7 @@ TEST_CASE("of a scope its steps are drawn, and what they use from outside is giv
     CHECK(heads.boxes.size() == 5);
 }
 
-TEST_CASE("with targets only what they follow from is drawn", "[graph]")
+TEST_CASE("with targets only these and what they follow from is drawn", "[graph]")
 {
     const Recording recording = layer();
     const Dataflow dataflow = dataflow_of(recording, {.targets = {"self_attn.head.0.scores"}});
@@ -155,7 +155,7 @@ TEST_CASE("with targets only what they follow from is drawn", "[graph]")
     CHECK(dataflow_of(recording, {.scope = "self_attn", .targets = {"self_attn.keys"}}).boxes.size() == 3);
 }
 
-TEST_CASE("what can't be drawn is said, with names that are near", "[graph]")
+TEST_CASE("what can't be drawn is refused, with similar names", "[graph]")
 {
     CHECK(refusal(layer(), {.scope = "self_atn"}) == "no scope is called self_atn; did you mean self_attn?");
     CHECK_THAT(refusal(layer(), {.scope = "residual"}), ContainsSubstring("residual is a step, not a scope"));

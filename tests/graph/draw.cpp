@@ -85,7 +85,7 @@ TEST_CASE("a folded scope says how many steps it has and what it ends with", "[g
     CHECK_THAT(dot, ContainsSubstring("label=\"queries[n=2, d_k=3]\\nkeys[m=4, d_k=3]\", class=\"given gathered\""));
 }
 
-TEST_CASE("whatever names and formulas say, they stay text", "[graph][dot][svg]")
+TEST_CASE("names and formulas stay text in DOT and SVG, whatever characters they have", "[graph][dot][svg]")
 {
     const std::string hostile = "\"]; evil [label=\"\\N\\l<script>alert(1)</script>&lt;-- ]]>\xEF\xBF\xBE\xFF\n\x01";
     Recording recording{{drawn_step(hostile, "", {hostile}), drawn_step("a\\"), drawn_step("cluster_x", "a_b(")}, {}};

@@ -1,6 +1,7 @@
 // What a listener answers is what the computation goes on with: after any answer, to a step or to an input, nothing but
 // that step fails to verify.
 
+#include "attn/attention/ready.hpp"
 #include "attn/layers/decoder_cache.hpp"
 #include "attn/layers/talking_heads.hpp"
 #include "attn/models/gpt.hpp"
@@ -70,9 +71,18 @@ TEST_CASE("every answer to an attention is used", "[attention][answers]")
                       attend(scoring, problem, mask, {.causal = Causal::bottom_right}, trace);
                   }) == Lines{});
         }
+    for (const Causal causal : {Causal::top_left, Causal::by_length})
+        CHECK(dropped_answers([&](const Trace& trace) {
+                  const MaskParts parts{.causal = causal, .key_lengths = Integers{2, 1}, .window = {1, 1}};
+                  join_masks(2, 3, parts, trace);
+              }) == Lines{});
+    Numbers numbers(12);
+    const Matrix query = numbers.matrix(2, 8), key = numbers.matrix(3, 4), value = numbers.matrix(3, 6);
+    const PastOf<Tensor4> past{as_heads(numbers.tensor3(2, 2, 2), 1, 2), as_heads(numbers.tensor3(2, 2, 3), 1, 2)};
+    const HeadMask mask(HeadMask::shape_type{1, 4, 2, 5}, true);
+    const Tensor4 bias = as_heads(numbers.tensor3(4, 2, 5), 1, 4);
     CHECK(dropped_answers([&](const Trace& trace) {
-              const MaskParts parts{.causal = Causal::top_left, .key_lengths = Integers{2, 1}};
-              join_masks(2, 3, parts, trace);
+              packed_attention(query, key, value, {4, 2}, past, mask, bias, {.softcap = 2.0}, trace);
           }) == Lines{});
 }
 
@@ -88,6 +98,15 @@ TEST_CASE("every answer to heads is used", "[layers][answers]")
     for (const HeadPositions positions : {HeadPositions::rotary, HeadPositions::alibi})
         CHECK(dropped_answers([&](const Trace& trace) {
                   attend(x, weights, {.heads = 2, .positions = positions}, trace);
+              }) == Lines{});
+    MultiHeadWeights normed = weights;
+    normed.query_norm = normed.key_norm = RmsNormWeights{numbers.vector(2)};
+    const HeadMask of_heads(HeadMask::shape_type{1, 2, 3, 3}, true);
+    const Tensor4 biases = as_heads(numbers.tensor3(2, 3, 3), 1, 2);
+    for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary})
+        CHECK(dropped_answers([&](const Trace& trace) {
+                  const GroupedQueryOptions options{.heads = 2, .positions = positions, .softcap = 3.0};
+                  grouped_query_attention(x, of_heads, biases, normed, options, trace);
               }) == Lines{});
     const TalkingHeadsWeights talking{weights, numbers.matrix(2, 2), numbers.matrix(2, 2)};
     CHECK(dropped_answers([&](const Trace& trace) {

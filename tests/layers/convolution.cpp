@@ -35,7 +35,7 @@ TEST_CASE("a convolution of width 1 is a linear map", "[layers][convolution]")
     CHECK(same_bits(convolution(x, {map.weight, map.bias}), linear(x, map)));
 }
 
-TEST_CASE("a token reaches half a window further with each convolution, and no further", "[layers][convolution]")
+TEST_CASE("each convolution lets a change reach half a window further, and no further", "[layers][convolution]")
 {
     Numbers numbers(3);
     const Matrix x = numbers.matrix(7, 2);

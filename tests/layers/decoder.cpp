@@ -76,7 +76,7 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of a dec
     }
 }
 
-TEST_CASE("every output of a decoder hears the memory, in no order; what it may not look at it does not hear",
+TEST_CASE("every output of a decoder depends on the memory but not on its order, and not on masked tokens of it",
           "[layers][decoder][mask]")
 {
     Numbers numbers(4);
@@ -100,7 +100,7 @@ TEST_CASE("every output of a decoder hears the memory, in no order; what it may 
     }
 }
 
-TEST_CASE("a batch of decodings is each sequence's by itself", "[layers][decoder][batch]")
+TEST_CASE("decoding a batch gives what decoding each sequence alone gives", "[layers][decoder][batch]")
 {
     Numbers numbers(5);
     const Tensor3 x = numbers.tensor3(3, 4, 6), memory = numbers.tensor3(3, 5, 6);

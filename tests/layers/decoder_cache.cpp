@@ -177,8 +177,7 @@ TEST_CASE("a step refuses what a cache can't serve", "[layers][decoder][cache]")
                       ContainsSubstring("cached_cross_attention: key (4, 6) and value (3, 6)"));
 }
 
-TEST_CASE("cross-attention with keys and values that are there already is multi-head attention",
-          "[layers][heads][cache]")
+TEST_CASE("cross-attention with kept keys and values gives what multi-head attention gives", "[layers][heads][cache]")
 {
     Numbers numbers(6);
     const MultiHeadWeights weights = random_heads(numbers);

@@ -9,7 +9,7 @@
 using namespace attn;
 using namespace attn::test;
 
-TEST_CASE("an embedding is a row of the table times the root of d_model, and its place", "[layers][embedding]")
+TEST_CASE("an embedding is a row of the table times the root of d_model, plus its position", "[layers][embedding]")
 {
     Numbers numbers(1);
     const Matrix table = numbers.matrix(5, 4);

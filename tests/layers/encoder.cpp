@@ -161,7 +161,7 @@ TEST_CASE("what padded tokens are changes nothing at real tokens", "[layers][enc
     }
 }
 
-TEST_CASE("a batch of encodings is each sequence's by itself", "[layers][encoder][batch]")
+TEST_CASE("encoding a batch gives what encoding each sequence alone gives", "[layers][encoder][batch]")
 {
     Numbers numbers(8);
     const Tensor3 x = numbers.tensor3(3, 4, 6);

@@ -242,6 +242,10 @@ inline double bent_by_hand(double x, Activation activation)
         return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
     case Activation::gelu_tanh:
         return x * 0.5 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * std::pow(x, 3))));
+    case Activation::silu:
+        return x / (1 + std::exp(-x));
+    case Activation::quick_gelu:
+        return x / (1 + std::exp(-1.702 * x));
     }
     return 0;
 }

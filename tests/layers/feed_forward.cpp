@@ -10,11 +10,13 @@ using namespace attn::test;
 
 namespace {
 
-constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh};
+constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
+                                      Activation::quick_gelu};
 
 } // namespace
 
-TEST_CASE("a feed-forward network is up, bend, down, number by number", "[layers][feed_forward]")
+TEST_CASE("a feed-forward network is two linear maps with the activation between them, number by number",
+          "[layers][feed_forward]")
 {
     Numbers numbers(1);
     for (const Activation activation : activations)

@@ -83,8 +83,11 @@ void compute(const std::string& name, const Golden& steps, const Trace& trace)
     }
     TalkingHeadsOptions options;
     std::optional<AnyMask> given;
-    if (const Array* mask = find(steps, "mask"))
-        given = mask->rank() == 3 ? AnyMask(from_array<BatchMask>(*mask)) : AnyMask(from_array<Mask>(*mask));
+    const Array* mask = find(steps, "mask");
+    if (mask != nullptr && mask->rank() == 3)
+        given.emplace(from_array<BatchMask>(*mask));
+    else if (mask != nullptr)
+        given.emplace(from_array<Mask>(*mask));
     if (word(name, 1) == "scaled")
         options.scale = 0.25;
     if (word(name, 2) == "batch")

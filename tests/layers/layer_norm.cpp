@@ -43,7 +43,7 @@ TEST_CASE("epsilon is inside the root, and 1e-5 unless given", "[layers][layer_n
     CHECK(close(layer_norm(Matrix{{-1e-3, 1e-3}}, plain(2)), Matrix{{-std::sqrt(1.0 / 11), std::sqrt(1.0 / 11)}}));
 }
 
-TEST_CASE("each token leaves a layer norm with mean 0 and variance 1", "[layers][layer_norm]")
+TEST_CASE("layer norm without gain and bias gives each token mean 0 and variance 1", "[layers][layer_norm]")
 {
     const Matrix y = layer_norm(Numbers(2).matrix(5, 8), plain(8), {0});
     for (std::size_t i = 0; i < 5; ++i) {
@@ -57,7 +57,7 @@ TEST_CASE("each token leaves a layer norm with mean 0 and variance 1", "[layers]
     }
 }
 
-TEST_CASE("a token moved and stretched leaves a layer norm as it would have", "[layers][layer_norm]")
+TEST_CASE("layer norm does not change when a token is scaled and shifted", "[layers][layer_norm]")
 {
     Numbers numbers(3);
     const Matrix x = numbers.matrix(3, 6);
@@ -65,13 +65,13 @@ TEST_CASE("a token moved and stretched leaves a layer norm as it would have", "[
     CHECK(close(layer_norm(Matrix(x * 4.0 + 7.0), weights, {0}), layer_norm(x, weights, {0})));
 }
 
-TEST_CASE("a token of equal features leaves a layer norm as the bias", "[layers][layer_norm]")
+TEST_CASE("layer norm of a token of equal features is the bias", "[layers][layer_norm]")
 {
     const LayerNormWeights weights{Vector{2, 3, 4}, Vector{5, 6, 7}};
     CHECK(same_bits(layer_norm(Matrix{{0.5, 0.5, 0.5}, {0, 0, 0}}, weights), Matrix{{5, 6, 7}, {5, 6, 7}}));
 }
 
-TEST_CASE("a large mean drowns no variance: squares are taken of distances", "[layers][layer_norm]")
+TEST_CASE("layer norm is right where the mean is 1e8 times the distances from it", "[layers][layer_norm]")
 {
     const double root = std::sqrt(1.5);
     CHECK(close(layer_norm(Matrix{{1e8 - 1, 1e8, 1e8 + 1}}, plain(3), {0}), Matrix{{-root, 0, root}}));

@@ -144,7 +144,7 @@ TEST_CASE("under a causal mask, a later token changes no earlier output", "[laye
     }
 }
 
-TEST_CASE("a batch of attentions is each sequence's by itself", "[layers][multi_head][batch]")
+TEST_CASE("attention of a batch gives what attention of each sequence alone gives", "[layers][multi_head][batch]")
 {
     Numbers numbers(10);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
@@ -184,7 +184,7 @@ TEST_CASE("a batch of attentions is each sequence's by itself", "[layers][multi_
     }
 }
 
-TEST_CASE("rotary heads compare turned queries with turned keys, and mix values that are not", "[layers][multi_head]")
+TEST_CASE("rotary heads rotate queries and keys, and not values", "[layers][multi_head]")
 {
     Numbers numbers(11);
     const Matrix x = numbers.matrix(4, 6);
@@ -219,7 +219,7 @@ TEST_CASE("rotary weights depend on the tokens' distances, not on where the firs
     CHECK_FALSE(close(from_place(0).output, attend(x, weights, {.heads = 2}).output));
 }
 
-TEST_CASE("with ALiBi, each head loses its own slope times the distance", "[layers][multi_head][alibi]")
+TEST_CASE("with ALiBi, each head's scores are lowered by its slope times the distance", "[layers][multi_head][alibi]")
 {
     Numbers numbers(13);
     const Matrix x = numbers.matrix(4, 6);
@@ -326,7 +326,7 @@ TEST_CASE("every step of multi-head attention says which options it ran with", "
     CHECK(options_of({.bias = numbers.matrix(3, 3)}).at(2) == StepOptions::value_type{"bias", "given"});
 }
 
-TEST_CASE("heads that can't share out the maps evenly are refused", "[layers][multi_head]")
+TEST_CASE("a number of heads that does not divide the maps' features is refused", "[layers][multi_head]")
 {
     Numbers numbers(18);
     const Matrix x = numbers.matrix(3, 6);
@@ -340,7 +340,8 @@ TEST_CASE("heads that can't share out the maps evenly are refused", "[layers][mu
     CHECK_THROWS_WITH(attend(x, weights, {.heads = 0}), ContainsSubstring("0 heads"));
 }
 
-TEST_CASE("odd heads can't be turned, and ALiBi is one bias already", "[layers][multi_head]")
+TEST_CASE("rotary heads with an odd number of features, and ALiBi with another bias, are refused",
+          "[layers][multi_head]")
 {
     Numbers numbers(19);
     const Matrix x = numbers.matrix(3, 6);

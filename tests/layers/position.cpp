@@ -91,7 +91,7 @@ TEST_CASE("the first position is all sines of zero and cosines of zero", "[layer
     CHECK(same_bits(sinusoidal_positions(1, 6, {.layout = SineLayout::halves}), Matrix{{0, 0, 0, 1, 1, 1}}));
 }
 
-TEST_CASE("the first pair of features turns one radian a position", "[layers][position]")
+TEST_CASE("the first pair of features rotates by one radian per position", "[layers][position]")
 {
     const Matrix positions = sinusoidal_positions(4, 512);
     for (std::size_t p = 0; p < 4; ++p) {
@@ -220,7 +220,7 @@ TEST_CASE("a table of learned positions that ends too early is refused", "[layer
 
 // -------------------------------------------------------------------------------------------------------------- rotary
 
-TEST_CASE("rotary positions turn each pair by position times frequency", "[layers][rotary]")
+TEST_CASE("rotary positions rotate each pair by position times frequency", "[layers][rotary]")
 {
     Numbers numbers(2);
     for (const std::size_t n : {0, 1, 6})
@@ -233,7 +233,7 @@ TEST_CASE("rotary positions turn each pair by position times frequency", "[layer
                 }
 }
 
-TEST_CASE("rotary halves turn features i and i + d/2 as pairs turn 2i and 2i + 1", "[layers][rotary]")
+TEST_CASE("rotary halves rotate features i and i + d/2 as pairs rotate 2i and 2i + 1", "[layers][rotary]")
 {
     const Matrix x = Numbers(3).matrix(5, 8);
     const std::vector<std::size_t> order = halves_order(8);
@@ -270,7 +270,7 @@ TEST_CASE("scores of rotary queries and keys depend on their distance only", "[l
         }
 }
 
-TEST_CASE("the token at position zero is not turned", "[layers][rotary]")
+TEST_CASE("rotary positions leave the token at position zero unchanged", "[layers][rotary]")
 {
     const Matrix x = Numbers(6).matrix(2, 6);
     for (const RotaryLayout layout : rotary_layouts) {
@@ -314,7 +314,7 @@ TEST_CASE("traced rotary positions give the same bits, and every formula holds",
         }
 }
 
-TEST_CASE("an odd number of features can't be turned", "[layers][rotary]")
+TEST_CASE("rotary positions refuse an odd number of features", "[layers][rotary]")
 {
     CHECK_THROWS_AS(rotary(Matrix(Matrix::shape_type{2, 3})), ShapeError);
     CHECK_THROWS_WITH(rotary(Matrix(Matrix::shape_type{2, 3})),
@@ -345,7 +345,7 @@ TEST_CASE("ALiBi's slopes for other numbers of heads end at 2^-8, or go on with 
     CHECK(alibi_slopes(0).size() == 0);
 }
 
-TEST_CASE("ALiBi takes slope times distance, and the last query stands at the last key", "[layers][alibi]")
+TEST_CASE("ALiBi subtracts slope times distance, with the last query at the last key's position", "[layers][alibi]")
 {
     CHECK(close(alibi_bias(3, 3, 0.5), Matrix{{0, -0.5, -1}, {-0.5, 0, -0.5}, {-1, -0.5, 0}}, 0));
     CHECK(close(alibi_bias(2, 4, 0.25), Matrix{{-0.5, -0.25, 0, -0.25}, {-0.75, -0.5, -0.25, 0}}, 0));

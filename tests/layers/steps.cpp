@@ -126,14 +126,16 @@ TEST_CASE("the doc comments of positions and masks list their steps, with letter
 
 TEST_CASE("the doc comment of join_masks lists every step that there can be, in order", "[steps][mask][source]")
 {
-    const MaskParts parts{BatchMask(BatchMask::shape_type{2, 3, 4}, true), Causal::bottom_right, Integers{2, 4}};
+    const MaskParts parts{
+        BatchMask(BatchMask::shape_type{2, 3, 4}, true), Causal::bottom_right, Integers{2, 4}, {.left = 2, .right = 1}};
     const Recorder recorder = recorded([&](const Trace& trace) { join_masks(3, 4, parts, trace); });
-    const Lines listed = table_of("attention/mask.hpp", "join_masks", 5), found = kept(recorder);
-    REQUIRE(found.size() == 5);
-    for (std::size_t i = 0; i < 5; ++i)
+    const Lines listed = table_of("attention/mask.hpp", "join_masks", 6), found = kept(recorder);
+    REQUIRE(found.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i)
         CHECK(listed[i].substr(0, listed[i].find(" |")) == found[i].substr(0, found[i].find(" |")));
-    CHECK(listed[4] == "mask | (n, m) | given_mask & causal & padding[:, None, :]");
-    CHECK(found[4] == "mask | (b, n, m) | given_mask & causal & padding[:, None, :]");
+    CHECK(with_numbers({listed[4]}, {{"N", "3"}, {"M", "4"}, {"LEFT", "2"}, {"RIGHT", "1"}}) == Lines{found[4]});
+    CHECK(listed[5] == "mask | (n, m) | given_mask & causal & padding[:, None, :] & window");
+    CHECK(found[5] == "mask | (b, n, m) | given_mask & causal & padding[:, None, :] & window");
 
     const Recorder causal =
         recorded([&](const Trace& trace) { join_masks(3, 3, {.causal = Causal::top_left}, trace); });
@@ -236,7 +238,7 @@ TEST_CASE("the steps of cross-attention name the memories, and their sizes", "[s
     CHECK(formula_of("value", two) == "value_memory @ value_weights + value_bias");
 }
 
-TEST_CASE("norms before the blocks change what they are made of", "[steps][layers][encoder]")
+TEST_CASE("pre-norm changes the formulas of the residuals and the inputs of the blocks", "[steps][layers][encoder]")
 {
     const Recorder run = recorded(
         [&](const Trace& trace) { encoder_layer(x, {}, layer_weights(), {.placement = NormPlacement::pre}, trace); });

@@ -75,7 +75,7 @@ TEST_CASE("talking heads are what plain loops give, also with other numbers of e
     }
 }
 
-TEST_CASE("heads that are mixed by identities don't talk", "[layers][talking][property]")
+TEST_CASE("talking heads that are mixed by identities are multi-head attention", "[layers][talking][property]")
 {
     Numbers numbers(2);
     for (const std::size_t heads : {1, 2, 4}) {
@@ -100,7 +100,7 @@ TEST_CASE("heads that are mixed by a permutation change places, and nothing else
         close(talking_heads_attention(x, {}, {maps, swap, identity(2)}).output, attend(x, maps, {.heads = 2}).output));
 }
 
-TEST_CASE("what is forbidden weighs nothing in any mixture", "[layers][talking][mask]")
+TEST_CASE("forbidden pairs have weight 0 in every mixture of talking heads", "[layers][talking][mask]")
 {
     Numbers numbers(4);
     const Matrix x = numbers.matrix(5, 6);
@@ -125,7 +125,7 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of talki
     CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
 }
 
-TEST_CASE("a batch of talking heads is each sequence's by itself", "[layers][talking][batch]")
+TEST_CASE("talking heads of a batch give what those of each sequence alone give", "[layers][talking][batch]")
 {
     Numbers numbers(6);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
@@ -189,7 +189,8 @@ TEST_CASE("the steps of talking heads are those of their doc comment", "[steps][
               {"key_heads", "1"}, {"heads", "1"}, {"value_heads", "1"}, {"mask", "none"}, {"scale", "1/sqrt(d_k)"}});
 }
 
-TEST_CASE("mixtures have a term a head, and the mask stands behind the first", "[steps][layers][talking]")
+TEST_CASE("mixtures have one term per head, and the mask is applied after the first mixture",
+          "[steps][layers][talking]")
 {
     Numbers numbers(10);
     const Matrix x = numbers.matrix(4, 6);

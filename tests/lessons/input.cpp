@@ -158,7 +158,7 @@ TEST_CASE("lesson 21 runs on numbers of other sizes", "[input][recurrent]")
                             "reset_after.output") == Shape{n, 4});
 }
 
-TEST_CASE("lengths of a batch are whole, not longer than its sentences, and one each", "[input]")
+TEST_CASE("lengths that are not whole, not from 0 to m, or not one per sentence are refused", "[input]")
 {
     const auto refusal_of = [](const Array& lengths) {
         const TemporaryFolder folder;
@@ -173,7 +173,7 @@ TEST_CASE("lengths of a batch are whole, not longer than its sentences, and one 
     CHECK_THAT(refusal_of({{3}, {1, 1, 1}}), ContainsSubstring("must agree in b"));
 }
 
-TEST_CASE("one token of one feature is enough", "[input]")
+TEST_CASE("lessons 2 and 3 run on one token of one feature", "[input]")
 {
     taught("lesson_02_all_queries", {{"inputs", numbers({1, 1})},
                                      {"query_weights", numbers({1, 1})},
@@ -182,7 +182,7 @@ TEST_CASE("one token of one feature is enough", "[input]")
     taught("lesson_03_scale_and_softmax", {{"queries", numbers({1, 1})}, {"keys", numbers({1, 1})}});
 }
 
-TEST_CASE("what a lesson claims holds where large numbers cancel, but for their rounding", "[input]")
+TEST_CASE("a lesson's claims hold up to rounding where large numbers cancel", "[input]")
 {
     taught("lesson_04_scoring", {{"queries", {{1, 1}, {1.0 / 3}}},
                                  {"keys", {{2, 1}, {0.1, 0.1000001}}},
@@ -195,7 +195,7 @@ TEST_CASE("what a lesson claims holds where large numbers cancel, but for their 
                                  {"short_query_weights", numbers({1, 2})}});
 }
 
-TEST_CASE("a trace serves as input, and gives itself", "[input]")
+TEST_CASE("a lesson that reads its own trace as input computes the same steps", "[input]")
 {
     const TemporaryFolder folder;
     write_input(folder / "mine.npz", five_tokens());
@@ -244,7 +244,7 @@ TEST_CASE("tensors that don't fit together are both named, with their shapes", "
                ContainsSubstring("query_weights (2, 3)") && ContainsSubstring("key_weights (2, 4)"));
 }
 
-TEST_CASE("a file that is no .npz, or not all of one, is one line", "[input][hostile]")
+TEST_CASE("an input that is no .npz, or a truncated one, is reported in one line", "[input][hostile]")
 {
     CHECK_THAT(complaint("no/such/file.npz"), ContainsSubstring("no such file") || ContainsSubstring("No such file"));
     complaint_about_bytes("just some text\n");

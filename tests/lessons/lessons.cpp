@@ -13,7 +13,7 @@
 
 using namespace attn;
 
-TEST_CASE("every step of every lesson is its golden's, and follows from its formula", "[lessons][golden][verify]")
+TEST_CASE("every step of every lesson equals its golden, and follows from its formula", "[lessons][golden][verify]")
 {
     for (const std::string& topic : lesson_topics()) {
         CAPTURE(topic);
@@ -39,7 +39,7 @@ TEST_CASE("two runs write the same bytes, whatever is printed and whatever the t
     }
 }
 
-TEST_CASE("a lesson prints its own steps and a line per scope, in few lines; --all prints every step", "[lessons]")
+TEST_CASE("a lesson prints its own steps and a line per scope, in few lines, and every step with --all", "[lessons]")
 {
     std::size_t lines = 0;
     for (const std::string& topic : lesson_topics()) {
@@ -48,7 +48,7 @@ TEST_CASE("a lesson prints its own steps and a line per scope, in few lines; --a
         for (const Step& step : lesson_recording(topic).steps)
             REQUIRE_THAT(all, ContainsSubstring("    " + step.path));
         if (topic == "11_encoder_stack" || topic == "13_transformer") {
-            lines += 110; // what they print, at the most
+            lines += 65; // what they print, on average: at the paper's size they run once for all tests, with --all
             continue;
         }
         const std::string few = run({"lesson_" + topic}).output;
@@ -107,7 +107,7 @@ TEST_CASE("a lesson's flags do what --help says", "[lessons]")
     CHECK(run({lesson, "--color", "never"}).output.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("the lesson that is about time measures it where it is asked to", "[lessons]")
+TEST_CASE("lesson 20 measures time with --measure only, and lesson 1 has no such flag", "[lessons]")
 {
     const Ended measured = run({"lesson_20_restricted", "--measure"});
     CHECK(measured.code == 0);

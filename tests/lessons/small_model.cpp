@@ -37,11 +37,11 @@ TEST_CASE("every step of the small model on the lessons' sentence is PyTorch's",
     CHECK(verify(recorder.recording()).passed());
 }
 
-TEST_CASE("the small model knows what the story has said", "[lessons][small_model]")
+TEST_CASE("the small model gives more than 0.9 to the words that follow from the story", "[lessons][small_model]")
 {
     const SmallModel model = small_model();
     const auto report = read_json_object(model_folder / "report.json", "a report");
-    CHECK(report.at("chances").size() == 2);
+    CHECK(report.at("chances").size() == 4);
     for (const auto& asked : report.at("chances")) { // as PyTorch measured, in float32
         const double found = chance(model, asked.at("prompt").get<std::string>(), asked.at("word").get<std::string>());
         CHECK(found > 0.9);
@@ -85,8 +85,8 @@ TEST_CASE("the small model goes on with a story until its end", "[lessons][small
     const SmallModel model = small_model();
     const GptGreedyOptions options{.gpt = model.options, .end = model.ids("<end>")(0), .max_tokens = 40};
     const std::string story = model.words(continue_greedily(model.ids(sentence()), model.weights, options));
-    CHECK(story.ends_with("home . <end>"));
-    CHECK_THAT(story, ContainsSubstring("Then Lily"));
+    CHECK(story.starts_with("took the ball to the zoo . The ball was red . "));
+    CHECK(story.ends_with("Again Lily took the ball to the zoo . <end>")); // as it was told before
 }
 
 TEST_CASE("attn run gives the small model's logits, and attn view labels rows and columns with its words",

@@ -46,18 +46,6 @@ std::vector<Answer> syllabus()
     return answers;
 }
 
-std::set<std::string> names_of_tests()
-{
-    const std::string macro = "TEST_CASE(\"";
-    std::set<std::string> names;
-    for (const attn::test::SourceFile& file : attn::test::source_files({"tests"}))
-        for (std::size_t at = file.text.find(macro); at != std::string::npos; at = file.text.find(macro, at)) {
-            at += macro.size();
-            names.insert(file.text.substr(at, file.text.find('"', at) - at));
-        }
-    return names;
-}
-
 /// The steps of a lesson, which its golden has all of; a ~ behind a name marks a sample.
 std::set<std::string> steps_of(const std::string& name_of_lesson)
 {
@@ -72,7 +60,7 @@ std::set<std::string> steps_of(const std::string& name_of_lesson)
 
 TEST_CASE("every step and test that answers a source document exists", "[lessons][source]")
 {
-    const std::set<std::string> tests = names_of_tests();
+    const std::set<std::string> tests = attn::test::names_of_tests();
     std::map<std::string, std::set<std::string>> steps;
     for (const CurriculumEntry& entry : curriculum())
         steps[std::string(entry.topic)] = steps_of(std::string(entry.topic));

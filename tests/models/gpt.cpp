@@ -80,7 +80,8 @@ TEST_CASE("a traced GPT gives the same bits, and every formula gives its step", 
     CHECK(as_listed(listed, steps, "gpt") == listed);
 }
 
-TEST_CASE("greedy continuation says what the logits of everything so far find likeliest", "[models][gpt]")
+TEST_CASE("greedy continuation gives, at each step, the word with the largest logit after all words so far",
+          "[models][gpt]")
 {
     Numbers numbers(5);
     const GptWeights weights = random_gpt(numbers);
@@ -149,7 +150,7 @@ TEST_CASE("a GPT's weights come back as they were written", "[weights][gpt]")
         CHECK(same_bits(gpt(Integers{1, 2}, back, {.heads = 2}), gpt(Integers{1, 2}, weights, {.heads = 2})));
     }
     NamedArrays arrays = state_dict(weights);
-    arrays.erase("layers.1.norm1.bias");
+    arrays.erase("layers.1.norm1.weight");
     CHECK_THROWS_WITH(load_weights<GptWeights>(arrays, {}),
-                      ContainsSubstring("a decoder as GPT-2 has it") && ContainsSubstring("layers.1.norm1.bias"));
+                      ContainsSubstring("a decoder like GPT-2") && ContainsSubstring("layers.1.norm1.weight"));
 }

@@ -45,7 +45,8 @@ Integers shifted(const Integers& ids, std::int64_t start)
 
 } // namespace
 
-TEST_CASE("the next word's logits are an embedding, a Transformer and the table again", "[layers][translate]")
+TEST_CASE("the logits of the next word are the Transformer's output, on embedded words, times the table",
+          "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(1);
     const Integers target{0, 4, 4, 2, 1};
@@ -75,7 +76,8 @@ TEST_CASE("a later target word changes no earlier prediction", "[layers][transla
     CHECK_FALSE(close(rows_by_hand(before, {0}), rows_by_hand(of_another, {0})));
 }
 
-TEST_CASE("greedy decoding says what teacher forcing finds likeliest, with a cache and without", "[layers][translate]")
+TEST_CASE("greedy decoding gives the words that are most probable under teacher forcing, with a cache and without",
+          "[layers][translate]")
 {
     std::set<std::int64_t> said;
     for (std::uint64_t seed = 0; seed < 12; ++seed)
@@ -104,7 +106,8 @@ TEST_CASE("greedy decoding says what teacher forcing finds likeliest, with a cac
     CHECK(said.size() > 3); // not one word for ever
 }
 
-TEST_CASE("a traced translation says the same, and every formula of every token is right", "[layers][translate][trace]")
+TEST_CASE("tracing changes no word of a translation, and every formula of every token is right",
+          "[layers][translate][trace]")
 {
     const TranslatorWeights weights = random_translator(5);
     for (const Caching caching : {Caching::none, Caching::keys_and_values}) {
@@ -129,7 +132,7 @@ TEST_CASE("a traced translation says the same, and every formula of every token 
     }
 }
 
-TEST_CASE("a translation ends with the end, or after so many words", "[layers][translate]")
+TEST_CASE("a translation ends with the end token, or after max_tokens words", "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(7);
     GreedyOptions options{.transformer = {.attention = {.heads = 2}}, .end = 100, .max_tokens = 5};

@@ -146,7 +146,7 @@ void compute(const LlamaCase& of, const Trace& trace)
     if (function == "rms_norm")
         rms_norm(of.get<T>(tokens), {of.get<Vector>("gain")}, {}, trace);
     else if (function == "gated_feed_forward")
-        gated_feed_forward(of.get<T>(tokens), network_of(of), trace);
+        gated_feed_forward(of.get<T>(tokens), network_of(of), {}, trace);
     else if (function == "attention")
         grouped_query_attention(of.get<T>(tokens), mask_of(of), {}, heads_of(of), head_options(of), trace);
     else if (function == "keras")
@@ -282,7 +282,7 @@ TEST_CASE("a gated network may have biases, and refuses maps that disagree", "[l
     weights.gate.bias = numbers.vector(4);
     weights.down.bias = numbers.vector(5);
     const Matrix x = numbers.matrix(2, 5);
-    const Recorder recorder = recorded([&](const Trace& trace) { gated_feed_forward(x, weights, trace); });
+    const Recorder recorder = recorded([&](const Trace& trace) { gated_feed_forward(x, weights, {}, trace); });
     CHECK(wrong_steps(recorder) == Lines{});
     CHECK(count_of(recorder, "gate_bias") + count_of(recorder, "up_bias") + count_of(recorder, "down_bias") == 2);
     weights.up.weight = numbers.matrix(5, 3);
@@ -357,7 +357,7 @@ TEST_CASE("groups that don't fit heads or weights are refused", "[layers][multi_
     CHECK_THAT(refusal(4, 5), ContainsSubstring("value weights (6, 5) can't be divided evenly among 2 heads"));
 }
 
-TEST_CASE("attention with a cache gives the new tokens what they have among all tokens", "[layers][cache]")
+TEST_CASE("attention with a cache gives new tokens the outputs that they have without it", "[layers][cache]")
 {
     Numbers numbers(6);
     for (const std::size_t groups : {4, 2, 1})
@@ -436,7 +436,8 @@ TEST_CASE("a later token changes no earlier logit, and any token changes its own
     CHECK_FALSE(close(row_of(before, 3), row_of(after, 3)));
 }
 
-TEST_CASE("only distances count: a decoder whose positions begin elsewhere gives the same", "[layers][llama][rotary]")
+TEST_CASE("a decoder whose positions begin at 1000 gives the same logits: only distances count",
+          "[layers][llama][rotary]")
 {
     Numbers numbers(10);
     const LlamaWeights weights = random_decoder(numbers);
@@ -492,7 +493,8 @@ TEST_CASE("a decoder refuses ids that it has no row for, and weights and caches 
 
 // ----------------------------------------------------------------------------------------------------- Keras's attention
 
-TEST_CASE("Keras-style attention is multi-head attention under a mask, where something is left", "[layers][keras]")
+TEST_CASE("Keras-style attention gives what masked multi-head attention gives, where at least one key is allowed",
+          "[layers][keras]")
 {
     Numbers numbers(14);
     const Matrix x = numbers.matrix(4, 6);
@@ -508,7 +510,7 @@ TEST_CASE("Keras-style attention is multi-head attention under a mask, where som
                 attend(x, same, {.heads = 2, .mask = first_three}).output));
 }
 
-TEST_CASE("where nothing is left, a large number forbids nothing and minus infinity everything",
+TEST_CASE("where every key is masked, a large number changes no weight, minus infinity makes all weights 0",
           "[layers][keras][mask]")
 {
     Numbers numbers(15);
@@ -561,7 +563,7 @@ TEST_CASE("the steps of the modern decoder's parts are the ones that their doc c
     CHECK(promised("layers/rms_norm.hpp", "rms_norm") ==
           kept(recorded([&](const Trace& trace) { rms_norm(x, random_gain(numbers, 5), {}, trace); })));
     CHECK(promised("layers/gated_feed_forward.hpp", "gated_feed_forward") ==
-          kept(recorded([&](const Trace& trace) { gated_feed_forward(x, random_network(numbers, 5, 4), trace); })));
+          kept(recorded([&](const Trace& trace) { gated_feed_forward(x, random_network(numbers, 5, 4), {}, trace); })));
     const MultiHeadWeights one_head{
         {numbers.matrix(5, 3)}, {numbers.matrix(5, 3)}, {numbers.matrix(5, 3)}, LinearWeights{numbers.matrix(3, 5)}};
     const KeyValueCache past{numbers.matrix(2, 3), numbers.matrix(2, 3)};

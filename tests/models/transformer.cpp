@@ -8,8 +8,7 @@
 using namespace attn;
 using namespace attn::test;
 
-TEST_CASE("a Transformer is an encoder of the source, and a decoder of the target on what that gave",
-          "[layers][transformer]")
+TEST_CASE("a Transformer is a decoder of the target on the encoder's output for the source", "[layers][transformer]")
 {
     Numbers numbers(1);
     const Matrix source = numbers.matrix(5, 6), target = numbers.matrix(3, 6);
@@ -37,7 +36,8 @@ TEST_CASE("a Transformer is an encoder of the source, and a decoder of the targe
     }
 }
 
-TEST_CASE("a batch of Transformers is each pair of sequences by itself", "[layers][transformer][batch]")
+TEST_CASE("a Transformer gives for a batch what it gives for each pair of sequences alone",
+          "[layers][transformer][batch]")
 {
     Numbers numbers(2);
     const Tensor3 source = numbers.tensor3(2, 5, 6), target = numbers.tensor3(2, 3, 6);

@@ -25,7 +25,7 @@ TEST_CASE("no activation hides NaN", "[ops][activation]")
     CHECK(std::isnan(attn::tanh(Tensor3{{{not_a_number}}})(0, 0, 0)));
 }
 
-TEST_CASE("sigmoid is its definition where that does not overflow", "[ops][activation]")
+TEST_CASE("sigmoid equals 1 / (1 + exp(-x)) where that does not overflow", "[ops][activation]")
 {
     const Matrix x = Numbers(1).matrix(5, 4);
     const Matrix y = sigmoid(x);
@@ -41,7 +41,7 @@ TEST_CASE("sigmoid saturates without overflow", "[ops][activation]")
     CHECK(sigmoid(Matrix{{-700}})(0, 0) > 0);
 }
 
-TEST_CASE("sigmoid of the opposite is the complement", "[ops][activation]")
+TEST_CASE("sigmoid(x) and sigmoid(-x) sum to one", "[ops][activation]")
 {
     const Matrix x = Numbers(2).matrix(4, 4);
     CHECK(close(Matrix(sigmoid(x) + sigmoid(Matrix(-x))), Matrix(Matrix::shape_type{4, 4}, 1.0), 1e-15));
@@ -58,7 +58,7 @@ TEST_CASE("tanh is the C library's, element by element", "[ops][activation]")
     CHECK(same_bits(attn::tanh(Matrix{{1000, -1000, 0}}), Matrix{{1, -1, 0}}));
 }
 
-TEST_CASE("activations of nothing are nothing", "[ops][activation]")
+TEST_CASE("activations of an empty matrix are empty and have the same shape", "[ops][activation]")
 {
     const Matrix none(Matrix::shape_type{0, 3});
     CHECK(shape_of(relu(none)) == Shape{0, 3});
@@ -99,7 +99,7 @@ TEST_CASE("gelu and its approximation are apart, by less than a thousandth", "[o
     CHECK(furthest > 1e-5);
 }
 
-TEST_CASE("both gelus are zero at zero, nothing far below and x far above", "[ops][activation]")
+TEST_CASE("both gelus are zero at zero and far below it, and x far above it", "[ops][activation]")
 {
     for (const Matrix& y : {gelu(Matrix{{0, -50, 50, 1e200}}), gelu_tanh(Matrix{{0, -50, 50, 1e100}})}) {
         CHECK(y(0, 0) == 0);

@@ -21,13 +21,13 @@ TEST_CASE("rows are multiplied with their neighbours, by hand", "[ops][band]")
     CHECK(same_bits(banded_scores(left, right, three), Matrix{{0, 1, 2}, {3, 4, 14}, {6, 22, 0}}));
 }
 
-TEST_CASE("neighbours are summed in their proportions, by hand", "[ops][band]")
+TEST_CASE("sum_of_neighbours weights each neighbour's values, by hand", "[ops][band]")
 {
     const Matrix weights{{100, 1, 2}, {3, 4, 5}, {6, 7, 100}}, values{{1, 10}, {2, 20}, {3, 30}};
     CHECK(same_bits(sum_of_neighbours(weights, values, three), Matrix{{5, 50}, {26, 260}, {33, 330}}));
 }
 
-TEST_CASE("what the mask forbids is not looked at", "[ops][band]")
+TEST_CASE("what the mask of a band forbids is not read, even if it is NaN", "[ops][band]")
 {
     const Band none{{-1, 0, 1}, {{false, false, false}, {false, true, false}, {false, false, false}}};
     const Matrix ones{{1}, {1}, {1}};
@@ -35,7 +35,7 @@ TEST_CASE("what the mask forbids is not looked at", "[ops][band]")
     CHECK(same_bits(sum_of_neighbours(Matrix{{NAN, 1, 1}, {1, 3, 1}, {1, 1, NAN}}, ones, none), Matrix{{0}, {3}, {0}}));
 }
 
-TEST_CASE("rows that a band names are its neighbours, whatever the distances", "[ops][band]")
+TEST_CASE("a band that lists its neighbours uses these rows instead of the distances", "[ops][band]")
 {
     const Matrix left{{1, 2}, {3, 4}}, right{{1, 0}, {0, 1}};
     const Band crossed{{0}, {{true}, {true}}, IntegerMatrix{{1}, {0}}};

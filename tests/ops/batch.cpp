@@ -9,13 +9,13 @@
 using namespace attn;
 using namespace attn::test;
 
-TEST_CASE("the tokens of a batch stand one below the other, sequence by sequence", "[ops][batch]")
+TEST_CASE("tokens_of stacks the tokens of a batch, sequence by sequence", "[ops][batch]")
 {
     const Tensor3 batch{{{1, 2}, {3, 4}, {5, 6}}, {{7, 8}, {9, 10}, {11, 12}}};
     CHECK(same_bits(tokens_of(batch), Matrix{{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}}));
 }
 
-TEST_CASE("tokens shared out to as many sequences are the batch again", "[ops][batch]")
+TEST_CASE("batch_of undoes tokens_of", "[ops][batch]")
 {
     Numbers numbers(1);
     for (const std::size_t b : {0, 1, 2, 5})
@@ -29,7 +29,7 @@ TEST_CASE("tokens shared out to as many sequences are the batch again", "[ops][b
             }
 }
 
-TEST_CASE("tokens that are more or fewer than the batch wants are refused", "[ops][batch]")
+TEST_CASE("batch_of refuses more or fewer tokens than the batch has places", "[ops][batch]")
 {
     const Matrix tokens(Matrix::shape_type{6, 2});
     for (const std::size_t sequences : {0, 2, 4, 6}) {
@@ -56,7 +56,7 @@ TEST_CASE("a function of tokens maps a sequence once, and a batch as one longer 
                     Tensor3{{{0, 7}, {1, 8}}, {{2, 9}, {3, 6}}}));
 }
 
-TEST_CASE("one number a token is a vector of a sequence and a matrix of a batch", "[ops][batch]")
+TEST_CASE("PerToken is a vector for a sequence and a matrix for a batch", "[ops][batch]")
 {
     CHECK(std::is_same_v<PerToken<Matrix>, Vector>);
     CHECK(std::is_same_v<PerToken<Tensor3>, Matrix>);

@@ -9,7 +9,7 @@
 using namespace attn;
 using namespace attn::test;
 
-TEST_CASE("one vector follows the other", "[ops][concat]")
+TEST_CASE("concat puts the second vector after the first", "[ops][concat]")
 {
     const Vector none(Vector::shape_type{0});
     CHECK(same_bits(concat(Vector{1, 2}, Vector{3}), Vector{1, 2, 3}));
@@ -18,7 +18,7 @@ TEST_CASE("one vector follows the other", "[ops][concat]")
     CHECK(concat(none, none).size() == 0);
 }
 
-TEST_CASE("one matrix stands on top of the other", "[ops][concat]")
+TEST_CASE("concat_rows puts the first matrix on top of the second", "[ops][concat]")
 {
     CHECK(same_bits(concat_rows(Matrix{{1, 2}}, Matrix{{3, 4}, {5, 6}}), Matrix{{1, 2}, {3, 4}, {5, 6}}));
     CHECK(same_bits(concat_rows(Matrix{{1}, {2}}, Matrix{{3}}), Matrix{{1}, {2}, {3}}));
@@ -34,7 +34,7 @@ TEST_CASE("matrices of different width do not stand on top of each other", "[ops
     CHECK_THROWS_WITH(concat_rows(narrow, wide), ContainsSubstring("concat_rows: first (2, 1) and second (2, 3)"));
 }
 
-TEST_CASE("parts stand side by side, each token's features one after the other", "[ops][concat]")
+TEST_CASE("concat_columns puts the features of each part side by side, token by token", "[ops][concat]")
 {
     const Matrix first{{1, 2}, {5, 6}};
     const Matrix second{{3}, {7}};
@@ -47,7 +47,7 @@ TEST_CASE("parts stand side by side, each token's features one after the other",
               std::vector<Matrix>{Matrix(Matrix::shape_type{0, 2}), Matrix(Matrix::shape_type{0, 3})})) == Shape{0, 5});
 }
 
-TEST_CASE("batches stand side by side sequence by sequence", "[ops][concat][batch]")
+TEST_CASE("concat_columns of batches concatenates the features of each sequence", "[ops][concat][batch]")
 {
     Numbers numbers(1);
     const Tensor3 first = numbers.tensor3(2, 3, 4);
@@ -60,7 +60,7 @@ TEST_CASE("batches stand side by side sequence by sequence", "[ops][concat][batc
                 CHECK(both(b, i, j) == (j < 4 ? first(b, i, j) : second(b, i, 0)));
 }
 
-TEST_CASE("parts of different length do not stand side by side, and no parts are none", "[ops][concat]")
+TEST_CASE("concat_columns refuses parts of different length, and an empty list", "[ops][concat]")
 {
     const std::vector<Matrix> uneven{Matrix(Matrix::shape_type{2, 1}), Matrix(Matrix::shape_type{3, 1})};
     CHECK_THROWS_AS(concat_columns(uneven), ShapeError);
@@ -82,7 +82,7 @@ TEST_CASE("columns are the features from begin up to end", "[ops][concat]")
     CHECK(same_bits(columns(Tensor3{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}, 1, 2), Tensor3{{{2}, {4}}, {{6}, {8}}}));
 }
 
-TEST_CASE("parts taken apart by columns are the parts that were put together", "[ops][concat]")
+TEST_CASE("columns() of concatenated parts gives the parts", "[ops][concat]")
 {
     Numbers numbers(2);
     const Matrix first = numbers.matrix(3, 2);
@@ -120,7 +120,7 @@ TEST_CASE("a number that is no row of the table is refused", "[ops][concat]")
                       ContainsSubstring("take_rows: ids[1] is 2, but table (2, 2) has no such row"));
 }
 
-TEST_CASE("nothing has no columns to put side by side", "[ops]")
+TEST_CASE("concat_columns of no parts is refused for matrices and for batches", "[ops]")
 {
     CHECK_THROWS_AS(concat_columns(std::vector<Matrix>{}), std::logic_error);
     CHECK_THROWS_AS(concat_columns(std::vector<Tensor3>{}), std::logic_error);

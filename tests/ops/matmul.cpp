@@ -51,7 +51,7 @@ TEST_CASE("matmul of matrices is the plain triple loop, at sizes zero and one to
             }
 }
 
-TEST_CASE("a matrix times a vector is one dot product a row", "[ops][matmul]")
+TEST_CASE("a matrix times a vector is one dot product per row", "[ops][matmul]")
 {
     Numbers numbers(2);
     for (const std::size_t n : sizes)
@@ -63,7 +63,7 @@ TEST_CASE("a matrix times a vector is one dot product a row", "[ops][matmul]")
         }
 }
 
-TEST_CASE("a vector times a matrix is its rows, each in its proportion", "[ops][matmul]")
+TEST_CASE("a vector times a matrix is the sum of the matrix's rows, weighted by the vector", "[ops][matmul]")
 {
     Numbers numbers(3);
     for (const std::size_t k : sizes)
@@ -75,7 +75,7 @@ TEST_CASE("a vector times a matrix is its rows, each in its proportion", "[ops][
         }
 }
 
-TEST_CASE("several matrices times a vector go one by one", "[ops][matmul]")
+TEST_CASE("each matrix of a stack is multiplied with the same vector", "[ops][matmul]")
 {
     Numbers numbers(4);
     for (const std::size_t b : {0, 1, 3})
@@ -93,7 +93,7 @@ TEST_CASE("several matrices times a vector go one by one", "[ops][matmul]")
             }
 }
 
-TEST_CASE("several matrices times several matrices go pair by pair", "[ops][matmul]")
+TEST_CASE("matrices of two stacks are multiplied pair by pair", "[ops][matmul]")
 {
     Numbers numbers(5);
     for (const std::size_t b : {0, 1, 3})
@@ -118,7 +118,7 @@ TEST_CASE("a dot product is the sum of products, zero of nothing", "[ops][matmul
     CHECK(dot(Vector(Vector::shape_type{0}), Vector(Vector::shape_type{0})) == 0);
 }
 
-TEST_CASE("an outer product has every product of two numbers once", "[ops][matmul]")
+TEST_CASE("an outer product has the product of every pair of numbers", "[ops][matmul]")
 {
     CHECK(same_bits(outer(Vector{1, 2}, Vector{3, 4, 5}), Matrix{{3, 4, 5}, {6, 8, 10}}));
     Numbers numbers(6);
@@ -188,7 +188,8 @@ TEST_CASE("products of tensors that disagree are refused, and both shapes named"
     CHECK_THROWS_WITH(dot(v1, v5), ContainsSubstring("dot: left (1,) and right (5,)"));
 }
 
-TEST_CASE("several matrices times one matrix go one by one, at sizes zero and one too", "[ops][matmul][batch]")
+TEST_CASE("each matrix of a stack is multiplied with the same matrix, at sizes zero and one too",
+          "[ops][matmul][batch]")
 {
     Numbers numbers(10);
     for (const std::size_t b : {1, 2, 3})
@@ -205,7 +206,7 @@ TEST_CASE("several matrices times one matrix go one by one, at sizes zero and on
                 }
 }
 
-TEST_CASE("several matrices are transposed one by one, in storage of their own", "[ops][matmul][batch]")
+TEST_CASE("each matrix of a stack is transposed, in storage of its own", "[ops][matmul][batch]")
 {
     Numbers numbers(11);
     for (const std::size_t n : {0, 1, 3})
@@ -221,7 +222,8 @@ TEST_CASE("several matrices are transposed one by one, in storage of their own",
         }
 }
 
-TEST_CASE("several matrices and one that disagree in k are refused, and both shapes named", "[ops][matmul][batch]")
+TEST_CASE("a stack of matrices and a matrix that disagree in k are refused, and both shapes named",
+          "[ops][matmul][batch]")
 {
     const Tensor3 left(Tensor3::shape_type{2, 3, 4});
     const Matrix right(Matrix::shape_type{3, 5});

@@ -24,7 +24,7 @@ TEST_CASE("sums, means and maxima of all numbers", "[ops][reduce]")
     CHECK(max_all(Vector{-3, -1, -2}) == -1);
 }
 
-TEST_CASE("along an axis, that axis goes", "[ops][reduce]")
+TEST_CASE("a reduction along an axis removes that axis", "[ops][reduce]")
 {
     CHECK(same_bits(sum_along(numbers_2_by_3, 0), Vector{5, -3, -3}));
     CHECK(same_bits(sum_along(numbers_2_by_3, 1), Vector{-1, 0}));
@@ -53,7 +53,7 @@ TEST_CASE("reductions along an axis are plain loops, at every small shape", "[op
         }
 }
 
-TEST_CASE("of nothing, the sum is zero, the largest minus infinity, the mean no number", "[ops][reduce]")
+TEST_CASE("of no numbers, the sum is zero, the maximum is minus infinity, the mean is NaN", "[ops][reduce]")
 {
     const Vector none(Vector::shape_type{0});
     const Matrix no_rows(Matrix::shape_type{0, 3});
@@ -77,7 +77,7 @@ TEST_CASE("along an empty axis, every sum is zero and every largest minus infini
     CHECK(max_along(no_columns, 0).size() == 0);
 }
 
-TEST_CASE("minus infinity is a number like others, and the largest of nothing else", "[ops][reduce]")
+TEST_CASE("the maximum of minus infinities is minus infinity, not the smallest finite number", "[ops][reduce]")
 {
     // xtensor's amax begins at the smallest finite number, and says that.
     CHECK(max_all(Vector{-infinity, -infinity}) == -infinity);
@@ -121,7 +121,7 @@ TEST_CASE("means along an axis are plain loops, at every small shape", "[ops][re
     CHECK(same_bits(mean_along(Matrix{{1, 3}, {5, 9}}, 1), Vector{2, 7}));
 }
 
-TEST_CASE("along an empty axis the mean is no number, and along no rows there is none", "[ops][reduce]")
+TEST_CASE("the mean along an empty axis is NaN, and a matrix without rows has no row means", "[ops][reduce]")
 {
     const Vector means = mean_along(Matrix(Matrix::shape_type{0, 2}), 0);
     REQUIRE(means.size() == 2);

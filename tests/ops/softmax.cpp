@@ -49,7 +49,7 @@ TEST_CASE("softmax does not change when a row's scores are all raised by the sam
     CHECK(same_bits(softmax(scores), softmax(raised)));
 }
 
-TEST_CASE("equal scores share equally", "[ops][softmax]")
+TEST_CASE("equal scores get equal weights", "[ops][softmax]")
 {
     CHECK(same_bits(softmax(Matrix{{3, 3, 3, 3}}), Matrix{{0.25, 0.25, 0.25, 0.25}}));
     CHECK(same_bits(softmax(Matrix{{-7}, {0}}), Matrix{{1}, {1}}));
@@ -63,7 +63,8 @@ TEST_CASE("huge scores neither overflow nor vanish", "[ops][softmax]")
     CHECK(same_bits(softmax(Vector{1000, 0}), Vector{1, 0}));
 }
 
-TEST_CASE("a score of minus infinity gets no weight, and the others share as without it", "[ops][softmax][mask]")
+TEST_CASE("a score of minus infinity gets weight 0, and the others get the weights that they have without it",
+          "[ops][softmax][mask]")
 {
     const Vector weights = softmax(Vector{1, -infinity, 2});
     const Vector without = softmax(Vector{1, 2});
@@ -72,7 +73,7 @@ TEST_CASE("a score of minus infinity gets no weight, and the others share as wit
     CHECK(weights(2) == without(1));
 }
 
-TEST_CASE("a row of minus infinities gets zeros, and leaves other rows alone", "[ops][softmax][mask]")
+TEST_CASE("softmax of a row of minus infinities is zeros, and other rows do not change", "[ops][softmax][mask]")
 {
     const Matrix weights = softmax(Matrix{{-infinity, -infinity}, {0, 0}, {-infinity, -infinity}});
     CHECK(same_bits(weights, Matrix{{0, 0}, {0.5, 0.5}, {0, 0}}));
@@ -95,12 +96,12 @@ TEST_CASE("NaN in a row makes that row NaN, wherever it stands, and no other", "
     CHECK(close(row_by_hand(weights, 4), Matrix{{1.0 / 3, 1.0 / 3, 1.0 / 3}}));
 }
 
-TEST_CASE("plus infinity is no score: its row does not pass for proportions", "[ops][softmax]")
+TEST_CASE("softmax of a row with plus infinity does not sum to a number", "[ops][softmax]")
 {
     CHECK(std::isnan(total_by_hand(softmax(Matrix{{infinity, 1}}), 0)));
 }
 
-TEST_CASE("softmax of nothing is nothing", "[ops][softmax]")
+TEST_CASE("softmax of an empty tensor is empty and has the same shape", "[ops][softmax]")
 {
     CHECK(shape_of(softmax(Matrix(Matrix::shape_type{0, 3}))) == Shape{0, 3});
     CHECK(shape_of(softmax(Matrix(Matrix::shape_type{3, 0}))) == Shape{3, 0});
@@ -145,7 +146,7 @@ TEST_CASE("softmax's jacobian is symmetric, and each row sums to zero", "[ops][s
         CHECK(std::abs(total_by_hand(jacobian, i)) < 1e-15);
 }
 
-TEST_CASE("where softmax has decided, no score moves it: the jacobian is zero", "[ops][softmax]")
+TEST_CASE("where softmax is 0 and 1 exactly, its jacobian is zero", "[ops][softmax]")
 {
     const Matrix jacobian = softmax_jacobian(softmax(Vector{0, 1000}));
     CHECK(close(jacobian, Matrix{{0, 0}, {0, 0}}, 0));

@@ -55,6 +55,10 @@ if(NOT output MATCHES "weights = softmax\\(scaled\\)")
     message(FATAL_ERROR "the README's code printed:\n${output}")
 endif()
 
+# The same code as a part of a shared library: the static one is position-independent.
+configure(plugin "add_library(mine SHARED ../mine/mine.cpp)\n${package}" ${only_xtensor_and_blas})
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build plugin/built)
+
 # The rest is there for who asks for it; a project that has attn as a part of its own keeps its output folder.
 configure(components "find_package(attn REQUIRED COMPONENTS tools)\nif(NOT TARGET attn::weights)\nmessage(FATAL_ERROR attn)\nendif()")
 configure(part "add_subdirectory(${ROOT} attn)\nif(CMAKE_RUNTIME_OUTPUT_DIRECTORY OR NOT TARGET attn::attn)\nmessage(FATAL_ERROR attn)\nendif()"

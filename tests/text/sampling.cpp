@@ -10,7 +10,7 @@
 
 using namespace attn;
 
-TEST_CASE("the most likely token has the largest logit; of equal ones it is the first", "[sampling]")
+TEST_CASE("the most likely token has the largest logit, and of equal ones it is the first", "[sampling]")
 {
     CHECK(argmax(Vector{1, 3, 2, 3}) == 1);
     CHECK(argmax(Vector{-5}) == 0);
@@ -33,7 +33,7 @@ TEST_CASE("tokens are drawn as often as softmax says, at any temperature", "[sam
     }
 }
 
-TEST_CASE("at temperature 0 nothing is left to chance, and a seed draws the same tokens again", "[sampling]")
+TEST_CASE("at temperature 0 the largest logit is always chosen, and the same seed draws the same tokens", "[sampling]")
 {
     RandomNumbers numbers(1), again(3), once_more(3);
     for (int i = 0; i < 20; ++i)
@@ -42,7 +42,7 @@ TEST_CASE("at temperature 0 nothing is left to chance, and a seed draws the same
         CHECK(sample(Vector{0, 1, 2}, 1, again) == sample(Vector{0, 1, 2}, 1, once_more));
 }
 
-TEST_CASE("extreme logits and temperatures draw a token all the same", "[sampling]")
+TEST_CASE("extreme logits and temperatures still give a token", "[sampling]")
 {
     RandomNumbers numbers(2);
     CHECK(sample(Vector{1e308, -1e308}, 1e-300, numbers) == 0);

@@ -32,7 +32,7 @@ TEST_CASE("infinities, NaN and booleans are shown as words", "[console]")
     CHECK(shown_values({{2}, {1, 0}, ElementType::boolean}) == " true  false\n");
 }
 
-TEST_CASE("a matrix is a row a line, a stack of matrices names each", "[console]")
+TEST_CASE("a matrix is printed with one line per row, and each matrix of a stack after its index", "[console]")
 {
     CHECK(shown_values({{2, 2}, {1, 2, 3, 4}}) == "1  2\n3  4\n");
     CHECK(shown_values({{2, 1, 2}, {1, 2, 3, 4}}) == "[0]\n1  2\n[1]\n3  4\n");

@@ -72,7 +72,7 @@ TEST_CASE("arrays larger than a chunk keep the order of their elements", "[trace
     CHECK(survives(array));
 }
 
-TEST_CASE("what a NaN carries survives, in four bytes only where they can hold it", "[trace_io][npy]")
+TEST_CASE("a NaN's payload survives, in four bytes only where they can hold it", "[trace_io][npy]")
 {
     const auto nan_carrying = [](std::uint64_t payload) {
         return std::bit_cast<double>(std::uint64_t{0x7ff8000000000000} | payload);
@@ -273,7 +273,7 @@ TEST_CASE("a file cut anywhere is truncated and one byte more is trailing", "[tr
     CHECK_THROWS_WITH(decode_npy(whole + 'x'), ContainsSubstring("trailing"));
 }
 
-TEST_CASE("a promise of much memory is not believed before the data are there", "[trace_io][npy]")
+TEST_CASE("a header that promises more data than there are is refused", "[trace_io][npy]")
 {
     CHECK_THROWS_WITH(decode_npy(npy("<f8", "(1000000000, 1000000000)", "x")), ContainsSubstring("truncated"));
     CHECK_THROWS_AS(decode_npy(npy("<f8", "(1e9, 1e9)", "x")), Error);

@@ -110,7 +110,7 @@ TEST_CASE("no text of a trace ends its script element", "[view]")
     CHECK(count(trace_of(page), "<") == 0);
 }
 
-TEST_CASE("bytes that are no UTF-8 don't stop a page", "[view]")
+TEST_CASE("bytes that are not UTF-8 are replaced in a page", "[view]")
 {
     CHECK_THAT(attn::page_of({{"caf\xe9.npz", {viewed(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
 }
@@ -147,7 +147,7 @@ TEST_CASE("a page of two runs says of each step how they differ", "[view]")
     }
 }
 
-TEST_CASE("two runs without a common step are no pair", "[view]")
+TEST_CASE("two runs without a common step are not compared", "[view]")
 {
     CHECK_THAT(refusal(viewed(), std::vector<Step>{{"x", "", {}, "", {}, {{1}, {1}}}}),
                ContainsSubstring("trace and other.npz have no step in common"));
@@ -169,7 +169,7 @@ TEST_CASE("a page says what a formula's names mean, and a step's other names", "
     CHECK_THAT(trace_of(page), ContainsSubstring("\"aliases\":[[\"attention.x\",\"queries\"]]"));
 }
 
-TEST_CASE("a formula that can't be read is a step's problem, not the page's", "[view]")
+TEST_CASE("a formula that can't be parsed is reported at its step, and the page is made", "[view]")
 {
     std::vector<Step> steps = viewed();
     steps[2].formula = "softmax((";
@@ -188,7 +188,7 @@ TEST_CASE("a page carries the explanations of small steps, and of large ones as 
     CHECK(count(page, "id=\"explained-") == 1);
 }
 
-TEST_CASE("tokens are read a line each", "[view]")
+TEST_CASE("tokens are read one per line", "[view]")
 {
     const TemporaryFolder folder;
     const auto read = [&](const std::string& text) {

@@ -47,7 +47,10 @@ TEST_CASE("attn run refuses an array that a module does not take, and says what 
     const auto [name, question] = GENERATE(table<std::string, std::string>({
         {"attn_mask", " Is it the mask? nn.MultiheadAttention means the opposite, true where a query can NOT attend"},
         {"key_padding_mask", " Is it the mask? PyTorch's is true at padding"},
-        {"attention_mask", " Is it the mask? Hugging Face's is 1 at a token and 0 at padding"},
+        {"attention_mask", " Is it the mask? Hugging Face's is 1 at a token and 0 at padding, (b, m), and can be"},
+        {"past_key", " Is it the past_keys?\n"},
+        {"softcap", " Is it the flag --softcap?\n"},
+        {"num_heads", " Is it the flag --heads?\n"},
         {"masks", " Is it the mask?\n"},
         {"is_causal", " Is it the flag --mask causal?\n"},
         {"length", " Is it the lengths?\n"},
@@ -55,15 +58,15 @@ TEST_CASE("attn run refuses an array that a module does not take, and says what 
         {"attn_bias", " Is it the bias?\n"},
         {"biases", "bias.\n"},
         {"dropout_p", "bias.\n"},
-        {"heads", "bias.\n"},
         {"memory", "bias.\n"},
     }));
     CAPTURE(name);
-    CHECK_THAT(
-        refused_input(with(queries_keys_values(), name, all_allowed({2, 3}))),
-        ContainsSubstring(" has an array called " + name +
-                          ", which attention does not take; it takes queries, keys, values, mask, lengths, bias.") &&
-            ContainsSubstring(question));
+    CHECK_THAT(refused_input(with(queries_keys_values(), name, all_allowed({2, 3}))),
+               ContainsSubstring(
+                   " has an array called " + name +
+                   ", which attention does not take; it takes queries, keys, values, past_keys, past_values, mask, "
+                   "lengths, bias.") &&
+                   ContainsSubstring(question));
 }
 
 TEST_CASE("attn run refuses what a module does not take, whichever it is", "[cli][run]")
@@ -78,10 +81,12 @@ TEST_CASE("attn run refuses what a module does not take, whichever it is", "[cli
 TEST_CASE("attn run names all arrays that are missing or not taken at once", "[cli][run]")
 {
     const NamedArrays given{{"q", to_array(tokens())}, {"keys", to_array(tokens())}, {"v", to_array(tokens())}};
-    CHECK_THAT(refused_input(given),
-               ContainsSubstring("has no arrays called queries, values, which attention needs; has arrays called q, v, "
-                                 "which attention does not take; it takes queries, keys, values, mask, lengths, bias. "
-                                 "Is q the queries? Is v the values?\n"));
+    CHECK_THAT(
+        refused_input(given),
+        ContainsSubstring("has no arrays called queries, values, which attention needs; has arrays called q, v, "
+                          "which attention does not take; it takes queries, keys, values, past_keys, past_values, "
+                          "mask, lengths, bias. "
+                          "Is q the queries? Is v the values?\n"));
     NamedArrays trace = queries_keys_values();
     for (int i = 0; i < 9; ++i)
         trace["step" + std::to_string(i)] = to_array(tokens());
@@ -93,7 +98,7 @@ TEST_CASE("attn run names all arrays that are missing or not taken at once", "[c
 
 TEST_CASE("attn run refuses an input of another rank", "[cli][run]")
 {
-    for (const Shape& shape : {Shape{}, Shape{12}, Shape{1, 1, 3, 4}}) {
+    for (const Shape& shape : {Shape{}, Shape{12}, Shape{1, 1, 1, 3, 4}}) {
         const Array array{shape, std::vector<double>(element_count(shape), 1)};
         for (const Example& example : examples_of_tokens()) {
             const std::string name = module_of(example.module).inputs.front().name;
@@ -126,7 +131,8 @@ TEST_CASE("attn run refuses inputs that disagree, and says in what", "[cli][run]
     Numbers numbers(12);
     const Example example = example_of("attention");
     CHECK_THAT(refused_input(example, "values", to_array(numbers.matrix(4, 5))), ContainsSubstring("must agree in m"));
-    CHECK_THAT(refused_input(example, "queries", to_array(numbers.matrix(2, 3))), ContainsSubstring("must agree in d_k"));
+    CHECK_THAT(refused_input(example, "queries", to_array(numbers.matrix(2, 3))),
+               ContainsSubstring("must agree in d_k"));
     CHECK_THAT(refused_input(with(queries_keys_values_of(3, 1, 2), "queries", to_array(numbers.tensor3(2, 1, 4)))),
                ContainsSubstring("must agree in b"));
     CHECK_THAT(Desk(queries_keys_values(), {}).input_refusal("restricted-attention", {"--radius", "1"}),
@@ -157,47 +163,64 @@ TEST_CASE("a bias of attn run is added to the scores, and can forbid with minus 
 
 // --------------------------------------------------------------------------------------------------------------- masks
 
-TEST_CASE("attn run refuses a mask of numbers, and says what to save in its place", "[cli][run][mask]")
+TEST_CASE("a mask of 1 and 0, or of 0 and minus infinity, is a mask of booleans", "[cli][run][mask]")
 {
-    const std::vector<Array> of_numbers{{{2, 3}, {1, 1, 0, 1, 1, 1}}, // 0 and 1, of either meaning
-                                        {{2, 3}, {1, 1, 0, 1, 1, 1}, ElementType::integer},      //
-                                        {{2, 3}, {0, 0, -infinity, 0, 0, 0}},                    // to be added
-                                        {{2, 3}, {0, 0, -10000, 0, 0, 0}, ElementType::integer}, //
-                                        {{2, 3}, {0.5, 0, 0, 0, 0, 0}}};
-    for (const Array& mask : of_numbers)
-        CHECK_THAT(
-            refused_input(with(queries_keys_values(), "mask", mask)),
-            ContainsSubstring("mask holds numbers, expected booleans that are true where a query can attend") &&
-                ContainsSubstring("of 0 and 1, save mask == 1 where 1 means that it can, mask == 0 where 1 means "
-                                  "that it can't") &&
-                ContainsSubstring("of numbers to be added to the scores, 0 and -inf, save mask == 0, or give "
-                                  "them as bias"));
+    const Array boolean = booleans({2, 3}, {1, 1, 0, 1, 1, 1});
+    const std::vector<Array> the_same{{{2, 3}, {1, 1, 0, 1, 1, 1}},
+                                      {{2, 3}, {1, 1, 0, 1, 1, 1}, ElementType::integer},
+                                      {{2, 3}, {0, 0, -infinity, 0, 0, 0}}};
+    for (const Array& mask : the_same)
+        CHECK(identical(mask_of(with(queries_keys_values(), "mask", mask)), boolean));
+    const Example encoder = example_of("encoder-layer");
+    const Array zero_or_infinite{{3, 3}, {0, 0, -infinity, 0, 0, 0, 0, -infinity, 0}};
+    CHECK(identical(Desk(with(encoder.input, "mask", zero_or_infinite), encoder.weights)
+                        .step("mask", "encoder-layer", encoder.needed),
+                    booleans({3, 3}, {1, 1, 0, 1, 1, 1, 1, 0, 1})));
+}
 
-    // What it says to save does what the numbers were meant to do.
-    const NamedArrays boolean = with(queries_keys_values(), "mask", booleans({2, 3}, {1, 1, 0, 1, 1, 1}));
-    const NamedArrays added = with(queries_keys_values(), "bias", of_numbers[2]);
-    CHECK(identical(context_of(boolean), context_of(added)));
-    const Example decoder = example_of("decoder-layer");
-    CHECK_THAT(refused_input(decoder, "memory_mask", {{3, 5}, std::vector<double>(15, 1)}),
-               ContainsSubstring("memory_mask holds numbers") && ContainsSubstring("save memory_mask == 1"));
+TEST_CASE("a mask of other numbers is added to the scores, where the module has a bias", "[cli][run][mask]")
+{
+    const Array added{{2, 3}, {0, 0, -10000, 0.5, 0, 0}};
+    CHECK(identical(context_of(with(queries_keys_values(), "mask", added)),
+                    context_of(with(queries_keys_values(), "bias", added))));
+    CHECK_THAT(refused_input(with(with(queries_keys_values(), "mask", added), "bias", added)),
+               ContainsSubstring("save their sum as bias"));
+    CHECK_THAT(refused_input(with(queries_keys_values(), "mask", added), {"--score", "dot"}),
+               ContainsSubstring("only the scaled score has a bias"));
+    const Example encoder = example_of("encoder");
+    CHECK_THAT(
+        refused_input(encoder, "mask", {{3, 3}, {0, 0, -10000, 0, 0, 0, 0, 0, 0}}),
+        ContainsSubstring("encoder only takes a mask that hides keys: save mask == 0 where 0 lets a query attend"));
+    CHECK_THAT(refused_input(with(queries_keys_values(), "mask", {{2, 3}, {0, 0, infinity, 0, 0, 0}})),
+               ContainsSubstring("mask[0, 2] is inf, expected finite numbers, or -inf"));
+}
+
+TEST_CASE("a mask of real numbers that is 0 throughout hides nothing, one of whole numbers is refused",
+          "[cli][run][mask]")
+{
+    Array zeros{{2, 3}, std::vector<double>(6, 0)};
+    CHECK(identical(context_of(with(queries_keys_values(), "mask", zeros)), context_of(queries_keys_values())));
+    zeros.type = ElementType::integer; // as 1 and 0 are, which would hide everything
+    CHECK_THAT(refused_input(with(queries_keys_values(), "mask", zeros)),
+               ContainsSubstring("mask is the whole number 0 throughout"));
 }
 
 TEST_CASE("attn run refuses a mask of another shape, and says which it takes", "[cli][run][mask]")
 {
     for (const std::string module : {"attention", "multi-head-attention", "encoder-layer", "encoder"}) {
         const Example example = example_of(module);
-        const std::string expected = module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3)";
+        const std::string expected = module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3) or (b, h, n, m)";
         for (const Shape& shape : {Shape{4, 4}, Shape{1, 3, 3}, Shape{9}, Shape{3, 1}})
             CHECK_THAT(refused_input(example, "mask", all_allowed(shape)),
                        ContainsSubstring("mask has the shape " + to_string(shape) + ", expected " + expected));
     }
     const NamedArrays batch_of_two = queries_keys_values_of(2, 4, 3);
-    for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 1, 4, 3}, Shape{3}})
+    for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 1, 4, 3}, Shape{4}})
         CHECK_THAT(refused_input(with(batch_of_two, "mask", all_allowed(shape))),
                    ContainsSubstring(to_string(shape) + ", expected (n, m) = (4, 3) or (b, n, m) = (2, 4, 3)"));
 }
 
-TEST_CASE("a mask (b, m) is never read as (n, m): attn run says how to write each", "[cli][run][mask]")
+TEST_CASE("a mask (b, m) that could be (n, m) is refused: attn run says how to write each", "[cli][run][mask]")
 {
     const Array keys_or_pairs = booleans({3, 4}, {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0});
     const auto shaped = [&](const Shape& shape) { return booleans(shape, keys_or_pairs.values); };
@@ -205,9 +228,8 @@ TEST_CASE("a mask (b, m) is never read as (n, m): attn run says how to write eac
     CHECK_THAT(refused_input(with(as_many, "mask", keys_or_pairs)),
                ContainsSubstring("mask has the shape (3, 4), which is (n, m) as well as (b, m) here") &&
                    ContainsSubstring("mask[None, :, :]") && ContainsSubstring("mask[:, None, :]"));
-    CHECK_THAT(refused_input(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
-               ContainsSubstring("which is (b, m), expected (n, m) or (b, n, m)") &&
-                   ContainsSubstring("mask[:, None, :]"));
+    CHECK(identical(mask_of(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
+                    mask_of(with(queries_keys_values_of(3, 2, 4), "mask", shaped({3, 1, 4})))));
 
     // Written as it says, each means what it says.
     const Array for_all = mask_of(with(as_many, "mask", shaped({1, 3, 4})));
@@ -228,6 +250,48 @@ TEST_CASE("a mask (b, m) is never read as (n, m): attn run says how to write eac
     // Of one sequence with one query both mean the same.
     CHECK(mask_of(with(queries_keys_values_of(1, 1, 4), "mask", booleans({1, 4}, {1, 0, 1, 1}))).values ==
           std::vector<double>{1, 0, 1, 1});
+}
+
+TEST_CASE("a mask can be of heads, in each shape that programs have for it", "[cli][run][mask]")
+{
+    Numbers numbers(21);
+    const Example heads = example_of("multi-head-attention");
+    const NamedArrays x{{"x", to_array(batch())}}; // two sequences, two heads, three tokens
+    const auto weights_in = [&](const std::string& path, const Array& mask) {
+        return Desk(with(x, "mask", mask), heads.weights).step(path, heads.module, heads.needed);
+    };
+    std::vector<double> values;
+    for (std::size_t i = 0; i < 36; ++i)
+        values.push_back(i % 3 == 0 || numbers.number() < 1);
+    const Array whole = booleans({2, 2, 3, 3}, values);
+    for (const std::string path : {"head.0.weights", "head.1.weights"}) {
+        const Array expected = weights_in(path, whole);
+        CHECK(identical(weights_in(path, booleans({4, 3, 3}, values)), expected)); // nn.MultiheadAttention's
+        const std::size_t head = path[5] - '0';
+        std::vector<double> own;
+        for (const std::size_t sequence : {0U, 1U})
+            own.insert(own.end(), values.begin() + static_cast<std::ptrdiff_t>((sequence * 2 + head) * 9),
+                       values.begin() + static_cast<std::ptrdiff_t>((sequence * 2 + head + 1) * 9));
+        CHECK(identical(weights_in(path, booleans({2, 3, 3}, own)), expected));
+    }
+    const std::vector<double> first(values.begin(), values.begin() + 18);
+    CHECK(identical(weights_in("head.1.mask", booleans({1, 2, 3, 3}, first)),
+                    booleans({3, 3}, {first.begin() + 9, first.end()})));
+    CHECK_THAT(Desk(with(x, "mask", booleans({2, 3, 3, 3}, std::vector<double>(54, 1))), heads.weights)
+                   .input_refusal(heads.module, heads.needed),
+               ContainsSubstring("or (b, n, m) = (2, 3, 3) or (b, h, n, m) = (2, 2, 3, 3)"));
+}
+
+TEST_CASE("a mask of heads (h, n, m) that could be (b, n, m) is refused", "[cli][run][mask]")
+{
+    NamedArrays arrays;
+    for (const std::string name : {"queries", "keys", "values"})
+        arrays[name] = {{2, 2, 3, 1}, std::vector<double>(12, 1)};
+    CHECK_THAT(refused_input(with(arrays, "mask", all_allowed({2, 3, 3}))),
+               ContainsSubstring("which is (b, n, m) as well as (h, n, m) here") && ContainsSubstring("mask[:, None]"));
+    CHECK_THAT(refused_input(with(arrays, "mask", all_allowed({3, 3})), {"--heads", "2"}),
+               ContainsSubstring("--heads has no effect"));
+    CHECK_THAT(refused_input(with(arrays, "past_keys", arrays.at("keys"))), ContainsSubstring("belong together"));
 }
 
 TEST_CASE("a key mask for each sequence does what lengths do", "[cli][run][mask]")
@@ -351,5 +415,6 @@ TEST_CASE("attn run refuses masks and lengths of a memory that do not fit", "[cl
     CHECK_THAT(refused_input(example, "memory_lengths", {{1}, {2}}),
                ContainsSubstring("memory_lengths has the shape (1,)"));
     CHECK_THAT(refused_input(example, "memory", to_array(Numbers(16).tensor3(2, 5, 4))), ContainsSubstring("memory"));
-    CHECK_THAT(refused_input(example, "memory", to_array(Numbers(16).matrix(5, 3))), ContainsSubstring("memory (5, 3)"));
+    CHECK_THAT(refused_input(example, "memory", to_array(Numbers(16).matrix(5, 3))),
+               ContainsSubstring("memory (5, 3)"));
 }

@@ -138,8 +138,7 @@ TEST_CASE("a GRU whose update gate is open keeps its state, and one whose gate i
     }
 }
 
-TEST_CASE("a GRU whose reset gate is open has one candidate, wherever the gate acts; one that is shut sees no past",
-          "[layers][recurrent]")
+TEST_CASE("an open reset gate gives one candidate wherever it acts, and a shut one hides the past", "[layers][recurrent]")
 {
     Numbers numbers(3);
     RecurrentCellWeights weights = random_cell(numbers, 2, 3, 3, true);
@@ -159,7 +158,7 @@ TEST_CASE("a GRU whose reset gate is open has one candidate, wherever the gate a
         CHECK(close(gru_cell(x, hidden, weights, {reset}), gru_cell(x, other, weights, {reset}), 1e-15));
 }
 
-TEST_CASE("negated weights of the update gate turn a GRU's mixture round", "[layers][recurrent]")
+TEST_CASE("negating the update gate's weights exchanges state and candidate in a GRU's mixture", "[layers][recurrent]")
 {
     Numbers numbers(4);
     const RecurrentCellWeights weights = random_cell(numbers, 2, 2, 3, false);
@@ -196,7 +195,7 @@ TEST_CASE("an LSTM whose forget gate is open and whose input gate is shut rememb
     CHECK(close(forgets.cell, Vector{std::tanh(1.0), std::tanh(1.0)}, 1e-15));
 }
 
-TEST_CASE("a cell takes a batch as each sequence by itself", "[layers][recurrent][batch]")
+TEST_CASE("a cell gives for a batch what it gives for each sequence alone", "[layers][recurrent][batch]")
 {
     Numbers numbers(5);
     const Matrix x = numbers.matrix(3, 2), hidden = numbers.matrix(3, 4), cell = numbers.matrix(3, 4);
@@ -304,7 +303,8 @@ TEST_CASE("a later token changes no earlier output of a GRU that reads forward, 
         CHECK(same_bits(row_of(before, i), row_of(after, i)) == (i < 2));
 }
 
-TEST_CASE("a batch is each of its sequences by itself, also where they are shorter", "[layers][recurrent][batch]")
+TEST_CASE("recurrent layers give for a batch what they give for each sequence alone, also of shorter ones",
+          "[layers][recurrent][batch]")
 {
     Numbers numbers(13);
     const Tensor3 x = numbers.tensor3(3, 4, 2);
@@ -370,7 +370,7 @@ TEST_CASE("traced GRUs and LSTMs give the same bits, and their formulas hold", "
 }
 
 TEST_CASE("after an answer to any step, everything else of a GRU or LSTM follows from it",
-          "[layers][recurrent][answers]")
+          "[layers][recurrent][slow][answers]")
 {
     Numbers numbers(16);
     const Tensor3 x = numbers.tensor3(2, 3, 2), hidden = numbers.tensor3(4, 2, 2), cell = numbers.tensor3(4, 2, 2);

@@ -1,0 +1,28 @@
+#include "attn/formula/verify.hpp"
+
+#include "attn/budget.hpp"
+#include "attn/formula/overflow.hpp"
+#include "attn/trace_io/trace_file.hpp"
+
+#include "scratch.hpp"
+#include "targets.hpp"
+#include "traces.hpp"
+
+namespace attn::fuzz {
+
+/// The whole way: a trace is written, read and verified.
+void verify(std::string_view bytes)
+{
+    const SmallBudget budget;
+    const Recording recording = trace_of(bytes);
+    write_trace(scratch("verified.npz"), recording);
+    const Recording read = read_trace(scratch("verified.npz"));
+    const Verification verification = attn::verify(read);
+    expect(verification.checks.size() == read.steps.size(), "a step without a verdict");
+    for (const StepCheck& check : verification.checks)
+        expect(check.passed() == check.message.empty(), "a failure without a message, or a message without one");
+    if (const auto overflow = find_overflow(read))
+        expect(!to_text(*overflow).empty(), "an overflow without a message");
+}
+
+} // namespace attn::fuzz

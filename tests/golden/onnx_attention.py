@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What ONNX's operator Attention gives for numbers of our own, in all its modes, by ONNX's reference implementation.
+
+    onnx_attention.py    writes tests/golden/onnx_attention.npz
+
+It needs the package onnx in a version that has Attention of opset 24 with softcap before the mask (1.21 and later, or its
+source tree). generate.py does not run it, since that package is on few machines; the file is what it wrote with the
+source tree of August 2026. Inputs stand under input.NAME, results under CASE.NAME: Y, present_key, present_value, qk.
+tests/cli/onnx_attention.cpp runs the same cases.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from onnx.reference.ops.op_attention import _compute_attention
+
+from generate import write
+
+RANDOM = np.random.RandomState(20)
+B, H, G, N, M, P, DK, DV = 2, 4, 2, 3, 5, 2, 4, 3
+
+
+def numbers(*shape):
+    return np.round(RANDOM.standard_normal(shape) * 64) / 64
+
+
+def packed(heads):
+    b, h, n, d = heads.shape
+    return heads.transpose(0, 2, 1, 3).reshape(b, n, h * d)
+
+
+def booleans(*shape):
+    mask = RANDOM.random_sample(shape) < 0.6
+    mask[..., 1, :] = False  # a query that can attend to nothing
+    return mask
+
+
+def inputs():
+    given = {"q": numbers(B, H, N, DK), "k": numbers(B, H, M, DK), "v": numbers(B, H, M, DV),
+             "kg": numbers(B, G, M, DK), "vg": numbers(B, G, M, DV),
+             "past_k": numbers(B, H, P, DK), "past_v": numbers(B, H, P, DV),
+             "past_kg": numbers(B, G, P, DK), "past_vg": numbers(B, G, P, DV)}
+    given |= {f"{name}3": packed(given[name]) for name in ("q", "k", "v", "kg", "vg")}
+    given |= {"bool_nm": booleans(N, M), "bool_bnm": booleans(B, 1, N, M), "bool_bhnm": booleans(B, H, N, M),
+              "add_nm": numbers(N, M), "add_bnm": numbers(B, 1, N, M), "add_bhnm": numbers(B, H, N, M),
+              "add_hnm": numbers(H, N, M), "add_short": numbers(B, H, N, M - 1),
+              "add_past": numbers(N, P + M), "bool_past": booleans(B, 1, N, P + M),
+              "lengths": np.array([4, 2]), "few": np.array([5, 1])}
+    given["add_nm"][0, 2] = -np.inf
+    return given
+
+
+# Each: the arrays q, k, v, mask, past_k, past_v, lengths that go in (- for none), and the operator's attributes.
+HEADS = {"q_num_heads": H, "kv_num_heads": H}
+GROUPS = {"q_num_heads": H, "kv_num_heads": G}
+CASES = {
+    "heads": ("q k v - - - -", {}),
+    "scale": ("q k v - - - -", {"scale": 0.3}),
+    "softcap": ("q k v - - - -", {"softcap": 0.75}),
+    "groups": ("q kg vg - - - -", {}),
+    "one_group_of_values": ("q kg vg bool_nm - - -", {"softcap": 1.5, "is_causal": 1}),
+    "bool_nm": ("q k v bool_nm - - -", {}),
+    "bool_bnm": ("q k v bool_bnm - - -", {}),
+    "bool_bhnm": ("q k v bool_bhnm - - -", {}),
+    "add_nm": ("q k v add_nm - - -", {}),
+    "add_bnm": ("q k v add_bnm - - -", {}),
+    "add_bhnm": ("q k v add_bhnm - - -", {}),
+    "add_hnm": ("q k v add_hnm - - -", {}),
+    "causal": ("q k v - - - -", {"is_causal": 1}),
+    "causal_add_bhnm": ("q k v add_bhnm - - -", {"is_causal": 1}),
+    "causal_bool_bnm": ("q k v bool_bnm - - -", {"is_causal": 1}),
+    "past": ("q k v - past_k past_v -", {}),
+    "past_add": ("q k v add_past past_k past_v -", {"qk_matmul_output_mode": 2}),
+    "past_causal": ("q k v - past_k past_v -", {"is_causal": 1}),
+    "past_groups_causal": ("q kg vg bool_past past_kg past_vg -", {"is_causal": 1}),
+    "lengths": ("q k v - - - lengths", {}),
+    "lengths_add_short": ("q k v add_short - - lengths", {}),
+    "lengths_causal": ("q k v - - - lengths", {"is_causal": 1}),
+    "lengths_causal_few": ("q kg vg bool_bhnm - - few", {"is_causal": 1}),
+    "mode_0": ("q k v add_nm - - -", {"qk_matmul_output_mode": 0}),
+    "mode_1": ("q k v add_nm - - -", {"softcap": 0.75, "qk_matmul_output_mode": 1}),
+    "mode_2": ("q k v add_nm - - -", {"softcap": 0.75, "qk_matmul_output_mode": 2}),
+    "mode_2_bool": ("q k v bool_bhnm - - -", {"qk_matmul_output_mode": 2}),
+    "mode_3": ("q k v bool_nm - - -", {"qk_matmul_output_mode": 3}),
+    "packed": ("q3 k3 v3 - - - -", HEADS),
+    "packed_groups": ("q3 kg3 vg3 - - - -", GROUPS),
+    "packed_bool_bhnm": ("q3 k3 v3 bool_bhnm - - -", HEADS),
+    "packed_causal": ("q3 kg3 vg3 - - - -", {"is_causal": 1, "scale": 0.3} | GROUPS),
+    "packed_past": ("q3 kg3 vg3 add_past past_kg past_vg -", {"softcap": 0.75, "qk_matmul_output_mode": 1} | GROUPS),
+    "packed_lengths": ("q3 k3 v3 - - - lengths", {"is_causal": 1, "qk_matmul_output_mode": 3} | HEADS),
+}
+
+
+def results():
+    given = inputs()
+    golden = {f"input.{name}": array for name, array in given.items()}
+    for name, (arrays, attributes) in CASES.items():
+        q, k, v, mask, past_k, past_v, lengths = (given.get(array) for array in arrays.split())
+        with np.errstate(invalid="ignore"):
+            y, present_key, present_value, qk = _compute_attention(
+                q, k, v, attn_mask=mask, past_key=past_k, past_value=past_v, nonpad_kv_seqlen=lengths, **attributes)
+        golden[f"{name}.Y"] = y
+        if past_k is not None:
+            golden |= {f"{name}.present_key": present_key, f"{name}.present_value": present_value}
+        if "qk_matmul_output_mode" in attributes:
+            golden[f"{name}.qk"] = qk
+    return golden
+
+
+if __name__ == "__main__":
+    write(Path(__file__).resolve().parent / "onnx_attention.npz", results())

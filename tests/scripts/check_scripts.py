@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Calls every script of script/ as nobody should: --help, words that it does not know, through a link, a suite that is none.
+
+    check_scripts.py ROOT
+
+The scripts run in a copy of a part of the checkout, with programs in place of cmake, apt-get, debootstrap and the like that
+only write down that they were called. Needs Python and bash alone.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
+STUBBED = ("cmake", "ctest", "apt-get", "dpkg-query", "sudo", "debootstrap", "chroot", "mount", "umount", "mountpoint", "doxygen",
+           "dot", "git", "ninja", "id")
+SCRIPTS = sorted(path.name for path in (ROOT / "script").iterdir() if not path.name.startswith("."))
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="attn-scripts-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        self.root = self.folder / "checkout"
+        shutil.copytree(ROOT / "script", self.root / "script", symlinks=True)
+        for name in ("CMakePresets.json", "README.md"):
+            shutil.copy(ROOT / name, self.root / name)
+        for lesson in ("01_single_query", "05_masking"):
+            (self.root / "lessons" / lesson).mkdir(parents=True)
+            (self.root / "lessons" / lesson / "exercise.cpp").write_text("/// Exercise 1: nothing.\n")
+            (self.root / "lessons" / lesson / "lesson.md").write_text("# Lesson 1: nothing\n")
+        (self.root / "docs").mkdir()
+        (self.root / "docs" / "page.md").write_text("kept\n")
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        self.calls = self.folder / "calls"
+        for name in STUBBED:
+            self.stub(name, "exit 1" if name in ("debootstrap", "mountpoint") else "echo 0" if name == "id" else "exit 0")
+
+    def stub(self, name, does):
+        """A program that writes down its call, and does something."""
+        path = self.bin / name
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"{self.calls}"\n{does}\n')
+        path.chmod(0o755)
+
+    def run_script(self, name, *words, script=None, **variables):
+        environment = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", **variables}
+        environment.pop("CI", None)
+        return subprocess.run([script or self.root / "script" / name, *words], cwd=self.folder, env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+    def files(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def calls_made(self):
+        return self.calls.read_text().split("\n") if self.calls.exists() else []
+
+    def test_every_script_answers_help_and_does_nothing_else(self):
+        before = self.files()
+        for name in SCRIPTS:
+            for flag in ("--help", "-h"):
+                with self.subTest(name=name, flag=flag):
+                    done = self.run_script(name, flag)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn(f"script/{name}", done.stdout)
+                    self.assertEqual(done.stderr, "")
+        self.assertEqual(self.files(), before)
+        self.assertEqual(self.calls_made(), [])
+
+    def test_what_a_script_does_not_know_is_refused_in_one_line_and_nothing_is_done(self):
+        before = self.files()
+        unknown = {name: [["--nonsense"], ["no such word"], ["../../docs"], ["", "x"], ["-x"]]
+                   for name in SCRIPTS}
+        unknown["train-model"] = [["--nonsense"], ["a", "b"], ["-x"]]  # a folder can have any name
+        for name, calls in unknown.items():
+            for words in calls:
+                with self.subTest(name=name, words=words):
+                    done = self.run_script(name, *words)
+                    self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+                    self.assertIn(f"{name}", done.stderr.splitlines()[-1])
+        self.assertEqual([file for file in self.files() if "__pycache__" not in file], before)
+        self.assertEqual([call for call in self.calls_made() if call], [])
+
+    def test_every_script_works_through_a_link_from_elsewhere(self):
+        links = self.folder / "links"
+        links.mkdir()
+        for name in SCRIPTS:
+            with self.subTest(name=name):
+                (links / f"my-{name}").symlink_to(self.root / "script" / name)
+                done = self.run_script(name, "--help", script=links / f"my-{name}")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(f"script/{name}", done.stdout)
+        (links / "exercise").symlink_to(self.root / "script" / "exercise")
+        done = self.run_script("exercise", script=links / "exercise")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("script/exercise 5", done.stdout)
+        done = self.run_script("lessons", "7", script=links / "my-lessons")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no lesson 7", done.stderr)
+
+    def test_the_matrix_removes_nothing_but_its_own_systems(self):
+        kept = self.root / "docs" / "page.md"
+        for suites in (["../../docs"], ["docs"], [".."], ["/"], ["bookworm trixie"], ["bookworm", "../../docs"], [""], ["."]):
+            with self.subTest(suites=suites):
+                done = self.run_script("matrix", *suites)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("is none of bookworm, trixie, sid", done.stderr)
+                self.assertTrue(kept.exists())
+        self.assertEqual([call for call in self.calls_made() if call], [])
+
+    def test_a_system_that_can_not_be_made_is_a_failure_and_the_old_one_stays(self):
+        systems = self.folder / "systems"
+        (systems / "trixie").mkdir(parents=True)
+        (systems / "trixie" / "old").write_text("kept\n")
+        done = self.run_script("matrix", "trixie", ATTN_MATRIX_FOLDER=str(systems))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("FAILED", done.stdout)
+        self.assertTrue((systems / "trixie" / "old").exists())
+        self.assertFalse([call for call in self.calls_made() if call.startswith(("chroot", "mount "))])
+
+    def test_a_failing_step_ends_the_trial_of_a_system(self):
+        systems = self.folder / "systems"
+        (systems / "trixie.bare" / "etc" / "apt" / "apt.conf.d").mkdir(parents=True)
+        for broken in ("git", "mount", "chroot"):
+            with self.subTest(broken=broken):
+                for name in ("git", "mount", "chroot"):
+                    self.stub(name, "exit 1" if name == broken else "exit 0")
+                self.calls.unlink(missing_ok=True)
+                done = self.run_script("matrix", "trixie", ATTN_MATRIX_FOLDER=str(systems))
+                self.assertEqual(done.returncode, 1)
+                made = [call.split()[0] for call in self.calls_made() if call]
+                self.assertEqual("chroot" in made, broken == "chroot")
+                self.assertEqual("umount" in made, broken == "chroot")
+
+    def test_mutants_are_built_tested_listed_and_taken_back(self):
+        source = "int sum(int a) { return a + 1; }\nbool less(int a)\n{\n    return a < 2 && true; // a < 2\n}\n"
+        for folder in ("src/ops", "tests/ops"):
+            (self.root / folder).mkdir(parents=True)
+        (self.root / "src" / "ops" / "x.cpp").write_text(source)
+        (self.root / "tests" / "ops" / "x.cpp").write_text("")
+        tree = self.root / "build" / "mutants" / "tree" / "src" / "ops" / "x.cpp"
+        self.stub("git", "printf 'src/ops/x.cpp\\0tests/ops/x.cpp\\0'")
+        # What is tested: the sum's operator fails, its constant crashes, another limit never ends, equality compiles not.
+        self.stub("ninja", f'''mkdir -p bin; cp {tree} seen
+grep -q '||' seen && exit 1
+cat >bin/attn_tests <<'END'
+#!/bin/bash
+grep -q 'a - 1' seen && exit 1
+grep -qE 'a [+] [02]' seen && kill -SEGV $$
+grep -q 'a > 2' seen && sleep 100
+exit 0
+END
+chmod +x bin/attn_tests''')
+        done = self.run_script("mutants", "99", "--seed", "3", "--patience", "0.3", "--jobs", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        tried = [line for line in lines if " of 99 " in line]
+        self.assertEqual(len(tried), 8, done.stdout)  # + and its 1, <, 2 and true; && compiles not
+        self.assertEqual(sum("killed by a test of its own room" in line and "'+' becomes '-'" in line for line in tried), 1)
+        self.assertEqual(sum("killed by a crash of its own room" in line and "'1' becomes" in line for line in tried), 2)
+        self.assertEqual(sum("killed by time of its own room" in line and "'<' becomes '>'" in line for line in tried), 1)
+        survivors = [line for line in lines if line.startswith("survived: ")]
+        self.assertEqual(len(survivors), 4, done.stdout)  # a <= 2, a < 1, a < 3, false
+        self.assertIn("survived: src/ops/x.cpp:4: 'true' becomes 'false' in: return a < 2 && true; // a < 2", survivors)
+        self.assertIn("4 of 8 killed, 1 more did not compile", done.stdout)
+        self.assertEqual(tree.read_text(), source)
+        self.assertEqual((self.root / "src" / "ops" / "x.cpp").read_text(), source)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

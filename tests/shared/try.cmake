@@ -1,0 +1,49 @@
+# Builds the functions and checks as shared libraries, installs them, and runs a program that links them.
+#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -P try.cmake
+cmake_minimum_required(VERSION 3.22)
+
+set(folder ${BUILD}/shared)
+file(MAKE_DIRECTORY ${folder}/mine)
+file(REMOVE_RECURSE ${folder}/installed)
+function(run)
+    execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${folder} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT code EQUAL 0)
+        list(JOIN ARGN " " command)
+        message(FATAL_ERROR "${command} ended with ${code}:\n${output}")
+    endif()
+    set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+run(${CMAKE_COMMAND} -S ${ROOT} -B built -G ${GENERATOR} -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_TYPE=Debug
+    -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON -DATTN_BUILD_TOOLS=OFF -DATTN_BUILD_PROGRAMS=OFF
+    -DATTN_BUILD_LESSONS=OFF -DATTN_BUILD_TESTS=OFF)
+run(${CMAKE_COMMAND} --build built)
+run(${CMAKE_COMMAND} --install built --prefix ${folder}/installed)
+
+file(WRITE ${folder}/mine/mine.cpp [[
+#include "attn/attention/dot_product.hpp"
+#include "attn/formula/evaluate.hpp"
+#include <cstdio>
+int main()
+{
+    const attn::Matrix x{{1, 0}, {0, 1}};
+    std::printf("%.3f\n", attn::scaled_dot_product_attention(x, x, x).context(0, 0));
+}
+]])
+file(WRITE ${folder}/mine/CMakeLists.txt [[
+cmake_minimum_required(VERSION 3.22)
+project(mine LANGUAGES CXX)
+find_package(attn REQUIRED)
+add_executable(mine mine.cpp)
+target_link_libraries(mine PRIVATE attn::attn attn::formula attn::what_if)
+]])
+run(${CMAKE_COMMAND} -S mine -B mine/built -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${folder}/installed)
+run(${CMAKE_COMMAND} --build mine/built)
+run(mine/built/mine)
+if(NOT output MATCHES "0.670") # e^(1/sqrt 2) / (e^(1/sqrt 2) + 1)
+    message(FATAL_ERROR "a program with shared libraries printed:\n${output}")
+endif()
+file(GLOB libraries ${folder}/installed/lib*/libattn_*.so ${folder}/installed/lib*/*/libattn_*.so)
+if(NOT libraries)
+    message(FATAL_ERROR "no shared library was installed")
+endif()
