@@ -93,8 +93,14 @@ public:
 
     // Arithmetic writes these down, where there is nothing to compute.
     static Rounded number(double value) { return {value, 0}; }
-    /// Another computation subtracts the logarithm of the sum instead of the maximum, which is rounded.
-    Rounded exact(Rounded x) const { return x.is_unknown() ? x : result(x.value, 0); }
+    /// What softmax subtracts of so many numbers, the largest. Another computation subtracts the logarithm of the sum of
+    /// exponentials, which is rounded, and larger by at most the logarithm of their number.
+    Rounded subtracted(Rounded largest, std::size_t count) const
+    {
+        if (largest.is_unknown() || !std::isfinite(largest.value))
+            return largest.is_unknown() ? largest : Rounded{largest.value, 0};
+        return {largest.value, unit_ * (std::abs(largest.value) + std::log(static_cast<double>(count)))};
+    }
     static Rounded forbidden(Rounded) { return {}; }
 
 private:

@@ -113,11 +113,11 @@ const Scalar* Arithmetic::extreme(const std::vector<Number>& cells, bool is_larg
     return &scalars_.keep(std::move(chosen));
 }
 
-const Scalar* Arithmetic::exact(Number x)
+const Scalar* Arithmetic::subtracted(Number x, std::size_t count)
 {
-    Scalar exact = *x;
-    exact.value = scalars_.rounding().exact(x->value);
-    return &scalars_.keep(std::move(exact));
+    Scalar largest = *x;
+    largest.value = scalars_.rounding().subtracted(x->value, count);
+    return &scalars_.keep(std::move(largest));
 }
 
 const Scalar* Arithmetic::forbidden(Number largest) { return noted(Scalar::Note::all_forbidden, number(0), largest); }

@@ -127,7 +127,7 @@ public:
     Number number(double value);
 
     /// A largest number, whose error doesn't matter, because the same number is subtracted everywhere.
-    Number exact(Number x);
+    Number subtracted(Number x, std::size_t count);
 
     /// 0, since the largest number is minus infinity.
     Number forbidden(Number largest);

@@ -204,7 +204,7 @@ void shape_softmax(Shaped& call, const Shaper& shaper)
 template <class Algebra, class At, class Give>
 void softmax(Algebra& a, std::size_t length, const At& at, const Give& give)
 {
-    const auto largest = a.exact(a.extreme(length, at, true));
+    const auto largest = a.subtracted(a.extreme(length, at, true), length);
     const bool is_forbidden = value_of(largest) == extreme_of_none(true);
     std::vector<typename Algebra::Number> exponentials;
     for (std::size_t i = 0; !is_forbidden && i < length; ++i)
