@@ -28,9 +28,10 @@ FlagGroup screen_flags(ConsoleFlags& flags)
 
 Flag budget_flag(std::optional<std::size_t>& size)
 {
-    return {"--budget", "N", whole_number(size, 1, 1'000'000),
-            "end where the trace takes more than N billion operations, or N GiB of numbers at a time (default: 3, and 64 "
-            "for each GiB of the file)"};
+    return {
+        "--budget", "N", whole_number(size, 1, 1'000'000),
+        "end where the trace takes more than N billion operations, or N GiB of numbers at a time (default: 3, and 64 "
+        "for each GiB of the file)"};
 }
 
 Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list<std::filesystem::path> files)

@@ -4,7 +4,6 @@
 
 namespace attn {
 
-
 const Scalar& Scalars::cell(const Shaped& shaped, std::size_t offset)
 {
     const Place place{&shaped, offset};
