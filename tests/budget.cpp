@@ -1,10 +1,15 @@
 #include "attn/budget.hpp"
 
+#include "cli/shared_flags.hpp"
 #include "lesson_run.hpp"
+#include "temporary_folder.hpp"
 #include "test.hpp"
 
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/verify.hpp"
+
+#include <filesystem>
+#include <fstream>
 
 using namespace attn;
 
@@ -66,4 +71,18 @@ TEST_CASE("the lessons at the paper's size take less than half of the usual budg
         CAPTURE(topic, current_budget()->left());
         CHECK(current_budget()->left() > 0.5e9 * Budget::usual_size);
     }
+}
+
+TEST_CASE("the usual budget grows with the files, and what is asked for is used as it is", "[budget]")
+{
+    const TemporaryFolder folder;
+    const std::filesystem::path large = folder / "large.npz", other = folder / "other.npz";
+    for (const std::filesystem::path& file : {large, other}) {
+        std::ofstream(file).flush();
+        std::filesystem::resize_file(file, std::size_t{1} << 30); // sparse: it takes no space
+    }
+    CHECK(budget_for({}, {folder / "missing.npz"}).size() == Budget::usual_size);
+    CHECK(budget_for({}, {large}).size() == Budget::usual_size + 64);
+    CHECK(budget_for({}, {large, other}).size() == Budget::usual_size + 128);
+    CHECK(budget_for(2, {large}).size() == 2);
 }

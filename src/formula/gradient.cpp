@@ -272,13 +272,11 @@ private:
             return before + mention.hint;
         for (std::size_t begin = whole.rfind('.'); begin != std::string::npos;
              begin = begin == 0 ? std::string::npos : whole.rfind('.', begin - 1))
-            if (const std::string name = before + whole.substr(begin + 1); is_step_name_first(name) && means_it(name))
+            if (const std::string name = before + whole.substr(begin + 1);
+                begins_name(whole[begin + 1]) && means_it(name))
                 return name;
         return before + whole;
     }
-
-    /// A name in a formula begins with a letter: 0.scores is none.
-    static bool is_step_name_first(const std::string& name) { return begins_name(name.front()); }
 
     /// The step so far that a name in the formula of a gradient means.
     std::optional<std::size_t> find(const std::string& path, std::string_view name) const

@@ -507,65 +507,6 @@ const Function gathering{.kind = Kind::indexed,
                          .cell = gathered_cell,
                          .gradient = gathered_gradient};
 
-// ------------------------------------------------------------------------------------------------ rows that are added
-
-/// Rows of zeros, to each of which those rows are added that have its number.
-void shape_scattered(Shaped& call, const Shaper& shaper)
-{
-    const Shape &rows = call.operands[0].shape, &ids = call.operands[1].shape;
-    if (rows.size() < ids.size() || !std::equal(ids.begin(), ids.end(), rows.begin()))
-        throw Error("scatter_add wants a row for each id: the shapes are " + to_string(rows) + " and " +
-                    to_string(ids));
-    call.shape.assign(rows.begin() + static_cast<std::ptrdiff_t>(ids.size()), rows.end());
-    call.length = element_count(call.shape); // of a row
-    call.shape.insert(call.shape.begin(), shaper.count(call.expression->operands[2]));
-    call.type = common(call.operands[0].type, ElementType::integer);
-}
-
-/// The number of the row that an id means.
-std::size_t row_of(const Shaped& call, double id)
-{
-    if (!(id >= 0 && id < static_cast<double>(call.shape[0])) || id != std::trunc(id))
-        throw Error("scatter_add: there is no row " + exact_text(id) + " of " + std::to_string(call.shape[0]));
-    return static_cast<std::size_t>(id);
-}
-
-Cells scattered(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
-{
-    Cells result = make_cells(call.shape);
-    std::vector<std::vector<std::size_t>> added(call.shape[0]);
-    for (std::size_t i = 0; i < operands[1].cells.size(); ++i)
-        added[row_of(call, operands[1].cells[i].value)].push_back(i);
-    for (std::size_t row = 0; row < added.size(); ++row)
-        for (std::size_t place = 0; place < call.length; ++place)
-            result.cells[row * call.length + place] = rounding.sum(added[row].size(), [&](std::size_t i) {
-                return operands[0].cells[added[row][i] * call.length + place];
-            });
-    return result;
-}
-
-const Scalar& scattered_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
-{
-    const std::size_t row = offset / call.length, place = offset % call.length;
-    std::vector<const Scalar*> added;
-    for (std::size_t i = 0; i < element_count(call.operands[1].shape); ++i)
-        if (row_of(call, scalars.cell(call.operands[1], i).value.value) == row)
-            added.push_back(&scalars.cell(call.operands[0], i * call.length + place));
-    Arithmetic a(scalars, call, offset);
-    if (added.empty())
-        return *a.noted(Scalar::Note::nothing_there, a.number(0), nullptr);
-    return *a.part(a.sum(added.size(), [&](std::size_t i) { return added[i]; }), added.size());
-}
-
-Expression scattered_gradient(const Backward& at, std::size_t)
-{
-    Expression rows;
-    rows.kind = Kind::indexed;
-    rows.operands.push_back(at.grad);
-    rows.subscripts.push_back({Subscript::Kind::index, at.operands[1], {}, {}, {}});
-    return rows;
-}
-
 } // namespace
 
 std::span<const Function> rearranging_functions()
@@ -589,13 +530,6 @@ std::span<const Function> rearranging_functions()
         moves({.name = "pad", .numbers_after = 2, .keywords = {"axis"}, .shape = shape_pad, .gradient = pad_gradient}),
         moves({.name = "interleave", .tensors = 2, .shape = shape_interleave, .gradient = interleave_gradient}),
         moves({.name = "diag", .shape = shape_diagonal, .gradient = diagonal_gradient}),
-        {.name = "scatter_add",
-         .tensors = 2,
-         .numbers_after = 1,
-         .shape = shape_scattered,
-         .numbers = scattered,
-         .cell = scattered_cell,
-         .gradient = scattered_gradient},
     };
     return functions;
 }

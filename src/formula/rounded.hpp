@@ -97,8 +97,10 @@ public:
     /// exponentials, which is rounded, and larger by at most the logarithm of their number.
     Rounded subtracted(Rounded largest, std::size_t count) const
     {
-        if (largest.is_unknown() || !std::isfinite(largest.value))
-            return largest.is_unknown() ? largest : Rounded{largest.value, 0};
+        if (largest.is_unknown())
+            return largest;
+        if (!std::isfinite(largest.value))
+            return {largest.value, 0};
         return {largest.value, unit_ * (std::abs(largest.value) + std::log(static_cast<double>(count)))};
     }
     static Rounded forbidden(Rounded) { return {}; }

@@ -4,6 +4,7 @@
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
+#include "weights/renamed.hpp"
 
 #include "attn/weights/state_dict.hpp"
 #include "attn/trace_io/trace_file.hpp"
@@ -27,20 +28,6 @@ LlamaWeights decoder(bool has_output = false)
     if (has_output)
         weights.output = numbers.matrix(6, 5);
     return weights;
-}
-
-/// The same weights under other names.
-NamedArrays renamed(NamedArrays arrays, const std::vector<std::pair<std::string, std::string>>& names)
-{
-    NamedArrays result;
-    for (auto& [name, array] : arrays) {
-        std::string other = name;
-        for (const auto& [from, to] : names)
-            if (const std::size_t at = other.find(from); at != std::string::npos)
-                other.replace(at, from.size(), to);
-        result[other] = array;
-    }
-    return result;
 }
 
 NamedArrays under_llama_cpp_names(const LlamaWeights& weights)

@@ -409,3 +409,10 @@ TEST_CASE("pad puts zeros around, and scatter_add adds rows up by their numbers"
                               "scatter_add(rows, ids, 2)", "scatter_add(rows, rows[:, 0] / 2, 9)"})
         CHECK_THROWS_AS(value_of(wrong, given), FormulaError);
 }
+
+TEST_CASE("the error of a softmax covers a computation through the logarithm of the sum", "[formula]")
+{
+    // That subtracts log(1000) from each score, which rounds more than subtracting the largest one, 0.
+    const Evaluated weights = evaluate_with("softmax(0 * arange(1000))", {});
+    CHECK(weights.error[0] >= std::log(1000) * double_roundoff * weights.value.values[0]);
+}

@@ -7,26 +7,13 @@
 #include "examples.hpp"
 #include "generators.hpp"
 #include "layers/examples.hpp"
+#include "renamed.hpp"
 #include "test.hpp"
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-/// The same tensors under other names.
-NamedArrays renamed(const NamedArrays& arrays, const std::vector<std::pair<std::string, std::string>>& names)
-{
-    NamedArrays result;
-    for (const auto& [name, array] : arrays) {
-        std::string other = name;
-        for (const auto& [from, to] : names)
-            if (const std::size_t at = other.find(from); at != std::string::npos)
-                other.replace(at, from.size(), to);
-        result[other] = array;
-    }
-    return result;
-}
 
 const std::vector<std::pair<std::string, std::string>> of_gpt2{{"token_embedding", "transformer.wte"},
                                                                {"position_embedding", "transformer.wpe"},
@@ -142,10 +129,13 @@ TEST_CASE("packed maps can be of heads that share keys and values, or have a siz
     CHECK(weights.key.weight(5, 0) == all(12, 5));
 }
 
-TEST_CASE("weights with mixed biases, norms or shared heads are counted under names of linear maps", "[weights][dialect]")
+TEST_CASE("weights with mixed biases, norms or shared heads are counted under names of linear maps",
+          "[weights][dialect]")
 {
     Numbers numbers(3);
-    MultiHeadWeights weights{{numbers.matrix(6, 8), numbers.vector(8)}, {numbers.matrix(6, 4)}, {numbers.matrix(6, 4)},
+    MultiHeadWeights weights{{numbers.matrix(6, 8), numbers.vector(8)},
+                             {numbers.matrix(6, 4)},
+                             {numbers.matrix(6, 4)},
                              LinearWeights{numbers.matrix(8, 6)}};
     weights.query_norm = RmsNormWeights{numbers.vector(4)};
     std::vector<std::string> names;
