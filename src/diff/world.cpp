@@ -48,8 +48,12 @@ double largest_move_of(const Array& plain, const Array& moved)
     return largest;
 }
 
-/// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits.
-double roundoff_of_sums(NumberType type) { return std::min(roundoff_of(type), roundoff_of(NumberType::float32)); }
+/// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits. But it can store them so.
+ErrorModel error_model_of(NumberType type)
+{
+    const double stored = roundoff_of(type);
+    return {std::min(stored, roundoff_of(NumberType::float32)), stored, SumErrors::typical};
+}
 
 } // namespace
 
@@ -243,7 +247,7 @@ Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formul
         const std::optional<std::size_t> operand = names.resolve_any(step, name);
         return operand ? &array_of(*operand) : name == "mine" ? judged : nullptr;
     };
-    Evaluated result = evaluate(formula, lookup, roundoff_of_sums(type), SumErrors::typical);
+    Evaluated result = evaluate(formula, lookup, error_model_of(type));
     if (reference[step].value.type == ElementType::integer)
         result.value.type = ElementType::integer;
     return result;

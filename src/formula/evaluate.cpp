@@ -16,11 +16,11 @@ bool are_whole(const std::vector<double>& values)
 
 } // namespace
 
-Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff, SumErrors sums)
+Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors)
 {
     const BudgetScope budget;
     const ShapedFormula shaped(formula, lookup);
-    const Cells cells = numbers(shaped.text(), shaped.root(), Rounding(roundoff, sums));
+    const Cells cells = numbers(shaped.text(), shaped.root(), Rounding(errors));
     const TakenMemory memory(static_cast<double>(cells.cells.size()) * sizeof(Rounded));
     Evaluated evaluated{{cells.shape, {}, shaped.root().type}, {}};
     evaluated.value.values.reserve(cells.cells.size());

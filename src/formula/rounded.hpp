@@ -30,7 +30,10 @@ class Rounding {
 public:
     using Number = Rounded;
 
-    explicit Rounding(double unit, SumErrors sums = SumErrors::largest) : unit_(unit), sums_(sums) {}
+    explicit Rounding(const ErrorModel& errors)
+        : unit_(errors.roundoff), stored_unit_(errors.stored_roundoff), sums_(errors.sums)
+    {
+    }
 
     double unit() const { return unit_; }
     SumErrors sums() const { return sums_; }
@@ -94,14 +97,14 @@ public:
     // Arithmetic writes these down, where there is nothing to compute.
     static Rounded number(double value) { return {value, 0}; }
     /// What softmax subtracts of so many numbers, the largest. Another computation subtracts the logarithm of the sum of
-    /// exponentials, which is rounded, and larger by at most the logarithm of their number.
+    /// exponentials, which is larger by at most the logarithm of their number, and stores the differences.
     Rounded subtracted(Rounded largest, std::size_t count) const
     {
         if (largest.is_unknown())
             return largest;
         if (!std::isfinite(largest.value))
             return {largest.value, 0};
-        return {largest.value, unit_ * (std::abs(largest.value) + std::log(static_cast<double>(count)))};
+        return {largest.value, stored_unit_ * (std::abs(largest.value) + std::log(static_cast<double>(count)))};
     }
     static Rounded forbidden(Rounded) { return {}; }
 
@@ -120,7 +123,7 @@ private:
         return (std::isfinite(a.value) && std::isfinite(b.value)) || a.is_unknown() || b.is_unknown();
     }
 
-    double unit_;
+    double unit_, stored_unit_;
     SumErrors sums_;
 };
 

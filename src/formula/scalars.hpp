@@ -86,7 +86,7 @@ private:
     };
 
     ShapedFormula formula_;
-    Rounding rounding_{double_roundoff};
+    Rounding rounding_{ErrorModel{}};
     std::deque<Scalar> scalars_;
     std::unordered_map<Place, const Scalar*, Hash> made_;
 };

@@ -78,7 +78,7 @@ std::ptrdiff_t Shaper::whole(const Expression& expression) const { return whole(
 
 std::ptrdiff_t Shaper::whole(const Shaped& scalar) const
 {
-    const double value = scalar.rank() == 0 ? numbers(formula_, scalar, Rounding(double_roundoff)).cells[0].value : NAN;
+    const double value = scalar.rank() == 0 ? numbers(formula_, scalar, Rounding(ErrorModel{})).cells[0].value : NAN;
     if (!(value == std::trunc(value) && std::abs(value) <= 1e15))
         fail(*scalar.expression, "expected a whole number");
     return static_cast<std::ptrdiff_t>(value);

@@ -50,7 +50,7 @@ StepCheck check_step(const Recording& recording, const StepNames& names, std::si
         return found ? &recording.steps[*found].value : nullptr;
     };
     try {
-        compare(step, evaluate(step.formula, lookup, roundoff), check);
+        compare(step, evaluate(step.formula, lookup, {.roundoff = roundoff, .stored_roundoff = roundoff}), check);
     } catch (const BudgetError& error) {
         throw BudgetError("step " + step.path.substr(0, 100) + " " + error.what());
     } catch (const Error& error) {

@@ -12,12 +12,13 @@ namespace {
 /// Names and what they mean.
 using Values = std::map<std::string, Array, std::less<>>;
 
-Evaluated evaluate_with(std::string_view formula, const Values& tensors)
+Evaluated evaluate_with(std::string_view formula, const Values& tensors, const ErrorModel& errors = {})
 {
-    return evaluate(formula, [&](std::string_view name) -> const Array* {
+    const Lookup lookup = [&](std::string_view name) -> const Array* {
         const auto found = tensors.find(name);
         return found == tensors.end() ? nullptr : &found->second;
-    });
+    };
+    return evaluate(formula, lookup, errors);
 }
 
 Array value_of(std::string_view formula, const Values& tensors = {}) { return evaluate_with(formula, tensors).value; }
@@ -415,4 +416,8 @@ TEST_CASE("the error of a softmax covers a computation through the logarithm of 
     // That subtracts log(1000) from each score, which rounds more than subtracting the largest one, 0.
     const Evaluated weights = evaluate_with("softmax(0 * arange(1000))", {});
     CHECK(weights.error[0] >= std::log(1000) * double_roundoff * weights.value.values[0]);
+
+    // The difference is stored, which can be in a type of fewer digits than those of the sum.
+    const Evaluated stored = evaluate_with("softmax(0 * arange(1000))", {}, {.stored_roundoff = 0x1p-9});
+    CHECK(stored.error[0] >= std::log(1000) * 0x1p-9 * stored.value.values[0]);
 }

@@ -27,14 +27,20 @@ enum class SumErrors {
     typical, ///< what is to be expected: the roundings of the partial sums are independent
 };
 
+/// How the program rounded whose numbers are compared with those of a formula.
+struct ErrorModel {
+    double roundoff = double_roundoff;        ///< the unit roundoff of its operations
+    double stored_roundoff = double_roundoff; ///< of results that it stores between two operations
+    SumErrors sums = SumErrors::largest;
+};
+
 /// Computes a formula by plain loops: no xtensor, no BLAS, so that it can check what was computed with them. The type of
 /// the value is integer or boolean where the formula can give nothing else, see docs/formulas.md.
-/// @param formula   its text, for messages
-/// @param lookup    what its names mean
-/// @param roundoff  the unit roundoff of the program that computed the numbers to compare with
+/// @param formula    its text, for messages
+/// @param lookup     what its names mean
+/// @param errors     of the program that computed the numbers to compare with
 /// @throws FormulaError where it can't be parsed, a name means nothing, or shapes don't fit
 /// @throws BudgetError where the budget doesn't suffice: the one that is being spent, or the usual one
-Evaluated evaluate(std::string_view formula, const Lookup& lookup, double roundoff = double_roundoff,
-                   SumErrors sums = SumErrors::largest);
+Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors = {});
 
 } // namespace attn
