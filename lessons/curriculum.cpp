@@ -94,6 +94,12 @@ std::span<const CurriculumEntry> curriculum()
          "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy "
          "decoding token by token.",
          {8, 11, 12}},
+        {"14_gradients",
+         Part::learning,
+         "Gradients of attention",
+         "The chain rule sends a loss back through attention, number by number; scaling, "
+         "residuals and norms decide how much of it arrives.",
+         {3, 5, 9, 13}},
         {"16_rotary_and_alibi",
          Part::today,
          "Rotary positions and ALiBi",

@@ -138,7 +138,10 @@ private:
             return emit(path, step, std::move(from.front().formula));
         std::vector<std::string> parts;
         for (Contribution& one : from) {
-            parts.push_back(path + ".from." + inside_common_scope(forward_.steps[one.user].path, step));
+            std::string user = inside_common_scope(forward_.steps[one.user].path, step);
+            while (by_path_.contains(path + ".from." + user)) // y, and inner.y of a step in the scope inner
+                user.insert(0, "outer.");
+            parts.push_back(path + ".from." + user);
             emit(parts.back(), step, std::move(one.formula));
         }
         emit_sum(path, step, parts);
@@ -240,7 +243,7 @@ private:
         return expression;
     }
 
-    void name_mentions(Expression& expression, const std::string& path) const
+    void name_mentions(Expression& expression, const std::string& path)
     {
         for_each_name(expression,
                       [&](Expression& name) { name.text = shortest_name(mentions_[std::stoul(name.text)], path); });
@@ -262,7 +265,7 @@ private:
     }
 
     /// The shortest name that means a step in the formula of another one.
-    std::string shortest_name(const Mention& mention, const std::string& path) const
+    std::string shortest_name(const Mention& mention, const std::string& path)
     {
         const std::string before = mention.is_gradient ? std::string(gradient_scope) : "";
         const std::string& whole = forward_.steps[mention.step].path;
@@ -275,7 +278,20 @@ private:
             if (const std::string name = before + whole.substr(begin + 1);
                 begins_name(whole[begin + 1]) && means_it(name))
                 return name;
-        return before + whole;
+        return means_it(before + whole) ? before + whole : name_from_outside(before, whole, path);
+    }
+
+    /// Another name for a step whose path means a step of a scope further in: `gain` is hidden by `inner.gain` in the
+    /// formula of `grad.inner.x`, where it can be called `outer.gain`.
+    std::string name_from_outside(const std::string& before, const std::string& whole, const std::string& path)
+    {
+        const std::size_t wanted = by_path_.at(before + whole);
+        std::string name = before + "outer." + whole;
+        while (find(path, name).value_or(wanted) != wanted)
+            name.insert(before.size(), "outer.");
+        if (by_path_.emplace(name, wanted).second)
+            result_.aliases.push_back({name, result_.steps[wanted].path});
+        return name;
     }
 
     /// The step so far that a name in the formula of a gradient means.

@@ -45,6 +45,8 @@ WRONG = [
     ("07_self_and_cross", "def my_aligned_question(p, q): return softmax(p @ q.T) @ q\n", ["mistake, no_scale:"]),
     ("09_feed_forward_and_norm", "def my_normalized(x, e): return (x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + e)\n",
      ["mistake, norm_epsilon_outside:", "expected -1.06904344", "yours gave -1.06903925"]),
+    ("14_gradients", "def my_score_gradient(w, d): return w * (1 - w) * d\n",
+     ["my_score_gradient is wrong.", "= weights[0,1]*(arriving[0,1] - (arriving[0,0]*weights[0,0]"]),
     ("16_rotary_and_alibi", "def my_turned_pair(p, a): return np.stack([p[:, 0] * np.cos(a) + p[:, 1] * np.sin(a), p[:, 1] * np.cos(a) - p[:, 0] * np.sin(a)], 1)\n",
      ["mistake, rotary_sign:"]),
     ("21_recurrence", "def my_lstm_step(x, hidden, cell, *rest): return cell\n", ["my_lstm_step returned ndarray, expected several results"]),

@@ -248,6 +248,24 @@ TEST_CASE("names in a gradient's formula stand in the scope of its step", "[form
     }
 }
 
+TEST_CASE("a step that a scope further in hides has another name in a gradient's formula", "[formula][gradient]")
+{
+    const Array x{{2}, {3, 4}}, right{{2}, {5, 6}}, hiding{{2}, {7, 8}};
+    const Recording forward = trace_of(
+        {input("inner.x", x), input("inner.gain", hiding), input("inner.outer.gain", hiding), input("gain", right)},
+        {{"y", "inner.x * gain"}, {"inner.y", "inner.x * inner.gain"}, {"z", "y * y * inner.y"}});
+    const Recording result = gradients(forward, {.of = "y"});
+    CHECK(named(result, "grad.inner.x").value.values == right.values);
+    CHECK(named(result, "grad.inner.x").formula == "grad.y * outer.outer.gain");
+    CHECK(verify(result).passed());
+    // Both y and inner.y use inner.x.
+    const Recording both = gradients(forward, {.of = "z"});
+    CHECK(has(both, "grad.inner.x.from.y"));
+    CHECK(has(both, "grad.inner.x.from.outer.y"));
+    CHECK(verify(both).passed());
+    CHECK(std::ranges::all_of(check_gradients(both), &GradientCheck::agrees));
+}
+
 TEST_CASE("gradients that can't be taken are refused with a reason", "[formula][gradient]")
 {
     const Recording forward = trace_of({input("x", {{2}, {1, 2}})}, {{"mask", "x < 2"}, {"scores", "x * x"}});

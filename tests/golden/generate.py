@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import backward
 import decoder
 import layers
 import lessons
@@ -308,6 +309,7 @@ GOLDENS = {
     "23_pitfalls": lessons.pitfalls,
     "12_decoder": decoder.lesson_12,
     "13_transformer": lambda: sampled(decoder.lesson_13()),
+    "14_gradients": lambda: sampled(backward.lesson_14()),
     "20_restricted": restricted.lesson_20,
     "21_recurrence": recurrent.lesson,
     "16_rotary_and_alibi": lessons.rotary_and_alibi,

@@ -136,6 +136,19 @@ TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
                         "output") == Shape{1, 3, 512});
 }
 
+TEST_CASE("lesson 14 runs on numbers of other sizes, also on one token of one feature", "[input][gradient]")
+{
+    const auto maps = [](std::size_t n, std::size_t d, std::size_t d_k, std::size_t d_v) {
+        return taught("lesson_14_gradients", {{"inputs", numbers({n, d})},
+                                              {"query_weights", numbers({d, d_k})},
+                                              {"key_weights", numbers({d, d_k})},
+                                              {"value_weights", numbers({d, d_v})},
+                                              {"target", numbers({n, d_v})}});
+    };
+    CHECK(shape_of_step(maps(5, 2, 4, 3), "grad.padded.values") == Shape{5, 3});
+    CHECK(shape_of_step(maps(1, 1, 1, 1), "grad.inputs") == Shape{1, 1});
+}
+
 TEST_CASE("lesson 16 runs on numbers of other sizes, and says which it can rotate for two heads", "[input]")
 {
     CHECK(shape_of_step(taught("lesson_16_rotary_and_alibi", {{"tokens", numbers({3, 8})}}),

@@ -1,0 +1,161 @@
+#pragma once
+
+// The gradient that reaches each layer of a stack of untrained layers.
+
+#include "attn/formula/gradient.hpp"
+#include "attn/formula/scope.hpp"
+#include "attn/layers/encoder.hpp"
+#include "attn/layers/multi_head.hpp"
+#include "attn/ops/random.hpp"
+#include "attn/ops/reduce.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <cmath>
+
+namespace attn {
+
+/// The root of the sum of all squares.
+inline double norm_of(const Matrix& x) { return std::sqrt(sum_all(Matrix(x * x))); }
+
+/// The root of the sum of squares of each row.
+inline Vector norms_of_rows(const Matrix& x)
+{
+    return xt::sqrt(sum_along(Matrix(x * x), 1));
+}
+
+/// The gradient of a step in what gradients() gave.
+inline Matrix gradient_in(const Recording& back, const std::string& step)
+{
+    return from_array<Matrix>(
+        back.steps[StepNames(back).find("grad." + step).value()].value);
+}
+
+/// What stands around the blocks of a stack.
+struct Recipe {
+    enum class Norm { none, before, after };
+
+    std::string_view name;
+    bool residual;
+    Norm norm;
+};
+
+inline constexpr Recipe recipes[] = {{"post", true, Recipe::Norm::after},
+                                     {"pre", true, Recipe::Norm::before},
+                                     {"residual_only", true, Recipe::Norm::none},
+                                     {"norm_only", false, Recipe::Norm::after},
+                                     {"neither", false, Recipe::Norm::none}};
+
+/// Tokens, and the name of the step that they are.
+struct Tokens {
+    Matrix x;
+    std::string name;
+};
+
+inline Tokens normalized(const Tokens& tokens, const Trace& trace)
+{
+    const Trace norm = trace.scope("norm", {{"x", tokens.name}});
+    const Vector gain = xt::ones<double>({tokens.x.shape(1)});
+    return {layer_norm(tokens.x, {gain}, {}, norm), "norm.output"};
+}
+
+/// What a block computes before anything is added: attention in even blocks, the
+/// feed-forward network in odd ones.
+inline Tokens computed(const Tokens& tokens, const EncoderLayerWeights& weights,
+                       bool is_attention, const Trace& trace)
+{
+    const Trace inside = trace.scope("computed", {{"x", tokens.name}});
+    const Matrix output =
+        is_attention
+            ? multi_head_attention(tokens.x, {}, {}, weights.self_attention, {}, inside)
+                  .output
+            : feed_forward(tokens.x, weights.feed_forward, {}, inside);
+    return {output, "computed.output"};
+}
+
+/// One block of a stack.
+inline Tokens pass_block(const Tokens& tokens, const EncoderLayerWeights& weights,
+                         const Recipe& recipe, const Trace& stack, std::size_t number)
+{
+    const Trace trace = stack.scope("block", number, {{"x", tokens.name}});
+    //! [block]
+    Tokens y{tokens.x, "x"};
+    if (recipe.norm == Recipe::Norm::before)
+        y = normalized(y, trace);
+    y = computed(y, weights, number % 2 == 0, trace);
+    if (recipe.residual)
+        y = {trace("sum[n, d_model]", "x + " + y.name, Matrix(tokens.x + y.x)), "sum"};
+    if (recipe.norm == Recipe::Norm::after)
+        y = normalized(y, trace);
+    //! [block]
+    y.name = "block." + std::to_string(number) + "." + y.name;
+    return y;
+}
+
+/// Weights as libraries draw them before training (Glorot and Bengio 2010): uniform, with
+/// the variance 2 / (d_in + d_out).
+inline LinearWeights glorot(RandomNumbers& numbers, std::size_t d_in, std::size_t d_out)
+{
+    const auto both = static_cast<double>(d_in + d_out);
+    return {numbers.matrix(d_in, d_out, std::sqrt(6 / both))};
+}
+
+inline EncoderLayerWeights untrained_layer(RandomNumbers& numbers, std::size_t d,
+                                           std::size_t d_ff)
+{
+    EncoderLayerWeights layer;
+    for (LinearWeights* map : {&layer.self_attention.query, &layer.self_attention.key,
+                               &layer.self_attention.value})
+        *map = glorot(numbers, d, d);
+    layer.self_attention.output = glorot(numbers, d, d);
+    layer.feed_forward.hidden = glorot(numbers, d, d_ff);
+    layer.feed_forward.output = glorot(numbers, d_ff, d);
+    return layer;
+}
+
+/// How much of the tokens differs between them, as a share: 0 where all are the same row.
+inline double spread_of(const Matrix& x)
+{
+    return norm_of(x - mean_along(x, 0)) / norm_of(x);
+}
+
+/// What was measured at each layer's input, and at the end of the stack: (layers + 1).
+struct Reached {
+    Vector norms;   ///< of the gradient
+    Vector spreads; ///< of the tokens
+};
+
+/// Sends a gradient of norm 1 back from the end of a stack.
+inline Reached send_through(std::size_t layers, const Recipe& recipe)
+{
+    constexpr std::size_t n = 8, d = 32, d_ff = 64;
+    RandomNumbers numbers(14);
+    Matrix arriving = numbers.matrix(n, d);
+    arriving /= norm_of(arriving);
+
+    Recorder recorder;
+    const Trace trace(recorder);
+    Tokens tokens{trace("x[n, d_model]", "", numbers.matrix(n, d, std::sqrt(3))), "x"};
+    std::vector<Tokens> inputs{tokens};
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+        const EncoderLayerWeights weights = untrained_layer(numbers, d, d_ff);
+        for (const std::size_t number : {2 * layer, 2 * layer + 1})
+            tokens = pass_block(tokens, weights, recipe, trace, number);
+        inputs.push_back(tokens);
+    }
+    if (recipe.norm == Recipe::Norm::before) // such a stack ends with one more norm
+        tokens = normalized(tokens, trace);
+
+    Reached reached{xt::zeros<double>({inputs.size()}),
+                    xt::zeros<double>({inputs.size()})};
+    //! [send]
+    const Recording back =
+        gradients(recorder.recording(), {.of = tokens.name, .seed = to_array(arriving)});
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        reached.norms(i) = norm_of(gradient_in(back, inputs[i].name));
+        reached.spreads(i) = spread_of(inputs[i].x);
+    }
+    //! [send]
+    return reached;
+}
+
+} // namespace attn
