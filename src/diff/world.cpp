@@ -109,8 +109,7 @@ template <class IsKnown, class Compute>
 void Diff::World::known_before(std::size_t step, const IsKnown& is_known, const Compute& compute)
 {
     operands_first(
-        step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
-        is_known, compute);
+        step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); }, is_known, compute);
 }
 
 bool Diff::World::is_clean(std::size_t step)
@@ -245,7 +244,9 @@ Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formul
 {
     const Lookup lookup = [&](std::string_view name) {
         const std::optional<std::size_t> operand = names.resolve_any(step, name);
-        return operand ? &array_of(*operand) : name == "mine" ? judged : nullptr;
+        if (operand)
+            return &array_of(*operand);
+        return name == "mine" ? judged : name == "given" ? &reference[step].value : nullptr;
     };
     Evaluated result = evaluate(formula, lookup, error_model_of(type));
     if (reference[step].value.type == ElementType::integer)

@@ -30,9 +30,15 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
     return std::nullopt;
 }
 
-/// True where the last words of a path are those of a pattern, in which * is any word.
+/// True where the last words of a path are those of a pattern, in which * is any word. Gradients are meant by patterns of
+/// gradients only.
 bool ends_with(std::string_view path, std::string_view pattern)
 {
+    const bool is_of_gradient = path.starts_with(gradient_scope);
+    if (pattern.starts_with(gradient_scope) != is_of_gradient)
+        return false;
+    for (std::string_view* one : {&path, &pattern})
+        one->remove_prefix(is_of_gradient ? gradient_scope.size() : 0);
     while (!pattern.empty()) {
         if (path.empty())
             return false;
@@ -150,8 +156,9 @@ std::optional<std::string> rewritten(const StepEdit& edit, const Step& step, con
 std::vector<Pitfall> registry()
 {
     std::vector<Pitfall> all;
-    for (const auto& part : {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls,
-                             layers_pitfalls, norms_pitfalls, feed_forward_pitfalls, models_pitfalls})
+    for (const auto& part :
+         {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls, layers_pitfalls,
+          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, gradients_pitfalls})
         all.insert(all.end(), part().begin(), part().end());
     return all;
 }
@@ -186,13 +193,19 @@ std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_vi
     const bool wants_head = edit.mistaken.find("{head}") != std::string_view::npos;
     if (!ends_with(step.path, edit.step) || (wants_head && !head))
         return std::nullopt;
-    std::optional<std::string> formula = rewritten(edit, step, step_of);
+    std::string mistaken(edit.mistaken);
+    replace_all(mistaken, "{v}", std::string(value));
+    std::optional<std::string> formula = rewritten({edit.step, edit.right, mistaken}, step, step_of);
     if (!formula)
         return std::nullopt;
 
     const Shape& shape = step.value.shape;
     const bool is_batch = shape.size() == 3;
-    replace_all(*formula, "{v}", std::string(value));
+    constexpr std::string_view plus = " + ";
+    if (const std::size_t first = step.formula.find(plus); first != std::string::npos) {
+        replace_all(*formula, "{first}", step.formula.substr(0, first));
+        replace_all(*formula, "{last}", step.formula.substr(step.formula.rfind(plus) + plus.size()));
+    }
     replace_all(*formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
     replace_all(*formula, "{each}", is_batch ? ":, " : "");
     replace_all(*formula, "{shape}", joined(shape));

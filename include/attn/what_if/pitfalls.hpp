@@ -15,8 +15,8 @@ namespace attn {
 
 /// A step, computed by another formula.
 ///
-/// `step` is the name of the step, or the last words of its path: "masked", "norm2.mean", with * for any one word. The right
-/// formula is matched with a pattern, in which each % stands for any text; in the wrong one, $1 is the text of the
+/// `step` is the name of the step, or the last words of its path: "masked", "norm2.mean", with * for any one word. With "grad."
+/// in front it is the gradient of such a step; without, no gradient is meant. The right formula is matched with a pattern, in which each % stands for any text; in the wrong one, $1 is the text of the
 /// first %, and so on. A pattern "~x" means the name x wherever the formula uses it, and the mistaken side is what it
 /// means instead. Besides,
 ///
@@ -28,7 +28,9 @@ namespace attn {
 /// | {shape}                 | the sizes of all its axes |
 /// | {rows}                  | the size of its last axis but one |
 /// | {batch}, {each}         | `B, ` and `:, ` for a batch of B sequences, nothing for one sequence |
+/// | {first}, {last}         | the first and the last term of the right formula, a sum |
 /// | mine                    | what the program that is judged has for this step |
+/// | given                   | what the reference has for it: for a gradient that begins, and so has no formula |
 struct StepEdit {
     std::string_view step;     ///< the name of the step that it breaks: "masked"
     std::string_view right;    ///< pattern of the step's formula
@@ -39,8 +41,8 @@ struct StepEdit {
 struct PitfallForm {
     std::vector<StepEdit> edits;
     std::vector<std::string_view> values = {""}; ///< for {v}
-    bool is_risk = false;  ///< to be named even where it has no effect on these numbers
-    bool is_joint = false; ///< one edit without the others is not a mistake, or is another one
+    bool is_risk = false;                        ///< to be named even where it has no effect on these numbers
+    bool is_joint = false;                       ///< one edit without the others is not a mistake, or is another one
 };
 
 /// A well-known mistake, and the forms that it takes.
@@ -51,8 +53,9 @@ struct Pitfall {
     std::string_view seen;     ///< where it was made or discussed in public, by name
     std::string_view link;     ///< to that
     std::vector<PitfallForm>
-        forms;              ///< the first edit of the first form is the one that is shown, and that --pitfall makes
-    bool is_exhibit = true; ///< shown in the lesson about mistakes
+        forms;               ///< the first edit of the first form is the one that is shown, and that --pitfall makes
+    bool is_exhibit = true;  ///< shown in the lesson about mistakes
+    bool is_general = false; ///< others are cases of it: looked for where none of them explains the numbers
 
     const StepEdit& shown() const { return forms.front().edits.front(); }
 };
