@@ -2,11 +2,11 @@
 
 #include "diagnose.hpp"
 
+#include "altered.hpp"
+
 #include "attn/budget.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/what_if/head_scope.hpp"
-#include "compare.hpp"
-#include "operands_first.hpp"
 #include "world.hpp"
 
 #include <algorithm>
@@ -18,170 +18,6 @@
 
 namespace attn {
 namespace {
-
-/// Steps that are computed by other formulas.
-using Edits = std::map<std::size_t, std::string>;
-
-/// What is wrong: a step's numbers.
-struct Wrong {
-    std::size_t step;
-    const Array& found;
-    Array right;
-    std::set<std::size_t> before; ///< steps before it whose numbers are unknown
-    bool has_effect = true;       ///< or it differs, and nothing that follows does
-};
-
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
-/// An array with minus infinity where the right one has it.
-Array without_fill(Array array, const Array& right)
-{
-    for (std::size_t i = 0; i < right.size() && array.shape == right.shape; ++i)
-        if (right.values[i] == minus_infinity)
-            array.values[i] = minus_infinity;
-    return array;
-}
-
-/// True where two arrays have the same fill in masked places, but for what scores or roundings change of it.
-bool has_fill_of(const Array& found, const Array& mistaken, const Array& right)
-{
-    constexpr double nearly = 0.01; // bfloat16 has three digits
-    for (std::size_t i = 0; i < right.size(); ++i)
-        if (right.values[i] == minus_infinity &&
-            !(times_off(found.values[i], mistaken.values[i], nearly * std::abs(mistaken.values[i])) <= 1))
-            return false;
-    return true;
-}
-
-/// What MINE would have had if some steps that it doesn't have had been computed otherwise.
-class Altered {
-public:
-    /// @param edits  of steps whose numbers are unknown, or of the wrong one
-    Altered(Diff::World& world, const Wrong& wrong, const Edits& edits) : world_(world), wrong_(wrong), edits_(edits) {}
-
-    /// The wrong step, as it would have been.
-    /// @throws FormulaError where it can't be computed
-    Array value() { return world_.evaluate_step(wrong_.step, formula_of(wrong_.step), plain_, &wrong_.found).value; }
-
-    /// The steps that are altered, as they would have been; without those that can't be computed.
-    std::map<std::string, Array, std::less<>> steps()
-    {
-        std::map<std::string, Array, std::less<>> result;
-        for (const std::size_t step : wrong_.before)
-            try {
-                if (is_altered(step))
-                    result.emplace(world_.reference[step].path, plain(step));
-            } catch (const FormulaError&) {
-                under_way_.clear();
-            }
-        return result;
-    }
-
-    /// The same without what fills masked places, and with how far off right numbers can be: a fill of 1e10 says nothing about
-    /// the numbers beside it.
-    Diff::World::Recomputed recompute(const Array& right)
-    {
-        Diff::World::Both both = both_of(wrong_.step);
-        both.plain.value = without_fill(std::move(both.plain.value), right);
-        both.moved.value = without_fill(std::move(both.moved.value), right);
-        return world_.recomputed(std::move(both));
-    }
-
-private:
-    const std::string& formula_of(std::size_t step) const
-    {
-        const auto edit = edits_.find(step);
-        return edit == edits_.end() ? world_.reference[step].formula : edit->second;
-    }
-
-    const Array& plain(std::size_t step)
-    {
-        if (!is_altered(step))
-            return world_.plain(step);
-        before(step, computed_, [this](std::size_t operand) { plain(operand); });
-        const auto known = computed_.find(step);
-        return known != computed_.end() ? known->second : compute(step, computed_, [&] {
-            return world_.evaluate_step(step, formula_of(step), plain_).value;
-        });
-    }
-
-    const Array& moved(std::size_t step)
-    {
-        if (!is_altered(step))
-            return world_.moved(step);
-        before(step, moved_, [this](std::size_t operand) { moved(operand); });
-        const auto known = moved_.find(step);
-        return known != moved_.end()
-                   ? known->second
-                   : compute(step, moved_, [&] { return world_.computed_otherwise(step, both_of(step)); });
-    }
-
-    Diff::World::Both both_of(std::size_t step)
-    {
-        return world_.evaluate_both(step, formula_of(step), plain_, moves_,
-                                    step == wrong_.step ? &wrong_.found : nullptr);
-    }
-
-    /// Computes what a step follows from, where that could nest too deeply. An edited formula need not use all of it, and what
-    /// can't be computed stays under way.
-    template <class Compute>
-    void before(std::size_t step, const std::map<std::size_t, Array>& results, const Compute& compute)
-    {
-        constexpr std::size_t many = 2000;
-        if (wrong_.before.size() < many)
-            return;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return world_.operands(at); },
-            [&](std::size_t operand) {
-                return !is_altered(operand) || results.contains(operand) || under_way_.contains(operand);
-            },
-            [&](std::size_t operand) {
-                try {
-                    compute(operand);
-                } catch (const FormulaError&) {
-                }
-            });
-    }
-
-    /// Edits can refer to later steps, and so in a circle.
-    template <class Compute>
-    const Array& compute(std::size_t step, std::map<std::size_t, Array>& results, const Compute& how)
-    {
-        if (!under_way_.insert(step).second)
-            throw FormulaError(formula_of(step), 0, "the step is computed from itself");
-        const Array& result = results.emplace(step, how()).first->second;
-        under_way_.erase(step);
-        return result;
-    }
-
-    bool is_altered(std::size_t step)
-    {
-        if (edits_.contains(step))
-            return true;
-        if (!wrong_.before.contains(step))
-            return false;
-        const auto known = altered_.find(step);
-        if (known != altered_.end())
-            return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return world_.operands(at); },
-            [this](std::size_t operand) {
-                return edits_.contains(operand) || !wrong_.before.contains(operand) || altered_.contains(operand);
-            },
-            [this](std::size_t operand) { is_altered(operand); });
-        const bool is_one = std::ranges::any_of(world_.operands(step), [&](std::size_t i) { return is_altered(i); });
-        return altered_[step] = is_one;
-    }
-
-    Diff::World& world_;
-    const Wrong& wrong_;
-    const Edits& edits_;
-    const Diff::World::ArrayOf plain_ = [this](std::size_t step) -> const Array& { return plain(step); };
-    const Diff::World::ArrayOf moves_ = [this](std::size_t step) -> const Array& { return moved(step); };
-    std::map<std::size_t, Array> computed_, moved_; ///< as they are, and with other roundings
-    std::map<std::size_t, bool> altered_;
-    std::set<std::size_t> under_way_;
-};
 
 /// True for a step that is another one under a further name: "x = norm1.output".
 bool is_copy(const Step& step) { return is_step_path(step.formula); }
@@ -210,6 +46,15 @@ std::string_view scope_of(const Step& step)
     return head ? head->before : std::string_view(step.path).substr(0, step.path.rfind('.') + 1);
 }
 
+bool is_gradient(const Step& step) { return step.path.starts_with(gradient_scope); }
+
+/// A path without its numbers: "grad.step..hidden".
+std::string without_numbers(std::string path)
+{
+    std::erase_if(path, [](char c) { return c >= '0' && c <= '9'; });
+    return path;
+}
+
 /// In which of the steps that a form of a mistake concerns it is made.
 enum class Reach {
     wide,  ///< in all of them, or in all of one edit: in one of its maps
@@ -223,20 +68,24 @@ std::vector<Edits> choices_of(const PitfallForm& form, std::string_view value, R
     Edits all;
     std::map<std::size_t, Edits> by_edit;
     std::map<std::string_view, Edits> by_scope;
+    std::map<std::string, Edits> by_place; ///< what one layer, head or time has and all others, too
     for (const std::size_t step : open)
         for (std::size_t i = 0; i < form.edits.size(); ++i)
             if (const auto formula = edited(form.edits[i], value, step, world)) {
                 all.emplace(step, *formula);
                 by_edit[i].emplace(step, *formula);
                 by_scope[scope_of(world.reference[step])].emplace(step, *formula);
+                if (is_gradient(world.reference[step]))
+                    by_place[without_numbers(world.reference[step].path)].emplace(step, *formula);
                 break;
             }
-    constexpr std::size_t most_choices = 32;
+    constexpr std::size_t most_choices = 32, most_of_gradients = 96;
     std::vector<Edits> wide, narrow;
     const auto choose = [&](const Edits& edits, std::vector<Edits>& choices) {
         const bool is_new =
             std::ranges::find(wide, edits) == wide.end() && std::ranges::find(narrow, edits) == narrow.end();
-        if (!edits.empty() && is_new && choices.size() < most_choices)
+        const std::size_t most = by_place.empty() ? most_choices : most_of_gradients;
+        if (!edits.empty() && is_new && choices.size() < most)
             choices.push_back(edits);
     };
     choose(all, wide);
@@ -244,6 +93,8 @@ std::vector<Edits> choices_of(const PitfallForm& form, std::string_view value, R
         return reach == Reach::wide && by_edit.size() == form.edits.size() ? wide : narrow;
     for (const auto& [edit, edits] : by_edit)
         choose(edits, wide);
+    for (const auto& [place, edits] : by_place)
+        choose(edits, narrow);
     for (const auto& [scope, edits] : by_scope)
         choose(edits, narrow);
     for (const auto& one : all)
@@ -256,8 +107,8 @@ std::vector<Edits> choices_of(const PitfallForm& form, std::string_view value, R
 /// The largest difference; infinite where one number is finite and the other isn't.
 double distance_between(const Array& found, const Array& expected)
 {
-    double largest = 0;
-    for (std::size_t i = 0; i < found.size(); ++i)
+    double largest = found.shape == expected.shape ? 0 : std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < found.size() && found.shape == expected.shape; ++i)
         if (const double off = times_off(found.values[i], expected.values[i], 1); off > largest)
             largest = off;
     return largest;
@@ -283,22 +134,45 @@ std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, dou
     }
 }
 
+/// The steps that something follows from that MINE has right. In a backward pass much comes after a wrong gradient that does
+/// not follow from it.
+std::set<std::size_t> before_what_is_right(Diff::World& world)
+{
+    constexpr double cancelled = 1e-9; // the gradient of a key's bias is zero, whatever that of the keys is
+    std::set<std::size_t> before;
+    for (std::size_t step = 0; step < world.known.size(); ++step) {
+        if (!world.known[step].is_claimed || world.known[step].is_wrong)
+            continue;
+        const double size = largest_of(world.reference[step].value);
+        if (std::ranges::all_of(world.operands(step), [&](std::size_t operand) {
+                return size > cancelled * largest_of(world.reference[operand].value);
+            }))
+            before.merge(world.unknown_before(step));
+    }
+    return before;
+}
+
 /// Tries mistakes until half of what was left of the budget is spent.
 class Search {
 public:
     Search(const Wrong& wrong, Diff::World& world)
         : wrong_(wrong), world_(world), distance_(distance_between(wrong.found, wrong.right)), open_(wrong.before)
     {
+        if (is_gradient(world.reference[wrong.step]))
+            for (const std::size_t step : before_what_is_right(world))
+                open_.erase(step);
         open_.insert(wrong.step);
     }
 
-    /// The mistakes that give what is wrong, the nearest first.
-    std::vector<Diagnosis> mistakes(Reach reach)
+    /// The mistakes of a backward pass, or of a forward one, that give what is wrong, the nearest first.
+    std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients)
     {
         std::vector<Diagnosis> diagnoses;
-        for (const Pitfall& pitfall : pitfalls())
-            if (auto one = best_form(pitfall, reach))
-                diagnoses.push_back(std::move(*one));
+        for (const Pitfall& pitfall : pitfalls()) // the general ones come last
+            if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients &&
+                (!pitfall.is_general || diagnoses.empty()))
+                if (auto one = best_form(pitfall, reach))
+                    diagnoses.push_back(std::move(*one));
         std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
         return diagnoses;
     }
@@ -306,7 +180,6 @@ public:
     bool is_exhausted() const { return current_budget()->left() < least_left_; }
 
 private:
-
     /// A mistake in the form that explains the wrong numbers best; nothing where none does.
     std::optional<Diagnosis> best_form(const Pitfall& pitfall, Reach reach)
     {
@@ -341,12 +214,15 @@ private:
 /// @return the mistakes that give what is wrong, made in the step or in those before it; the nearest first
 std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world)
 {
-    if (wrong.right.shape != wrong.found.shape) // the reference does not follow from its own formula
+    const bool is_of_gradient = is_gradient(world.reference[wrong.step]);
+    if (wrong.right.shape != wrong.found.shape && !is_of_gradient) // the reference does not follow from its own formula
         return {};
     Search search(wrong, world);
-    std::vector<Diagnosis> diagnoses = search.mistakes(Reach::wide);
-    if (diagnoses.empty())
-        diagnoses = search.mistakes(Reach::narrow);
+    std::vector<Diagnosis> diagnoses;
+    for (const bool of_gradients : {true, false})
+        for (const Reach reach : {Reach::wide, Reach::narrow})
+            if (diagnoses.empty() && (is_of_gradient || !of_gradients))
+                diagnoses = search.mistakes(reach, of_gradients);
     world.is_search_cut = world.is_search_cut || (diagnoses.empty() && search.is_exhausted());
     return diagnoses;
 }
@@ -404,17 +280,18 @@ namespace {
 std::vector<Diagnosis> explanations(const Diff& diff)
 {
     const StepDiff* wrong = to_explain(diff);
-    if (wrong == nullptr || wrong->step->formula.empty())
+    const bool is_of_gradient = wrong != nullptr && is_gradient(*wrong->step);
+    if (wrong == nullptr || (wrong->step->formula.empty() && !is_of_gradient))
         return {};
     Diff::World& world = *diff.world;
     const std::size_t step = world.names.find(wrong->step->path).value();
     const Array* found = array_of(*wrong, diff);
-    if (found == nullptr || found->shape != wrong->step->value.shape)
-        return {};
+    if (found == nullptr || (found->shape != wrong->step->value.shape && !is_of_gradient))
+        return {}; // what is not summed over the copies has another shape
     try {
-        auto diagnoses = mistakes_that_give({step, *found, world.recompute(step).value, world.unknown_before(step),
-                                             wrong->verdict != DiffVerdict::no_effect},
-                                            world);
+        const Array right = wrong->step->formula.empty() ? wrong->step->value : world.recompute(step).value;
+        auto diagnoses = mistakes_that_give(
+            {step, *found, right, world.unknown_before(step), wrong->verdict != DiffVerdict::no_effect}, world);
         return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, *found, world) : diagnoses;
     } catch (const FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape

@@ -9,6 +9,7 @@
 #include "compare.hpp"
 #include "diagnose.hpp"
 #include "matching.hpp"
+#include "words.hpp"
 #include "world.hpp"
 
 #include <fmt/format.h>
@@ -85,13 +86,48 @@ bool has_nan_rows(const Diff::World& world)
            std::ranges::any_of(world.reference, is_empty);
 }
 
-/// True where MINE has the step that all others lead to.
+/// True for the path of the gradient of an input or a weight.
+bool is_gradient_of_input(const Diff::World& world, const std::string& path)
+{
+    const auto step =
+        path.starts_with(gradient_scope) ? world.names.find(path.substr(gradient_scope.size())) : std::nullopt;
+    return step && world.reference[*step].formula.empty();
+}
+
+/// The gradient of an input or a weight that MINE does not have and that has as many numbers as an array that is no step, or one
+/// of three that have, packed; nullptr where there is none.
+const Step* gradient_in_size_of(const Diff::World& world, const std::string& name)
+{
+    constexpr std::size_t packed = 3;
+    const Array& array = *world.mine->views().find(name)->second;
+    std::size_t thirds = 0;
+    for (std::size_t i = 0; i < world.reference.size() && array.type == ElementType::real; ++i) {
+        const Step& step = world.reference[i];
+        if (world.known[i].is_claimed || !is_gradient_of_input(world, step.path))
+            continue;
+        thirds += step.value.size() * packed == array.size() ? 1 : 0;
+        if (step.value.size() == array.size() || thirds == packed)
+            return &step;
+    }
+    return nullptr;
+}
+
+/// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, and no right one has it.
+bool can_be_gradient(const Diff::World& world, const std::string& name)
+{
+    return gradient_name(name) && gradient_in_size_of(world, name) != nullptr;
+}
+
+/// True where MINE has the step that all others lead to; of gradients, those of inputs and weights that its arrays can be.
 bool has_result(const Diff& diff)
 {
     const Diff::World& world = *diff.world;
-    const std::optional<std::size_t> output = world.names.find("output");
-    const std::size_t result = output.value_or(world.reference.size() - 1);
-    return std::ranges::any_of(world.claims.claims, [&](const Claim& claim) { return claim.step == result; });
+    const std::size_t result = world.names.find("output").value_or(world.reference.size() - 1);
+    const auto is_it = [&](const Claim& claim) {
+        return claim.step == result || is_gradient_of_input(world, world.reference[claim.step].path);
+    };
+    return std::ranges::any_of(world.claims.claims, is_it) &&
+           std::ranges::none_of(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
 }
 
 /// Whether arrays that are no step fail: a name can be misspelt. Where MINE has the result, and it is right, none is missed.
@@ -99,6 +135,9 @@ bool fails_for_extra(const Diff& diff, const DiffOptions& options)
 {
     if (diff.extra.empty() || options.all)
         return options.all && !diff.extra.empty();
+    // A gradient that no name and no number explains can be a wrong one of a weight.
+    if (std::ranges::any_of(diff.extra, [&](const std::string& name) { return can_be_gradient(*diff.world, name); }))
+        return true;
     const bool has_own_names = options.table != nullptr || !diff.matched.empty();
     return !has_own_names && !(has_result(diff) && diff.first_different() == nullptr);
 }
@@ -237,6 +276,16 @@ std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, c
     return "";
 }
 
+/// A line about an array that is not called a gradient and can be one.
+std::string hint_at_gradient(const Diff& diff)
+{
+    for (const std::string& name : diff.extra)
+        if (const Step* gradient = gradient_in_size_of(*diff.world, name))
+            return fmt::format("{0} has as many numbers as {1}, which MINE does not have: --map {0}={1} compares them",
+                               name, gradient->path);
+    return "";
+}
+
 /// What MINE's arrays can be besides the reference's steps: where a known mistake explains what is surely wrong, the steps
 /// as they are after it; else the steps that they fit best.
 Hypothesis hypothesis_about(const Diff& diff)
@@ -262,6 +311,8 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
         result = judged(reference, mine, options, hypothesis);
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
         result.hint = hint;
+    if (result.hint.empty() && result.passed())
+        result.hint = hint_at_gradient(result);
     const StepDiff* wrong = result.first_wrong();
     if (wrong == nullptr || !is_like_rounding(*wrong) || options.type || options.atol || options.rtol)
         return result;

@@ -1,8 +1,9 @@
-// Whether a difference ends in a softmax.
+// Whether a difference ends in a softmax, or in a product with zero.
 
 #include "effect.hpp"
 
 #include "attn/formula/expression.hpp"
+#include "attn/formula/scope.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -80,21 +81,33 @@ public:
 
     bool ends_in_softmax()
     {
-        std::size_t softmaxes = 0, followed = 0;
-        for (std::size_t user = step_ + 1; user < world_.reference.size(); ++user) {
-            if (!uses_different(user))
-                continue;
-            if (++followed > most_steps)
-                return false;
-            if (!follow(user) && is_softmax(world_.reference[user]))
-                return false;
-            softmaxes += is_softmax(world_.reference[user]) ? 1 : 0;
-        }
-        return softmaxes > 0 &&
-               std::ranges::all_of(different_, [&](const auto& one) { return used_.contains(one.first); });
+        return is_followed([&](std::size_t user) { return follow(user) || !is_softmax(world_.reference[user]); }) &&
+               softmaxes_ > 0;
+    }
+
+    /// True where the first steps that use it are the same from both.
+    bool ends_at_once()
+    {
+        return is_followed([&](std::size_t user) { return follow(user); });
     }
 
 private:
+    /// @param is_fine  false where a step that uses what differs shows an effect
+    /// @return true where all that differs is used, and nothing shows an effect
+    template <class IsFine>
+    bool is_followed(const IsFine& is_fine)
+    {
+        std::size_t followed = 0;
+        for (std::size_t user = step_ + 1; user < world_.reference.size(); ++user) {
+            if (!uses_different(user))
+                continue;
+            if (++followed > most_steps || !is_fine(user))
+                return false;
+            softmaxes_ += is_softmax(world_.reference[user]) ? 1 : 0;
+        }
+        return std::ranges::all_of(different_, [&](const auto& one) { return used_.contains(one.first); });
+    }
+
     bool uses_different(std::size_t user)
     {
         bool uses = false;
@@ -133,6 +146,7 @@ private:
     std::size_t step_;
     std::map<std::size_t, std::pair<Array, Array>> different_; ///< found, expected
     std::set<std::size_t> used_;
+    std::size_t softmaxes_ = 0;
 };
 
 /// True for scores, of whatever stage: a softmax uses them, or a step that leads to one does; nothing else but masks and scales
@@ -217,6 +231,11 @@ std::optional<std::string> why_without_effect(Diff::World& world, std::size_t st
                    ? std::optional("is NaN for queries that can attend to nothing: attn has zeros there")
                    : std::nullopt;
     try {
+        // Where a weight is zero, the gradient that arrives at it is multiplied by zero: programs leave it out.
+        if (world.reference[step].path.starts_with(gradient_scope))
+            return Effect(world, step, found, expected.value).ends_at_once()
+                       ? std::optional("differs, without effect on the gradients that follow")
+                       : std::nullopt;
         if (const auto like_mine = filled_and_shifted(found, expected, roundoff_of(world.type));
             like_mine && Effect(world, step, *like_mine, expected.value).ends_in_softmax())
             return "differs, without effect on the weights: the softmax that follows gives the same";

@@ -5,6 +5,7 @@
 #include "attn/what_if/head_scope.hpp"
 #include "attn/error.hpp"
 #include "attn/formula/expression.hpp"
+#include "attn/formula/scope.hpp"
 #include "effect.hpp"
 #include "layouts.hpp"
 #include "type_evidence.hpp"
@@ -20,6 +21,8 @@ namespace {
 
 // An input is rounded once, and so is the reference's.
 constexpr double roundings_of_input = 2;
+// Where the gradients begin, MINE can have computed them from its own output: softmax(logits) less the target.
+constexpr double roundings_of_seed = 8;
 // What one draw of roundings finds wrong is tried with more before it is said.
 constexpr std::size_t more_draws = 5;
 
@@ -44,6 +47,9 @@ std::optional<double> common_factor(const Array& found, const Array& expected, T
         one *= 1 + std::abs(factor);
     return agrees(found, scaled, tolerance) ? std::optional(factor) : std::nullopt;
 }
+
+/// True for the gradient that all others begin from.
+bool is_seed(const Step& step) { return step.formula.empty() && step.path.starts_with(gradient_scope); }
 
 double number_at(const Array& array, const Shape& index)
 {
@@ -96,13 +102,16 @@ Tolerance Judge::tolerance_that_is_given(const Array& expected) const
 }
 
 /// An input is rounded once, each number for itself.
-Tolerance Judge::tolerance_of_input(const Array& expected) const
+Tolerance Judge::tolerance_of_input(std::size_t step) const
 {
+    const Array& expected = label(step).value;
     if (is_overridden())
         return tolerance_that_is_given(expected);
     if (expected.type != ElementType::real || std::ranges::all_of(expected.values, is_whole))
         return {};
     Tolerance tolerance{smallest_of(diff_.type), std::vector<double>(expected.size())};
+    if (is_seed(label(step)))
+        tolerance.common += roundings_of_seed * roundoff_of(diff_.type) * largest_of(expected);
     for (std::size_t i = 0; i < expected.size(); ++i)
         if (std::isfinite(expected.values[i]))
             tolerance.each[i] = roundings_of_input * roundoff_of(diff_.type) * std::abs(expected.values[i]);
@@ -138,7 +147,7 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
             }
         if (again && again->value.shape != reference.shape)
             again.reset(); // an operand of another shape is the cause, and is reported
-        tolerance = again ? again->tolerance : tolerance_of_input(reference);
+        tolerance = again ? again->tolerance : tolerance_of_input(step);
         const bool follows = again && agrees(found, again->value, tolerance);
         if (agrees(found, reference, tolerance) || (follows && !is_overridden() && !world_.has_wrong_operand(step)))
             return pass(found, tolerance, step, result);
@@ -177,7 +186,7 @@ bool Judge::is_rounded_input(const Array& found, std::size_t step, StepDiff& res
     const NumberType type = type_rounded_to(found, label(step).value);
     if (is_overridden() || type == NumberType::float64)
         return false;
-    describe(found, label(step).value, tolerance_of_input(label(step).value), step, result);
+    describe(found, label(step).value, tolerance_of_input(step), step, result);
     result.verdict = DiffVerdict::noise;
     result.rounded_to = type;
     world_.has_rounded_inputs = true;
@@ -282,7 +291,10 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
                                  : distance.infinities > 0 ? "is infinite"
                                                            : "differs",
                                  count, found.size());
-    if (right.formula.empty())
+    if (is_seed(right))
+        result.message +=
+            ": the gradients begin here, so MINE has another loss, or attn grad --seed was given another one";
+    else if (right.formula.empty())
         result.message += ": it is an input, so MINE was given other numbers";
     else if (!trouble.empty())
         result.message += "; its formula can't be computed: " + trouble;

@@ -21,7 +21,7 @@ private:
 
     Diff::World::Recomputed recompute(std::size_t step, std::size_t draws, bool as_dumped = false);
     Tolerance tolerance_that_is_given(const Array& expected) const;
-    Tolerance tolerance_of_input(const Array& expected) const;
+    Tolerance tolerance_of_input(std::size_t step) const;
 
     void judge_differing(const Array& found, std::size_t step, StepDiff& result);
     bool is_rounded_input(const Array& found, std::size_t step, StepDiff& result);

@@ -2,13 +2,14 @@
 
 #include "matching.hpp"
 
+#include "known_steps.hpp"
 #include "targets.hpp"
+#include "words.hpp"
 
 #include "attn/budget.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "compare.hpp"
-#include "operands_first.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,126 +25,10 @@
 namespace attn {
 namespace {
 
-// A step that follows from one that differs by less than this is taken to be the reference's.
-constexpr double hardly_different = 1e-4;
 // What can be a wrong array's step: so many of those that fit in size, from the last array that was found.
 constexpr std::size_t most_candidates = 12;
 // How many of the other arrays are asked whether they follow from it.
 constexpr std::size_t most_followers = 3;
-
-/// What MINE has for the steps of a reference, as far as its arrays are known.
-class KnownSteps {
-public:
-    explicit KnownSteps(const Recording& reference) : steps_(reference.steps), names_(reference) {}
-
-    void set(std::size_t step, const Array& array)
-    {
-        own_.insert_or_assign(step, array);
-        forget();
-    }
-
-    void unset(std::size_t step)
-    {
-        own_.erase(step);
-        forget();
-    }
-
-    bool has(std::size_t step) const { return own_.contains(step); }
-
-    /// The steps before one that MINE has as the reference has it: none of them is wrong.
-    std::set<std::size_t> innocent()
-    {
-        std::set<std::size_t> known;
-        std::vector<std::size_t> open;
-        for (const auto& [step, own] : own_)
-            if (relative_distance(own, steps_[step].value) <= right_enough(own))
-                open.push_back(step);
-        while (!open.empty()) {
-            const std::size_t step = open.back();
-            open.pop_back();
-            for (const std::size_t operand : operands(step))
-                if (known.insert(operand).second)
-                    open.push_back(operand);
-        }
-        return known;
-    }
-
-    /// True where a step follows from an array of MINE that is not the reference's.
-    bool differs(std::size_t step)
-    {
-        const auto own = own_.find(step);
-        if (own != own_.end())
-            return relative_distance(own->second, steps_[step].value) > hardly_different;
-        const auto known = differs_.find(step);
-        if (known != differs_.end())
-            return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
-            [this](std::size_t operand) { return own_.contains(operand) || differs_.contains(operand); },
-            [this](std::size_t operand) { differs(operand); });
-        bool is_other = false;
-        for (const std::size_t operand : operands(step))
-            is_other = is_other || differs(operand);
-        return differs_[step] = is_other;
-    }
-
-    /// MINE's array of a step, or what follows for it; the reference's where that can't be computed.
-    const Array& value(std::size_t step)
-    {
-        const auto own = own_.find(step);
-        if (own != own_.end())
-            return own->second;
-        return differs(step) ? following(step) : steps_[step].value;
-    }
-
-    /// What a step's formula gives from what MINE has.
-    const Array& following(std::size_t step)
-    {
-        const auto known = computed_.find(step);
-        if (known != computed_.end())
-            return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
-            [this](std::size_t operand) {
-                return own_.contains(operand) || computed_.contains(operand) || !differs(operand);
-            },
-            [this](std::size_t operand) { following(operand); });
-        Array result = steps_[step].value;
-        try {
-            const Lookup lookup = [&](std::string_view name) {
-                const auto operand = names_.resolve(step, name);
-                return operand ? &value(*operand) : nullptr;
-            };
-            Array computed = evaluate(steps_[step].formula, lookup).value;
-            if (computed.shape == result.shape)
-                result = std::move(computed);
-        } catch (const FormulaError&) {
-        }
-        return computed_.emplace(step, std::move(result)).first->second;
-    }
-
-private:
-    void forget()
-    {
-        computed_.clear();
-        differs_.clear();
-    }
-
-    const std::vector<std::size_t>& operands(std::size_t step)
-    {
-        constexpr double operations = 100;
-        spend(operations);
-        const auto known = operands_.find(step);
-        return known != operands_.end() ? known->second
-                                        : operands_.emplace(step, operands_of(step, steps_, names_)).first->second;
-    }
-
-    const std::vector<Step>& steps_;
-    StepNames names_;
-    std::map<std::size_t, Array> own_, computed_;
-    std::map<std::size_t, bool> differs_;
-    std::map<std::size_t, std::vector<std::size_t>> operands_;
-};
 
 /// An array that stands for a target in some layout.
 struct Placed {
@@ -161,13 +46,18 @@ public:
           names_(names),
           in_order_(in_order),
           hypothesis_(hypothesis),
+          step_names_(reference),
+          has_gradients_(
+              std::ranges::any_of(steps_, [](const Step& step) { return step.path.starts_with(gradient_scope); })),
           placed_(names.size())
     {
-        for (const std::string& name : names)
+        for (const std::string& name : names) {
             arrays_.push_back(mine.find(name)->second);
-        const std::optional<std::size_t> output = StepNames(reference).find("output");
+            meanings_.push_back(has_gradients_ ? gradient_name(name).value_or(name) : name);
+        }
+        const std::optional<std::size_t> output = step_names_.find("output");
         for (const Target& target : targets_)
-            if (target.steps.size() == 1 && (!output || target.first() == *output))
+            if (target.steps.size() == 1 && (!output || target.first() == *output) && !has_gradients_)
                 result_ = &target; // what is called so; else the last step
     }
 
@@ -180,21 +70,44 @@ public:
 
     std::vector<Match> matches()
     {
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            if (is_tensor(*arrays_[i]) && !is_the_result(i))
-                if (const auto right = nearest_right(i); right && !is_taken(*right->target))
-                    place(i, right, "by its numbers");
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            if (is_tensor(*arrays_[i]) && placed_[i].target == nullptr)
-                place_other(i);
+        place_right();
+        if (has_gradients_) { // then what single users contribute, where what they add up to is right
+            innocent_ = known_.right_or_innocent();
+            place_right();
+        }
+        for (const bool is_twin : {false, true})
+            for (std::size_t i = 0; i < names_.size(); ++i)
+                if (is_tensor(i) && placed_[i].target == nullptr && has_later_twin(i) == is_twin)
+                    place_other(i);
         return std::move(matches_);
     }
 
 private:
-    /// Masks, ids and lengths are not found by numbers: many steps have such numbers.
-    static bool is_tensor(const Array& array)
+    void place_right()
     {
-        return array.type == ElementType::real && array.size() > 1 && !std::ranges::all_of(array.values, is_whole);
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (is_tensor(i) && !is_zero(i) && !is_the_result(i) && placed_[i].target == nullptr)
+                if (const auto right = nearest_right(i); right && !is_taken(*right->target))
+                    place(i, right, "by its numbers");
+    }
+
+    /// Masks, ids and lengths are not found by numbers: many steps have such numbers. A gradient says what it is.
+    bool is_tensor(std::size_t i) const
+    {
+        const Array& array = *arrays_[i];
+        return array.type == ElementType::real && array.size() > 1 &&
+               (says_gradient(i) || !std::ranges::all_of(array.values, is_whole));
+    }
+
+    bool is_zero(std::size_t i) const { return largest_of(*arrays_[i]) == 0; }
+
+    /// True for an array that a later one has the numbers of: of a gradient that is overwritten, the later one is the whole.
+    bool has_later_twin(std::size_t i) const
+    {
+        for (std::size_t k = i + 1; has_gradients_ && k < names_.size(); ++k)
+            if (placed_[k].target == nullptr && arrays_[k]->values == arrays_[i]->values)
+                return true;
+        return false;
     }
 
     /// A single array is taken for the result, even where it has another step's numbers.
@@ -230,10 +143,23 @@ private:
         return std::pow(unlikely / static_cast<double>(targets_.size()), 1 / static_cast<double>(numbers));
     }
 
+    /// True for an array that is called a gradient: it is none of the steps forward.
+    bool says_gradient(std::size_t i) const { return meanings_[i].starts_with(gradient_scope); }
+
     /// A target of as many numbers; what is called keys is not the values, whatever its numbers are.
     bool fits(std::size_t i, const Target& target) const
     {
-        return target.size == arrays_[i]->size() && !contradicts(names_[i], target.text);
+        return target.size == arrays_[i]->size() && !contradicts(meanings_[i], target.text) &&
+               (!says_gradient(i) || target.text.starts_with(gradient_scope)) && !is_overwritten_sum(target);
+    }
+
+    /// True for what one user adds to a gradient that can be wrong: an array with these numbers can be that gradient, without
+    /// what the others add.
+    bool is_overwritten_sum(const Target& target) const
+    {
+        const auto step = is_contribution(target) ? step_names_.find(target.text.substr(0, target.text.find(".from.")))
+                                                  : std::nullopt;
+        return step && !innocent_.contains(*step);
     }
 
     bool is_taken(const Target& target) const
@@ -250,8 +176,8 @@ private:
         if (other.fit.distance > as_near * one.fit.distance + rounding)
             return true;
         const auto merits = [&](const Target& target) {
-            return std::tuple(!is_of_other_layer(names_[i], target.text), !is_taken(target),
-                              words_in_common(names_[i], target.text), !steps_[target.first()].formula.empty());
+            return std::tuple(!is_of_other_layer(names_[i], target.text), !is_taken(target), !is_contribution(target),
+                              words_in_common(meanings_[i], target.text), !steps_[target.first()].formula.empty());
         };
         return merits(*one.target) > merits(*other.target);
     }
@@ -322,18 +248,22 @@ private:
     {
         const bool is_result = is_the_result(i);
         for (const auto& found : {nearest_following(i), nearest_mistaken(i)})
-            if (found && !is_result && !is_taken(*found->target))
+            if (found && !is_result && !is_zero(i) && !is_taken(*found->target))
                 return place(i, found, "by its numbers");
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
         if (const auto result = as_result(i))
             return place(i, result, "by its place, the last");
-        const auto again = is_result ? std::nullopt : nearest_right(i);
-        const auto guess = hypothesis_.guesses ? best_guess(i) : std::nullopt;
-        if (again && (!guess || words_in_common(names_[i], guess->target->text) == 0))
+        auto again = is_result || is_zero(i) ? std::nullopt : nearest_right(i);
+        if (again && says_gradient(i) && words_in_common(meanings_[i], again->target->text) == 0)
+            again.reset(); // dxhat, without the gain, is dout once more
+        const auto guess = best_guess(i);
+        if (again && (!guess || words_in_common(meanings_[i], guess->target->text) == 0))
             place(i, again, "by its numbers");
         else if (guess)
             place(i, guess, "by its shape, place and name");
+        else
+            place_misshapen(i);
     }
 
     /// The layout in which an array is nearest to what MINE would have for a target.
@@ -347,10 +277,89 @@ private:
     /// The step whose name an array has.
     std::optional<Placed> target_of_name(std::size_t i)
     {
+        const auto step = step_of_name(i);
         for (const Target& target : targets_)
-            if (target.text == names_[i] && target.size == arrays_[i]->size() && !is_taken(target))
+            if ((target.text == meanings_[i] || (step && target.steps == std::vector{*step})) &&
+                target.size == arrays_[i]->size() && !is_taken(target))
                 return placed_at(target, i);
         return std::nullopt;
+    }
+
+    /// The gradient that an array is called: by its path, by the end of the only path with that end, or by its words.
+    std::optional<std::size_t> step_of_name(std::size_t i) const
+    {
+        if (!says_gradient(i))
+            return std::nullopt;
+        if (const auto step = step_names_.find(meanings_[i]))
+            return step;
+        const std::string_view end = std::string_view(meanings_[i]).substr(gradient_scope.size() - 1); // with the dot
+        const auto has_end = [&](const Target& target) { return target.text.ends_with(end); };
+        const auto has_word = [&](const Target& target) {
+            return is_summed(target) && words_in_common(meanings_[i], target.text) > 0;
+        };
+        const auto by_end = only_target(has_end);
+        return by_end ? by_end : only_target(has_word);
+    }
+
+    /// True for the gradient of a weight or an input.
+    bool is_gradient_of_input(const Target& target) const
+    {
+        const std::string& path = steps_[target.first()].path;
+        const auto of =
+            path.starts_with(gradient_scope) ? step_names_.find(path.substr(gradient_scope.size())) : std::nullopt;
+        return of && steps_[*of].formula.empty();
+    }
+
+    /// True for the first gradient of MINE, and a target that all gradients begin from.
+    bool begins_with(std::size_t i, const Target& target) const
+    {
+        const auto first = std::ranges::find_if(
+            meanings_, [](const std::string& meaning) { return meaning.starts_with(gradient_scope); });
+        return in_order_ && first - meanings_.begin() == static_cast<std::ptrdiff_t>(i) &&
+               steps_[target.first()].formula.empty() && target.text.starts_with(gradient_scope);
+    }
+
+    /// True where MINE has steps that are no gradients.
+    bool has_forward() const
+    {
+        return std::ranges::any_of(placed_, [](const Placed& placed) {
+            return placed.target != nullptr && !placed.target->text.starts_with(gradient_scope);
+        });
+    }
+
+    /// True for what one user of a step adds to its gradient.
+    static bool is_contribution(const Target& target) { return target.text.find(".from.") != std::string::npos; }
+
+    /// True for the gradient of a bias or a gain, which is summed over all tokens: its shape says what it is not.
+    static bool is_summed(const Target& target)
+    {
+        return target.text.starts_with(gradient_scope) &&
+               (target.text.ends_with("bias") || target.text.ends_with("gain"));
+    }
+
+    /// The only gradient of one step that fits.
+    template <class Fits>
+    std::optional<std::size_t> only_target(const Fits& fits) const
+    {
+        std::optional<std::size_t> only;
+        for (const Target& target : targets_) {
+            if (target.steps.size() > 1 || !target.text.starts_with(gradient_scope) || is_contribution(target) ||
+                !fits(target))
+                continue;
+            if (only && *only != target.first())
+                return std::nullopt;
+            only = target.first();
+        }
+        return only;
+    }
+
+    /// An array that is called the gradient of a step and has another number of entries: it was not summed.
+    void place_misshapen(std::size_t i)
+    {
+        const auto step = says_gradient(i) ? step_of_name(i) : std::nullopt;
+        if (!step || known_.has(*step) || steps_[*step].value.size() == arrays_[i]->size())
+            return;
+        matches_.push_back({{{*step, "", *arrays_[i]}}, {names_[i], steps_[*step].path, "by its name", ""}});
     }
 
     /// The last array is the result, where MINE has no other one for that.
@@ -362,16 +371,23 @@ private:
         return fits(i, result) && !is_taken(result) ? placed_at(result, i) : std::nullopt;
     }
 
-    /// The step that a wrong array fits best.
+    /// The step that a wrong array fits best. Nothing follows from the gradient of a weight, so that all others are right tells
+    /// nothing of it: it is looked for even where no other array is to be guessed.
     std::optional<Placed> best_guess(std::size_t i)
     {
+        if (!says_gradient(i) && (!hypothesis_.guesses || (has_gradients_ && !has_forward())))
+            return std::nullopt;
         std::vector<std::pair<double, Placed>> candidates;
         const std::set<std::size_t> innocent = known_.innocent();
         for (const Target& target : targets_) {
             const auto is_innocent = [&](std::size_t step) { return innocent.contains(step); };
-            if (!fits(i, target) || is_taken(target) || steps_[target.first()].formula.empty() ||
+            const bool is_unsaid =
+                says_gradient(i) && (words_in_common(meanings_[i], target.text) == 0 ||
+                                     !(hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target)));
+            if (!fits(i, target) || is_unsaid || is_taken(target) ||
+                (steps_[target.first()].formula.empty() && !says_gradient(i)) ||
                 std::ranges::all_of(target.steps, is_innocent) || is_of_other_layer(names_[i], target.text) ||
-                (is_ordered() && !is_between_neighbours(i, target)))
+                (!says_gradient(i) && is_ordered() && !is_between_neighbours(i, target)))
                 continue;
             if (const auto placed = placed_at(target, i))
                 candidates.emplace_back(likelihood(i, *placed), *placed);
@@ -406,7 +422,7 @@ private:
         constexpr double of_word = 2, of_end = 3, of_place = 1, of_shape = 0.5;
         const Target& target = *placed.target;
         double score = 1 / (1 + placed.fit.distance);
-        score += of_word * static_cast<double>(words_in_common(names_[i], target.text));
+        score += of_word * static_cast<double>(words_in_common(meanings_[i], target.text));
         if (target.shape == arrays_[i]->shape)
             score += of_shape;
         if (i + 1 == names_.size() && &target == result_)
@@ -431,7 +447,7 @@ private:
         place(i, placed, "");
         std::size_t asked = 0, follow = 0;
         for (std::size_t k = 0; k < names_.size() && asked < most_followers; ++k)
-            if (k != i && is_tensor(*arrays_[k]) && placed_[k].target == nullptr) {
+            if (k != i && is_tensor(k) && placed_[k].target == nullptr) {
                 ++asked;
                 follow += nearest_following(k) ? 1 : 0;
             }
@@ -446,7 +462,11 @@ private:
     const std::vector<std::string>& names_;
     bool in_order_;
     const Hypothesis& hypothesis_;
+    const StepNames step_names_;
+    const bool has_gradients_;
+    std::set<std::size_t> innocent_; ///< steps that something right follows from
     std::vector<const Array*> arrays_;
+    std::vector<std::string> meanings_; ///< the names, with "grad." in front of those that say so
     std::vector<Placed> placed_;
     std::vector<Match> matches_;
 };

@@ -7,6 +7,7 @@
 #include "matching.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
+#include "words.hpp"
 
 #include "attn/error.hpp"
 #include "../formula/near_names.hpp"
@@ -36,9 +37,13 @@ public:
             paths_.push_back(step.path);
         for (const Alias& alias : reference.aliases)
             paths_.push_back(alias.path);
-        for (const std::string_view path : paths_)
+        for (const std::string_view path : paths_) {
             has_layers_ = has_layers_ || ("." + std::string(path)).find(".layers.") != std::string::npos;
+            has_gradients_ = has_gradients_ || path.starts_with(gradient_scope);
+        }
     }
+
+    bool has_gradients() const { return has_gradients_; }
 
     std::optional<Found> exactly(const std::string& path) const
     {
@@ -46,29 +51,41 @@ public:
         return step ? std::optional(Found{*step, path}) : std::nullopt;
     }
 
+    /// By the path, or, as PyTorch names a gradient, by that of the step: "self_attn.query.grad".
+    std::optional<Found> of_tensor(const std::string& name) const
+    {
+        constexpr std::string_view end = ".grad";
+        auto found = exactly(name);
+        if (!found && name.ends_with(end))
+            found = exactly(std::string(gradient_scope) + name.substr(0, name.size() - end.size()));
+        return found;
+    }
+
     /// By the path, or by its only end: "layers.0.self_attn.query" is "encoder.layers.0.self_attn.query", or, where there
     /// is nothing but one layer or one attention, "self_attn.query" or "query".
     std::optional<Found> freely(std::string path) const
     {
+        const std::string of_gradients(path.starts_with(gradient_scope) ? gradient_scope : "");
+        path.erase(0, of_gradients.size());
         for (const std::string_view scope : {"", "layers.0.", "self_attn."}) {
             if (!path.starts_with(scope) || (scope == "layers.0." && has_layers_))
                 break;
             path.erase(0, scope.size());
-            if (auto found = exactly(path))
+            if (auto found = exactly(of_gradients + path))
                 return found;
-            if (auto found = only_end(path))
+            if (auto found = only_end(path, of_gradients))
                 return found;
         }
         return std::nullopt;
     }
 
 private:
-    /// The only step that has a path with that end.
-    std::optional<Found> only_end(const std::string& path) const
+    /// The only step that has a path with that end; of gradients, or of none.
+    std::optional<Found> only_end(const std::string& path, const std::string& of_gradients) const
     {
         std::optional<Found> only;
         for (const std::string_view known : paths_)
-            if (known.ends_with("." + path)) {
+            if (known.ends_with("." + path) && known.starts_with(gradient_scope) == !of_gradients.empty()) {
                 const std::size_t step = names_.find(known).value();
                 if (only && only->step != step)
                     return std::nullopt;
@@ -80,7 +97,7 @@ private:
 
     StepNames names_;
     std::vector<std::string_view> paths_;
-    bool has_layers_ = false;
+    bool has_layers_ = false, has_gradients_ = false;
 };
 
 /// A claim, and the path that its step was found by.
@@ -100,23 +117,32 @@ public:
     /// @return true where the rule is about the array, and there are such steps
     bool claim(const ReadRule& rule, const std::string& name, const Array& array)
     {
-        const auto holes = match(rule, split(name, '.'));
-        if (!holes)
-            return false;
-        // "encoder.layers.0.norm1" and "decoder.layers.0.norm1": the words in front tell which, where the trace has them.
-        for (Words front = holes->front; !front.empty(); front.erase(front.begin()))
-            if (claim_one_of(rule, name, array, *holes, joined(front, '.') + '.', false))
+        if (auto holes = match(rule, split(name, '.'))) {
+            if (claim_step(rule, name, array, *holes, ""))
                 return true;
-        if (claim_one_of(rule, name, array, *holes, "", rule.is_of_table))
-            return true;
-        if (!rule.is_of_table)
-            refuse(rule, *holes);
-        return false;
+            if (!rule.is_of_table)
+                refuse(rule, *holes);
+        }
+        // A table has the names of tensors: linear1.weight.grad is the gradient of linear1.weight.
+        const auto gradient = rule.is_of_table && paths_.has_gradients() ? gradient_name(name) : std::nullopt;
+        const auto holes = gradient ? match(rule, split(gradient->substr(gradient_scope.size()), '.')) : std::nullopt;
+        return holes && claim_step(rule, name, array, *holes, std::string(gradient_scope));
     }
 
     std::vector<Finding> findings;
 
 private:
+    /// @param scope  what stands before all of a path: that of gradients, or nothing
+    bool claim_step(const ReadRule& rule, const std::string& name, const Array& array, const Holes& holes,
+                    const std::string& scope)
+    {
+        // "encoder.layers.0.norm1" and "decoder.layers.0.norm1": the words in front tell which, where the trace has them.
+        for (Words front = holes.front; !front.empty(); front.erase(front.begin()))
+            if (claim_one_of(rule, name, array, holes, scope + joined(front, '.') + '.', false))
+                return true;
+        return claim_one_of(rule, name, array, holes, scope, rule.is_of_table);
+    }
+
     /// @return true where one of the alternatives of a rule is there, with those words in front of its path
     bool claim_one_of(const ReadRule& rule, const std::string& name, const Array& array, const Holes& holes,
                       const std::string& front, bool is_free)
@@ -327,8 +353,9 @@ void keep_names(std::vector<Finding> named, const Recording& reference, const Di
         const bool is_it = step.type == ElementType::real
                                ? mine.shape == step.shape && relative_distance(mine, step) <= near_enough(mine)
                                : mine.shape == step.shape;
-        const bool is_other =
-            options.by_numbers && !is_it && (has_own_names || is_a_later_step(mine, one.claim.step, reference.steps));
+        const bool is_gradient = reference.steps[one.claim.step].path.starts_with(gradient_scope);
+        const bool is_other = options.by_numbers && !is_it && !is_gradient &&
+                              (has_own_names || is_a_later_step(mine, one.claim.step, reference.steps));
         if (is_other)
             claims.extra.push_back(one.claim.mine);
         else
@@ -381,7 +408,7 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
                     taken = &rule;
         if (taken != nullptr)
             continue;
-        if (const auto found = paths.exactly(name))
+        if (const auto found = paths.of_tensor(name))
             named.push_back({{found->step, name, in_shape_of(*array, reference.steps[found->step].value, claims), ""},
                              found->path});
         else

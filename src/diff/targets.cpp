@@ -3,6 +3,7 @@
 #include "targets.hpp"
 
 #include "attn/budget.hpp"
+#include "attn/formula/scope.hpp"
 #include "attn/number_type.hpp"
 #include "attn/what_if/head_scope.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -26,6 +26,13 @@ using Numbers = std::vector<std::size_t>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // ------------------------------------------------------------------------------------------------------------- targets
+
+/// The number of the head that a path is inside of; a backward pass has the last one first.
+std::size_t head_of(const std::string& path)
+{
+    const auto head = head_scope(path);
+    return head ? std::stoul(std::string(head->number)) : 0;
+}
 
 /// "layers.0.self_attn.head.{h}.scaled"
 std::string without_head(const std::string& path)
@@ -45,6 +52,8 @@ public:
 
     std::vector<Target> collect()
     {
+        for (auto& [name, steps] : by_name_)
+            std::ranges::stable_sort(steps, {}, [&](std::size_t step) { return head_of(steps_[step].path); });
         for (const auto& [name, steps] : by_name_) {
             for (const std::size_t step : steps)
                 add({step}, {}, {}, steps_[step].path);
@@ -54,6 +63,9 @@ public:
                 add(groups, {groups.size()}, {"g"}, name);
             add_packed(name, {"queries", "keys", "values"});
             add_packed(name, {"query", "key", "value"});
+            add_packed(name, {"query_weights", "key_weights", "value_weights"});
+            add_packed(name, {"query_bias", "key_bias", "value_bias"});
+            add_heads_side_by_side(name, steps);
         }
         std::ranges::stable_sort(targets_, {}, [](const Target& target) { return target.first(); });
         return std::move(targets_);
@@ -83,6 +95,34 @@ private:
             if (groups.empty() || steps_[step].value.values != steps_[groups.back()].value.values)
                 groups.push_back(step);
         return groups;
+    }
+
+    /// Gradients of keys and values that heads share are sums over those heads: there is no step of one head.
+    void add_heads_side_by_side(const std::string& name, const Numbers& steps)
+    {
+        const Step& first = steps_[steps.front()];
+        if (steps.size() > 1 || !first.path.starts_with(gradient_scope) || first.value.rank() < 2)
+            return;
+        for (const auto& [one, many] :
+             {std::pair("query", "queries"), std::pair("key", "keys"), std::pair("value", "values")}) {
+            if (!name.ends_with('.' + std::string(one)))
+                continue;
+            const auto heads =
+                by_name_.find(name.substr(0, name.size() - std::string_view(one).size()) + "head.{h}." + many);
+            if (heads == by_name_.end())
+                continue;
+            const std::size_t width = steps_[heads->second.front()].value.shape.back(), all = first.value.shape.back();
+            if (width == 0 || all % width != 0 || all == width)
+                continue;
+            Shape shape = first.value.shape;
+            shape.back() = all / width;
+            shape.push_back(width);
+            std::vector<std::string> letters = first.axes;
+            letters.resize(first.value.rank(), "?");
+            letters.back() = "h";
+            letters.emplace_back("d_k");
+            targets_.push_back({steps, std::move(shape), std::move(letters), name, first.value.size()});
+        }
     }
 
     /// Queries, keys and values in one array, in any order.
@@ -205,25 +245,19 @@ double distance_of(const Array& found, const Array& expected, const Place& place
     return std::isnan(distance) ? infinity : distance;
 }
 
-std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
-/// The words of a name, in small letters: att and weights of att_weights.
-std::vector<std::string> words_of(std::string_view name)
-{
-    std::vector<std::string> words(1);
-    for (const char c : name) {
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0)
-            words.emplace_back();
-        else
-            words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-    return words;
-}
+/// True for the weights of a linear map, or their gradient.
+bool is_map(const Target& target) { return target.text.ends_with("_weights"); }
 
 /// True for an order of axes that programs have: heads before their features, the others as in the step; the axis of
 /// sequences can stand anywhere before the features.
 bool is_natural(const Target& target, const Axes& order)
 {
+    if (is_map(target) && order.size() > 1) { // (d_in, d_out), or as PyTorch has it
+        Axes swapped = order;
+        std::swap(swapped[order.size() - 2], swapped.back());
+        if (std::ranges::is_sorted(swapped))
+            return true;
+    }
     std::size_t last = 0;
     for (const std::size_t axis : order) {
         const std::string& letter = target.letters[axis];
@@ -315,61 +349,6 @@ std::string layout_text(const Target& target, const Fit& fit, const Shape& found
         text += (text.empty() ? "" : ", ") + (axis.empty() ? "1" : axis);
     }
     return '(' + text + ')';
-}
-
-std::size_t words_in_common(std::string_view name, std::string_view step)
-{
-    // The names that programs have for a step, by the last word of its path.
-    static const std::map<std::string, std::vector<std::string_view>, std::less<>> known{
-        {"query", {"q", "query", "xq"}},
-        {"queries", {"q", "query", "queries", "xq"}},
-        {"key", {"k", "key", "xk"}},
-        {"keys", {"k", "key", "keys", "xk"}},
-        {"value", {"v", "value", "val", "xv"}},
-        {"values", {"v", "value", "values", "val", "xv"}},
-        {"scores", {"score", "scores", "dots", "qk", "sim", "energy", "raw", "att", "attn"}},
-        {"scaled", {"scaled", "att", "attn", "scores", "dots", "sim", "energy", "logits"}},
-        {"masked", {"masked", "att", "attn", "scores", "dots"}},
-        {"weights", {"weights", "probs", "prob", "p", "att", "attn", "attention", "softmax", "alpha"}},
-        {"context", {"context", "ctx", "z", "y", "out", "o"}},
-        {"merged", {"merged", "y", "z", "out", "context", "ctx", "concat"}},
-        {"hidden", {"hidden", "fc", "fc1", "h", "ff1", "up", "pre"}},
-        {"activated", {"activated", "act", "gelu", "relu", "silu", "post"}},
-        {"residual1", {"residual", "residual1", "x1", "h1", "resid"}},
-        {"residual2", {"residual2", "x2", "h2", "resid"}},
-        {"mean", {"mean", "mu"}},
-        {"variance", {"variance", "var", "sigma2"}},
-        {"normalized", {"normalized", "norm", "xhat"}},
-        {"output", {"out", "output", "proj", "y", "x", "x2", "ln", "norm"}},
-        {"logits", {"logits"}},
-    };
-    const std::string_view last = last_word(step);
-    const auto words = known.find(last);
-    const auto is_known = [&](const std::string& word) {
-        return word == last || (words != known.end() && std::ranges::find(words->second, word) != words->second.end());
-    };
-    return static_cast<std::size_t>(std::ranges::count_if(words_of(name), is_known));
-}
-
-bool is_of_other_layer(std::string_view name, std::string_view step)
-{
-    const auto first_number = [](const std::vector<std::string>& words) -> std::string {
-        const auto found = std::ranges::find_if(words, [](const std::string& word) { return is_number(word); });
-        return found == words.end() ? "" : *found;
-    };
-    const bool is_numbered =
-        step.find("layers.") != std::string_view::npos || step.find("step.") != std::string_view::npos;
-    const std::string mine = first_number(words_of(name)), theirs = first_number(words_of(step));
-    return is_numbered && !mine.empty() && !theirs.empty() && mine != theirs;
-}
-
-bool contradicts(std::string_view name, std::string_view step)
-{
-    const std::string_view last = last_word(step);
-    constexpr std::string_view roles[] = {"query", "key", "value", "queries", "keys", "values"};
-    if (std::ranges::find(roles, last) == std::end(roles) || words_in_common(name, last) > 0)
-        return false;
-    return std::ranges::any_of(roles, [&](std::string_view role) { return words_in_common(name, role) > 0; });
 }
 
 } // namespace attn

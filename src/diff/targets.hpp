@@ -68,13 +68,4 @@ Array in_target_layout(const Array& found, const Fit& fit);
 /// "(n, h, m), heads apart": what the axes of an array are.
 std::string layout_text(const Target& target, const Fit& fit, const Shape& found);
 
-/// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
-std::size_t words_in_common(std::string_view name, std::string_view step);
-
-/// True where the first number in a name is another one than that of the step's layer or time: block.1.out, layers.0.output.
-bool is_of_other_layer(std::string_view name, std::string_view step);
-
-/// True where a name says queries, keys or values, and the step is another of these.
-bool contradicts(std::string_view name, std::string_view step);
-
 } // namespace attn

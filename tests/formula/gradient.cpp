@@ -2,6 +2,7 @@
 
 #include "generators.hpp"
 #include "layers/examples.hpp"
+#include "trace_of.hpp"
 #include "test.hpp"
 
 #include "attn/error.hpp"
@@ -17,22 +18,6 @@ using namespace attn;
 using namespace attn::test;
 
 namespace {
-
-Step input(std::string path, Array value) { return {std::move(path), "", {}, "", {}, std::move(value)}; }
-
-/// A trace of inputs and of what formulas make of them.
-Recording trace_of(const std::vector<Step>& inputs, const std::vector<std::pair<std::string, std::string>>& formulas)
-{
-    Recording recording{inputs, {}};
-    for (const auto& [path, formula] : formulas) {
-        const Lookup lookup = [&](std::string_view name) -> const Array* {
-            const auto found = std::ranges::find(recording.steps, name, &Step::path);
-            return found == recording.steps.end() ? nullptr : &found->value;
-        };
-        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
-    }
-    return recording;
-}
 
 /// The gradient of what one formula of x gives.
 Array gradient_of(const std::string& formula, const Array& x, std::optional<Array> seed = {})

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "attn/diff/gradient_name.hpp"
+
+#include <cstddef>
+#include <string_view>
+
+/// What the words of an array's name say.
+namespace attn {
+
+/// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
+std::size_t words_in_common(std::string_view name, std::string_view step);
+
+/// True where the first number in a name is another one than that of the step's layer or time: block.1.out, layers.0.output.
+bool is_of_other_layer(std::string_view name, std::string_view step);
+
+/// True where a name says queries, keys or values, and the step is another of these; or the gradient of a bias, and the step
+/// is none.
+bool contradicts(std::string_view name, std::string_view step);
+
+} // namespace attn

@@ -1,0 +1,291 @@
+#include "attn/diff/diff.hpp"
+#include "attn/diff/gradient_name.hpp"
+
+#include "formula/trace_of.hpp"
+#include "runs.hpp"
+#include "test.hpp"
+
+#include "attn/formula/gradient.hpp"
+
+#include <set>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+Array drawn(Numbers& numbers, const Shape& shape)
+{
+    Array array{shape, {}};
+    for (std::size_t i = 0; i < element_count(shape); ++i)
+        array.values.push_back(numbers.matrix(1, 1)(0, 0));
+    return array;
+}
+
+/// A trace of inputs of those shapes, and the gradients of its last step from random ones on.
+Recording backwards(const std::vector<std::pair<std::string, Shape>>& inputs, std::vector<Step> others,
+                    const std::vector<std::pair<std::string, std::string>>& formulas)
+{
+    Numbers numbers(51);
+    for (const auto& [path, shape] : inputs)
+        others.push_back(input(path, drawn(numbers, shape)));
+    const Recording forward = trace_of(others, formulas);
+    return gradients(forward, {.of = formulas.back().first, .seed = drawn(numbers, forward.steps.back().value.shape)});
+}
+
+Recording attention()
+{
+    const Array mask{{3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}, ElementType::boolean};
+    return backwards({{"queries", {3, 4}}, {"keys", {3, 4}}, {"values", {3, 2}}}, {input("mask", mask)},
+                     {{"scores", "queries @ keys.T"},
+                      {"scaled", "scores / sqrt(keys.shape[-1])"},
+                      {"masked", "where(mask, scaled, -inf)"},
+                      {"weights", "softmax(masked)"},
+                      {"context", "weights @ values"}});
+}
+
+Recording norm()
+{
+    return backwards({{"x", {4, 5}}, {"gain", {5}}, {"bias", {5}}}, {},
+                     {{"mean", "mean(x, axis=-1)"},
+                      {"variance", "mean((x - mean[..., None]) ** 2, axis=-1)"},
+                      {"normalized", "(x - mean[..., None]) / sqrt(variance[..., None] + 1e-05)"},
+                      {"output", "normalized * gain + bias"}});
+}
+
+Recording residual()
+{
+    return backwards({{"x", {3, 4}}, {"w", {4, 4}}, {"b", {4}}}, {},
+                     {{"hidden", "x @ w + b"}, {"activated", "relu(hidden)"}, {"output", "x + activated"}});
+}
+
+Recording gates()
+{
+    return backwards({{"a", {2, 3}}, {"b", {2, 3}}, {"previous_hidden", {2, 3}}}, {},
+                     {{"update", "sigmoid(b)"},
+                      {"candidate", "tanh(a)"},
+                      {"hidden", "(1 - update) * candidate + update * previous_hidden"}});
+}
+
+Recording shared_heads()
+{
+    return backwards({{"query", {3, 4}}, {"key", {3, 2}}}, {},
+                     {{"head.0.queries", "query[..., 0:2]"},
+                      {"head.0.keys", "key[..., 0:2]"},
+                      {"head.0.scores", "head.0.queries @ head.0.keys.T"},
+                      {"head.1.queries", "query[..., 2:4]"},
+                      {"head.1.keys", "key[..., 0:2]"},
+                      {"head.1.scores", "head.1.queries @ head.1.keys.T"},
+                      {"output", "head.0.scores * 2 + head.1.scores"}});
+}
+
+Recording embedding()
+{
+    const Array ids{{5}, {1, 2, 1, 0, 1}, ElementType::integer};
+    return backwards({{"table", {4, 3}}}, {input("ids", ids)}, {{"output", "table[ids]"}});
+}
+
+Recording maximum()
+{
+    return backwards({}, {input("x", {{2, 3}, {1, 2, 2, 5, 4, 5}})}, {{"output", "max(x, axis=-1)"}});
+}
+
+std::vector<Recording> all_traces()
+{
+    return {attention(), norm(), residual(), gates(), shared_heads(), embedding(), maximum()};
+}
+
+/// The gradients with a mistake in each step that it concerns; nothing where it concerns none.
+std::optional<NamedArrays> with_mistake(Recording recording, const PitfallForm& form)
+{
+    const StepNames names(recording);
+    std::size_t made = 0;
+    for (std::size_t i = 0; i < recording.steps.size(); ++i) {
+        Step& step = recording.steps[i];
+        const Array given = step.value;
+        const auto found = [&](std::string_view name) -> const Step* {
+            const auto operand = names.resolve(i, name);
+            return operand ? &recording.steps[*operand] : nullptr;
+        };
+        std::string formula = step.formula;
+        for (const StepEdit& edit : form.edits)
+            if (const auto mistaken = mistaken_formula(edit, form.values.front(), step, found);
+                mistaken && formula == step.formula) {
+                formula = *mistaken;
+                ++made;
+            }
+        if (formula.empty() || !step.path.starts_with(gradient_scope))
+            continue;
+        const Lookup lookup = [&](std::string_view name) {
+            const Step* operand = found(name);
+            return operand != nullptr ? &operand->value : name == "given" ? &given : nullptr;
+        };
+        try {
+            step.value = evaluate(formula, lookup).value;
+        } catch (const FormulaError&) {
+            return std::nullopt; // it is about another step of the same form
+        }
+        if (step.value.shape != given.shape)
+            break; // what is not summed: nothing follows from that
+    }
+    NamedArrays arrays;
+    for (const Step& step : recording.steps)
+        if (step.path.starts_with(gradient_scope))
+            arrays.emplace(step.path, step.value);
+    return made > 0 ? std::optional(std::move(arrays)) : std::nullopt;
+}
+
+bool is_named(const Diff& result, const Pitfall& pitfall)
+{
+    return std::ranges::any_of(diagnose(result), [&](const Diagnosis& one) { return one.pitfall == &pitfall; });
+}
+
+} // namespace
+
+TEST_CASE("a name says that an array is a gradient, and of what", "[diff][names][gradient]")
+{
+    const std::vector<std::pair<std::string, std::string>> names{
+        {"grad.head.0.scores", "grad.head.0.scores"},
+        {"x.grad", "grad.x"},
+        {"layers.0.norm1.weight.grad", "grad.layers.0.norm1.weight"},
+        {"grads.W1", "grad.W1"},
+        {"gradients.x", "grad.x"},
+        {"grad_x", "grad.x"},
+        {"x_grad", "grad.x"},
+        {"d_x", "grad.x"},
+        {"dx", "grad.x"},
+        {"dWq", "grad.Wq"},
+        {"dscores", "grad.scores"},
+        {"dL_dx", "grad.x"},
+        {"dLdq", "grad.q"},
+        {"block1.dx", "grad.block1.x"},
+        {"dln1b.0", "grad.ln1b.0"},
+        {"dfcprojw", "grad.fcprojw"}};
+    for (const auto& [name, path] : names) {
+        CAPTURE(name);
+        CHECK(gradient_name(name).value_or("none") == path);
+    }
+    for (const std::string name :
+         {"x", "dropout", "decoder", "dense", "down", "dots", "data", "grad", "d", "dim", "deltas"}) {
+        CAPTURE(name);
+        CHECK_FALSE(gradient_name(name));
+    }
+}
+
+TEST_CASE("each mistake of a backward pass is named where it is made, and only there something is wrong",
+          "[diff][diagnose][gradient][pitfalls]")
+{
+    const std::set<std::string_view> elsewhere{"grad_dropout", "grad_loss_padding"}; // told by what MINE has
+    for (const Pitfall& pitfall : pitfalls()) {
+        if (!pitfall.shown().step.starts_with(gradient_scope) || elsewhere.contains(pitfall.id))
+            continue;
+        CAPTURE(pitfall.id);
+        std::size_t made = 0;
+        for (const Recording& reference : all_traces())
+            for (const PitfallForm& form : pitfall.forms) {
+                auto arrays = with_mistake(reference, form);
+                if (!arrays)
+                    continue;
+                CAPTURE(reference.steps.front().path, form.edits.front().right, form.edits.front().mistaken);
+                const Diff result = diff(reference, std::move(*arrays));
+                if (result.first_wrong() == nullptr || form.is_joint)
+                    continue; // it changes nothing here, or is one of two edits
+                ++made;
+                CHECK(is_named(result, pitfall));
+            }
+        CHECK(made > 0);
+    }
+}
+
+TEST_CASE("a dropout mask that is drawn anew is named by where the zeros are", "[diff][diagnose][gradient][pitfalls]")
+{
+    const Array kept{{2, 3}, {1, 0, 1, 1, 1, 0}, ElementType::boolean};
+    const Recording reference =
+        backwards({{"x", {2, 3}}}, {input("kept", kept)}, {{"output", "where(kept, x / 0.9, 0)"}});
+    Array mine = named(reference, "grad.output").value;
+    for (std::size_t i = 0; i < mine.size(); ++i)
+        mine.values[i] *= i % 2 == 0 ? 0 : 1 / 0.9;
+    const Diff result = diff(reference, {{"dx", mine}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(is_named(result, find_pitfall("grad_dropout")));
+}
+
+TEST_CASE("padding in the loss is named by the rows that have a gradient", "[diff][diagnose][gradient][pitfalls]")
+{
+    const Recording forward = trace_of({input("x", {{3, 2}, {1, 2, 3, 4, 5, 6}})}, {{"output", "x * 2"}});
+    const Recording reference = gradients(forward, {.seed = Array{{3, 2}, {0.5, -0.5, 0.25, 0.75, 0, 0}}});
+    const Array mine{{3, 2}, {0.5, -0.5, 0.25, 0.75, 0.1, -0.3}};
+    const Diff result = diff(reference, {{"grad.output", mine}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK_THAT(result.first_wrong()->message, ContainsSubstring("the gradients begin here"));
+    CHECK(is_named(result, find_pitfall("grad_loss_padding")));
+    Array mean = mine;
+    for (double& value : mean.values)
+        value *= 2.0 / 3;
+    CHECK(is_named(diff(reference, {{"grad.output", mean}}), find_pitfall("grad_loss_padding")));
+}
+
+TEST_CASE("right gradients are the same under names of a program's own, packed and as PyTorch has weights",
+          "[diff][matching][gradient]")
+{
+    const Recording reference = gradients(recording_of(run_heads));
+    const auto of = [&](const std::string& path) { return named(reference, "grad." + path).value; };
+    NamedArrays mine;
+    for (const char* part : {"query", "key", "value"})
+        mine.emplace(std::string("dW") + part[0], permuted(of(std::string(part) + "_weights"), {1, 0}));
+    mine.emplace("dx", of("x"));
+    mine.emplace("memory.grad", of("memory"));
+    const Diff result = diff(reference, mine);
+    CHECK(result.passed());
+    CHECK(result.extra.empty());
+    CHECK(result.steps.size() == 5);
+    for (double& value : mine.at("dWk").values)
+        value *= 2;
+    const Diff wrong = diff(reference, mine);
+    REQUIRE(wrong.first_wrong() != nullptr);
+    CHECK(wrong.first_wrong()->mine == "dWk");
+    CHECK(wrong.count(DiffVerdict::bug) == 1);
+}
+
+TEST_CASE("the gradient of a weight under the step's own name has its layout", "[diff][layouts][gradient]")
+{
+    const Recording reference = residual();
+    const Array right = named(reference, "grad.w").value;
+    const Diff result =
+        diff(reference, {{"grad.w", permuted(right, {1, 0})}, {"grad.x", named(reference, "grad.x").value}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->verdict == DiffVerdict::layout);
+    CHECK(is_named(result, find_pitfall("grad_weight_transposed")));
+}
+
+TEST_CASE("what a program leaves out where weights are zero has no effect", "[diff][gradient]")
+{
+    const Recording reference = attention();
+    NamedArrays arrays;
+    for (const Step& step : reference.steps)
+        if (step.path.starts_with(gradient_scope))
+            arrays.emplace(step.path, step.value);
+    Array& weights = arrays.at("grad.weights");
+    for (std::size_t i = 0; i < weights.size(); ++i)
+        weights.values[i] *= named(reference, "mask").value.values[i];
+    const Diff result = diff(reference, arrays);
+    CHECK(result.passed());
+    CHECK(about(result, "grad.weights").verdict == DiffVerdict::no_effect);
+    arrays.at("grad.weights").values[0] += 1; // where the weight is one and all others are zero, and so is the slope
+    arrays.at("grad.weights").values[4] += 1;
+    CHECK_FALSE(diff(reference, arrays).passed());
+}
+
+TEST_CASE("a gradient that nothing explains is not passed over", "[diff][gradient]")
+{
+    const Recording reference = residual();
+    Numbers numbers(3);
+    const NamedArrays mine{{"dx", named(reference, "grad.x").value}, {"dQQ", drawn(numbers, {4, 4})}};
+    const Diff result = diff(reference, mine);
+    CHECK_FALSE(result.passed());
+    CHECK(result.extra == std::vector<std::string>{"dQQ"});
+    // What is not called a gradient is not compared, and a hint says how it can be.
+    const Diff unsaid = diff(reference, {{"dx", mine.at("dx")}, {"error", mine.at("dQQ")}});
+    CHECK(unsaid.passed());
+    CHECK_THAT(unsaid.hint, ContainsSubstring("--map error=grad.w"));
+}
