@@ -4,6 +4,7 @@
 
 #include "attn/budget.hpp"
 #include "attn/error.hpp"
+#include "attn/diff/gradient_name.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/gradient.hpp"
 #include "attn/formula/scope.hpp"
@@ -28,6 +29,35 @@ struct Request {
     std::optional<std::size_t> budget;
 };
 
+/// True for the name of a gradient of that step: grad.output, output.grad, d_output; also dout and dy, whatever it is called.
+bool is_gradient_of(const std::string& name, const Step& of, const Recording& recording)
+{
+    const std::optional<std::string> path = gradient_name(name);
+    if (!path)
+        return false;
+    const std::string rest = path->substr(gradient_scope.size());
+    const std::optional<std::size_t> step = StepNames(recording).find(rest);
+    return step ? &recording.steps[*step] == &of : rest == "out" || rest == "y";
+}
+
+/// The one array of a file, or of several the one that is called the gradient of that step: a program's own gradients.
+Array read_seed(const Request& request, const Recording& recording)
+{
+    NamedArrays arrays = read_npz(request.seed);
+    if (arrays.size() > 1) {
+        const Step& of = recording.steps[step_of_gradients(recording, request.of)];
+        std::erase_if(arrays, [&](const auto& array) { return !is_gradient_of(array.first, of, recording); });
+        if (arrays.size() != 1)
+            throw Error(fmt::format(
+                "--seed: {} has several arrays, and {} of them are called the gradient of {}: expected one, "
+                "such as grad.{} or {}.grad",
+                request.seed.string(), arrays.size(), of.path, of.path, of.path));
+    }
+    if (arrays.empty())
+        throw Error(fmt::format("--seed: {} has no array, expected the gradient to begin with", request.seed.string()));
+    return std::move(arrays.begin()->second);
+}
+
 /// What the gradients are of: a step, or some of its numbers.
 GradientOptions asked_for(const Request& request, const Recording& recording)
 {
@@ -44,11 +74,7 @@ GradientOptions asked_for(const Request& request, const Recording& recording)
         return options;
     if (bracket != std::string::npos)
         throw Error("--seed: --of " + request.of + " says where the gradient begins already");
-    NamedArrays arrays = read_npz(request.seed);
-    if (arrays.size() != 1)
-        throw Error(fmt::format("--seed: {} has {} arrays, expected one, the gradient to begin with",
-                                request.seed.string(), arrays.size()));
-    options.seed = std::move(arrays.begin()->second);
+    options.seed = read_seed(request, recording);
     return options;
 }
 
@@ -74,7 +100,7 @@ void print_inputs(const Recording& result)
             }
     for (const Step* gradient : inputs)
         print("{:{}}  {:16}  norm {:.6g}\n", gradient->path, width, to_string(gradient->value.shape),
-                   norm_of(gradient->value));
+              norm_of(gradient->value));
 }
 
 /// @return whether all agree
@@ -85,8 +111,8 @@ bool print_checks(const Recording& result)
     for (const GradientCheck& check : checks) {
         wrong += check.agrees() ? 0 : 1;
         print("{}  {}: {:.15g} by the gradient, {:.15g} by differences, which can be off by {:.2g}\n",
-                   check.agrees() ? "agrees " : "DIFFERS", check.input, check.by_gradient, check.by_differences,
-                   check.error);
+              check.agrees() ? "agrees " : "DIFFERS", check.input, check.by_gradient, check.by_differences,
+              check.error);
     }
     print("{} inputs checked by central differences along random directions, {} differ\n", checks.size(), wrong);
     return wrong == 0;
@@ -104,7 +130,7 @@ int take_gradients(const Request& request)
     print_inputs(result);
     const std::string& of = result.steps[recording.steps.size()].path;
     print("{}{} steps on the way back from {}\n", request.output.empty() ? "" : request.output.string() + ": ",
-               result.steps.size() - recording.steps.size(), of.substr(gradient_scope.size()));
+          result.steps.size() - recording.steps.size(), of.substr(gradient_scope.size()));
     return !request.checks || print_checks(result) ? 0 : 1;
 }
 
@@ -122,7 +148,9 @@ Command grad_command()
                     "a step, or some of its numbers, such as logits[-1,42] (default: output, else the last step); the "
                     "gradients are those of their sum"},
                    {"--seed", "FILE.npz", request->seed,
-                    "one array, the gradient of that step to begin with, such as that of a loss"}}},
+                    "one array, the gradient of that step to begin with, such as that of a loss; or a program's own "
+                    "gradients, "
+                    "with one called grad.output, output.grad or dout"}}},
                  {"What to do",
                   {{"-o,--output", "GRADS.npz", request->output,
                     "the trace with the gradients after it; verify, explain, view, graph and diff read it"},

@@ -324,15 +324,6 @@ private:
     std::vector<Mention> mentions_;
 };
 
-std::size_t step_asked_for(const Recording& recording, const GradientOptions& options)
-{
-    if (recording.steps.empty())
-        throw Error("there are no steps");
-    if (options.of.empty())
-        return StepNames(recording).find("output").value_or(recording.steps.size() - 1);
-    return find_step(recording, options.of);
-}
-
 /// The gradient of the step with respect to itself.
 Array seed_of(const Step& of, const GradientOptions& options)
 {
@@ -347,12 +338,20 @@ Array seed_of(const Step& of, const GradientOptions& options)
 
 } // namespace
 
+std::size_t step_of_gradients(const Recording& recording, const std::string& of)
+{
+    if (recording.steps.empty())
+        throw Error("there are no steps");
+    return of.empty() ? StepNames(recording).find("output").value_or(recording.steps.size() - 1)
+                      : find_step(recording, of);
+}
+
 Recording gradients(const Recording& recording, const GradientOptions& options)
 {
     for (const Step& step : recording.steps)
         if (step.path.starts_with(gradient_scope))
             throw Error("there are gradients already: " + step.path);
-    const std::size_t of = step_asked_for(recording, options);
+    const std::size_t of = step_of_gradients(recording, options.of);
     const Step& step = recording.steps[of];
     if (step.value.type != ElementType::real)
         throw Error(step.path + " has whole numbers or booleans, which have no gradient");

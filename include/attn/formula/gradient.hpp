@@ -15,6 +15,11 @@ struct GradientOptions {
     std::optional<Array> seed = {}; ///< the gradient of `of` itself, its cotangent; nothing: ones
 };
 
+/// The number of the step that gradients are of.
+/// @param of  as GradientOptions has it
+/// @throws Error where there is no such step
+std::size_t step_of_gradients(const Recording& recording, const std::string& of);
+
 /// Walks a trace backwards: the gradients of one step with respect to all that it follows from, as steps after those of
 /// the trace.
 ///
