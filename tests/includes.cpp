@@ -27,7 +27,7 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
     static const Rooms traces = with(records, {"trace_io", "formula"});
     static const Rooms everything =
-        with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph"});
+        with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
         {"number_type", {"array"}},
@@ -52,6 +52,7 @@ const std::map<std::string, Rooms>& visible()
         {"diff", with(traces, {"what_if"})},
         {"view", traces},
         {"graph", traces},
+        {"train", with(reference, {"trace_io", "formula", "weights"})},
         {"lessons", everything},
         {"cli", with(everything, {"lessons"})},
     };

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "attn/models/gpt.hpp"
+#include "attn/train/adam.hpp"
+#include "attn/train/batches.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace attn {
+
+/// Options of GptTrainer.
+struct GptTrainingOptions {
+    GptOptions model = {};
+    double label_smoothing = 0;
+    AdamOptions adam = {.beta2 = 0.98, .weight_decay = 0.01};
+    std::function<double(std::uint64_t)> rate = WarmUpCosine(); ///< of each step, counted from 1
+    std::size_t threads = 1;
+};
+
+/// Trains a gpt() in float32: the tied kind, with biases everywhere and ReLU, as lessons/small_model has it.
+///
+/// The way back is written by hand; tests hold it against attn::gradients() of the traced model. Nothing is computed for
+/// padding, since no text has any here: the texts of a block lie one after another. Texts are computed in blocks of six,
+/// and what the blocks give is added in their order, so the numbers do not depend on how many threads share the
+/// blocks. They do depend on the BLAS library and on what it does on the processor.
+class GptTrainer {
+public:
+    /// @throws Error where the weights do not fit this trainer
+    GptTrainer(const GptWeights& initial, const GptTrainingOptions& options);
+    ~GptTrainer();
+
+    /// Takes a step on some texts.
+    /// @return the loss before the step, the mean over all predicted ids
+    /// @throws Error where a text has less than two ids or more than there are positions, or an id is no row of the embedding
+    double step(std::span<const Text> texts);
+
+    /// The gradient of the mean loss with respect to every weight, without a step.
+    GptWeights gradient(std::span<const Text> texts);
+
+    /// The mean loss, without label smoothing.
+    double evaluate(std::span<const Text> texts);
+
+    /// The weights after the steps so far.
+    GptWeights weights() const;
+
+    /// Weights and Adam's means after the steps so far, for a checkpoint.
+    const AdamState& state() const;
+    /// Goes on from a checkpoint.
+    /// @throws Error where it has another number of weights
+    void restore(AdamState state);
+
+private:
+    struct Network;
+    std::unique_ptr<Network> network_;
+};
+
+} // namespace attn

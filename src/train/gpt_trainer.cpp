@@ -1,0 +1,182 @@
+#include "attn/train/gpt_trainer.hpp"
+
+#include "gpt_block.hpp"
+#include "kernels.hpp"
+#include "workers.hpp"
+
+#include "attn/error.hpp"
+#include "attn/train/parameters.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace attn {
+namespace {
+
+using namespace attn::train;
+
+void expect_trainable(const GptWeights& weights, const GptOptions& options)
+{
+    const auto refuse = [](const std::string& found, const std::string& expected) {
+        throw Error("GptTrainer: " + found + ", expected " + expected);
+    };
+    if (weights.output)
+        refuse("the output has a map of its own", "the embedding's transpose (tied weights)");
+    if (options.feed_forward.activation != Activation::relu)
+        refuse("the activation is " + std::string(name_of(options.feed_forward.activation)), "relu");
+    if (options.heads == 0 || weights.token_embedding.shape(1) % options.heads != 0)
+        refuse(std::to_string(options.heads) + " heads for d_model " + std::to_string(weights.token_embedding.shape(1)),
+               "a number that divides it");
+    const std::size_t d_model = weights.token_embedding.shape(1);
+    for (const EncoderLayerWeights& layer : weights.layers) {
+        const MultiHeadWeights& heads = layer.self_attention;
+        const bool is_biased = heads.query.bias && heads.key.bias && heads.value.bias && heads.output &&
+                               heads.output->bias && layer.feed_forward.hidden.bias && layer.feed_forward.output.bias &&
+                               layer.norm1.bias && layer.norm2.bias && weights.norm.bias;
+        if (!is_biased)
+            refuse("a bias is missing", "one in every map and every norm");
+        if (heads.query.weight.shape(1) != d_model || heads.key.weight.shape(1) != d_model ||
+            heads.value.weight.shape(1) != d_model)
+            refuse("heads share keys and values, or have a size of their own", "heads of d_model / heads features");
+    }
+}
+
+} // namespace
+
+struct GptTrainer::Network {
+    static constexpr std::size_t texts_per_block = 6;
+
+    Network(const GptWeights& initial, const GptTrainingOptions& given)
+        : options(given),
+          shapes(initial),
+          table(table_of(initial)),
+          state(packed(initial)),
+          gradient(table.size),
+          workers(std::max<std::size_t>(given.threads, 1)),
+          spaces(workers.threads())
+    {
+    }
+
+    GptSizes sizes() const
+    {
+        return {shapes.token_embedding.shape(0), shapes.token_embedding.shape(1), options.model.heads,
+                shapes.layers.size(), static_cast<float>(options.model.norm.epsilon)};
+    }
+
+    void take(std::span<const Text> texts)
+    {
+        blocks.assign((texts.size() + texts_per_block - 1) / texts_per_block, {{}, {}, {0}});
+        targets = 0;
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+            const Text& text = texts[i];
+            const std::size_t positions = shapes.position_embedding.shape(0), words = shapes.token_embedding.shape(0);
+            if (text.size() < 2 || text.size() - 1 > positions)
+                throw Error("GptTrainer: text " + std::to_string(i) + " has " + std::to_string(text.size()) +
+                            " ids, expected from 2 to " + std::to_string(positions + 1));
+            for (const std::int64_t id : text)
+                if (id < 0 || static_cast<std::size_t>(id) >= words)
+                    throw Error("GptTrainer: text " + std::to_string(i) + " has the id " + std::to_string(id) +
+                                ", expected ids from 0 to " + std::to_string(words - 1));
+            GptBlock& block = blocks[i / texts_per_block];
+            block.ids.insert(block.ids.end(), text.begin(), text.end() - 1);
+            block.targets.insert(block.targets.end(), text.begin() + 1, text.end());
+            block.begins.push_back(block.ids.size());
+            targets += text.size() - 1;
+        }
+        if (targets == 0)
+            throw Error("GptTrainer: there is no text, expected at least one");
+    }
+
+    double loss_of(const std::vector<double>& losses) const
+    {
+        double sum = 0;
+        for (const double loss : losses)
+            sum += loss;
+        return sum / static_cast<double>(targets);
+    }
+
+    /// Leaves the gradient in `gradient`.
+    /// @return the loss
+    double backward()
+    {
+        const auto maps = gpt_maps_in<const float>(state.weights.data(), table, shapes.layers.size());
+        parts.assign(blocks.size() * table.size, 0.0F);
+        std::vector<double> losses(blocks.size());
+        workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
+            const auto grad = gpt_maps_in<float>(parts.data() + number * table.size, table, shapes.layers.size());
+            losses[number] = gpt_block(blocks[number], sizes(), maps, options.label_smoothing,
+                                       1 / static_cast<double>(targets), spaces[thread], &grad);
+        });
+        std::copy_n(parts.data(), table.size, gradient.data());
+        for (std::size_t number = 1; number < blocks.size(); ++number)
+            add(gradient.data(), parts.data() + number * table.size, table.size);
+        return loss_of(losses);
+    }
+
+    double forward()
+    {
+        const auto maps = gpt_maps_in<const float>(state.weights.data(), table, shapes.layers.size());
+        std::vector<double> losses(blocks.size());
+        workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
+            losses[number] = gpt_block(blocks[number], sizes(), maps, 0, 1, spaces[thread], nullptr);
+        });
+        return loss_of(losses);
+    }
+
+    GptTrainingOptions options;
+    GptWeights shapes;
+    ParameterTable table;
+    AdamState state;
+    std::vector<float> gradient, parts;
+    std::vector<GptBlock> blocks;
+    std::size_t targets = 0; ///< how many ids the batch predicts
+
+    OneThreadForBlas one_thread;
+    Workers workers;
+    std::vector<GptSpace> spaces; ///< of each thread
+};
+
+GptTrainer::GptTrainer(const GptWeights& initial, const GptTrainingOptions& options)
+{
+    expect_trainable(initial, options.model);
+    network_ = std::make_unique<Network>(initial, options);
+}
+
+GptTrainer::~GptTrainer() = default;
+
+double GptTrainer::step(std::span<const Text> texts)
+{
+    Network& of = *network_;
+    of.take(texts);
+    const double loss = of.backward();
+    const std::uint64_t t = ++of.state.steps;
+    adam_step(of.state, 0, of.gradient, of.options.adam, adam_factors(of.options.adam, of.options.rate(t), t));
+    return loss;
+}
+
+GptWeights GptTrainer::gradient(std::span<const Text> texts)
+{
+    network_->take(texts);
+    network_->backward();
+    return unpacked(network_->gradient, network_->shapes);
+}
+
+double GptTrainer::evaluate(std::span<const Text> texts)
+{
+    network_->take(texts);
+    return network_->forward();
+}
+
+GptWeights GptTrainer::weights() const { return unpacked(network_->state.weights, network_->shapes); }
+const AdamState& GptTrainer::state() const { return network_->state; }
+
+void GptTrainer::restore(AdamState given)
+{
+    const std::size_t expected = network_->table.size;
+    if (given.weights.size() != expected || given.first.size() != expected || given.second.size() != expected)
+        throw Error("GptTrainer: the checkpoint has " + std::to_string(given.weights.size()) + " weights, expected " +
+                    std::to_string(expected));
+    network_->state = std::move(given);
+}
+
+} // namespace attn

@@ -1,0 +1,45 @@
+#include "product.hpp"
+
+#include "../ops/blas_memory.hpp"
+
+// What every BLAS has. Its header is not where all of them put it, and xtensor-blas's own belongs to ops/matmul.cpp.
+extern "C" {
+void cblas_sgemm(int order, int left, int right, int rows, int columns, int inner, float factor, const float* a,
+                 int a_stride, const float* b, int b_stride, float keep, float* c, int c_stride);
+[[gnu::weak]] int openblas_get_num_threads(void);
+[[gnu::weak]] void openblas_set_num_threads(int threads);
+}
+
+namespace attn::train {
+namespace {
+
+constexpr int row_major = 101, as_is = 111, flipped = 112; // CBLAS's
+
+int flip_of(const ConstView& matrix) { return matrix.is_transposed ? flipped : as_is; }
+int whole(std::size_t size) { return static_cast<int>(size); }
+
+} // namespace
+
+void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there, float factor)
+{
+    cblas_sgemm(row_major, flip_of(left), flip_of(right), whole(into.rows), whole(into.columns), whole(left.columns),
+                factor, left.data, whole(left.stride), right.data, whole(right.stride),
+                what_is_there == Into::sum ? 1.0F : 0.0F, into.data, whole(into.stride));
+}
+
+OneThreadForBlas::OneThreadForBlas()
+{
+    expect_blas_memory();
+    if (openblas_get_num_threads != nullptr && openblas_set_num_threads != nullptr) {
+        before_ = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+    }
+}
+
+OneThreadForBlas::~OneThreadForBlas()
+{
+    if (before_ > 0)
+        openblas_set_num_threads(before_);
+}
+
+} // namespace attn::train

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+
+/// Matrix products in float32.
+namespace attn::train {
+
+/// A float32 matrix in somebody else's storage, whose rows can lie further apart than they are wide.
+template <class Number>
+struct BasicView {
+    Number* data;
+    std::size_t rows, columns, stride;
+    bool is_transposed = false; ///< rows and columns are those of the transpose; only for what is multiplied
+
+    BasicView transposed() const { return {data, columns, rows, stride, !is_transposed}; }
+    BasicView row_range(std::size_t begin, std::size_t count) const
+    {
+        return {data + begin * stride, count, columns, stride};
+    }
+    BasicView column_range(std::size_t begin, std::size_t count) const { return {data + begin, rows, count, stride}; }
+    Number* row(std::size_t i) const { return data + i * stride; }
+
+    operator BasicView<const Number>() const { return {data, rows, columns, stride, is_transposed}; }
+};
+using View = BasicView<float>;
+using ConstView = BasicView<const float>;
+
+/// A matrix whose rows lie side by side.
+template <class Number>
+BasicView<Number> view(Number* data, std::size_t rows, std::size_t columns)
+{
+    return {data, rows, columns, columns};
+}
+
+/// What becomes of the numbers that are there already.
+enum class Into { empty, sum };
+
+/// into = factor * left @ right, or that added to it.
+void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there = Into::empty,
+              float factor = 1);
+
+/// While one lives, a product uses one thread, where BLAS says how that is done (OpenBLAS does).
+class OneThreadForBlas {
+public:
+    OneThreadForBlas();
+    OneThreadForBlas(const OneThreadForBlas&) = delete;
+    OneThreadForBlas& operator=(const OneThreadForBlas&) = delete;
+    ~OneThreadForBlas();
+
+private:
+    int before_ = 0;
+};
+
+} // namespace attn::train
