@@ -2,6 +2,7 @@
 
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/json_file.hpp"
+#include "attn/trace_io/npz.hpp"
 #include "attn/weights/state_dict.hpp"
 
 #include <algorithm>
@@ -76,6 +77,28 @@ SmallModel small_model(Training training)
         throw WeightsError(printable(weights_file.string()) + ": " + error.what());
     }
     return model;
+}
+
+SmallStories small_stories()
+{
+    const std::filesystem::path file =
+        std::filesystem::path(ATTN_LESSONS_FOLDER) / "small_model" / "stories.npz";
+    const NamedArrays arrays = read_npz(file);
+    const auto stories = [&](const char* name) {
+        const auto found = arrays.find(name);
+        if (found == arrays.end() || found->second.type != ElementType::integer)
+            throw FileError(file, "has no whole numbers " + std::string(name) +
+                                      ", expected what tests/golden/training.py writes");
+        std::vector<std::vector<std::int64_t>> split(1);
+        for (const double id : found->second.values) {
+            split.back().push_back(static_cast<std::int64_t>(id));
+            if (id == 0) // the end of a story
+                split.emplace_back();
+        }
+        split.pop_back();
+        return split;
+    };
+    return {stories("training"), stories("held_out")};
 }
 
 std::string sentence() { return "Lily had a red ball . She"; }

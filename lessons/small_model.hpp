@@ -2,6 +2,7 @@
 
 #include "attn/models/gpt.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,17 @@ enum class Training { before, after };
 /// Reads the small model from lessons/small_model.
 /// @throws Error where a file is missing or damaged, and names it
 SmallModel small_model(Training training = Training::after);
+
+/// The stories of lessons/small_model/train.py, as ids with the end of each.
+struct SmallStories {
+    std::vector<std::vector<std::int64_t>> training; ///< 20,000, in the order of training
+    std::vector<std::vector<std::int64_t>>
+        held_out; ///< 1,000 with combinations that no training story has
+};
+
+/// Reads them from lessons/small_model/stories.npz.
+/// @throws Error where the file is missing or damaged, and names it
+SmallStories small_stories();
 
 /// The sentence that the lessons share: "Lily had a red ball . She".
 std::string sentence();

@@ -26,10 +26,14 @@ WARM_UP = 100  # steps
 TRAINING_STORIES, HELD_OUT_STORIES = 20000, 1000
 
 
+def rate(step):
+    """The share of the learning rate that a step has: a warm-up, and a cosine down to zero."""
+    return min(1, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS))
+
+
 def train(model, stories):
-    """AdamW with a warm-up and a cosine, through the stories again and again."""
+    """AdamW, through the stories again and again."""
     optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY)
-    rate = lambda step: min(1, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     for step in range(STEPS):
         first = step * STORIES_PER_STEP % len(stories)

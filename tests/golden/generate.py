@@ -25,6 +25,7 @@ import recurrent
 import restricted
 import llama
 import small_model
+import training
 
 HERE = Path(__file__).resolve().parent
 
@@ -323,6 +324,7 @@ GOLDENS = {
     "decoder": decoder.cases,
     "llama": llama.llama_golden,
     "small_model": lambda: sampled(small_model.small_model()),
+    "training": training.training,
 }
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -382,7 +384,12 @@ def main(arguments):
         found = difference(path, golden)
         print(f"{path.name}: {found or f'{len(golden)} arrays as committed'}")
         failed = failed or bool(found)
-    return 1 if failed else 0
+    if not arguments:
+        training.write_stories()
+        return 0
+    found = training.stories_difference()
+    print(f"{training.STORIES.name}: {found or 'as the grammar tells them'}")
+    return 1 if failed or found else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+#include "attn/train/checkpoint.hpp"
+
+#include "temporary_folder.hpp"
+#include "test.hpp"
+#include "train/examples.hpp"
+
+#include "attn/formula/verify.hpp"
+#include "attn/train/audit.hpp"
+#include "attn/train/batches.hpp"
+#include "attn/train/parameters.hpp"
+#include "attn/trace_io/file.hpp"
+#include "attn/trace_io/npz.hpp"
+
+#include <csignal>
+#include <fstream>
+#include <numeric>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+Checkpoint small_checkpoint()
+{
+    Checkpoint checkpoint{AdamState({0.1F, -2, 3e-30F}), {0.3, 7}};
+    checkpoint.state.first = {1e-38F, 0, -5};
+    checkpoint.state.second = {0, 1e-20F, 2};
+    checkpoint.state.steps = 41;
+    return checkpoint;
+}
+
+} // namespace
+
+TEST_CASE("a checkpoint comes back to the last bit", "[train][checkpoint]")
+{
+    const TemporaryFolder folder;
+    const Checkpoint written = small_checkpoint();
+    write_checkpoint(folder / "c.npz", written, "seed 1");
+    const Checkpoint read = read_checkpoint(folder / "c.npz", "seed 1");
+    CHECK(read.state.weights == written.state.weights);
+    CHECK(read.state.first == written.state.first);
+    CHECK(read.state.second == written.state.second);
+    CHECK(read.state.steps == 41);
+    CHECK(read.progress == written.progress);
+}
+
+TEST_CASE("a file that is no whole checkpoint of this training is refused in one line that names it", "[train][checkpoint]")
+{
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder / "c.npz";
+    write_checkpoint(path, small_checkpoint(), "seed 1");
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 2"), ContainsSubstring("a training with seed 1, and this one has seed 2"));
+    const std::string whole = bytes_of(path);
+    for (std::size_t length = 0; length < whole.size(); length += 1 + whole.size() / 60) {
+        std::ofstream(path, std::ios::binary) << whole.substr(0, length);
+        CHECK_THROWS_AS(read_checkpoint(path, "seed 1"), FileError);
+    }
+    CHECK_THROWS_WITH(read_checkpoint(folder / "none.npz", "seed 1"), ContainsSubstring("there is no such file"));
+    write_npz(path, {{}, {{"weights", {{1}, {1}}}}, ""});
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("is no checkpoint of a training"));
+    Npz other{{{"training.json", R"({"format": "attn training", "version": 1, "recipe": "seed 1"})"}}, {}, ""};
+    write_npz(path, other);
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("has no array weights"));
+    const Array three{{3}, {1, 2, 3}}, two{{2}, {1, 2}}, one{{}, {1}, ElementType::integer};
+    other.arrays = {{"weights", three}, {"first_moment", two}, {"second_moment", three}, {"steps", one}, {"progress", two}};
+    write_npz(path, other);
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("first_moment has the shape (2,), expected (3,)"));
+    other.arrays[1].second = {{3}, {1, 2, infinity}};
+    write_npz(path, other);
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("infinite or NaN"));
+}
+
+TEST_CASE("an interruption is noted, and the handlers of others are left alone", "[train][checkpoint]")
+{
+    std::signal(SIGHUP, SIG_IGN);
+    const auto before = std::signal(SIGTERM, [](int) {});
+    {
+        const Interruption interruption;
+        CHECK_FALSE(Interruption::is_asked_for());
+        std::raise(SIGHUP);
+        std::raise(SIGTERM);
+        CHECK_FALSE(Interruption::is_asked_for());
+    }
+    std::signal(SIGHUP, SIG_DFL);
+    std::signal(SIGTERM, before);
+}
+
+TEST_CASE("a step of training as a trace verifies, and ends where training in float32 does", "[train][audit]")
+{
+    Numbers numbers(1);
+    const GptWeights weights = random_decoder(numbers);
+    const std::vector<Text> texts = random_texts(numbers, 4, 7);
+    const GptTrainingOptions options{.model = {.heads = 3}, .label_smoothing = 0.1};
+    GptTrainer trainer(weights, options);
+    for (int step = 0; step < 3; ++step)
+        trainer.step(texts);
+    const AdamState before = trainer.state();
+    const TextBatch batch = batch_of(texts);
+    const auto run = [&](const GptWeights& of, const Trace& trace) {
+        (void)cross_entropy(gpt(batch.ids, {}, of, options.model, trace), batch.targets, {0.1}, trace);
+    };
+    const GptWeights shapes = weights;
+    const Recording audited =
+        audit_step(unpacked(before.weights, shapes), unpacked(before.first, shapes), unpacked(before.second, shapes), run,
+                   options.adam, adam_factors(options.adam, options.rate(4), 4));
+    CHECK(verify(audited).passed());
+    trainer.step(texts);
+    GptWeights found = trainer.weights(), expected = updated(audited, unpacked(before.weights, shapes), run);
+    for (GptWeights* of : {&found, &expected})
+        for (EncoderLayerWeights& layer : of->layers) // its gradient is rounding, and Adam steps as far for a small gradient
+            layer.self_attention.key.bias->fill(0);
+    const auto [error, where] = worst_difference(found, expected);
+    const auto [moved, what] = worst_difference(found, unpacked(before.weights, shapes));
+    CAPTURE(where, error, moved);
+    CHECK(moved > 1000 * error);
+}
