@@ -100,6 +100,12 @@ std::span<const CurriculumEntry> curriculum()
          "The chain rule sends a loss back through attention, number by number; scaling, "
          "residuals and norms decide how much of it arrives.",
          {3, 5, 9, 13}},
+        {"15_training",
+         Part::learning,
+         "Training",
+         "A loss, its gradient and Adam's step, thousands of times: the small model learns "
+         "its grammar while one watches its heads.",
+         {9, 13}},
         {"16_rotary_and_alibi",
          Part::today,
          "Rotary positions and ALiBi",

@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
+
+#include <unistd.h>
 
 namespace attn {
 
@@ -174,6 +177,13 @@ void Lesson::heading(std::string_view text)
 void Lesson::say(std::string_view text)
 {
     setup_.console.print(fmt::format("  {}", printable_lines(text)));
+}
+
+void Lesson::progress(std::string_view text)
+{
+    setup_.console.flush();
+    if (::isatty(STDERR_FILENO) == 1)
+        std::fputs(("\r\x1b[K" + printable(text)).c_str(), stderr);
 }
 
 void Lesson::table(const std::vector<std::string>& columns,

@@ -91,6 +91,9 @@ public:
     void heading(std::string_view text);
     /// Prints a paragraph.
     void say(std::string_view text);
+    /// Shows a line on standard error where that is a terminal, in place of the one before:
+    /// how far something that takes long has come. An empty one clears it.
+    void progress(std::string_view text);
     /// Prints numbers side by side, under the names of their columns.
     void table(const std::vector<std::string>& columns,
                const std::vector<std::vector<double>>& rows);

@@ -44,12 +44,14 @@ TEST_CASE("a checkpoint comes back to the last bit", "[train][checkpoint]")
     CHECK(read.progress == written.progress);
 }
 
-TEST_CASE("a file that is no whole checkpoint of this training is refused in one line that names it", "[train][checkpoint]")
+TEST_CASE("a file that is no whole checkpoint of this training is refused in one line that names it",
+          "[train][checkpoint]")
 {
     const TemporaryFolder folder;
     const std::filesystem::path path = folder / "c.npz";
     write_checkpoint(path, small_checkpoint(), "seed 1");
-    CHECK_THROWS_WITH(read_checkpoint(path, "seed 2"), ContainsSubstring("a training with seed 1, and this one has seed 2"));
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 2"),
+                      ContainsSubstring("a training with seed 1, and this one has seed 2"));
     const std::string whole = bytes_of(path);
     for (std::size_t length = 0; length < whole.size(); length += 1 + whole.size() / 60) {
         std::ofstream(path, std::ios::binary) << whole.substr(0, length);
@@ -62,9 +64,11 @@ TEST_CASE("a file that is no whole checkpoint of this training is refused in one
     write_npz(path, other);
     CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("has no array weights"));
     const Array three{{3}, {1, 2, 3}}, two{{2}, {1, 2}}, one{{}, {1}, ElementType::integer};
-    other.arrays = {{"weights", three}, {"first_moment", two}, {"second_moment", three}, {"steps", one}, {"progress", two}};
+    other.arrays = {
+        {"weights", three}, {"first_moment", two}, {"second_moment", three}, {"steps", one}, {"progress", two}};
     write_npz(path, other);
-    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("first_moment has the shape (2,), expected (3,)"));
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"),
+                      ContainsSubstring("first_moment has the shape (2,), expected (3,)"));
     other.arrays[1].second = {{3}, {1, 2, infinity}};
     write_npz(path, other);
     CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("infinite or NaN"));
@@ -101,13 +105,14 @@ TEST_CASE("a step of training as a trace verifies, and ends where training in fl
     };
     const GptWeights shapes = weights;
     const Recording audited =
-        audit_step(unpacked(before.weights, shapes), unpacked(before.first, shapes), unpacked(before.second, shapes), run,
-                   options.adam, adam_factors(options.adam, options.rate(4), 4));
+        audit_step(unpacked(before.weights, shapes), unpacked(before.first, shapes), unpacked(before.second, shapes),
+                   run, options.adam, adam_factors(options.adam, options.rate(4), 4));
     CHECK(verify(audited).passed());
     trainer.step(texts);
     GptWeights found = trainer.weights(), expected = updated(audited, unpacked(before.weights, shapes), run);
     for (GptWeights* of : {&found, &expected})
-        for (EncoderLayerWeights& layer : of->layers) // its gradient is rounding, and Adam steps as far for a small gradient
+        for (EncoderLayerWeights& layer :
+             of->layers) // its gradient is rounding, and Adam steps as far for a small gradient
             layer.self_attention.key.bias->fill(0);
     const auto [error, where] = worst_difference(found, expected);
     const auto [moved, what] = worst_difference(found, unpacked(before.weights, shapes));

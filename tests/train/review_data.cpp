@@ -58,23 +58,30 @@ TEST_CASE("reviews are prepared by Keras's rules", "[train][reviews]")
 TEST_CASE("prepared reviews that are damaged are refused, and the file is named", "[train][reviews]")
 {
     const TemporaryFolder folder;
-    CHECK_THROWS_WITH(prepare_reviews(folder / "none", folder / "data"), ContainsSubstring("train/neg: has no texts such as"));
+    CHECK_THROWS_WITH(prepare_reviews(folder / "none", folder / "data"),
+                      ContainsSubstring("train/neg: has no texts such as"));
     CHECK_THROWS_WITH(read_reviews(folder.path(), "train"), ContainsSubstring("x_train_20000_80.npy: cannot be read"));
     write_archive(folder / "archive");
     prepare_reviews(folder / "archive", folder / "data");
-    const std::filesystem::path labels = folder / "data" / "y_train.npy", ids = folder / "data" / "x_train_20000_80.npy";
+    const std::filesystem::path labels = folder / "data" / "y_train.npy",
+                                ids = folder / "data" / "x_train_20000_80.npy";
     const auto change_last = [](const std::filesystem::path& path, char byte) {
         std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
         file.seekp(-1, std::ios::end);
         file.put(byte);
     };
     change_last(labels, 2);
-    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"), ContainsSubstring("y_train.npy: label [2] is 2, expected from 0 to 1"));
+    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"),
+                      ContainsSubstring("y_train.npy: label [2] is 2, expected from 0 to 1"));
     change_last(labels, 1);
     change_last(ids, 0x7F);
-    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"), ContainsSubstring("id [2,79] is 32524, expected from 0 to 19999"));
-    std::filesystem::copy_file(folder / "data" / "x_test_20000_80.npy", ids, std::filesystem::copy_options::overwrite_existing);
-    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"), ContainsSubstring("expected (3, 80), as there are 3 labels"));
+    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"),
+                      ContainsSubstring("id [2,79] is 32524, expected from 0 to 19999"));
+    std::filesystem::copy_file(folder / "data" / "x_test_20000_80.npy", ids,
+                               std::filesystem::copy_options::overwrite_existing);
+    CHECK_THROWS_WITH(read_reviews(folder / "data", "train"),
+                      ContainsSubstring("expected (3, 80), as there are 3 labels"));
     write_text(folder / "archive/test/pos/0_10.txt", "\xFF");
-    CHECK_THROWS_WITH(prepare_reviews(folder / "archive", folder / "data"), ContainsSubstring("0_10.txt: is no text in UTF-8"));
+    CHECK_THROWS_WITH(prepare_reviews(folder / "archive", folder / "data"),
+                      ContainsSubstring("0_10.txt: is no text in UTF-8"));
 }

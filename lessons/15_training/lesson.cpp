@@ -1,0 +1,192 @@
+// Lesson 15: training.
+//
+// A loss, its gradient, dropout and one step of Adam by hand, on the untrained small model.
+// Then the small model is trained on the stories of its grammar, and one of its steps is
+// written as a trace and verified. With --data the lesson trains a classifier of film
+// reviews instead.
+
+#include "../lesson.hpp"
+#include "../small_model.hpp"
+#include "reviews.hpp"
+#include "small_training.hpp"
+
+#include "attn/formula/gradient.hpp"
+#include "attn/formula/verify.hpp"
+#include "attn/ops/concat.hpp"
+#include "attn/ops/matmul.hpp"
+#include "attn/ops/reduce.hpp"
+#include "attn/ops/softmax.hpp"
+#include "attn/train/adam.hpp"
+#include "attn/train/batches.hpp"
+#include "attn/train/loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace attn;
+
+namespace {
+
+constexpr double rate = 5e-3, beta1 = 0.9, beta2 = 0.98, epsilon = 1e-8;
+
+/// What the last norm of the untrained model makes of the sentence: it predicts each next
+/// word from such a row. The last word predicts none.
+Matrix untrained_tokens(const SmallModel& model, const Integers& ids)
+{
+    Recorder recorder;
+    (void)gpt(ids, model.weights, model.options, Trace(recorder));
+    const auto found = std::ranges::find(recorder.steps(), "norm.output", &Step::path);
+    const Matrix tokens = from_array<Matrix>(found->value);
+    return xt::view(tokens, xt::range(std::size_t{0}, ids.size() - 1), xt::all());
+}
+
+/// 1 for the class that each row should be, else 0.
+Matrix one_hot(const Integers& targets, std::size_t classes)
+{
+    Matrix hot = xt::zeros<double>({targets.size(), classes});
+    for (std::size_t i = 0; i < targets.size(); ++i)
+        hot(i, static_cast<std::size_t>(targets(i))) = 1;
+    return hot;
+}
+
+/// Adam's first step on the table of words.
+Matrix step_of_adam(const Trace& trace, const Matrix& table, const Matrix& grad)
+{
+    const Trace adam = trace.scope("adam");
+    //! [adam]
+    const Matrix mean =
+        adam("mean[vocabulary, d_model]", "0.9 * 0 + (1 - 0.9) * grad_table",
+             Matrix((1 - beta1) * grad));
+    const Matrix square =
+        adam("square[vocabulary, d_model]", "0.98 * 0 + (1 - 0.98) * grad_table ** 2",
+             Matrix((1 - beta2) * grad * grad));
+    const Matrix mean_hat = adam("mean_hat[vocabulary, d_model]", "mean / (1 - 0.9 ** 1)",
+                                 Matrix(mean / (1 - beta1)));
+    const Matrix square_hat =
+        adam("square_hat[vocabulary, d_model]", "square / (1 - 0.98 ** 1)",
+             Matrix(square / (1 - beta2)));
+    const Matrix step =
+        adam("step[vocabulary, d_model]", "0.005 * mean_hat / (sqrt(square_hat) + 1e-08)",
+             Matrix(rate * mean_hat / (xt::sqrt(square_hat) + epsilon)));
+    return adam("table[vocabulary, d_model]", "table - step", Matrix(table - step));
+    //! [adam]
+}
+
+/// A loss on the sentence, its gradient, and a step that makes it smaller.
+void step_by_hand(Lesson& lesson)
+{
+    const Trace& trace = lesson.trace();
+    const SmallModel model = small_model(Training::before);
+    const Integers ids = model.ids(sentence());
+
+    lesson.heading("1. What the untrained model expects after each word, and what comes");
+    const Matrix tokens =
+        lesson.input("tokens[n, d_model]", untrained_tokens(model, ids));
+    const Matrix table =
+        lesson.input("table[vocabulary, d_model]", model.weights.token_embedding);
+    //! [targets]
+    const Integers targets =
+        lesson.input("targets[n]", Integers(xt::view(ids, xt::range(1, ids.size()))));
+    const Matrix logits = trace("logits[n, vocabulary]", "tokens @ table.T",
+                                matmul(tokens, transpose(table)));
+    //! [targets]
+
+    lesson.heading(
+        "2. Cross-entropy: minus the logarithm of each next word's probability");
+    const Trace of_loss =
+        trace.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
+    const double loss = cross_entropy(logits, targets, {}, of_loss);
+    const double even = std::log(static_cast<double>(table.shape(0)));
+    lesson.say("the loss is " + exact_text(std::round(loss * 1e4) / 1e4) +
+               "; that of equal probabilities would be log " +
+               std::to_string(table.shape(0)) + " = " +
+               exact_text(std::round(even * 1e4) / 1e4));
+
+    lesson.heading("3. Its gradient: softmax less the target, over the number of words");
+    //! [gradient]
+    const Matrix probabilities =
+        trace("probabilities[n, vocabulary]", "softmax(logits)", softmax(logits));
+    const Matrix difference =
+        trace("difference[n, vocabulary]", "probabilities - cross_entropy.target_p",
+              Matrix(probabilities - one_hot(targets, table.shape(0))));
+    const Matrix grad_logits =
+        trace("grad_logits[n, vocabulary]", "difference / targets.shape[0]",
+              Matrix(difference / static_cast<double>(targets.size())));
+    const Matrix grad_table =
+        trace("grad_table[vocabulary, d_model]", "grad_logits.T @ tokens",
+              matmul(transpose(grad_logits), tokens));
+    //! [gradient]
+    if (!lesson.is_altered()) {
+        const Recording back =
+            gradients(lesson.recording(), {.of = "cross_entropy.loss"});
+        const auto found = std::ranges::find(back.steps, "grad.table", &Step::path);
+        lesson.expect_equal("the gradients of the formulas are the same",
+                            from_array<Matrix>(found->value), grad_table);
+    }
+
+    lesson.heading("4. One step of Adam on the table of words");
+    const Matrix after = step_of_adam(trace, table, grad_table);
+    const Trace again = trace.scope("again");
+    const Matrix new_logits = again("logits[n, vocabulary]", "tokens @ adam.table.T",
+                                    matmul(tokens, transpose(after)));
+    const Trace of_new_loss = again.scope("cross_entropy", {{"logits", "logits"}});
+    const double new_loss = cross_entropy(new_logits, targets, {}, of_new_loss);
+    lesson.table({"loss before the step", "after it"}, {{loss, new_loss}});
+    if (lesson.is_example())
+        lesson.expect("the loss is smaller after the step", new_loss < loss);
+
+    lesson.heading("5. Dropout: half of the features, twice as large");
+    //! [dropout]
+    const Matrix mask = trace("dropout_mask[n, d_model]", "",
+                              dropout_mask(tokens.shape(0), tokens.shape(1), 0.5, 1, 0));
+    const Matrix dropped =
+        trace("dropped[n, d_model]", "tokens * dropout_mask", Matrix(tokens * mask));
+    //! [dropout]
+    const double sum = sum_all(dropped), kept = sum_all(mask) / 2;
+    lesson.say(exact_text(kept) + " of " + std::to_string(mask.size()) +
+               " features are kept; the sum of all features was " +
+               exact_text(std::round(sum_all(tokens) * 100) / 100) + " and is " +
+               exact_text(std::round(sum * 100) / 100));
+}
+
+void teach(Lesson& lesson)
+{
+    if (!lesson.flag<std::filesystem::path>("--data").empty())
+        return experiment_on_reviews(lesson);
+    expect_no_review_flags(lesson);
+    step_by_hand(lesson);
+    if (!lesson.is_altered() && lesson.is_example())
+        train_small_model(lesson);
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    using Path = std::filesystem::path;
+    using Count = std::optional<std::size_t>;
+    return Lesson::run(
+        "15_training", argc, argv, teach,
+        {{"--steps", "N", "how many steps the small model is trained; 2000", Count()},
+         {"--threads", "N", "how many threads train; as many as there are cores",
+          Count()},
+         {"--history", "FILE.npz",
+          "write losses and maps of heads of each step to this file", Path()},
+         {"--data", "FOLDER",
+          "train a classifier on the film reviews in this folder instead", Path()},
+         {"--prepare", "FOLDER",
+          "first make the folder of --data from this one, the unpacked aclImdb archive",
+          Path()},
+         {"--positions", "", "with --data: add sinusoidal positions to the words", false},
+         {"--epochs", "N", "with --data: how often all reviews are seen; 5", Count()},
+         {"--seed", "N", "with --data: of weights, order and dropout; 1", Count()},
+         {"--checkpoint", "FILE.npz",
+          "with --data: save here after each epoch, and at Ctrl-C", Path()},
+         {"--resume", "FILE.npz",
+          "with --data: go on from this checkpoint, and save there", Path()},
+         {"--save", "FILE.safetensors", "write the trained weights to this file", Path()},
+         {"--trace-step", "K",
+          "write this step, counted from 1, as a trace to the file after --step-trace",
+          Count()},
+         {"--step-trace", "FILE.npz", "where the step of --trace-step goes", Path()}});
+}

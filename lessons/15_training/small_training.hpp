@@ -1,0 +1,261 @@
+#pragma once
+
+#include "../lesson.hpp"
+#include "../small_model.hpp"
+#include "step_trace.hpp"
+
+#include "attn/trace_io/json_file.hpp"
+#include "attn/trace_io/recorder.hpp"
+#include "attn/trace_io/trace_file.hpp"
+#include "attn/train/gpt_trainer.hpp"
+#include "attn/train/parameters.hpp"
+#include "attn/weights/state_dict.hpp"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+/// Training the small model of the lessons, as lessons/small_model/train.py does with
+/// PyTorch.
+namespace attn {
+
+inline constexpr std::size_t stories_per_step = 48;
+
+/// So many digits after the point.
+inline std::string rounded_text(double number, int digits = 4)
+{
+    std::string text = std::to_string(number); // six digits
+    return text.substr(0, text.size() - static_cast<std::size_t>(6 - digits));
+}
+
+inline std::size_t threads_of(const Lesson& lesson)
+{
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    return std::max<std::size_t>(
+        1, lesson.flag<std::optional<std::size_t>>("--threads").value_or(cores));
+}
+
+// ------------------------------------------------------------------------- heads by name
+
+/// The keys that a head of some name attends to from each query of a story:
+/// lessons/small_model/measure.py has the same roles.
+using Links = std::vector<std::pair<std::size_t, std::size_t>>; // query, key
+
+struct Role {
+    const char* name;
+    Links (*links)(const std::vector<std::string>& words);
+};
+
+inline std::size_t first_stop(const std::vector<std::string>& words)
+{
+    return static_cast<std::size_t>(std::ranges::find(words, ".") - words.begin());
+}
+
+inline Links to_previous_word(const std::vector<std::string>& words)
+{
+    Links links;
+    for (std::size_t i = 1; i < words.size(); ++i)
+        links.emplace_back(i, i - 1);
+    return links;
+}
+
+inline Links thing_to_colour(const std::vector<std::string>& words)
+{
+    Links links; // "a red ball and a blue kite ."
+    for (std::size_t i = 1; i < first_stop(words); ++i)
+        if (words[i + 1] == "and" || words[i + 1] == ".")
+            links.emplace_back(i, i - 1);
+    return links;
+}
+
+inline Links stop_to_name(const std::vector<std::string>& words)
+{
+    Links links; // ". She"; the name is the first word
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)
+        if (words[i] == "." && (words[i + 1] == "She" || words[i + 1] == "He"))
+            links.emplace_back(i, 0);
+    return links;
+}
+
+inline Links was_to_colour(const std::vector<std::string>& words)
+{
+    Links links; // "The ball was red": the colour that was said before
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+        const auto said = std::ranges::find(words, words[i + 1]) - words.begin();
+        if (words[i] == "was" && static_cast<std::size_t>(said) < i)
+            links.emplace_back(i, static_cast<std::size_t>(said));
+    }
+    return links;
+}
+
+inline constexpr Role roles[] = {
+    {"each word to the word before it", to_previous_word},
+    {"a thing to its colour before it", thing_to_colour},
+    {"the full stop before She or He to the name", stop_to_name},
+    {"was to the colour of the thing", was_to_colour}};
+
+/// The attention weights of each head of each layer on a text, (n, n).
+inline std::vector<Matrix> maps_of(const GptWeights& weights, const GptOptions& options,
+                                   const Integers& ids)
+{
+    Recorder recorder;
+    (void)gpt(ids, weights, options, Trace(recorder));
+    std::vector<Matrix> maps;
+    for (const Step& step : recorder.steps())
+        if (step.path.ends_with(".weights") &&
+            step.path.find(".head.") != std::string::npos)
+            maps.push_back(from_array<Matrix>(step.value));
+    return maps;
+}
+
+inline Integers integers_of(const Text& text)
+{
+    Integers ids(Integers::shape_type{text.size()});
+    std::ranges::copy(text, ids.begin());
+    return ids;
+}
+
+/// The average weight of each head on the links of each role: (roles, layers * heads).
+inline Matrix role_weights(const SmallModel& model, const GptWeights& weights,
+                           std::span<const Text> stories)
+{
+    const std::size_t heads = weights.layers.size() * model.options.heads;
+    Matrix sums = xt::zeros<double>({std::size(roles), heads});
+    std::vector<double> counts(std::size(roles));
+    for (const Text& story : stories) {
+        const Integers ids = integers_of(story);
+        const std::vector<std::string> words = words_of(model.words(ids));
+        const std::vector<Matrix> maps = maps_of(weights, model.options, ids);
+        for (std::size_t role = 0; role < std::size(roles); ++role)
+            for (const auto& [query, key] : roles[role].links(words)) {
+                ++counts[role];
+                for (std::size_t head = 0; head < heads; ++head)
+                    sums(role, head) += maps[head](query, key);
+            }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i)
+        sums.data()[i] /= counts[i / heads];
+    return sums;
+}
+
+// ------------------------------------------------------------------------------ training
+
+/// What is written down while the model is trained: the file of --history.
+class History {
+public:
+    void add(const std::string& path, std::vector<std::string> axes, Array value)
+    {
+        recording_.steps.push_back({path, "", std::move(axes), "", {}, std::move(value)});
+    }
+
+    void add_maps(const SmallModel& model, const GptWeights& weights, std::size_t step)
+    {
+        const std::vector<Matrix> maps =
+            maps_of(weights, model.options, model.ids(sentence()));
+        for (std::size_t head = 0; head < maps.size(); ++head)
+            add("maps." + std::to_string(step) + ".head." + std::to_string(head),
+                {"n", "m"}, to_array(maps[head]));
+    }
+
+    void write(const std::filesystem::path& path) const
+    {
+        if (!path.empty())
+            write_trace(path, recording_);
+    }
+
+private:
+    Recording recording_;
+};
+
+/// The numbers that PyTorch measured on its own training: lessons/small_model/report.json.
+inline double reported(const Lesson& lesson, const char* what)
+{
+    return read_json_object(lesson.file("../small_model/report.json"), "a report")
+        .at(what)
+        .get<double>();
+}
+
+inline void print_roles(Lesson& lesson, const Matrix& before, const Matrix& after)
+{
+    for (std::size_t role = 0; role < std::size(roles); ++role) {
+        std::size_t best = 0;
+        for (std::size_t head = 1; head < after.shape(1); ++head)
+            best = after(role, head) > after(role, best) ? head : best;
+        lesson.say(std::string(roles[role].name) + ": head " + std::to_string(best % 4) +
+                   " of layer " + std::to_string(best / 4) + " " +
+                   rounded_text(before(role, best), 2) + " before, " +
+                   rounded_text(after(role, best), 2) + " after");
+    }
+}
+
+/// Trains it, and says how far it came.
+inline void train_small_model(Lesson& lesson)
+{
+    const SmallModel model = small_model(Training::before);
+    const SmallStories stories = small_stories();
+    const std::size_t steps =
+        lesson.flag<std::optional<std::size_t>>("--steps").value_or(2000);
+    const WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
+    const GptTrainingOptions options{
+        .model = model.options, .rate = schedule, .threads = threads_of(lesson)};
+    const StepTrace step_trace(lesson);
+    const std::span<const Text> some(stories.held_out.data(), 100);
+    History history;
+
+    lesson.heading("6. The small model learns the stories of its grammar, " +
+                   std::to_string(stories_per_step) + " in each step");
+    //! [train]
+    GptTrainer trainer(model.weights, options);
+    std::vector<double> losses;
+    for (std::size_t step = 0; step < steps; ++step) {
+        const std::size_t first = step * stories_per_step % stories.training.size();
+        const std::span batch =
+            std::span(stories.training)
+                .subspan(first,
+                         std::min(stories_per_step, stories.training.size() - first));
+        //! [train]
+        if (step == 0 || step == 20 || step == 100)
+            history.add_maps(model, trainer.weights(), step);
+        if (step_trace.is_at(step + 1))
+            step_trace.write(trainer, model, batch, options);
+        //! [train]
+        losses.push_back(trainer.step(batch));
+    }
+    //! [train]
+    for (const std::size_t step : {0, 20, 100, 250, 500, 1000, 1500})
+        if (step < steps)
+            lesson.say("step " + std::to_string(step) + ": loss " +
+                       rounded_text(losses[step]));
+
+    const double loss = trainer.evaluate(stories.held_out);
+    lesson.say(
+        "after " + std::to_string(steps) +
+        " steps, on 1000 stories with combinations that were not trained on: loss " +
+        rounded_text(loss));
+    lesson.say("the model that PyTorch trained for 2000 steps has " +
+               rounded_text(reported(lesson, "held_out_loss")) +
+               "; the grammar leaves open " +
+               rounded_text(reported(lesson, "grammar_loss_of_the_same_words")));
+
+    lesson.heading("7. What its heads have come to attend to: the average weight");
+    const GptWeights learned = trainer.weights();
+    const Matrix before = role_weights(model, model.weights, some),
+                 after = role_weights(model, learned, some);
+    print_roles(lesson, before, after);
+
+    history.add_maps(model, learned, steps);
+    history.add("losses", {"step"}, {{losses.size()}, losses});
+    history.add("held_out_loss", {}, {{}, {loss}});
+    history.add("roles_before", {"role", "head"}, to_array(before));
+    history.add("roles_after", {"role", "head"}, to_array(after));
+    history.write(lesson.flag<std::filesystem::path>("--history"));
+    if (const auto& path = lesson.flag<std::filesystem::path>("--save"); !path.empty())
+        write_weights(path, state_dict(learned));
+
+    lesson.heading("8. One step as a trace: forward, loss, gradients, Adam");
+    audit_one_step(lesson, model, some.first(2));
+}
+
+} // namespace attn
