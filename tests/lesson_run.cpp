@@ -20,6 +20,15 @@ std::vector<std::string> lesson_topics()
     return topics;
 }
 
+std::vector<std::string> lesson_command(const std::string& topic, const std::vector<std::string>& flags)
+{
+    std::vector<std::string> words{"lesson_" + topic};
+    words.insert(words.end(), flags.begin(), flags.end());
+    if (topic == "15_training")
+        words.insert(words.end(), {"--steps", "30"});
+    return words;
+}
+
 LessonRun lesson_run(const std::string& topic)
 {
     const std::filesystem::path bin = ATTN_BIN_FOLDER, folder = bin.parent_path() / "lesson_runs";
@@ -27,7 +36,7 @@ LessonRun lesson_run(const std::string& topic)
     const std::string program = "lesson_" + topic;
     std::filesystem::create_directories(folder);
     if (!exists(trace) || !exists(output) || last_write_time(output) < last_write_time(bin / program)) {
-        const Ended ended = run({program, "--all", "--trace", trace}, {"TZ=Asia/Tokyo"});
+        const Ended ended = run(lesson_command(topic, {"--all", "--trace", trace}), {"TZ=Asia/Tokyo"});
         if (ended.code != 0 || !ended.errors.empty())
             throw std::runtime_error(program + " ended with " + std::to_string(ended.code) + ": " + ended.errors);
         const std::filesystem::path unfinished = output.string() + "." + std::to_string(getpid());

@@ -11,6 +11,10 @@
 /// The names of all lessons: "01_single_query".
 std::vector<std::string> lesson_topics();
 
+/// The command that runs a lesson: its program and, for lesson 15, a flag that lets its training end early. That changes
+/// nothing in its trace.
+std::vector<std::string> lesson_command(const std::string& topic, const std::vector<std::string>& flags = {});
+
 /// What a lesson left behind that ran once, with --all and --trace, in the time zone of Tokyo. Tests share it: it lies in
 /// the build folder until the lesson's program is newer.
 struct LessonRun {

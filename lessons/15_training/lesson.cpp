@@ -97,10 +97,9 @@ void step_by_hand(Lesson& lesson)
         trace.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
     const double loss = cross_entropy(logits, targets, {}, of_loss);
     const double even = std::log(static_cast<double>(table.shape(0)));
-    lesson.say("the loss is " + exact_text(std::round(loss * 1e4) / 1e4) +
+    lesson.say("the loss is " + rounded_text(loss) +
                "; that of equal probabilities would be log " +
-               std::to_string(table.shape(0)) + " = " +
-               exact_text(std::round(even * 1e4) / 1e4));
+               std::to_string(table.shape(0)) + " = " + rounded_text(even));
 
     lesson.heading("3. Its gradient: softmax less the target, over the number of words");
     //! [gradient]
@@ -129,7 +128,8 @@ void step_by_hand(Lesson& lesson)
     const Trace again = trace.scope("again");
     const Matrix new_logits = again("logits[n, vocabulary]", "tokens @ adam.table.T",
                                     matmul(tokens, transpose(after)));
-    const Trace of_new_loss = again.scope("cross_entropy", {{"logits", "logits"}});
+    const Trace of_new_loss =
+        again.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
     const double new_loss = cross_entropy(new_logits, targets, {}, of_new_loss);
     lesson.table({"loss before the step", "after it"}, {{loss, new_loss}});
     if (lesson.is_example())
@@ -142,11 +142,11 @@ void step_by_hand(Lesson& lesson)
     const Matrix dropped =
         trace("dropped[n, d_model]", "tokens * dropout_mask", Matrix(tokens * mask));
     //! [dropout]
-    const double sum = sum_all(dropped), kept = sum_all(mask) / 2;
-    lesson.say(exact_text(kept) + " of " + std::to_string(mask.size()) +
-               " features are kept; the sum of all features was " +
-               exact_text(std::round(sum_all(tokens) * 100) / 100) + " and is " +
-               exact_text(std::round(sum * 100) / 100));
+    const double kept = sum_all(mask) / 2;
+    lesson.say(rounded_text(kept, 0) + " of " + std::to_string(mask.size()) +
+               " features are kept; the sum of their sizes was " +
+               rounded_text(sum_all(Matrix(xt::abs(tokens))), 1) + " and is " +
+               rounded_text(sum_all(Matrix(xt::abs(dropped))), 1));
 }
 
 void teach(Lesson& lesson)
@@ -184,6 +184,8 @@ int main(int argc, char** argv)
           "with --data: save here after each epoch, and at Ctrl-C", Path()},
          {"--resume", "FILE.npz",
           "with --data: go on from this checkpoint, and save there", Path()},
+         {"--mistake", "NAME", "train with a mistake: softmax-twice and others",
+          std::string()},
          {"--save", "FILE.safetensors", "write the trained weights to this file", Path()},
          {"--trace-step", "K",
           "write this step, counted from 1, as a trace to the file after --step-trace",

@@ -12,6 +12,7 @@
 #include "attn/weights/state_dict.hpp"
 
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,13 @@ struct ReviewFlags {
           resumed(lesson.flag<std::filesystem::path>("--resume")),
           has_positions(lesson.flag<bool>("--positions")),
           epochs(lesson.flag<std::optional<std::size_t>>("--epochs").value_or(5)),
-          seed(lesson.flag<std::optional<std::size_t>>("--seed").value_or(1))
+          seed(lesson.flag<std::optional<std::size_t>>("--seed").value_or(1)),
+          mistake(lesson.flag<std::string>("--mistake"))
     {
+        if (!mistake.empty() && mistake != "sorted-labels" &&
+            mistake != "dropout-in-tests")
+            throw Error("--mistake: there is no " + mistake +
+                        " of the classifier, expected sorted-labels or dropout-in-tests");
         if (!resumed.empty() && !checkpoint.empty())
             throw Error(
                 "--resume goes on with a checkpoint and saves there; --checkpoint "
@@ -59,8 +65,8 @@ struct ReviewFlags {
     std::string recipe() const
     {
         return "seed " + std::to_string(seed) + ", " +
-               (has_positions ? "positions" : "no positions") + ", batches of " +
-               std::to_string(reviews_per_step);
+               (has_positions ? "with" : "without") + " positions, batches of " +
+               std::to_string(reviews_per_step) + (mistake.empty() ? "" : ", " + mistake);
     }
 
     /// Where an interrupted training is saved.
@@ -74,6 +80,7 @@ struct ReviewFlags {
     std::filesystem::path data, checkpoint, resumed;
     bool has_positions;
     std::size_t epochs, seed;
+    std::string mistake;
 };
 
 /// The training of the classifier, which can be interrupted after each step.
@@ -149,6 +156,8 @@ private:
                           at = step_ % steps_per_epoch();
         if (order_.empty() || at == 0)
             order_ = shuffled(train_.labels.size(), flags_.seed, epoch);
+        if (flags_.mistake == "sorted-labels")
+            std::iota(order_.begin(), order_.end(), std::size_t{0});
         const std::size_t first = at * reviews_per_step;
         const auto rows = std::span<const std::size_t>(order_).subspan(
             first, std::min(reviews_per_step, order_.size() - first));
@@ -181,7 +190,8 @@ private:
         const auto share = [](double part, const Reviews& of) {
             return part / static_cast<double>(of.labels.size());
         };
-        const ReviewResult tested = trainer_.evaluate(test_);
+        const ReviewResult tested =
+            trainer_.evaluate(test_, flags_.mistake == "dropout-in-tests");
         results_.push_back({share(loss_, train_), share(right_, train_), tested.loss,
                             share(static_cast<double>(tested.right), test_)});
         loss_ = right_ = 0;
@@ -282,9 +292,7 @@ inline void experiment_on_reviews(Lesson& lesson)
                    std::to_string(test) + " for testing");
     }
 
-    lesson.heading("A classifier of film reviews, " +
-                   std::string(flags.has_positions ? "with" : "without") +
-                   " positions, " + flags.recipe());
+    lesson.heading("A classifier of film reviews: " + flags.recipe());
     ReviewTraining training(lesson, flags);
     training.run();
 

@@ -12,6 +12,7 @@
 #include "attn/weights/state_dict.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,8 +27,9 @@ inline constexpr std::size_t stories_per_step = 48;
 /// So many digits after the point.
 inline std::string rounded_text(double number, int digits = 4)
 {
-    std::string text = std::to_string(number); // six digits
-    return text.substr(0, text.size() - static_cast<std::size_t>(6 - digits));
+    char text[64];
+    const int length = std::snprintf(text, sizeof text, "%.*f", digits, number);
+    return {text, static_cast<std::size_t>(length)};
 }
 
 inline std::size_t threads_of(const Lesson& lesson)
@@ -35,6 +37,29 @@ inline std::size_t threads_of(const Lesson& lesson)
     const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
     return std::max<std::size_t>(
         1, lesson.flag<std::optional<std::size_t>>("--threads").value_or(cores));
+}
+
+/// The mistake that the flag --mistake names.
+/// @throws Error where it is none of the small model's
+inline GptMistake small_mistake_of(const Lesson& lesson)
+{
+    static constexpr std::pair<const char*, GptMistake> mistakes[] = {
+        {"", GptMistake::none},
+        {"targets-not-shifted", GptMistake::targets_not_shifted},
+        {"padding-in-loss", GptMistake::padding_in_loss},
+        {"softmax-twice", GptMistake::softmax_twice},
+        {"gradients-not-cleared", GptMistake::gradients_not_cleared},
+        {"positions-forgotten", GptMistake::positions_forgotten}};
+    const auto& name = lesson.flag<std::string>("--mistake");
+    std::string all;
+    for (const auto& [known, mistake] : mistakes) {
+        if (name == known)
+            return mistake;
+        all += (all.empty() ? "" : ", ") + std::string(known);
+    }
+    throw Error("--mistake: there is no " + name +
+                " of the small model, expected one of " + all +
+                "; with --data sorted-labels and dropout-in-tests");
 }
 
 // ------------------------------------------------------------------------- heads by name
@@ -142,7 +167,8 @@ inline Matrix role_weights(const SmallModel& model, const GptWeights& weights,
 
 // ------------------------------------------------------------------------------ training
 
-/// What is written down while the model is trained: the file of --history.
+/// What is written down while the model is trained, the file of --history: losses, and each
+/// twentieth step's loss on stories that were not trained on.
 class History {
 public:
     void add(const std::string& path, std::vector<std::string> axes, Array value)
@@ -198,17 +224,21 @@ inline void train_small_model(Lesson& lesson)
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(2000);
     const WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
-    const GptTrainingOptions options{
-        .model = model.options, .rate = schedule, .threads = threads_of(lesson)};
+    const GptTrainingOptions options{.model = model.options,
+                                     .rate = schedule,
+                                     .threads = threads_of(lesson),
+                                     .mistake = small_mistake_of(lesson)};
     const StepTrace step_trace(lesson);
     const std::span<const Text> some(stories.held_out.data(), 100);
+    const auto& history_file = lesson.flag<std::filesystem::path>("--history");
+    const bool is_kept = !history_file.empty();
     History history;
 
     lesson.heading("6. The small model learns the stories of its grammar, " +
                    std::to_string(stories_per_step) + " in each step");
     //! [train]
     GptTrainer trainer(model.weights, options);
-    std::vector<double> losses;
+    std::vector<double> losses, curve;
     for (std::size_t step = 0; step < steps; ++step) {
         const std::size_t first = step * stories_per_step % stories.training.size();
         const std::span batch =
@@ -222,6 +252,10 @@ inline void train_small_model(Lesson& lesson)
             step_trace.write(trainer, model, batch, options);
         //! [train]
         losses.push_back(trainer.step(batch));
+        //! [train]
+        if (is_kept && (step + 1) % 20 == 0)
+            curve.push_back(trainer.evaluate(some));
+        //! [train]
     }
     //! [train]
     for (const std::size_t step : {0, 20, 100, 250, 500, 1000, 1500})
@@ -247,10 +281,11 @@ inline void train_small_model(Lesson& lesson)
 
     history.add_maps(model, learned, steps);
     history.add("losses", {"step"}, {{losses.size()}, losses});
+    history.add("curve", {"twenty_steps"}, {{curve.size()}, curve});
     history.add("held_out_loss", {}, {{}, {loss}});
     history.add("roles_before", {"role", "head"}, to_array(before));
     history.add("roles_after", {"role", "head"}, to_array(after));
-    history.write(lesson.flag<std::filesystem::path>("--history"));
+    history.write(history_file);
     if (const auto& path = lesson.flag<std::filesystem::path>("--save"); !path.empty())
         write_weights(path, state_dict(learned));
 

@@ -20,15 +20,18 @@ void append_update(Recording& recording, const std::string& path, const Array& f
                 const auto found = std::ranges::find(recording.steps, step, &Step::path);
                 return found == recording.steps.end() ? nullptr : &found->value;
             };
-            value = evaluate(formula, [&](std::string_view mentioned) { return resolve(whole, mentioned, find); }).value;
+            value =
+                evaluate(formula, [&](std::string_view mentioned) { return resolve(whole, mentioned, find); }).value;
         }
         recording.steps.push_back({whole, formula, axes, "adam", {}, std::move(value)});
     };
     append("first_before", "", first_before);
     append("second_before", "", second_before);
-    append("first", exact_text(options.beta1) + " * first_before + " + exact_text(1 - options.beta1) + " * grad." + path, {});
+    append("first",
+           exact_text(options.beta1) + " * first_before + " + exact_text(1 - options.beta1) + " * grad." + path, {});
     append("second",
-           exact_text(options.beta2) + " * second_before + " + exact_text(1 - options.beta2) + " * grad." + path + " ** 2",
+           exact_text(options.beta2) + " * second_before + " + exact_text(1 - options.beta2) + " * grad." + path +
+               " ** 2",
            {});
     append("step",
            exact_text(factors.step) + " * first / (" + exact_text(factors.scale) + " * sqrt(second) + " +

@@ -25,8 +25,9 @@ std::string recipe_in(const NpzReader& file)
     const std::optional<std::string> text = file.text(std::string(description));
     if (!text)
         throw FileError(file.path(), "is no checkpoint of a training, since it has no " + std::string(description));
-    const nlohmann::json said = about_file(file.path(), std::string(description) + " ",
-                                           [&] { return parse_json_object(*text, R"({"format": "attn training", ...})"); });
+    const nlohmann::json said = about_file(file.path(), std::string(description) + " ", [&] {
+        return parse_json_object(*text, R"({"format": "attn training", ...})");
+    });
     const auto is_text = [&](const char* key) { return said.contains(key) && said.at(key).is_string(); };
     if (!is_text("format") || said.at("format") != format || said.value("version", nlohmann::json()) != 1 ||
         !is_text("recipe"))
@@ -69,8 +70,10 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
     content.arrays.emplace_back("weights", in_double(checkpoint.state.weights));
     content.arrays.emplace_back("first_moment", in_double(checkpoint.state.first));
     content.arrays.emplace_back("second_moment", in_double(checkpoint.state.second));
-    content.arrays.emplace_back("steps", Array{{}, {static_cast<double>(checkpoint.state.steps)}, ElementType::integer});
-    content.arrays.emplace_back("progress", Array{{checkpoint.progress.size()}, checkpoint.progress, ElementType::real});
+    content.arrays.emplace_back("steps",
+                                Array{{}, {static_cast<double>(checkpoint.state.steps)}, ElementType::integer});
+    content.arrays.emplace_back("progress",
+                                Array{{checkpoint.progress.size()}, checkpoint.progress, ElementType::real});
     write_npz(path, content);
 }
 
@@ -78,9 +81,10 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, std::string_view r
 {
     const NpzReader file(path);
     if (const std::string found = recipe_in(file); found != recipe)
-        throw FileError(path, "is the checkpoint of a training with " + found + ", and this one has " + std::string(recipe) +
-                                  ": give the same flags");
-    const Array weights = array_of(file, "weights"), steps = array_of(file, "steps"), progress = array_of(file, "progress");
+        throw FileError(path, "is the checkpoint of a training with " + found + ", and this one has " +
+                                  std::string(recipe) + ": give the same flags");
+    const Array weights = array_of(file, "weights"), steps = array_of(file, "steps"),
+                progress = array_of(file, "progress");
     if (steps.type != ElementType::integer || steps.rank() != 0 || steps.values[0] < 0)
         throw FileError(path, "steps is no number of steps");
     Checkpoint checkpoint{AdamState(in_float(file, "weights", weights.size())), progress.values};

@@ -131,33 +131,45 @@ struct Layer {
 };
 
 /// Embedded words with their positions.
-void embed(const GptBlock& block, const GptMaps<const float>& maps, const View& x)
+void embed(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const View& x)
 {
     for (std::size_t text = 0; text < block.texts(); ++text)
         for (std::size_t i = block.begins[text]; i < block.begins[text + 1]; ++i) {
             std::copy_n(maps.words.row(block.ids[i]), x.columns, x.row(i));
-            add(x.row(i), maps.positions.row(i - block.begins[text]), x.columns);
+            if (sizes.has_positions)
+                add(x.row(i), maps.positions.row(i - block.begins[text]), x.columns);
         }
 }
 
-void embed_backward(const GptBlock& block, const View& grad_x, const GptMaps<float>& grad)
+void embed_backward(const GptBlock& block, const GptSizes& sizes, const View& grad_x, const GptMaps<float>& grad)
 {
     for (std::size_t text = 0; text < block.texts(); ++text)
         for (std::size_t i = block.begins[text]; i < block.begins[text + 1]; ++i) {
             add(grad.words.row(block.ids[i]), grad_x.row(i), grad_x.columns);
-            add(grad.positions.row(i - block.begins[text]), grad_x.row(i), grad_x.columns);
+            if (sizes.has_positions)
+                add(grad.positions.row(i - block.begins[text]), grad_x.row(i), grad_x.columns);
         }
+}
+
+/// The loss of a program that gives probabilities to a loss of logits.
+double cross_entropy_of_softmax_row(float* logits, std::size_t classes, std::size_t target, double share)
+{
+    softmax_row(logits, classes, classes);
+    std::vector<float> grad(logits, logits + classes);
+    const double loss = cross_entropy_row(grad.data(), classes, target, 0, static_cast<float>(share));
+    softmax_backward_row(logits, grad.data(), classes, 1);
+    return loss;
 }
 
 } // namespace
 
-double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, double smoothing,
-                 double share, GptSpace& space, const GptMaps<float>* grad)
+double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const GptLoss& of,
+                 GptSpace& space, const GptMaps<float>* grad)
 {
     const std::size_t rows = block.rows(), d = sizes.d_model;
     space.layers.resize(sizes.layers);
     const View x = rows_of(space.x, rows, d);
-    embed(block, maps, x);
+    embed(block, sizes, maps, x);
     for (std::size_t i = 0; i < sizes.layers; ++i)
         Layer{block, sizes, maps.layers[i], space, space.layers[i]}.forward(x);
     const View normal = rows_of(space.normal, rows, d), normed = rows_of(space.normed, rows, d);
@@ -166,8 +178,10 @@ double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<con
     multiply(normed, maps.words.transposed(), logits);
     double loss = 0;
     for (std::size_t i = 0; i < rows; ++i)
-        loss +=
-            cross_entropy_row(logits.row(i), sizes.vocabulary, block.targets[i], smoothing, static_cast<float>(share));
+        loss += of.is_of_softmax
+                    ? cross_entropy_of_softmax_row(logits.row(i), sizes.vocabulary, block.targets[i], of.share)
+                    : cross_entropy_row(logits.row(i), sizes.vocabulary, block.targets[i], of.smoothing,
+                                        static_cast<float>(of.share));
     if (grad == nullptr)
         return loss;
 
@@ -178,7 +192,7 @@ double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<con
     norm_of(maps.norm).backward(grad_normed, normal, space.inverse, grad->norm.weight, grad->norm.bias, grad_x);
     for (std::size_t i = sizes.layers; i-- > 0;)
         Layer{block, sizes, maps.layers[i], space, space.layers[i]}.backward(grad_x, grad->layers[i]);
-    embed_backward(block, grad_x, *grad);
+    embed_backward(block, sizes, grad_x, *grad);
     return loss;
 }
 

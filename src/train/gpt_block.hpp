@@ -15,6 +15,7 @@ namespace attn::train {
 struct GptSizes {
     std::size_t vocabulary, d_model, heads, layers;
     float epsilon;
+    bool has_positions = true;
 };
 
 /// A map's weight (d_in, d_out) and bias (1, d_out); a norm's gain and bias (1, d).
@@ -82,8 +83,15 @@ struct GptBlock {
     std::size_t length(std::size_t text) const { return begins[text + 1] - begins[text]; }
 };
 
-/// The sum of the losses; with a gradient also the gradients of that sum times a share, which are added to it.
-double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, double smoothing,
-                 double share, GptSpace& space, const GptMaps<float>* grad);
+/// How the loss of a block is computed.
+struct GptLoss {
+    double smoothing = 0;       ///< of labels
+    double share = 1;           ///< factor of the gradients
+    bool is_of_softmax = false; ///< a mistake: the loss gets probabilities in place of logits
+};
+
+/// The sum of the losses; with a gradient also the gradients of that sum times the share, which are added to it.
+double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const GptLoss& of,
+                 GptSpace& space, const GptMaps<float>* grad);
 
 } // namespace attn::train

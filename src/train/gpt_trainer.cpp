@@ -59,12 +59,20 @@ struct GptTrainer::Network {
 
     GptSizes sizes() const
     {
-        return {shapes.token_embedding.shape(0), shapes.token_embedding.shape(1), options.model.heads,
-                shapes.layers.size(), static_cast<float>(options.model.norm.epsilon)};
+        return {shapes.token_embedding.shape(0),
+                shapes.token_embedding.shape(1),
+                options.model.heads,
+                shapes.layers.size(),
+                static_cast<float>(options.model.norm.epsilon),
+                options.mistake != GptMistake::positions_forgotten};
     }
 
-    void take(std::span<const Text> texts)
+    /// @param mistake  that concerns what is predicted
+    void take(std::span<const Text> texts, GptMistake mistake = GptMistake::none)
     {
+        std::size_t longest = 0;
+        for (const Text& text : texts)
+            longest = std::max(longest, text.size());
         blocks.assign((texts.size() + texts_per_block - 1) / texts_per_block, {{}, {}, {0}});
         targets = 0;
         for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -79,9 +87,14 @@ struct GptTrainer::Network {
                                 ", expected ids from 0 to " + std::to_string(words - 1));
             GptBlock& block = blocks[i / texts_per_block];
             block.ids.insert(block.ids.end(), text.begin(), text.end() - 1);
-            block.targets.insert(block.targets.end(), text.begin() + 1, text.end());
+            const auto first_target = text.begin() + (mistake == GptMistake::targets_not_shifted ? 0 : 1);
+            block.targets.insert(block.targets.end(), first_target, first_target + (text.end() - text.begin() - 1));
+            if (mistake == GptMistake::padding_in_loss) {
+                block.ids.resize(block.begins.back() + longest - 1, 0);
+                block.targets.resize(block.ids.size(), 0);
+            }
             block.begins.push_back(block.ids.size());
-            targets += text.size() - 1;
+            targets += block.ids.size() - block.begins[block.begins.size() - 2];
         }
         if (targets == 0)
             throw Error("GptTrainer: there is no text, expected at least one");
@@ -104,11 +117,13 @@ struct GptTrainer::Network {
         std::vector<double> losses(blocks.size());
         workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
             const auto grad = gpt_maps_in<float>(parts.data() + number * table.size, table, shapes.layers.size());
-            losses[number] = gpt_block(blocks[number], sizes(), maps, options.label_smoothing,
-                                       1 / static_cast<double>(targets), spaces[thread], &grad);
+            const GptLoss loss{options.label_smoothing, 1 / static_cast<double>(targets),
+                               options.mistake == GptMistake::softmax_twice};
+            losses[number] = gpt_block(blocks[number], sizes(), maps, loss, spaces[thread], &grad);
         });
-        std::copy_n(parts.data(), table.size, gradient.data());
-        for (std::size_t number = 1; number < blocks.size(); ++number)
+        if (options.mistake != GptMistake::gradients_not_cleared)
+            std::ranges::fill(gradient, 0.0F);
+        for (std::size_t number = 0; number < blocks.size(); ++number)
             add(gradient.data(), parts.data() + number * table.size, table.size);
         return loss_of(losses);
     }
@@ -118,7 +133,7 @@ struct GptTrainer::Network {
         const auto maps = gpt_maps_in<const float>(state.weights.data(), table, shapes.layers.size());
         std::vector<double> losses(blocks.size());
         workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
-            losses[number] = gpt_block(blocks[number], sizes(), maps, 0, 1, spaces[thread], nullptr);
+            losses[number] = gpt_block(blocks[number], sizes(), maps, {}, spaces[thread], nullptr);
         });
         return loss_of(losses);
     }
@@ -147,7 +162,7 @@ GptTrainer::~GptTrainer() = default;
 double GptTrainer::step(std::span<const Text> texts)
 {
     Network& of = *network_;
-    of.take(texts);
+    of.take(texts, of.options.mistake);
     const double loss = of.backward();
     const std::uint64_t t = ++of.state.steps;
     adam_step(of.state, 0, of.gradient, of.options.adam, adam_factors(of.options.adam, of.options.rate(t), t));

@@ -45,10 +45,12 @@ Array read_npy(const fs::path& path, std::size_t rank)
 /// @throws FileError where a number is not from 0 to below the limit
 void expect_below(const fs::path& path, const Array& array, double limit, const std::string& what)
 {
-    const auto at = std::ranges::find_if(array.values, [limit](double number) { return number < 0 || number >= limit; });
+    const auto at =
+        std::ranges::find_if(array.values, [limit](double number) { return number < 0 || number >= limit; });
     if (at != array.values.end())
-        throw FileError(path, what + bracketed(index_at(static_cast<std::size_t>(at - array.values.begin()), array.shape)) +
-                                  " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1));
+        throw FileError(path,
+                        what + bracketed(index_at(static_cast<std::size_t>(at - array.values.begin()), array.shape)) +
+                            " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1));
 }
 
 // ---------------------------------------------------------------------------------------------------- from text files
@@ -71,8 +73,9 @@ std::vector<TextFile> texts_in(const fs::path& folder)
             texts.push_back(text);
     }
     if (texts.empty())
-        throw FileError(folder, "has no texts such as 127_10.txt; expected the folder of the published archive that has "
-                                "train/pos, train/neg, test/pos and test/neg");
+        throw FileError(folder,
+                        "has no texts such as 127_10.txt; expected the folder of the published archive that has "
+                        "train/pos, train/neg, test/pos and test/neg");
     std::ranges::sort(texts, {}, &TextFile::number);
     return texts;
 }
@@ -85,7 +88,8 @@ std::vector<std::string> words_of(const TextFile& text)
         throw FileError(text.path, "is no text in UTF-8");
     std::string letters = in_small_letters(bytes);
     constexpr std::string_view blanks = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n";
-    std::ranges::replace_if(letters, [&](char c) { return blanks.find(c) != std::string_view::npos; }, ' ');
+    std::ranges::replace_if(
+        letters, [&](char c) { return blanks.find(c) != std::string_view::npos; }, ' ');
     std::vector<std::string> words;
     for (std::size_t begin = 0; begin < letters.size();) {
         const std::size_t end = std::min(letters.find(' ', begin), letters.size());
@@ -181,9 +185,10 @@ Reviews read_reviews(const fs::path& folder, const std::string& part)
     expect_below(ids_path, ids, static_cast<double>(review_vocabulary), "id ");
     expect_below(labels_path, labels, 2, "label ");
     if (ids.shape[1] != review_words || ids.shape[0] != labels.size())
-        throw FileError(ids_path, "has the shape " + to_string(ids.shape) + ", expected (" + std::to_string(labels.size()) +
-                                      ", " + std::to_string(review_words) + "), as there are " +
-                                      std::to_string(labels.size()) + " labels in " + labels_file(part));
+        throw FileError(ids_path, "has the shape " + to_string(ids.shape) + ", expected (" +
+                                      std::to_string(labels.size()) + ", " + std::to_string(review_words) +
+                                      "), as there are " + std::to_string(labels.size()) + " labels in " +
+                                      labels_file(part));
     return {from_array<IntegerMatrix>(ids), from_array<Integers>(labels)};
 }
 

@@ -172,11 +172,12 @@ struct ReviewTrainer::Network {
 
     // ---------------------------------------------------------------------------------------------- forwards, backwards
 
-    void forward()
+    /// @param dropout  as a block has it
+    void forward(const float* dropout)
     {
         const auto maps = maps_in<const float>(state.weights.data(), table);
         workers.run(blocks(), [&](std::size_t number, std::size_t thread) {
-            review_logits(block(number, nullptr), sizes(words), maps, spaces[thread],
+            review_logits(block(number, dropout), sizes(words), maps, spaces[thread],
                           logits.data() + number * texts_per_block);
         });
     }
@@ -292,7 +293,7 @@ ReviewClassifierWeights ReviewTrainer::gradient(const Reviews& reviews, std::spa
     return unpacked(of.gradient, of.shapes);
 }
 
-ReviewResult ReviewTrainer::evaluate(const Reviews& reviews)
+ReviewResult ReviewTrainer::evaluate(const Reviews& reviews, bool with_dropout)
 {
     constexpr std::size_t at_once = 256;
     Network& of = *network_;
@@ -303,7 +304,13 @@ ReviewResult ReviewTrainer::evaluate(const Reviews& reviews)
         some.resize(std::min(at_once, reviews.labels.size() - first));
         std::iota(some.begin(), some.end(), first);
         of.take(reviews, some);
-        of.forward();
+        std::vector<float> dropout;
+        if (with_dropout) {
+            const Matrix mask = dropout_mask(some.size(), of.shapes.attention.value.shape(1), of.options.dropout,
+                                             of.options.seed, of.state.steps + first);
+            dropout.assign(mask.begin(), mask.end());
+        }
+        of.forward(with_dropout ? dropout.data() : nullptr);
         const ReviewResult found = of.result();
         all.loss += found.loss * static_cast<double>(some.size());
         all.right += found.right;

@@ -1,11 +1,17 @@
 #include "workers.hpp"
 
+#include <system_error>
+#include <utility>
+
 namespace attn::train {
 
 Workers::Workers(std::size_t threads)
 {
-    for (std::size_t thread = 1; thread < threads; ++thread)
-        helpers_.emplace_back([this, thread] { help(thread); });
+    try {
+        for (std::size_t thread = 1; thread < threads; ++thread)
+            helpers_.emplace_back([this, thread] { help(thread); });
+    } catch (const std::system_error&) { // with fewer the numbers are the same
+    }
 }
 
 Workers::~Workers()
@@ -33,6 +39,8 @@ void Workers::run(std::size_t count, const std::function<void(std::size_t, std::
     work(0);
     std::unique_lock lock(mutex_);
     end_.wait(lock, [this] { return busy_ == 0; });
+    if (failure_)
+        std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void Workers::help(std::size_t thread)
@@ -54,8 +62,14 @@ void Workers::help(std::size_t thread)
 
 void Workers::work(std::size_t thread)
 {
-    for (std::size_t number = next_++; number < count_; number = next_++)
-        (*task_)(number, thread);
+    try {
+        for (std::size_t number = next_++; number < count_; number = next_++)
+            (*task_)(number, thread);
+    } catch (...) {
+        const std::lock_guard lock(mutex_);
+        failure_ = failure_ ? failure_ : std::current_exception();
+        next_ = count_;
+    }
 }
 
 } // namespace attn::train

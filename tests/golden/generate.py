@@ -325,6 +325,7 @@ GOLDENS = {
     "llama": llama.llama_golden,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,
+    "15_training": lambda: sampled(training.lesson_15()),
 }
 
 # -------------------------------------------------------------------------------------------------------------- files

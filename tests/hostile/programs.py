@@ -162,8 +162,9 @@ class Desk:
         for program in sorted(self.programs.glob("lesson_*")):
             if not is_long and program.name.startswith(("lesson_11_", "lesson_13_")):
                 continue
-            cases.append(Case([program, "--trace", "out.npz"], "out.npz"))
-            cases.append(Case([program, "--summary"]))
+            short = ["--steps", "30"] if program.name.startswith("lesson_15_") else []
+            cases.append(Case([program, "--trace", "out.npz", *short], "out.npz"))
+            cases.append(Case([program, "--summary", *short]))
             cases.append(Case([program, "--help"]))
         for program in sorted(self.programs.glob("exercise_*")):
             cases.append(Case([program], code=1))

@@ -33,7 +33,7 @@ TEST_CASE("two runs write the same bytes, whatever is printed and whatever the t
             continue; // they are at the paper's size, and write with the same code
         CAPTURE(topic);
         const TemporaryFolder folder;
-        REQUIRE(run({"lesson_" + topic, "--quiet", "--trace", folder / "t.npz"}, {"TZ=UTC"}).code == 0);
+        REQUIRE(run(lesson_command(topic, {"--quiet", "--trace", folder / "t.npz"}), {"TZ=UTC"}).code == 0);
         CHECK(bytes_of(folder / "t.npz") == bytes_of(lesson_run(topic).trace));
         CHECK(folder.count() == 1);
     }
@@ -51,7 +51,7 @@ TEST_CASE("a lesson prints its own steps and a line per scope, in few lines, and
             lines += 65; // what they print, on average: at the paper's size they run once for all tests, with --all
             continue;
         }
-        const std::string few = run({"lesson_" + topic}).output;
+        const std::string few = run(lesson_command(topic)).output;
         CHECK(lines_in(few) < 320);
         CHECK(lines_in(few) <= lines_in(all));
         lines += lines_in(few);

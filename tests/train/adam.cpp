@@ -50,7 +50,7 @@ TEST_CASE("a table's rows, stepped when they are used, are those stepped each ti
         AdamState each(initial), used(initial);
         AdamRows table(3, rows, width);
         for (std::size_t t = 1; t <= steps; ++t) {
-            const AdamFactors factors = adam_factors(options, 1e-3 * (1 + t % 3), t);
+            const AdamFactors factors = adam_factors(options, 1e-3 * static_cast<double>(1 + t % 3), t);
             table.begin_step(factors);
             for (std::size_t row = 0; row < rows; ++row) {
                 std::vector<float> gradient(width, 0.0F);

@@ -61,7 +61,8 @@ Recording audit_step(const Weights& weights, const Weights& first, const Weights
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     const auto arrays_of = [](const Weights& tensors) {
         std::vector<Array> arrays;
-        visit(tensors, "", [&](const WeightTensor&, const auto&... parts) { (arrays.push_back(to_array(parts)), ...); });
+        visit(tensors, "",
+              [&](const WeightTensor&, const auto&... parts) { (arrays.push_back(to_array(parts)), ...); });
         return arrays;
     };
     const std::vector<Array> firsts = arrays_of(first), seconds = arrays_of(second);
@@ -79,8 +80,7 @@ Weights updated(const Recording& audited, Weights weights, const Run& run)
     visit(weights, "", [&](const WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const std::string path = "adam." + paths[next++] + ".after";
-            part = from_array<std::decay_t<decltype(part)>>(
-                std::ranges::find(audited.steps, path, &Step::path)->value);
+            part = from_array<std::decay_t<decltype(part)>>(std::ranges::find(audited.steps, path, &Step::path)->value);
         };
         (replace(parts), ...);
     });

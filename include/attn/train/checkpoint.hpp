@@ -11,8 +11,9 @@ namespace attn {
 
 /// What a training needs to go on as if it had not been interrupted.
 struct Checkpoint {
-    AdamState state;              ///< weights and Adam's means
-    std::vector<double> progress; ///< what the program counts besides: sums of the epoch so far, results of earlier ones
+    AdamState state; ///< weights and Adam's means
+    std::vector<double>
+        progress; ///< what the program counts besides: sums of the epoch so far, results of earlier ones
 };
 
 /// Writes a checkpoint as an .npz file: weights, first_moment and second_moment in float32, steps, progress, and the recipe

@@ -12,6 +12,16 @@
 
 namespace attn {
 
+/// A mistake that programs that train such models have made; lesson 15 shows what becomes of the loss.
+enum class GptMistake {
+    none,
+    targets_not_shifted,   ///< each token is to predict itself
+    padding_in_loss,       ///< texts are padded to the longest of the batch by id 0, which is a target, too
+    softmax_twice,         ///< the loss, which takes logits, gets probabilities
+    gradients_not_cleared, ///< each step adds its gradient to those of the steps before
+    positions_forgotten    ///< words are embedded without their positions
+};
+
 /// Options of GptTrainer.
 struct GptTrainingOptions {
     GptOptions model = {};
@@ -19,6 +29,7 @@ struct GptTrainingOptions {
     AdamOptions adam = {.beta2 = 0.98, .weight_decay = 0.01};
     std::function<double(std::uint64_t)> rate = WarmUpCosine(); ///< of each step, counted from 1
     std::size_t threads = 1;
+    GptMistake mistake = GptMistake::none;
 };
 
 /// Trains a gpt() in float32: the tied kind, with biases everywhere and ReLU, as lessons/small_model has it.
@@ -41,7 +52,8 @@ public:
     /// The gradient of the mean loss with respect to every weight, without a step.
     GptWeights gradient(std::span<const Text> texts);
 
-    /// The mean loss, without label smoothing.
+    /// The mean loss, without label smoothing. Of mistakes only positions_forgotten has an effect: the model has been
+    /// trained without them.
     double evaluate(std::span<const Text> texts);
 
     /// The weights after the steps so far.

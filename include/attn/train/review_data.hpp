@@ -9,8 +9,9 @@
 namespace attn {
 
 /// How the reviews are prepared: as keras.datasets and pad_sequences do it.
-inline constexpr std::size_t review_vocabulary = 20000; ///< ids: 0 padding, 1 the beginning, 2 a rarer word, 4 the commonest word
-inline constexpr std::size_t review_words = 80;         ///< the last ones of a review; a shorter one is padded at its beginning
+inline constexpr std::size_t review_vocabulary =
+    20000; ///< ids: 0 padding, 1 the beginning, 2 a rarer word, 4 the commonest word
+inline constexpr std::size_t review_words = 80; ///< the last ones of a review; a shorter one is padded at its beginning
 
 /// Reads prepared reviews: x_PART_20000_80.npy (reviews, 80), ids, and y_PART.npy (reviews), 1 for a favourable review.
 /// @param part  "train" or "test"

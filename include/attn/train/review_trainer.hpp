@@ -63,7 +63,8 @@ public:
                                      const std::optional<Matrix>& dropout_mask);
 
     /// Loss and how many are right of all reviews, without dropout.
-    ReviewResult evaluate(const Reviews& reviews);
+    /// @param with_dropout  a mistake that lesson 15 shows: features are dropped here, too
+    ReviewResult evaluate(const Reviews& reviews, bool with_dropout = false);
 
     /// The weights after the steps so far.
     ReviewClassifierWeights weights();

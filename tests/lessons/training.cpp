@@ -1,0 +1,146 @@
+// Lesson 15: its own flags, its checkpoints, and the experiment on film reviews, whose data need not be there.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/formula/verify.hpp"
+#include "attn/train/checkpoint.hpp"
+#include "attn/train/review_data.hpp"
+#include "attn/trace_io/trace_file.hpp"
+#include "attn/weights/state_dict.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+using namespace attn;
+
+namespace {
+
+const std::string training_lesson = "lesson_15_training";
+
+/// The folder of the prepared reviews: beside the checkout, or where ATTN_IMDB says. Empty, said aloud, where it is not.
+std::filesystem::path real_reviews()
+{
+    const char* named = std::getenv("ATTN_IMDB");
+    const std::filesystem::path folder =
+        named != nullptr ? std::filesystem::path(named)
+                         : std::filesystem::path(ATTN_SOURCE_FOLDER) / ".." / "shared" / "data" / "imdb";
+    if (std::filesystem::is_regular_file(folder / "x_train_20000_80.npy"))
+        return folder;
+    WARN("SKIPPED: there is no x_train_20000_80.npy in " << folder.string()
+                                                         << "; ATTN_IMDB names another folder with it");
+    return {};
+}
+
+/// An archive of 80 reviews of a few words each, of which good ones are favourable.
+void write_archive(const std::filesystem::path& folder)
+{
+    const char* const words[] = {"film", "plot", "actor", "scene", "music"};
+    for (const std::string part : {"train", "test"})
+        for (const std::string kind : {"neg", "pos"}) {
+            std::filesystem::create_directories(folder / part / kind);
+            for (std::size_t i = 0; i < 20; ++i)
+                std::ofstream(folder / part / kind / (std::to_string(i) + "_5.txt"))
+                    << "the " << words[i % 5] << " is " << (kind == "pos" ? "good" : "bad") << ", and the "
+                    << words[(i + 2) % 5];
+        }
+}
+
+/// Command lines of a training on these reviews.
+struct SmallExperiment {
+    SmallExperiment()
+    {
+        write_archive(folder / "archive");
+        prepare_reviews(folder / "archive", folder / "data");
+    }
+
+    Ended run(const std::vector<std::string>& flags) const
+    {
+        std::vector<std::string> words{training_lesson, "--data", folder / "data"};
+        words.insert(words.end(), flags.begin(), flags.end());
+        return ::run(words);
+    }
+
+    TemporaryFolder folder;
+};
+
+} // namespace
+
+TEST_CASE("a training on reviews that goes on from a checkpoint ends with the same weights, bit for bit",
+          "[lessons][train]")
+{
+    const SmallExperiment experiment;
+    const TemporaryFolder& folder = experiment.folder;
+    const Ended whole =
+        experiment.run({"--epochs", "4", "--threads", "1", "--positions", "--save", folder / "whole.safetensors"});
+    REQUIRE(whole.errors == "");
+    REQUIRE(whole.code == 0);
+    CHECK_THAT(whole.output, ContainsSubstring("epoch 4: loss"));
+    const std::string checkpoint = folder / "c.npz";
+    CHECK(experiment.run({"--epochs", "2", "--positions", "--checkpoint", checkpoint}).code == 0);
+    const Ended rest = experiment.run({"--epochs", "4", "--threads", "2", "--positions", "--resume", checkpoint,
+                                       "--save", folder / "rest.safetensors"});
+    CHECK_THAT(rest.output, ContainsSubstring("goes on after step 4"));
+    CHECK(rest.output.substr(rest.output.find("What was published")) ==
+          whole.output.substr(whole.output.find("What was published")));
+    CHECK(bytes_of(folder / "rest.safetensors") == bytes_of(folder / "whole.safetensors"));
+
+    const Ended other = experiment.run({"--epochs", "4", "--resume", checkpoint});
+    CHECK(other.code == 2);
+    CHECK_THAT(other.errors, ContainsSubstring("is the checkpoint of a training with seed 1, with positions"));
+    std::filesystem::resize_file(checkpoint, 1000);
+    const Ended damaged = experiment.run({"--epochs", "4", "--positions", "--resume", checkpoint});
+    CHECK(damaged.code == 2);
+    CHECK(lines_in(damaged.errors) == 1);
+}
+
+TEST_CASE("any step of a training on reviews is a trace that verifies, Adam's update included",
+          "[lessons][train][audit]")
+{
+    const SmallExperiment experiment;
+    const std::string file = experiment.folder / "step.npz";
+    const Ended ended = experiment.run({"--epochs", "2", "--trace-step", "3", "--step-trace", file});
+    REQUIRE(ended.errors == "");
+    REQUIRE(ended.code == 0);
+    const Recording recording = read_trace(file);
+    CHECK(verify(recording).passed());
+    for (const char* path : {"loss", "grad.table", "adam.table.after", "adam.attention.query_weights.after"})
+        CHECK(std::ranges::count(recording.steps, path, &Step::path) == 1);
+}
+
+TEST_CASE("lesson 15 refuses in one line what it can't use", "[lessons][train]")
+{
+    const SmallExperiment experiment;
+    const TemporaryFolder& folder = experiment.folder;
+    const auto refused = [&](const Ended& ended, const std::string& why) {
+        CHECK(ended.code == 2);
+        CHECK(lines_in(ended.errors) == 1);
+        CHECK_THAT(ended.errors, ContainsSubstring(why));
+    };
+    refused(run({training_lesson, "--data", folder / "nothing"}), "x_train_20000_80.npy: cannot be read");
+    refused(run({training_lesson, "--data", folder / "new", "--prepare", folder / "data"}), "neg: has no texts such as");
+    refused(run({training_lesson, "--positions"}), "--positions is about the film reviews: give --data FOLDER, too");
+    refused(run({training_lesson, "--trace-step", "1", "--steps", "1"}),
+            "--trace-step K and --step-trace FILE.npz need each other");
+    refused(experiment.run({"--steps", "3"}), "--steps and --history are about the small model");
+    refused(experiment.run({"--epochs", "1", "--checkpoint", "/dev/full"}), "No space left on device");
+    refused(experiment.run({"--resume", "a.npz", "--checkpoint", "b.npz"}), "give one of them");
+    std::ofstream(folder / "data/y_train.npy", std::ios::app) << 'x';
+    refused(experiment.run({}), "y_train.npy");
+}
+
+TEST_CASE("one epoch on the film reviews ends near the published accuracy", "[lessons][train][slow]")
+{
+    const std::filesystem::path data = real_reviews();
+    if (data.empty())
+        return;
+    const TemporaryFolder folder;
+    const Ended ended = run({training_lesson, "--data", data, "--epochs", "1", "--checkpoint", folder / "c.npz"});
+    REQUIRE(ended.code == 0);
+    const std::vector<double> progress =
+        read_checkpoint(folder / "c.npz", "seed 1, without positions, batches of 32").progress;
+    REQUIRE(progress.size() == 6);
+    CHECK(std::abs(progress[5] - 0.8430) < 0.015); // test accuracy; seeds differ by 0.005
+    CHECK(std::abs(progress[4] - 0.3541) < 0.02);  // test loss
+}
