@@ -182,6 +182,7 @@ void Lesson::say(std::string_view text)
 void Lesson::progress(std::string_view text)
 {
     setup_.console.flush();
+    std::fflush(stdout);
     if (::isatty(STDERR_FILENO) == 1)
         std::fputs(("\r\x1b[K" + printable(text)).c_str(), stderr);
 }

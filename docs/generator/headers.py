@@ -15,6 +15,7 @@ FOLDERS = {
     "what_if": ("What if", "Listeners that answer: rounding, ablation and well-known mistakes."),
     "trace_io": ("Trace files and listeners", "Writing, reading, printing and recording traces."),
     "weights": ("Weights", "State dicts of other libraries, and folders of published models."),
+    "train": ("Training", "Losses, Adam, batches and checkpoints; models that are trained in float32, and a step of training as a trace."),
     "text": ("Text", "Tokenizers, and choosing the next token."),
     "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
     "graph": ("Traces as pictures", "Which step uses which, drawn by Graphviz."),

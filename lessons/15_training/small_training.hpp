@@ -283,6 +283,9 @@ inline void train_small_model(Lesson& lesson)
     history.add("losses", {"step"}, {{losses.size()}, losses});
     history.add("curve", {"twenty_steps"}, {{curve.size()}, curve});
     history.add("held_out_loss", {}, {{}, {loss}});
+    history.add("pytorch_loss", {}, {{}, {reported(lesson, "held_out_loss")}});
+    history.add("grammar_loss", {},
+                {{}, {reported(lesson, "grammar_loss_of_the_same_words")}});
     history.add("roles_before", {"role", "head"}, to_array(before));
     history.add("roles_after", {"role", "head"}, to_array(after));
     history.write(history_file);
