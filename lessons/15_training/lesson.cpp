@@ -105,9 +105,13 @@ void step_by_hand(Lesson& lesson)
     //! [gradient]
     const Matrix probabilities =
         trace("probabilities[n, vocabulary]", "softmax(logits)", softmax(logits));
+    const Matrix target_p =
+        trace("target_p[n, vocabulary]",
+              "where(targets[:, None] == arange(table.shape[0]), 1.0, 0.0)",
+              one_hot(targets, table.shape(0)));
     const Matrix difference =
-        trace("difference[n, vocabulary]", "probabilities - cross_entropy.target_p",
-              Matrix(probabilities - one_hot(targets, table.shape(0))));
+        trace("difference[n, vocabulary]", "probabilities - target_p",
+              Matrix(probabilities - target_p));
     const Matrix grad_logits =
         trace("grad_logits[n, vocabulary]", "difference / targets.shape[0]",
               Matrix(difference / static_cast<double>(targets.size())));

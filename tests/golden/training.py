@@ -102,7 +102,7 @@ def lesson_15():
     optimizer.step()
     golden |= {"logits": logits} | {f"cross_entropy.{name}": step for name, step in steps.items()}
     probabilities = logits.softmax(-1)
-    golden |= {"probabilities": probabilities, "difference": probabilities - steps["target_p"]}
+    golden |= {"probabilities": probabilities, "target_p": steps["target_p"], "difference": probabilities - steps["target_p"]}
     golden |= {"grad_logits": logits.grad, "grad_table": table.grad}
     kept = optimizer.state[table]
     mean, square = kept["exp_avg"], kept["exp_avg_sq"]
