@@ -27,7 +27,7 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
     static const Rooms traces = with(records, {"trace_io", "formula"});
     static const Rooms everything =
-        with(reference, {"trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
+        with(reference, {"fast", "trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
         {"number_type", {"array"}},
@@ -44,6 +44,7 @@ const std::map<std::string, Rooms>& visible()
         {"attention", below_trace},
         {"layers", with(below_trace, {"attention"})},
         {"models", with(below_trace, {"attention", "layers"})},
+        {"fast", with(below_trace, {"attention"})},
         {"trace_io", records},
         {"formula", records},
         {"what_if", traces},

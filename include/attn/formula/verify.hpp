@@ -44,7 +44,8 @@ struct Verification {
 /// A recorded number can be off by four times the error bound that is computed along with it, since both computations
 /// round: each number has a tolerance of its own. An infinity agrees only with the same
 /// infinity, and NaN only with NaN.
-/// @param roundoff  the unit roundoff of the program that computed the steps
+/// @param roundoff  the unit roundoff of the program that computed the steps; a module whose option `type` is another type of
+///                  numbers, such as float32, computed in that
 /// @throws BudgetError where the budget doesn't suffice for all steps together: the one that is being spent, or the usual one
 Verification verify(const Recording& recording, double roundoff = double_roundoff);
 

@@ -1,0 +1,116 @@
+#pragma once
+
+#include "attn/fast/attention.hpp"
+#include "tile.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+namespace attn::fast {
+
+using Const = HeadRows<const float>;
+
+/// Where queries stand among the keys, and which keys they can attend to, but for a mask.
+struct Positions {
+    Positions(const Scoring& scoring, std::size_t b, std::size_t n, std::size_t m)
+        : n_(static_cast<long>(n)), m_(static_cast<long>(m)), length_(m_), scoring_(scoring)
+    {
+        if (!scoring.key_lengths.empty())
+            length_ = static_cast<long>(scoring.key_lengths[b]);
+        first_ = scoring.causal == Causal::top_left ? 0 : (scoring.causal == Causal::by_length ? length_ : m_) - n_;
+    }
+
+    /// By ALiBi the last query always stands where the last key does.
+    long of_alibi(std::size_t i) const { return static_cast<long>(i) + m_ - n_; }
+
+    /// By the causal mask and the window.
+    long of_mask(std::size_t i) const { return first_ + static_cast<long>(i); }
+
+    KeyRange keys(std::size_t i) const
+    {
+        const long position = of_mask(i);
+        long from = 0, to = length_;
+        if (scoring_.causal)
+            to = std::min(to, position + 1);
+        if (scoring_.window.left)
+            from = std::max(from, position - static_cast<long>(*scoring_.window.left));
+        if (scoring_.window.right)
+            to = std::min(to, position + static_cast<long>(*scoring_.window.right) + 1);
+        return from < to ? KeyRange{static_cast<std::size_t>(from), static_cast<std::size_t>(to)} : KeyRange{};
+    }
+
+private:
+    long n_, m_, length_, first_ = 0;
+    const Scoring& scoring_;
+};
+
+/// Aligned numbers, not initialised.
+class Buffer {
+public:
+    explicit Buffer(std::size_t count)
+        : numbers_(static_cast<float*>(::operator new[](std::max<std::size_t>(count, 1) * sizeof(float), alignment)))
+    {
+    }
+    float* get() const { return numbers_.get(); }
+
+private:
+    static constexpr std::align_val_t alignment{64};
+    struct Free {
+        void operator()(float* numbers) const { ::operator delete[](numbers, alignment); }
+    };
+    std::unique_ptr<float[], Free> numbers_;
+};
+
+/// The packed keys and values of some heads, and who works with them.
+class Packed {
+public:
+    Packed(const Const& keys, const Const& values, std::size_t heads)
+        : keys_(keys),
+          values_(values),
+          keys_size_(packed_keys_size(keys.rows(), keys.features())),
+          values_size_(packed_values_size(values.rows(), values.features())),
+          packed_(heads * (keys_size_ + values_size_))
+    {
+    }
+
+    /// How many tiles a head has.
+    std::size_t tiles() const { return panels(keys_.rows(), tile_columns); }
+
+    /// Packs one tile of a head's keys and values.
+    void pack(std::size_t slot, std::size_t b, std::size_t group, std::size_t tile) const
+    {
+        const std::size_t first = tile * tile_columns, m = keys_.rows();
+        pack_keys(keys_.row(b, group, 0), keys_.strides[2], first, m, keys_.features(),
+                  const_cast<float*>(keys(slot)) + first * keys_.features());
+        pack_values(values_.row(b, group, 0), values_.strides[2], first, m, values_.features(),
+                    const_cast<float*>(values(slot)) + first * padded(values_.features(), panel_columns));
+    }
+
+    const float* keys(std::size_t slot) const { return packed_.get() + slot * (keys_size_ + values_size_); }
+    const float* values(std::size_t slot) const { return keys(slot) + keys_size_; }
+
+private:
+    const Const &keys_, &values_;
+    std::size_t keys_size_, values_size_;
+    Buffer packed_;
+};
+
+/// One call.
+struct Call {
+    const Const &queries, &keys, &values;
+    const Scoring& scoring;
+    const HeadRows<float>& context;
+    const SoftmaxSums& sums;
+
+    std::size_t heads_per_group() const { return queries.heads() / keys.heads(); }
+    std::size_t query_tiles() const { return panels(queries.rows(), tile_rows); }
+    std::size_t scratch() const { return scratch_size(queries.features(), values.features()); }
+
+    /// Computes the contexts of one tile of queries.
+    /// @param slot  of the head's keys and values in packed
+    void attend(const Packed& packed, std::size_t slot, std::size_t b, std::size_t head, std::size_t tile,
+                float* scratch, TileListener* listener = nullptr) const;
+};
+
+} // namespace attn::fast

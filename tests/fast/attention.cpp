@@ -1,0 +1,211 @@
+#include "attn/fast/attention.hpp"
+
+#include "drawn.hpp"
+#include "test.hpp"
+
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/verify.hpp"
+#include "attn/number_type.hpp"
+#include "attn/shape.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <omp.h>
+
+#include <cmath>
+#include <map>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+const double float_roundoff = roundoff_of(NumberType::float32);
+const ErrorModel in_float32{.roundoff = float_roundoff, .stored_roundoff = float_roundoff};
+
+/// What plain loops in double make of one head, and how far float32 can be off.
+Evaluated exact(const DrawnAttention& drawn, std::size_t sequence, std::size_t head)
+{
+    std::string scores =
+        "queries @ keys.T * " + exact_text(drawn.scoring.scale.value_or(1 / std::sqrt(static_cast<float>(drawn.d_k))));
+    if (drawn.scoring.softcap)
+        scores = exact_text(*drawn.scoring.softcap) + " * tanh((" + scores + ") / " +
+                 exact_text(*drawn.scoring.softcap) + ")";
+    const std::map<std::string, Array, std::less<>> given{{"queries", drawn.queries_of(sequence, head)},
+                                                          {"keys", drawn.keys_of(sequence, head)},
+                                                          {"values", drawn.values_of(sequence, head)},
+                                                          {"bias", drawn.bias_of(head)},
+                                                          {"mask", drawn.mask_of(sequence)}};
+    return evaluate(
+        "softmax(where(mask, " + scores + " + bias, -inf)) @ values",
+        [&](std::string_view name) { return &given.find(name)->second; }, in_float32);
+}
+
+/// The largest error, as a multiple of what float32 can be off by; infinite where a number is not finite.
+double worst_of(const DrawnAttention& drawn)
+{
+    double worst = 0;
+    for (std::size_t sequence = 0; sequence < drawn.b; ++sequence)
+        for (std::size_t head = 0; head < drawn.h; ++head) {
+            const Evaluated expected = exact(drawn, sequence, head);
+            const Array found = drawn.context_of(sequence, head);
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                const double off = std::abs(found.values[i] - expected.value.values[i]);
+                if (!(off <= 0))
+                    worst = std::max(worst, std::isfinite(off) ? off / expected.error[i] : infinity);
+            }
+        }
+    return worst;
+}
+
+Recording recorded(DrawnAttention& drawn)
+{
+    Recorder recorder;
+    drawn.run(Trace(recorder));
+    return recorder.recording();
+}
+
+} // namespace
+
+TEST_CASE("fast attention is as near to exact numbers as float32 can be, for any mask, bias and sizes", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+        CAPTURE(seed);
+        DrawnAttention drawn(seed);
+        drawn.run();
+        CHECK(worst_of(drawn) <= 1);
+    }
+}
+
+TEST_CASE("fast attention gives the same bits with any number of threads, and with a listener", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 25; ++seed) {
+        CAPTURE(seed);
+        DrawnAttention one(seed), three(seed), heard(seed);
+        const int threads = omp_get_max_threads();
+        omp_set_num_threads(1);
+        one.run();
+        omp_set_num_threads(3);
+        three.run();
+        omp_set_num_threads(threads);
+        recorded(heard);
+        CHECK(one.context == three.context);
+        CHECK(one.context == heard.context);
+        CHECK(one.largest == heard.largest);
+        CHECK(one.sum == heard.sum);
+    }
+}
+
+TEST_CASE("each tile's scores, largest, sum and partial context follow from their formulas in float32", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 25; ++seed) {
+        DrawnAttention drawn(seed);
+        const Verification verification = verify(recorded(drawn));
+        for (const StepCheck& check : verification.checks)
+            if (!check.passed())
+                FAIL("seed " << seed << ": " << check.message);
+    }
+}
+
+TEST_CASE("a sum that is not rescaled is found at its tile", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+        DrawnAttention drawn(seed);
+        Recording recording = recorded(drawn);
+        const auto is_later_sum = [](const Step& step) {
+            return step.formula.starts_with("sum_before * correction + ");
+        };
+        const auto found = std::ranges::find_if(recording.steps, is_later_sum);
+        if (found == recording.steps.end())
+            continue;
+        const std::string tile = found->path.substr(0, found->path.rfind('.') + 1);
+        const auto value = [&](const std::string& name) -> Array& {
+            return std::ranges::find(recording.steps, tile + name, &Step::path)->value;
+        };
+        if (std::ranges::all_of(value("correction").values, [](double factor) { return factor > 0.99; }))
+            continue;
+        for (std::size_t i = 0; i < found->value.size(); ++i) { // what a program gets that forgets the correction
+            const double added = found->value.values[i];
+            found->value.values[i] = added / value("correction").values[i];
+        }
+        const Verification verification = verify(recording);
+        const auto wrong =
+            std::ranges::find_if(verification.checks, [](const StepCheck& check) { return !check.passed(); });
+        REQUIRE(wrong != verification.checks.end());
+        CHECK(wrong->path == tile + "sum");
+        return;
+    }
+    FAIL("no draw has a correction");
+}
+
+TEST_CASE("a listener's answer is what the kernel goes on with", "[fast]")
+{
+    /// Sets one step to zeros.
+    class Zeroed final : public Listener {
+    public:
+        explicit Zeroed(std::string path) : path_(std::move(path)) {}
+
+    private:
+        std::optional<Array> on_step(const Step& step) override
+        {
+            if (step.path != path_)
+                return std::nullopt;
+            Array zeros = step.value;
+            std::ranges::fill(zeros.values, 0);
+            return zeros;
+        }
+        std::string path_;
+    };
+
+    for (const std::string path : {"head.0.values", "head.0.rows.0.tile.0.partial", "context"}) {
+        CAPTURE(path);
+        std::uint64_t seed = 0;
+        while (DrawnAttention(seed).b != 1)
+            ++seed;
+        DrawnAttention drawn(seed);
+        Zeroed zeroed(path);
+        Recorder recorder;
+        Listeners both({&zeroed, &recorder});
+        drawn.run(Trace(both));
+        const Verification verification = verify(recorder.recording());
+        for (const StepCheck& check : verification.checks)
+            CHECK((check.passed() || check.path == path));
+    }
+}
+
+TEST_CASE("fast attention says which shapes disagree", "[fast]")
+{
+    std::vector<float> numbers(64);
+    const auto rows = [&](std::size_t h, std::size_t n, std::size_t d) {
+        return fast::head_rows<float>(numbers.data(), {1, h, n, d});
+    };
+    const auto refused = [&](const fast::HeadRows<float>& q, const fast::HeadRows<float>& k,
+                             const fast::HeadRows<float>& v, const fast::HeadRows<float>& context,
+                             const fast::Scoring& scoring = {}) {
+        try {
+            fast::attention(q, k, v, scoring, context);
+        } catch (const ShapeError& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing");
+    };
+    CHECK(refused(rows(1, 2, 3), rows(1, 2, 4), rows(1, 2, 3), rows(1, 2, 3)) ==
+          "fast::attention: queries (1, 1, 2, 3) and keys (1, 1, 2, 4) must agree in d_k");
+    CHECK(refused(rows(3, 2, 2), rows(2, 2, 2), rows(2, 2, 2), rows(3, 2, 2)) ==
+          "fast::attention: 3 query heads can't be divided evenly among 2 key/value heads");
+    const std::int64_t lengths[] = {5};
+    CHECK(refused(rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), {.key_lengths = lengths}) ==
+          "fast::attention: key_lengths[0] is 5, expected 0 to m = 2 keys");
+}
+
+TEST_CASE("fast attention is as near to exact numbers as float32 can be, in 10,000 draws", "[.][fast]")
+{
+    double worst = 0;
+    for (std::uint64_t seed = 0; seed < 10000; ++seed) {
+        DrawnAttention drawn(seed);
+        drawn.run();
+        worst = std::max(worst, worst_of(drawn));
+        CAPTURE(seed);
+        REQUIRE(worst <= 1);
+    }
+    WARN("the largest error is " << worst << " of what float32 can be off by");
+}
