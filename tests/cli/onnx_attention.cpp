@@ -101,3 +101,21 @@ TEST_CASE("attn run attention is ONNX's Attention in each of its modes, result b
     const auto is_result = [](const auto& entry) { return !entry.first.starts_with("input."); };
     CHECK(compared == static_cast<std::size_t>(std::ranges::count_if(golden, is_result)));
 }
+
+TEST_CASE("attn run attention --fast is ONNX's Attention in each of its modes, in float32", "[cli][run][onnx][fast][golden]")
+{
+    std::map<std::string, Array> golden;
+    for (const auto& [name, array] : read_golden("onnx_attention"))
+        golden[name] = array;
+    for (const auto& [name, input, flags, steps] : cases) {
+        NamedArrays arrays;
+        for (const auto& [here, there] : pairs_in(input))
+            arrays[here] = golden.at("input." + there);
+        CAPTURE(name);
+        const Array output = Desk(arrays, {}).output("attention", words_of(flags + " --fast"));
+        const Array& expected = golden.at(name + ".Y");
+        REQUIRE(output.shape == expected.shape);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            CHECK(std::abs(output.values[i] - expected.values[i]) <= 1e-6);
+    }
+}

@@ -202,6 +202,7 @@ std::vector<Change> changes()
         {"attention", "", "--score dot"},
         {"attention", "--score dot", "--score dot --normalization none"},
         {"attention", "", "--scale 2"},
+        {"attention", "", "--fast"},
         {"attention", "", "--softcap 0.5"},
         {"attention", "", "--left-window 0"},
         {"attention", "", "--right-window 0"},

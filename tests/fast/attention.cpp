@@ -197,7 +197,7 @@ TEST_CASE("fast attention says which shapes disagree", "[fast]")
           "fast::attention: key_lengths[0] is 5, expected 0 to m = 2 keys");
 }
 
-TEST_CASE("fast attention is as near to exact numbers as float32 can be in ten thousand draws", "[.][fast]")
+TEST_CASE("fast attention is as near to exact numbers as float32 can be in ten thousand draws", "[.][draws]")
 {
     double worst = 0;
     for (std::uint64_t seed = 0; seed < 10000; ++seed) {

@@ -72,6 +72,7 @@ struct Scoring {
     PerScore<float> bias = {};         ///< added to the scaled scores
     PerScore<bool> mask = {};          ///< true where a query can attend
     std::optional<Causal> causal = {}; ///< no later keys
+    std::size_t past = 0;              ///< from the top left: how many keys were there before the first query
     std::span<const std::int64_t> key_lengths = {}; ///< (b): how many keys of each sequence are real; all unless given
     Window window = {};                             ///< no keys outside of it; positions are those of the causal mask
 };

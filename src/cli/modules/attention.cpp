@@ -1,6 +1,7 @@
 // Attention by itself, and by heads.
 
 #include "families.hpp"
+#include "fast_attention.hpp"
 #include "shared.hpp"
 
 #include "attn/attention/bilinear.hpp"
@@ -25,6 +26,7 @@ struct AttentionFlags {
     std::optional<Causal> causal = {};
     Window window = {};
     std::optional<std::size_t> heads = {};
+    bool is_fast = false;
 
     std::vector<Flag> flags()
     {
@@ -43,8 +45,16 @@ struct AttentionFlags {
                    softcap_flag(options.softcap),
                    mask_flag(causal),
                    {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20),
-                    "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"}} +
+                    "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"},
+                   {"--fast", "", is_fast, "compute in float32, by tiles, as fast::attention() does"}} +
                window_flags(window);
+    }
+
+    static std::string had_by_scaled(const std::string& flag)
+    {
+        if (flag == "--heads")
+            return "heads";
+        return flag == "--fast" ? "a fast form" : "a " + flag.substr(2);
     }
 
     void check(bool has_weights) const
@@ -53,11 +63,11 @@ struct AttentionFlags {
             throw Error("--normalization none needs --score dot: scaled scores are always normalised");
         const std::pair<const char*, bool> of_scaled[] = {{"--scale", options.scale.has_value()},
                                                           {"--softcap", options.softcap.has_value()},
-                                                          {"--heads", heads.has_value()}};
+                                                          {"--heads", heads.has_value()},
+                                                          {"--fast", is_fast}};
         for (const auto& [flag, is_given] : of_scaled)
             if (score != Score::scaled && is_given)
-                throw Error(std::string(flag) + " has no effect: only the scaled score has " +
-                            (flag == std::string("--heads") ? "heads" : "a " + std::string(flag).substr(2)));
+                throw Error(std::string(flag) + " has no effect: only the scaled score has " + had_by_scaled(flag));
         if (has_weights && !is_learned(score))
             throw Error("--weights has no effect: the scores scaled and dot have no weights");
         if (!has_weights && is_learned(score))
@@ -191,7 +201,9 @@ void run_attention(const AttentionFlags& flags, const ModuleRun& run)
     if (rank == 4 && flags.score != Score::scaled)
         throw Error(
             "only the scaled score has heads, expected queries (n, d_k) or (b, n, d_k); --scale 1 is the dot score");
-    if (rank == 4)
+    if (flags.is_fast)
+        attend_fast({flags.options, flags.causal, flags.window, flags.heads, has_past(run.inputs)}, run);
+    else if (rank == 4)
         attend<Tensor4>(flags, run);
     else if (flags.heads)
         rank == 2 ? attend_packed<Matrix>(flags, run) : attend_packed<Tensor3>(flags, run);

@@ -1,0 +1,158 @@
+#include "fast_attention.hpp"
+
+#include "attn/fast/attention.hpp"
+#include "attn/ops/batch.hpp"
+#include "attn/ops/concat.hpp"
+#include "attn/ops/heads.hpp"
+
+#include <memory>
+
+namespace attn {
+namespace {
+
+/// An input as heads of a batch, (b, h, n, d): of one sequence, of a batch, of heads side by side, or of heads.
+Tensor4 heads_of(const Inputs& inputs, std::string_view name, std::size_t side_by_side)
+{
+    switch (inputs.shape(name).size()) {
+    case 2:
+        return unpack_heads(inputs.get<Matrix>(name), side_by_side);
+    case 3:
+        return unpack_heads(inputs.get<Tensor3>(name), side_by_side);
+    default:
+        return inputs.get<Tensor4>(name);
+    }
+}
+
+/// How many heads of the queries' width lie side by side in keys.
+std::size_t key_heads(const Inputs& inputs, const Tensor4& queries)
+{
+    const std::size_t features = inputs.shape("keys").back(), d_k = queries.shape(3);
+    if (d_k == 0 || features % d_k != 0)
+        throw Error("keys of " + std::to_string(features) + " features are no whole number of heads of " +
+                    std::to_string(d_k) + " features, as the queries have");
+    return features / d_k;
+}
+
+/// float32, contiguous.
+class Floats {
+public:
+    explicit Floats(const Tensor4& all) : numbers_(all.begin(), all.end())
+    {
+        std::ranges::copy(all.shape(), shape_.begin());
+    }
+    fast::HeadRows<float> rows() { return fast::head_rows(numbers_.data(), shape_); }
+
+private:
+    std::vector<float> numbers_;
+    std::array<std::size_t, 4> shape_;
+};
+
+/// The strides of b, h and n where a mask or a bias serves all that it has no axis for.
+template <class Container>
+std::array<std::size_t, 3> strides_of(const Container& any)
+{
+    const Shape shape = shape_of(any);
+    const std::size_t m = shape.back(), pairs = shape.end()[-2] * m;
+    std::array<std::size_t, 3> strides{0, 0, m};
+    if (shape.size() == 3)
+        strides[0] = pairs;
+    if (shape.size() == 4) {
+        strides[0] = shape[0] == 1 ? 0 : shape[1] * pairs;
+        strides[1] = shape[1] == 1 ? 0 : pairs;
+    }
+    return strides;
+}
+
+/// Masks and biases in the form of the fast kernel; it keeps what they point to.
+class FastScoring {
+public:
+    FastScoring(const FastAttentionOptions& given, const PairAxes& axes, std::size_t past, const Inputs& inputs)
+        : mask_(inputs.mask("mask", axes)), lengths_(inputs.lengths("lengths", axes.sequences))
+    {
+        scoring_.causal = given.causal;
+        scoring_.past = past;
+        scoring_.window = given.window;
+        if (given.options.scale)
+            scoring_.scale = static_cast<float>(*given.options.scale);
+        if (given.options.softcap)
+            scoring_.softcap = static_cast<float>(*given.options.softcap);
+        if (mask_)
+            std::visit([&](const auto& any) { scoring_.mask = {any.data(), strides_of(any)}; }, *mask_);
+        if (const std::optional<AnyBias> bias = inputs.bias(axes))
+            std::visit(
+                [&](const auto& any) {
+                    bias_.assign(any.begin(), any.end());
+                    scoring_.bias = {bias_.data(), strides_of(any)};
+                },
+                *bias);
+        if (lengths_)
+            scoring_.key_lengths = {lengths_->data(), lengths_->size()};
+    }
+    FastScoring(const FastScoring&) = delete;
+
+    const fast::Scoring& get() const { return scoring_; }
+
+private:
+    std::optional<AnyMask> mask_;
+    std::optional<Integers> lengths_;
+    std::vector<float> bias_;
+    fast::Scoring scoring_;
+};
+
+/// The contexts in the form of the queries.
+void tell_output(const Tensor4& context, const FastAttentionOptions& options, std::size_t rank, const Trace& trace)
+{
+    if (rank == 4)
+        return trace.alias("output", "context");
+    if (!options.heads) {
+        if (rank == 2)
+            (void)trace("output[n, d_v]", "context[0, 0]", Matrix(xt::view(context, 0, 0, xt::all(), xt::all())));
+        else
+            (void)trace("output[b, n, d_v]", "context[:, 0]",
+                        Tensor3(xt::view(context, xt::all(), 0, xt::all(), xt::all())));
+        return;
+    }
+    const Tensor3 packed = pack_heads(context);
+    const std::string sizes = std::to_string(packed.shape(1)) + ", " + std::to_string(packed.shape(2)) + ")";
+    if (rank == 2)
+        (void)trace("output[n, h_d_v]", "reshape(permute(context, 0, 2, 1, 3), " + sizes, tokens_of(packed));
+    else
+        (void)trace("output[b, n, h_d_v]",
+                    "reshape(permute(context, 0, 2, 1, 3), " + std::to_string(packed.shape(0)) + ", " + sizes, packed);
+}
+
+} // namespace
+
+void attend_fast(const FastAttentionOptions& options, const ModuleRun& run)
+{
+    const Inputs& inputs = run.inputs;
+    const std::size_t rank = inputs.shape("queries").size();
+    if (inputs.shape("keys").size() != rank || inputs.shape("values").size() != rank)
+        throw Error("queries, keys and values must have as many axes, found " + to_string(inputs.shape("queries")) +
+                    ", " + to_string(inputs.shape("keys")) + " and " + to_string(inputs.shape("values")));
+    const Tensor4 queries = heads_of(inputs, "queries", options.heads.value_or(1));
+    const std::size_t groups = options.heads ? key_heads(inputs, queries) : 1;
+    Tensor4 keys = heads_of(inputs, "keys", groups), values = heads_of(inputs, "values", groups);
+    std::size_t past = 0;
+    if (options.has_past) {
+        const Tensor4 past_keys = heads_of(inputs, "past_keys", 1), past_values = heads_of(inputs, "past_values", 1);
+        past = past_keys.shape(2);
+        keys = concat_rows(past_keys, keys);
+        values = concat_rows(past_values, values);
+    }
+    PairAxes axes = pair_axes(queries, keys, queries.shape(1));
+    if (rank == 2)
+        axes.sequences.reset();
+    axes.has_heads = rank == 4 || options.heads;
+    const FastScoring scoring(options, axes, past, inputs);
+
+    Floats q(queries), k(keys), v(values);
+    Tensor4 context(Tensor4::shape_type{queries.shape(0), queries.shape(1), queries.shape(2), values.shape(3)});
+    Floats result(context);
+    const fast::HeadRows<float> rows = result.rows();
+    fast::attention(q.rows(), k.rows(), v.rows(), scoring.get(), rows, {}, run.trace);
+    std::copy_n(rows.numbers, context.size(), context.data());
+    tell_output(context, options, rank, run.trace);
+}
+
+} // namespace attn
