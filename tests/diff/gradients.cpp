@@ -225,6 +225,29 @@ TEST_CASE("padding in the loss is named by the rows that have a gradient", "[dif
     CHECK(is_named(diff(reference, {{"grad.output", mean}}), find_pitfall("grad_loss_padding")));
 }
 
+TEST_CASE("in a traced loss, a sum for a mean and padding are named from the gradient of the logits",
+          "[diff][diagnose][gradient][pitfalls]")
+{
+    const Array targets{{3}, {1, 0, -1}, ElementType::integer};
+    const Recording reference =
+        gradients(trace_of({input("logits", {{3, 2}, {0.5, 2, -1, 0.25, 3, 1}}), input("targets", targets)},
+                           {{"shifted", "logits - max(logits, axis=-1, keepdims=True)"},
+                            {"log_p", "shifted - log(sum(exp(shifted), axis=-1, keepdims=True))"},
+                            {"target_p", "where(targets[..., None] == arange(2), 1, 0)"},
+                            {"is_counted", "where(targets > -1, 1, 0)"},
+                            {"losses", "where(is_counted == 1, -sum(target_p * log_p, axis=-1), 0)"},
+                            {"loss", "sum(losses) / sum(is_counted)"}}));
+    const Array right = named(reference, "grad.logits").value;
+    Array sum = right, padding = right;
+    for (double& value : sum.values)
+        value *= 2;
+    padding.values[4] = 0.2;
+    padding.values[5] = -0.2;
+    CHECK(diff(reference, {{"dlogits", right}}).passed());
+    CHECK(is_named(diff(reference, {{"dlogits", sum}}), find_pitfall("grad_loss_scale")));
+    CHECK(is_named(diff(reference, {{"dlogits", padding}}), find_pitfall("grad_loss_padding")));
+}
+
 TEST_CASE("right gradients are the same under names of a program's own, packed and as PyTorch has weights",
           "[diff][matching][gradient]")
 {

@@ -102,8 +102,8 @@ const std::vector<Pitfall>& gradients_pitfalls()
             "given.shape[0] * given.shape[-2] * given.shape[-1]", "sum(where(max(abs(given), axis=-1) > 0, 1, 0))"}},
           {{{"grad.*", softmax_gradient, "$1 * ($2 - sum($2 * $1, axis=-1, keepdims=True)) / {v}"}},
            {"$1.shape[0]", "$1.shape[-2]"}},
-          {{{"grad.losses", "%", "($1) * sum(is_counted)"}}},
-          {{{"grad.losses", "%", "($1) * sum(is_counted) / (is_counted.shape[0] * is_counted.shape[-1])"}}}},
+          {{{"grad.losses", "%", "($1) * sum(is_counted) / {v}"}},
+           {"1", "is_counted.shape[0]", "is_counted.shape[-1]", "sum(where(is_counted < 2, 1, 0))"}}},
          false},
         {"grad_loss_padding",
          "Padding counts in the loss: its tokens have a gradient.",
@@ -121,7 +121,11 @@ const std::vector<Pitfall>& gradients_pitfalls()
              "mine)"}},
            {"1", "sum(where(max(abs($2), axis=-1) > 0, 1, 0)) / $2.shape[-2]",
             "sum(where(max(abs($2), axis=-1) > 0, 1, 0)) / ($2.shape[0] * $2.shape[-2])"}},
-          {{{"grad.losses", "where(is_counted == 1, %, 0)", "$1"}, {"grad.log_p", "where(is_counted%, %, 0)", "$2"}}}},
+          {{{"grad.logits", "%",
+             "where(is_counted[..., None] == 1, ($1) * {v}, mine + where(max(abs(where(is_counted[..., None] == 1, 0, "
+             "mine))) > 0, 0, inf))"}},
+           {"1", "sum(is_counted) / sum(where(is_counted < 2, 1, 0))", "sum(is_counted)",
+            "sum(is_counted) / is_counted.shape[0]"}}},
          false},
         {"grad_softmax_diagonal",
          "Softmax's Jacobian is taken as its diagonal, or without the sum over the row.",
@@ -265,7 +269,8 @@ const std::vector<Pitfall>& gradients_pitfalls()
         {"grad_gate",
          "A part of a gate's gradient is left out or has the wrong sign.",
          "The gates of a recurrent network learn to open where they should close.",
-         "CaptainE/RNN-LSTM-in-numpy #1: the forget gate's gradient has no derivative of the sigmoid, and the state's is not "
+         "CaptainE/RNN-LSTM-in-numpy #1: the forget gate's gradient has no derivative of the sigmoid, and the state's "
+         "is not "
          "passed on to the step before; asked",
          "https://github.com/CaptainE/RNN-LSTM-in-numpy/issues/1",
          {{{{"grad.update", "-(%) + %", "$1 - $2"}}},
