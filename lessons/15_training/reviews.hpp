@@ -122,14 +122,13 @@ public:
         first_step_ = step_;
         while (step_ < flags_.epochs * steps_per_epoch()) {
             take_step();
-            if (Interruption::is_asked_for()) {
-                save(flags_.file());
-                throw Error("interrupted after step " + std::to_string(step_) +
-                            ", which is saved: the same flags with --resume " +
-                            flags_.file().string() + " go on");
-            }
+            if (Interruption::is_asked_for())
+                return save_interrupted();
         }
     }
+
+    /// @throws Error where a step was to be traced that was not taken
+    void expect_trace_written() const { step_trace_.expect_written(step_); }
 
     void save(const std::filesystem::path& path)
     {
@@ -145,6 +144,21 @@ public:
     const Reviews& test() const { return test_; }
 
 private:
+    /// Says what became of it before the signal ends the program.
+    void save_interrupted()
+    {
+        const std::string file = flags_.file().string();
+        try {
+            save(file);
+            lesson_.say("interrupted after step " + std::to_string(step_) +
+                        ", which is saved: the same flags with --resume " + file +
+                        " go on");
+        } catch (const Error& error) {
+            lesson_.say("interrupted, and not saved: " + std::string(error.what()));
+        }
+        lesson_.progress("");
+    }
+
     std::size_t steps_per_epoch() const
     {
         return (train_.labels.size() + reviews_per_step - 1) / reviews_per_step;
@@ -295,6 +309,7 @@ inline void experiment_on_reviews(Lesson& lesson)
     lesson.heading("A classifier of film reviews: " + flags.recipe());
     ReviewTraining training(lesson, flags);
     training.run();
+    training.expect_trace_written();
 
     lesson.heading("What was published with the experiment, and what this run gave");
     const EpochResult* published =

@@ -228,7 +228,7 @@ inline void train_small_model(Lesson& lesson)
                                      .rate = schedule,
                                      .threads = threads_of(lesson),
                                      .mistake = small_mistake_of(lesson)};
-    const StepTrace step_trace(lesson);
+    StepTrace step_trace(lesson);
     const std::span<const Text> some(stories.held_out.data(), 100);
     const auto& history_file = lesson.flag<std::filesystem::path>("--history");
     const bool is_kept = !history_file.empty();
@@ -258,6 +258,7 @@ inline void train_small_model(Lesson& lesson)
         //! [train]
     }
     //! [train]
+    step_trace.expect_written(steps);
     for (const std::size_t step : {0, 20, 100, 250, 500, 1000, 1500})
         if (step < steps)
             lesson.say("step " + std::to_string(step) + ": loss " +

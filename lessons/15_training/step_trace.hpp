@@ -64,7 +64,21 @@ public:
     }
 
     /// @param step  counted from 1
-    bool is_at(std::size_t step) const { return step_ == step; }
+    bool is_at(std::size_t step)
+    {
+        is_reached_ = is_reached_ || step_ == step;
+        return step_ == step;
+    }
+
+    /// @param steps  how many there were
+    /// @throws Error where the step was none of those that were taken
+    void expect_written(std::size_t steps) const
+    {
+        if (step_ && !is_reached_)
+            throw Error("--trace-step " + std::to_string(*step_) +
+                        ": the training has taken other steps only, up to " +
+                        std::to_string(steps));
+    }
 
     void write(const GptTrainer& trainer, const SmallModel& model,
                std::span<const Text> stories, const GptTrainingOptions& options) const
@@ -122,6 +136,7 @@ public:
 private:
     std::optional<std::size_t> step_;
     std::filesystem::path path_;
+    bool is_reached_ = false;
 };
 
 } // namespace attn

@@ -123,6 +123,8 @@ TEST_CASE("lesson 15 refuses in one line what it can't use", "[lessons][train]")
     refused(run({training_lesson, "--positions"}), "--positions is about the film reviews: give --data FOLDER, too");
     refused(run({training_lesson, "--trace-step", "1", "--steps", "1"}),
             "--trace-step K and --step-trace FILE.npz need each other");
+    refused(experiment.run({"--epochs", "1", "--trace-step", "9", "--step-trace", folder / "t.npz"}),
+            "the training has taken other steps only, up to 2");
     refused(experiment.run({"--steps", "3"}), "--steps and --history are about the small model");
     refused(experiment.run({"--epochs", "1", "--checkpoint", "/dev/full"}), "No space left on device");
     refused(experiment.run({"--resume", "a.npz", "--checkpoint", "b.npz"}), "give one of them");
