@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from generator.picture import BLUE, CYCLE, GREEN, INK, ORANGE, PURPLE, QUIET, RED, figure, heatmap, picture
+from generator.picture import BLUE, GREEN, INK, ORANGE, PURPLE, QUIET, RED, figure, heatmap, picture
 from matplotlib.patches import Rectangle
 
 HEAD = 4  # of the eight, counted through both layers: head 0 of layer 1
@@ -83,7 +83,7 @@ def mistakes(site):
         ends.append(f"{label} {curve[-1]:.2f}")
     axes.set(xlabel="step", ylabel="nats per word", ylim=(0, 7))
     axes.legend(ncols=2)
-    return drawn, f"The loss on stories that are kept apart during 500 steps, right and with a mistake each. It ends at: {'; '.join(ends)}."
+    return drawn, f"The loss on stories that are kept apart during {steps[-1]} steps, right and with a mistake each. It ends at: {'; '.join(ends)}."
 
 
 @picture

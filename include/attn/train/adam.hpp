@@ -68,7 +68,7 @@ struct AdamState {
 
 /// One step of Adam on a range of the weights.
 /// @param gradient  one number per weight of the range
-/// @param t         counted from 1; the caller counts
+/// @param factors   of the step; the caller counts steps
 void adam_step(AdamState& state, std::size_t begin, std::span<const float> gradient, const AdamOptions& options,
                const AdamFactors& factors);
 
