@@ -119,7 +119,8 @@ TEST_CASE("lesson 15 refuses in one line what it can't use", "[lessons][train]")
         CHECK_THAT(ended.errors, ContainsSubstring(why));
     };
     refused(run({training_lesson, "--data", folder / "nothing"}), "x_train_20000_80.npy: cannot be read");
-    refused(run({training_lesson, "--data", folder / "new", "--prepare", folder / "data"}), "neg: has no texts such as");
+    refused(run({training_lesson, "--data", folder / "new", "--prepare", folder / "data"}),
+            "neg: has no texts such as");
     refused(run({training_lesson, "--positions"}), "--positions is about the film reviews: give --data FOLDER, too");
     refused(run({training_lesson, "--trace-step", "1", "--steps", "1"}),
             "--trace-step K and --step-trace FILE.npz need each other");
