@@ -4,6 +4,7 @@
 #include "operands_first.hpp"
 #include "world.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
