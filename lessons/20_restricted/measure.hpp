@@ -3,30 +3,15 @@
 // The time that full and restricted attention take on this machine.
 
 #include "../lesson.hpp"
+#include "../measure.hpp"
 
 #include "attn/attention/dot_product.hpp"
 #include "attn/attention/restricted.hpp"
 #include "attn/ops/random.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <ctime>
-#include <functional>
 
 namespace attn {
-
-/// Processor time in milliseconds, the least of three runs.
-inline double milliseconds(const std::function<void()>& work)
-{
-    double least = INFINITY;
-    for (int run = 0; run < 3; ++run) {
-        const std::clock_t begin = std::clock();
-        work();
-        least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) /
-                                    CLOCKS_PER_SEC);
-    }
-    return least;
-}
 
 /// Times both for n = 256 to 16384, with 64 features and 64 neighbours on each side. Full
 /// attention stops at 2048: at 16384 its scores alone are 2 GiB.
