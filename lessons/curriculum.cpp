@@ -119,6 +119,12 @@ std::span<const CurriculumEntry> curriculum()
          "What has changed since 2017, in a real model that writes token by token with a "
          "key/value cache.",
          {5, 10, 16}},
+        {"18_flash_attention",
+         Part::today,
+         "Flash attention",
+         "Softmax is computed tile by tile, so that no row of scores is ever whole: "
+         "memory grows with n instead of n squared.",
+         {3, 5}},
         {"20_restricted",
          Part::beside,
          "Attention to neighbours only",

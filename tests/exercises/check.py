@@ -49,6 +49,8 @@ WRONG = [
      ["my_score_gradient is wrong.", "= weights[0,1]*(arriving[0,1] - (arriving[0,0]*weights[0,0]"]),
     ("16_rotary_and_alibi", "def my_turned_pair(p, a): return np.stack([p[:, 0] * np.cos(a) + p[:, 1] * np.sin(a), p[:, 1] * np.cos(a) - p[:, 0] * np.sin(a)], 1)\n",
      ["mistake, rotary_sign:"]),
+    ("18_flash_attention", "def my_merged_context(c, m, l, d, n, k): return (l[:, None] * c + k[:, None] * d) / (l + k)[:, None]\n",
+     ["my_merged_context is wrong.", "expected 2.8828", "= (0.374617*0.0179862 + 1.04979*3.90515) / (0.374617 + 1.04979)"]),
     ("21_recurrence", "def my_lstm_step(x, hidden, cell, *rest): return cell\n", ["my_lstm_step returned ndarray, expected several results"]),
 ]  # fmt: skip
 

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 import backward
 import decoder
+import flash
 import layers
 import lessons
 import recurrent
@@ -316,6 +317,7 @@ GOLDENS = {
     "16_rotary_and_alibi": lessons.rotary_and_alibi,
     "22_low_rank_and_talking_heads": restricted.lesson_22,
     "17_story": llama.story,
+    "18_flash_attention": flash.lesson_18,
     "attention": attention,
     "layers": layers.layers,
     "recurrent": recurrent.recurrences,

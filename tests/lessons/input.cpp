@@ -160,6 +160,23 @@ TEST_CASE("lesson 16 runs on numbers of other sizes, and says which it can rotat
     CHECK_THAT(ended.errors, ContainsSubstring("tokens (3, 6)") && ContainsSubstring("multiple of 4"));
 }
 
+TEST_CASE("lesson 18 runs on numbers of other sizes, and wants no more queries than keys", "[input][fast]")
+{
+    const auto given = [](std::size_t k, std::size_t n, std::size_t m) {
+        return std::vector<std::pair<std::string, Array>>{{"row", numbers({k})},
+                                                          {"queries", numbers({n, 3})},
+                                                          {"keys", numbers({m, 3})},
+                                                          {"values", numbers({m, 5})}};
+    };
+    CHECK(shape_of_step(taught("lesson_18_flash_attention", given(7, 4, 11)), "back.grad_values") == Shape{11, 5});
+    CHECK(shape_of_step(taught("lesson_18_flash_attention", given(1, 1, 1)), "context") == Shape{1, 5});
+    const TemporaryFolder folder;
+    write_input(folder / "mine.npz", given(6, 3, 2));
+    const Ended ended = run({"lesson_18_flash_attention", "--input", folder / "mine.npz"});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("at most as many as keys, found 3 and 2"));
+}
+
 TEST_CASE("lesson 21 runs on numbers of other sizes", "[input][recurrent]")
 {
     for (const std::size_t n : {1, 2, 5})

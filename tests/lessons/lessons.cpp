@@ -7,6 +7,7 @@
 #include "test.hpp"
 
 #include "attn/formula/verify.hpp"
+#include "attn/trace_io/trace_file.hpp"
 #include "lessons/curriculum.hpp"
 
 #include <fstream>
@@ -114,6 +115,33 @@ TEST_CASE("lesson 20 measures time with --measure only, and lesson 1 has no such
     CHECK_THAT(measured.output, ContainsSubstring("milliseconds: full") && ContainsSubstring("16384"));
     CHECK_THAT(run({"lesson_20_restricted"}).output, !ContainsSubstring("milliseconds"));
     CHECK(run({"lesson_01_single_query", "--measure", "--quiet"}).code == 2);
+}
+
+TEST_CASE("lesson 18 measures with --measure only: memory grows with n squared in the reference, with n in the kernel",
+          "[lessons][fast]")
+{
+    const std::string lesson = "lesson_18_flash_attention";
+    const TemporaryFolder folder;
+    const Ended measured = run({lesson, "--measure", "--up-to", "1024", "--trace", folder / "t.npz"});
+    CHECK(measured.code == 0);
+    CHECK_THAT(measured.output, ContainsSubstring("MiB: reference"));
+    const Recording recording = read_trace(folder / "t.npz");
+    const auto numbers = [&](const std::string& path) {
+        return std::ranges::find(recording.steps, path, &Step::path)->value.values;
+    };
+    const std::vector<double> reference = numbers("measured.reference_mib"), fast = numbers("measured.fast_mib");
+    REQUIRE(numbers("measured.n") == std::vector<double>{256, 512, 1024});
+    CHECK(reference[2] / reference[0] > 15);
+    CHECK(reference[2] / reference[0] < 17);
+    CHECK(fast[2] / fast[0] < 5);
+    CHECK_THAT(run({lesson}).output, !ContainsSubstring("MiB: reference"));
+    for (const auto& flags : {std::vector<std::string>{"--up-to", "512"}, {"--measure", "--up-to", "255"}}) {
+        std::vector<std::string> words{lesson};
+        words.insert(words.end(), flags.begin(), flags.end());
+        const Ended refused = run(words);
+        CHECK(refused.code == 2);
+        CHECK_THAT(refused.errors, ContainsSubstring("--up-to"));
+    }
 }
 
 TEST_CASE("wrong usage is one line, and exit code 2", "[lessons]")
