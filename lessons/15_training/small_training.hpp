@@ -236,28 +236,31 @@ inline void train_small_model(Lesson& lesson)
 
     lesson.heading("6. The small model learns the stories of its grammar, " +
                    std::to_string(stories_per_step) + " in each step");
-    //! [train]
     GptTrainer trainer(model.weights, options);
     std::vector<double> losses, curve;
+    const auto keep_curve = [&](std::size_t steps_done) {
+        if (is_kept && steps_done > 0 && steps_done % 20 == 0)
+            curve.push_back(trainer.evaluate(some));
+    };
+    const auto watch = [&](std::size_t step, std::span<const Text> batch) {
+        keep_curve(step);
+        if (step == 0 || step == 20 || step == 100)
+            history.add_maps(model, trainer.weights(), step);
+        if (step_trace.is_at(step + 1))
+            step_trace.write(trainer, model, batch, options);
+    };
+    //! [train]
     for (std::size_t step = 0; step < steps; ++step) {
         const std::size_t first = step * stories_per_step % stories.training.size();
         const std::span batch =
             std::span(stories.training)
                 .subspan(first,
                          std::min(stories_per_step, stories.training.size() - first));
-        //! [train]
-        if (step == 0 || step == 20 || step == 100)
-            history.add_maps(model, trainer.weights(), step);
-        if (step_trace.is_at(step + 1))
-            step_trace.write(trainer, model, batch, options);
-        //! [train]
+        watch(step, batch);
         losses.push_back(trainer.step(batch));
-        //! [train]
-        if (is_kept && (step + 1) % 20 == 0)
-            curve.push_back(trainer.evaluate(some));
-        //! [train]
     }
     //! [train]
+    keep_curve(steps);
     step_trace.expect_written(steps);
     for (const std::size_t step : {0, 20, 100, 250, 500, 1000, 1500})
         if (step < steps)
