@@ -1,9 +1,9 @@
 // Lesson 15: training.
 //
-// A loss, its gradient, dropout and one step of Adam by hand, on the untrained small model.
-// Then the small model is trained on the stories of its grammar, and one of its steps is
-// written as a trace and verified. With --data the lesson trains a classifier of film
-// reviews instead.
+// A loss, its gradient, dropout and one step of Adam by hand, on the untrained small
+// model. Then the small model is trained on the stories of its grammar, and one of its
+// steps is written as a trace and verified. With --data the lesson trains a classifier of
+// film reviews instead.
 
 #include "../lesson.hpp"
 #include "../small_model.hpp"
