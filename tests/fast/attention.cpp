@@ -172,6 +172,26 @@ TEST_CASE("a listener's answer is what the kernel goes on with", "[fast]")
     }
 }
 
+TEST_CASE("heads that lie side by side give the same bits as heads one after the other", "[fast]")
+{
+    constexpr std::size_t b = 2, h = 3, n = 5, d = 4;
+    std::vector<float> apart(b * h * n * d), packed(apart.size()), context(apart.size()), packed_context(apart.size());
+    const auto one = fast::head_rows(apart.data(), {b, h, n, d});
+    const auto other = fast::packed_head_rows(packed.data(), {b, h, n, d});
+    for (std::size_t i = 0; i < b * h * n; ++i)
+        for (std::size_t k = 0; k < d; ++k)
+            one.row(i / (h * n), i / n % h, i % n)[k] = other.row(i / (h * n), i / n % h, i % n)[k] =
+                static_cast<float>(i * d + k) / 60;
+    CHECK(packed[d] == apart[n * d]); // the second head of the first token
+    const auto found = fast::head_rows(context.data(), {b, h, n, d});
+    const auto packed_found = fast::packed_head_rows(packed_context.data(), {b, h, n, d});
+    fast::attention(one, one, one, {}, found);
+    fast::attention(other, other, other, {}, packed_found);
+    for (std::size_t i = 0; i < b * h * n; ++i)
+        for (std::size_t k = 0; k < d; ++k)
+            CHECK(found.row(i / (h * n), i / n % h, i % n)[k] == packed_found.row(i / (h * n), i / n % h, i % n)[k]);
+}
+
 TEST_CASE("fast attention says which shapes disagree", "[fast]")
 {
     std::vector<float> numbers(64);
