@@ -63,7 +63,7 @@ TEST_CASE("a formula spends what it takes: products, cells, nodes and names", "[
     CHECK(spent("x.shape[0]") < 1e4); // whose numbers don't matter
 }
 
-TEST_CASE("the lessons at the paper's size take less than half of the usual budget", "[budget]")
+TEST_CASE("the lessons at the paper's size take less than half of the usual budget", "[budget][slow]")
 {
     for (const std::string topic : {"11_encoder_stack", "13_transformer"}) {
         const BudgetScope budget{Budget()};

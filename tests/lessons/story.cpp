@@ -234,7 +234,7 @@ TEST_CASE("a model whose files contradict each other is refused", "[story][folde
 
 // ------------------------------------------------------------------------------------------------------- the real model
 
-TEST_CASE("the real model writes its authors' 200 tokens, with a cache, without, and in float32", "[story][real]")
+TEST_CASE("the real model writes its authors' 200 tokens, with a cache, without, and in float32", "[story][real][slow]")
 {
     const std::filesystem::path folder = real_model();
     if (folder.empty())

@@ -1,5 +1,5 @@
 # Does what the README says: installs, builds its code with find_package(attn), runs it, and runs its commands.
-#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DFLAGS=… -DPYTHON=… -P try.cmake
+#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DPYTHON=… -P try.cmake
 cmake_minimum_required(VERSION 3.22)
 
 function(run)
@@ -42,7 +42,7 @@ endforeach()
 function(configure project text)
     file(WRITE ${folder}/${project}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(mine LANGUAGES CXX)\n${text}")
     run(IN ${folder} COMMAND ${CMAKE_COMMAND} -S ${project} -B ${project}/built -G ${GENERATOR}
-        -DCMAKE_PREFIX_PATH=${folder}/installed -DCMAKE_CXX_FLAGS=${FLAGS} ${ARGN})
+        -DCMAKE_PREFIX_PATH=${folder}/installed ${ARGN})
 endfunction()
 fenced(cpp "int main" code)
 fenced(cmake "find_package" package)
