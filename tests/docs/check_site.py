@@ -7,7 +7,7 @@ Without a browser: no placeholder left, no path of the machine that built it, no
 lesson's page has a number from its run, a picture with its text, a display formula, NumPy lines, links to its neighbours, a
 list of its sections, no line of code over 90 columns, and 1.5 MB at most.
 In headless Chromium, 390 and 1280 pixels wide, light and dark: nothing wider than the page, every formula drawn, no error in
-the console; the search finds what a reader types. Screenshots are left for people to look at.
+the console; the search finds what a reader types. --screenshots keeps a picture of each page for people to look at.
 
 Exit codes: 0 all is well; 1 something is broken; 77 the first half is well, and there is no Chromium for the second.
 Standard library only; Chromium is driven through chromedriver.
@@ -209,7 +209,7 @@ def main():
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("docs", nargs="?", type=Path, default=root / "build" / "docs", help="the folder with html/ (build/docs)")
-    parser.add_argument("--screenshots", type=Path, help="where pictures go (BUILD/docs/screenshots)")
+    parser.add_argument("--screenshots", type=Path, help="a folder for pictures of each page, to look at")
     arguments = parser.parse_args()
     docs = arguments.docs.resolve()
     site = docs / "html"
@@ -223,7 +223,7 @@ def main():
     opened = 0
     if Browser.is_installed():
         with Browser() as browser:
-            found, opened = check_pages(browser, site, arguments.screenshots or docs / "screenshots")
+            found, opened = check_pages(browser, site, arguments.screenshots)
             problems += found + check_search(browser, site)
     for problem in problems:
         print(f"check_site: {problem}", file=sys.stderr)
