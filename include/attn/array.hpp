@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace attn {
+
+/// The score of a key that a query can't attend to: softmax makes it zero.
+inline constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 /// The sizes of a tensor, one per axis; empty for a single number.
 using Shape = std::vector<std::size_t>;

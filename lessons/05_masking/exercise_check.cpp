@@ -7,7 +7,6 @@
 #include "attn/attention/mask.hpp"
 #include "attn/ops/softmax.hpp"
 
-#include <limits>
 #include <tuple>
 
 using namespace attn;
@@ -23,7 +22,7 @@ void compute(const Matrix& given, std::int64_t length, const Trace& trace)
     const Mask mask = trace("mask[n, m]", "causal & padding", Mask(causal && padding));
     const Matrix masked =
         trace("masked[n, m]", "where(mask, scores, -inf)",
-              apply_mask(mask, scores, -std::numeric_limits<double>::infinity()));
+              apply_mask(mask, scores, minus_infinity));
     std::ignore = trace("weights[n, m]", "softmax(masked)", softmax(masked));
 }
 

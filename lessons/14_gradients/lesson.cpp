@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <tuple>
 
 using namespace attn;
@@ -235,7 +234,7 @@ void pad(Lesson& lesson, const Attended& a, const Matrix& target)
                                allowed);
     const Matrix masked =
         trace("masked[n, m]", "where(mask, scaled, -inf)",
-              apply_mask(mask, a.scaled, -std::numeric_limits<double>::infinity()));
+              apply_mask(mask, a.scaled, minus_infinity));
     const Matrix weights = trace("weights[n, m]", "softmax(masked)", softmax(masked));
     const Matrix output =
         trace("output[n, d_v]", "weights @ values", matmul(weights, a.values));

@@ -7,7 +7,6 @@
 #include "attn/attention/mask.hpp"
 #include "attn/ops/softmax.hpp"
 
-#include <limits>
 #include <tuple>
 
 using namespace attn;
@@ -24,7 +23,7 @@ void check(Exercise& exercise)
         trace("weights[n, m]", "", apply_mask(mask, softmax(scores), 0));
     std::ignore = trace(
         "repaired[n, m]", "weights / sum(weights, axis=-1, keepdims=True)",
-        softmax(apply_mask(mask, scores, -std::numeric_limits<double>::infinity())));
+        softmax(apply_mask(mask, scores, minus_infinity)));
     exercise.expect({"my_repaired_weights", {{"weights", weights}}}, run, "repaired",
                     [&] { return my_repaired_weights(weights); });
 }

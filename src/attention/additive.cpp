@@ -55,9 +55,9 @@ Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     expect_memory("hidden", {queries.shape(0), keys.shape(0), weights.score.size()});
     const Tensor3 hidden = trace("hidden[n, m, d_hidden]", "tanh(query_part[:, None, :] + key_part)",
                                  attn::tanh(sum_pairs(query_part, key_part)));
-    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
+    Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(scores, "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
 }
 
 ConcatenatedWeights concatenate(const AdditiveWeights& weights)
@@ -91,9 +91,9 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
                                 concatenate_pairs(queries, keys));
     const Tensor3 hidden =
         trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)", attn::tanh(matmul(pairs, hidden_weights)));
-    const Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
+    Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(scores, "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
 }
 
 } // namespace attn

@@ -21,9 +21,9 @@ Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     // Map each query by the bilinear matrix, then compare as in dot-product attention.
     expect_memory_for_scores(queries, keys);
     const Matrix projected = trace("projected[n, d_k]", "queries @ bilinear_weights", matmul(queries, bilinear));
-    const Matrix scores = trace("scores[n, m]", "projected @ keys.T", matmul(projected, transpose(keys)));
+    Matrix scores = trace("scores[n, m]", "projected @ keys.T", matmul(projected, transpose(keys)));
 
-    return weigh_values(scores, "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
 }
 
 } // namespace attn

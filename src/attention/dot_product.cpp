@@ -23,6 +23,15 @@ std::string scale_text(const AttentionOptions& options, std::string_view otherwi
     return options.scale ? exact_text(*options.scale) : std::string(otherwise);
 }
 
+/// The scores times a factor, in their storage.
+template <Attending T>
+T scaled_by(double factor, T scores)
+{
+    for (double& score : scores)
+        score *= factor;
+    return scores;
+}
+
 /// Scores, and the step that they are.
 template <Attending T>
 struct Named {
@@ -49,7 +58,7 @@ Named<T> add(Named<T> given, const std::optional<AnyBias>& bias, const Trace& tr
     if (!bias)
         return given;
     const auto formula = [&] { return std::string(given.name) + " + bias"; };
-    return {"biased", trace("biased[(b,) n, m]", formula, add_bias(*bias, given.scores))};
+    return {"biased", trace("biased[(b,) n, m]", formula, add_bias(*bias, std::move(given.scores)))};
 }
 
 StepOptions describe(const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
@@ -77,9 +86,9 @@ AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const s
 
     // Compare every query with every key.
     expect_memory_for_scores(queries, keys);
-    const T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
-    return weigh_values(scores, "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
 }
 
 template <Attending T>
@@ -96,23 +105,23 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
 
     // Compare every query with every key.
     expect_memory_for_scores(queries, keys);
-    const T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
+    T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
     // Keep the comparison's size independent of d_k.
     const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(feature_axis<T>))));
     T scaled = trace(
         "scaled[(b,) n, m]",
         [&] { return options.scale ? "scores * " + scale_text(options, "") : "scores / sqrt(keys.shape[-1])"; },
-        T(scores * scale));
+        scaled_by(scale, std::move(scores)));
 
     // Limit the size of the scores.
     Named<T> capped = cap<T>({"scaled", std::move(scaled)}, options.softcap, trace);
 
     // Add the bias, which depends on positions, not on queries and keys.
     const auto bias = share("bias[(b,) n, m]", given_bias, trace);
-    const Named<T> biased = add(std::move(capped), bias, trace);
+    Named<T> biased = add(std::move(capped), bias, trace);
 
-    return weigh_values(biased.scores, biased.name, values, mask, {.causal = options.causal}, trace);
+    return weigh_values(std::move(biased.scores), biased.name, values, mask, {.causal = options.causal}, trace);
 }
 
 template decltype(dot_product_attention<Matrix>) dot_product_attention<Matrix>;

@@ -299,30 +299,28 @@ std::string describe(const std::optional<AnyMask>& given, const std::optional<Ca
 }
 
 template <Attending T>
-T apply_mask(const AnyMask& mask, const T& scores, double otherwise)
+T apply_mask(const AnyMask& mask, T scores, double otherwise)
 {
     expect_fit("mask", mask, shape_of(scores));
-    T result = scores;
     const auto hide = [otherwise](double& score, bool allowed) { score = allowed ? score : otherwise; };
-    std::visit([&](const auto& any) { pair_by_pair(result, any, hide); }, mask);
-    return result;
+    std::visit([&](const auto& any) { pair_by_pair(scores, any, hide); }, mask);
+    return scores;
 }
 
 template <Attending T>
-T add_bias(const AnyBias& bias, const T& scores)
+T add_bias(const AnyBias& bias, T scores)
 {
     expect_fit("bias", bias, shape_of(scores));
-    T result = scores;
     const auto add = [](double& score, double further) { score += further; };
-    std::visit([&](const auto& any) { pair_by_pair(result, any, add); }, bias);
-    return result;
+    std::visit([&](const auto& any) { pair_by_pair(scores, any, add); }, bias);
+    return scores;
 }
 
-template Matrix apply_mask(const AnyMask&, const Matrix&, double);
-template Tensor3 apply_mask(const AnyMask&, const Tensor3&, double);
-template Tensor4 apply_mask(const AnyMask&, const Tensor4&, double);
-template Matrix add_bias(const AnyBias&, const Matrix&);
-template Tensor3 add_bias(const AnyBias&, const Tensor3&);
-template Tensor4 add_bias(const AnyBias&, const Tensor4&);
+template Matrix apply_mask(const AnyMask&, Matrix, double);
+template Tensor3 apply_mask(const AnyMask&, Tensor3, double);
+template Tensor4 apply_mask(const AnyMask&, Tensor4, double);
+template Matrix add_bias(const AnyBias&, Matrix);
+template Tensor3 add_bias(const AnyBias&, Tensor3);
+template Tensor4 add_bias(const AnyBias&, Tensor4);
 
 } // namespace attn

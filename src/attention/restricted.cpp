@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,7 +165,7 @@ T masked_by(const Mask& mask, T scores)
 {
     for (std::size_t i = 0; i < scores.size(); ++i)
         if (!mask.data()[i % mask.size()])
-            scores.data()[i] = -std::numeric_limits<double>::infinity();
+            scores.data()[i] = minus_infinity;
     return scores;
 }
 /// @}

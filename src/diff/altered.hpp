@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -27,7 +26,6 @@ struct Wrong {
     bool has_effect = true;       ///< or it differs, and nothing that follows does
 };
 
-inline constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 /// An array with minus infinity where the right one has it.
 inline Array without_fill(Array array, const Array& right)

@@ -6,7 +6,6 @@
 #include "heads.hpp"
 
 #include <cmath>
-#include <limits>
 
 namespace attn {
 namespace {
@@ -82,14 +81,14 @@ template <Sequence T>
 T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, const std::optional<AnyMask>& mask,
         const Trace& head)
 {
-    const T mixed = head(
+    T mixed = head(
         "mixed_scores[(b,) n, m]", [&] { return mixing("scaled", "talking_scores", scaled.size(), into); },
         mix(scaled, mixture, into));
     if (!mask)
-        return head("weights[(b,) n, m]", "softmax(mixed_scores)", softmax(mixed));
-    const T masked = head("masked[(b,) n, m]", "where(mask, mixed_scores, -inf)",
-                          apply_mask(*mask, mixed, -std::numeric_limits<double>::infinity()));
-    return head("weights[(b,) n, m]", "softmax(masked)", softmax(masked));
+        return head("weights[(b,) n, m]", "softmax(mixed_scores)", softmax(std::move(mixed)));
+    T masked = head("masked[(b,) n, m]", "where(mask, mixed_scores, -inf)",
+                    apply_mask(*mask, std::move(mixed), minus_infinity));
+    return head("weights[(b,) n, m]", "softmax(masked)", softmax(std::move(masked)));
 }
 
 } // namespace

@@ -31,9 +31,11 @@ Matrix matmul(const Matrix& left, const Matrix& right)
 {
     expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
     expect_memory("matmul: the product", {left.shape(0), right.shape(1)});
-    Matrix product = xt::zeros<double>({left.shape(0), right.shape(1)});
+    Matrix product(Matrix::shape_type{left.shape(0), right.shape(1)});
     if (is_for_blas(left, right))
         xt::blas::gemm(left, right, product);
+    else
+        product.fill(0);
     return product;
 }
 

@@ -1,51 +1,46 @@
 #include "attn/ops/softmax.hpp"
 
-#include "attn/ops/batch.hpp"
-#include "attn/ops/heads.hpp"
 #include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <span>
 
 namespace attn {
+namespace {
 
-Matrix softmax(const Matrix& scores) { return softmax(Matrix(scores)); }
-
-Matrix softmax(Matrix&& scores)
+void softmax_row(std::span<double> scores)
 {
-    // Reducers stand by themselves: inside a larger expression xtensor's would be silently wrong.
-    Vector largest = max_along(scores, 1);
-    for (double& score : largest)
-        if (score == -std::numeric_limits<double>::infinity())
-            score = 0; // -inf - -inf would be NaN
-    for (std::size_t i = 0; i < scores.shape(0); ++i)
-        for (std::size_t j = 0; j < scores.shape(1); ++j)
-            scores(i, j) = std::exp(scores(i, j) - largest(i));
+    double largest = minus_infinity;
+    for (const double score : scores)
+        largest = std::max(largest, score);
+    if (largest == minus_infinity)
+        largest = 0; // -inf - -inf would be NaN
 
-    Vector totals = sum_along(scores, 1);
-    for (double& total : totals)
-        if (total == 0)
-            total = 1; // a row that can attend to nothing stays zero
-    for (std::size_t i = 0; i < scores.shape(0); ++i)
-        for (std::size_t j = 0; j < scores.shape(1); ++j)
-            scores(i, j) /= totals(i);
-    return std::move(scores);
+    double total = 0;
+    for (double& score : scores)
+        total += score = std::exp(score - largest);
+    if (total == 0)
+        total = 1; // a row that can attend to nothing stays zero
+    for (double& score : scores)
+        score /= total;
 }
 
-Tensor3 softmax(const Tensor3& scores)
+template <class T>
+T softmax_rows(T scores)
 {
-    return token_by_token(scores, [](const Matrix& rows) { return softmax(rows); });
+    const std::size_t m = scores.shape(scores.dimension() - 1);
+    for (std::size_t first = 0; first < scores.size(); first += m)
+        softmax_row({scores.data() + first, m});
+    return scores;
 }
 
-Tensor4 softmax(const Tensor4& scores) { return as_heads(softmax(as_batch(scores)), scores.shape(0), scores.shape(1)); }
+} // namespace
 
-Vector softmax(const Vector& scores)
-{
-    const Matrix row = xt::view(scores, xt::newaxis(), xt::all());
-    const Matrix weights = softmax(row);
-    return xt::view(weights, 0, xt::all());
-}
+Vector softmax(Vector scores) { return softmax_rows(std::move(scores)); }
+Matrix softmax(Matrix scores) { return softmax_rows(std::move(scores)); }
+Tensor3 softmax(Tensor3 scores) { return softmax_rows(std::move(scores)); }
+Tensor4 softmax(Tensor4 scores) { return softmax_rows(std::move(scores)); }
 
 Matrix softmax_jacobian(const Vector& weights)
 {

@@ -16,7 +16,6 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 Paths paths(const Recorder& recorder)
 {

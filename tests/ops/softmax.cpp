@@ -192,7 +192,7 @@ TEST_CASE("softmax in the storage of its scores gives the same bits", "[ops][sof
     for (std::size_t j = 0; j < 6; ++j)
         scores(2, j) = -infinity; // a row that can attend to nothing
     scores(3, 4) = -infinity;
-    const Matrix weights = softmax(static_cast<const Matrix&>(scores));
+    const Matrix weights = softmax(scores);
     const double* storage = scores.data();
     const Matrix in_place = softmax(std::move(scores));
     CHECK(same_bits(in_place, weights));

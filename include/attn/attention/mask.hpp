@@ -118,18 +118,19 @@ std::optional<Variant> share(std::string_view label, const std::optional<Variant
 }
 
 /// @name What masks and biases do to scores, ((b,) n, m) or (b, h, n, m)
+/// Scores that are moved in are changed where they are.
 /// @{
 
 /// The scores where they are allowed, the other number elsewhere.
 /// @param otherwise  minus infinity, before softmax
 /// @throws ShapeError where mask and scores disagree
 template <Attending T>
-T apply_mask(const AnyMask& mask, const T& scores, double otherwise);
+T apply_mask(const AnyMask& mask, T scores, double otherwise);
 
 /// The scores plus a bias.
 /// @throws ShapeError where bias and scores disagree
 template <Attending T>
-T add_bias(const AnyBias& bias, const T& scores);
+T add_bias(const AnyBias& bias, T scores);
 
 /// @}
 

@@ -51,7 +51,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
 /// @throws ShapeError where scores and values disagree in b or m, or scores and mask in b, n or m
 /// @see document 002 of docs/sources.md: attention as a weighted sum, for any scoring function
 template <Attending T>
-AttentionOf<T> weigh_values(const T& scores, std::string_view name, const T& values, const std::optional<AnyMask>& mask,
+AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const std::optional<AnyMask>& mask,
                             const WeighingOptions& options, const Trace& trace);
 
 } // namespace attn

@@ -9,22 +9,15 @@ namespace attn {
 /// The row's largest score is subtracted first: the quotient stays the same and exp can't overflow. A row that is minus
 /// infinity throughout, a query that can attend to nothing, becomes all zeros; PyTorch gives NaN there.
 ///
-/// @param scores  (n, m), finite or minus infinity
-/// @return (n, m)
-Matrix softmax(const Matrix& scores);
-/// The same in the storage of the scores, where they are no longer needed.
-Matrix softmax(Matrix&& scores);
-
-/// @copydoc softmax(const Matrix&)
-Tensor3 softmax(const Tensor3& scores);
-/// @copydoc softmax(const Matrix&)
-Tensor4 softmax(const Tensor4& scores);
-
-/// Softmax of one row.
-/// @param scores  (m)
-/// @return (m)
-/// @see softmax(const Matrix&)
-Vector softmax(const Vector& scores);
+/// @param scores  (m), or rows of m: finite or minus infinity. Where they are moved in, the result takes their storage.
+/// @return as the scores
+Vector softmax(Vector scores);
+/// @copydoc softmax(Vector)
+Matrix softmax(Matrix scores);
+/// @copydoc softmax(Vector)
+Tensor3 softmax(Tensor3 scores);
+/// @copydoc softmax(Vector)
+Tensor4 softmax(Tensor4 scores);
 
 /// The Jacobian of softmax, the derivative of each weight by each score: J[i, j] = p_i ([i = j] - p_j).
 /// @param weights  p, (m): the result of softmax

@@ -8,7 +8,6 @@
 #include "attn/layers/position.hpp"
 #include "attn/ops/softmax.hpp"
 
-#include <limits>
 #include <memory>
 
 namespace attn {
@@ -31,9 +30,8 @@ void weigh(const T& scores, const ModuleRun& run, std::optional<Causal> causal)
         (void)run.trace("output[(b,) n, m]", "softmax(scores)", softmax(scores));
         return;
     }
-    const T masked = run.trace("masked[(b,) n, m]", "where(mask, scores, -inf)",
-                               apply_mask(*mask, scores, -std::numeric_limits<double>::infinity()));
-    (void)run.trace("output[(b,) n, m]", "softmax(masked)", softmax(masked));
+    T masked = run.trace("masked[(b,) n, m]", "where(mask, scores, -inf)", apply_mask(*mask, scores, minus_infinity));
+    (void)run.trace("output[(b,) n, m]", "softmax(masked)", softmax(std::move(masked)));
 }
 
 // ---------------------------------------------------------------------------------------------------------- positions
