@@ -20,9 +20,8 @@ void compute(const Matrix& given, std::int64_t length, const Trace& trace)
     const Mask causal = causal_mask(4, 4, Causal::bottom_right, trace);
     const Mask padding = padding_mask(Integers{length}, 4, trace);
     const Mask mask = trace("mask[n, m]", "causal & padding", Mask(causal && padding));
-    const Matrix masked =
-        trace("masked[n, m]", "where(mask, scores, -inf)",
-              apply_mask(mask, scores, minus_infinity));
+    const Matrix masked = trace("masked[n, m]", "where(mask, scores, -inf)",
+                                apply_mask(mask, scores, minus_infinity));
     std::ignore = trace("weights[n, m]", "softmax(masked)", softmax(masked));
 }
 

@@ -232,9 +232,8 @@ void pad(Lesson& lesson, const Attended& a, const Matrix& target)
                                "repeat((arange(" + count + ") < " + real +
                                    ")[None, :], " + count + ", axis=0)",
                                allowed);
-    const Matrix masked =
-        trace("masked[n, m]", "where(mask, scaled, -inf)",
-              apply_mask(mask, a.scaled, minus_infinity));
+    const Matrix masked = trace("masked[n, m]", "where(mask, scaled, -inf)",
+                                apply_mask(mask, a.scaled, minus_infinity));
     const Matrix weights = trace("weights[n, m]", "softmax(masked)", softmax(masked));
     const Matrix output =
         trace("output[n, d_v]", "weights @ values", matmul(weights, a.values));

@@ -21,9 +21,9 @@ void check(Exercise& exercise)
     const Trace trace(run);
     const Matrix weights =
         trace("weights[n, m]", "", apply_mask(mask, softmax(scores), 0));
-    std::ignore = trace(
-        "repaired[n, m]", "weights / sum(weights, axis=-1, keepdims=True)",
-        softmax(apply_mask(mask, scores, minus_infinity)));
+    std::ignore =
+        trace("repaired[n, m]", "weights / sum(weights, axis=-1, keepdims=True)",
+              softmax(apply_mask(mask, scores, minus_infinity)));
     exercise.expect({"my_repaired_weights", {{"weights", weights}}}, run, "repaired",
                     [&] { return my_repaired_weights(weights); });
 }
