@@ -27,7 +27,7 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
     static const Rooms traces = with(records, {"trace_io", "formula"});
     static const Rooms everything =
-        with(reference, {"fast", "trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
+        with(reference, {"fast", "mpi", "trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
         {"number_type", {"array"}},
@@ -45,6 +45,7 @@ const std::map<std::string, Rooms>& visible()
         {"layers", with(below_trace, {"attention"})},
         {"models", with(below_trace, {"attention", "layers"})},
         {"fast", with(below_trace, {"attention"})},
+        {"mpi", with(reference, {"fast", "formula"})},
         {"trace_io", records},
         {"formula", records},
         {"what_if", traces},

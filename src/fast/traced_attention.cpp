@@ -1,4 +1,5 @@
 // Attention by tiles while somebody listens. What a listener answers is what the kernel goes on with.
+#include "told.hpp"
 #include "traced.hpp"
 
 #include <array>
@@ -48,35 +49,6 @@ private:
     std::string name_;
     Tensor4 all_;
     std::vector<float> floats_;
-};
-
-/// A mask or a bias as a listener has it, (b, h, n, m), and gives it back.
-template <class Number, class Container>
-class ToldPerScore {
-public:
-    ToldPerScore(const Trace& trace, std::string_view step, const PerScore<Number>& given, const Call& call)
-    {
-        if (!given)
-            return;
-        const std::array<std::size_t, 4> shape{call.queries.batch(), call.queries.heads(), call.queries.rows(),
-                                               call.keys.rows()};
-        Container all(typename Container::shape_type{shape[0], shape[1], shape[2], shape[3]});
-        auto to = all.begin();
-        for (std::size_t b = 0; b < shape[0]; ++b)
-            for (std::size_t h = 0; h < shape[1]; ++h)
-                for (std::size_t i = 0; i < shape[2]; ++i)
-                    to = std::copy_n(given.row(b, h, i), shape[3], to);
-        const Container answer = trace.input(step, std::move(all));
-        numbers_ = std::make_unique<Number[]>(answer.size());
-        std::copy(answer.begin(), answer.end(), numbers_.get());
-        strides_ = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3]};
-    }
-
-    PerScore<Number> get() const { return {numbers_.get(), strides_}; }
-
-private:
-    std::unique_ptr<Number[]> numbers_;
-    std::array<std::size_t, 3> strides_ = {};
 };
 
 /// The formulas of a tile of queries [first, first + rows) of one head.
@@ -173,8 +145,10 @@ void attend_traced(const Call& given, const Trace& caller)
     Told queries(trace, "queries[b, h, n, d_k]", "queries", given.queries);
     Told keys(trace, "keys[b, g, m, d_k]", "keys", given.keys);
     Told values(trace, "values[b, g, m, d_v]", "values", given.values);
-    const ToldPerScore<float, Tensor4> bias(trace, "bias[b, h, n, m]", given.scoring.bias, given);
-    const ToldPerScore<bool, HeadMask> mask(trace, "mask[b, h, n, m]", given.scoring.mask, given);
+    const std::array<std::size_t, 4> per_score{given.queries.batch(), given.queries.heads(), given.queries.rows(),
+                                               given.keys.rows()};
+    const ToldPerScore<float, Tensor4> bias(trace, "bias[b, h, n, m]", given.scoring.bias, per_score);
+    const ToldPerScore<bool, HeadMask> mask(trace, "mask[b, h, n, m]", given.scoring.mask, per_score);
     Scoring scoring = given.scoring;
     scoring.bias = bias.get();
     scoring.mask = mask.get();

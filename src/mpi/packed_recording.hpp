@@ -1,0 +1,15 @@
+#pragma once
+
+#include "attn/recording.hpp"
+
+#include <string>
+
+namespace attn::mpi {
+
+/// A recording as bytes, to be sent to a program of the same build.
+std::string pack(const Recording& recording);
+
+/// The inverse of pack().
+Recording unpack(const std::string& bytes);
+
+} // namespace attn::mpi

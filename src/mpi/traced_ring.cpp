@@ -1,0 +1,125 @@
+#include "traced_ring.hpp"
+
+#include <algorithm>
+
+namespace attn::mpi {
+namespace {
+
+std::string rank_step(std::size_t rank, const char* step) { return "rank." + std::to_string(rank) + "." + step; }
+
+/// One number per query, key, head and sequence where the mask depends on it, else one for all.
+HeadMask::shape_type mask_shape(const AttentionShape& shape, const fast::Scoring& scoring, std::size_t n,
+                                std::size_t m)
+{
+    const bool by_sequence = scoring.mask || !scoring.key_lengths.empty();
+    return {by_sequence ? shape.b : 1, scoring.mask ? shape.h : 1, scoring.mask || scoring.causal ? n : 1, m};
+}
+
+} // namespace
+
+std::string columns_of(const std::string& name, const std::vector<Chunk>& chunks)
+{
+    std::string parts;
+    std::size_t count = 0;
+    for (const Chunk& chunk : chunks)
+        if (chunk.count != 0) {
+            parts += (count++ == 0 ? "" : ", ") + name + "[..., " + std::to_string(chunk.first) + ":" +
+                     std::to_string(chunk.first + chunk.count) + "]";
+        }
+    return count > 1 ? "concat(" + parts + ", axis=-1)" : parts;
+}
+
+HopFormulas formulas_of_hop(const Ring& ring, std::size_t source, const AttentionShape& shape,
+                            const fast::Scoring& scoring)
+{
+    const auto per_head = [&](const std::string& name) {
+        return shape.h == shape.g ? name : "repeat(" + name + ", " + std::to_string(shape.h / shape.g) + ", axis=1)";
+    };
+    std::string scores = "queries @ " + per_head("keys") + ".T" +
+                         (scoring.scale ? " * " + exact_text(*scoring.scale) : " / sqrt(keys.shape[-1])");
+    if (scoring.softcap)
+        scores = exact_text(*scoring.softcap) + " * tanh(" + scores + " / " + exact_text(*scoring.softcap) + ")";
+    if (scoring.bias)
+        scores += " + " + columns_of("bias", ring.layout.of_rank[source]);
+    if (!mask_formula(ring, source, scoring).empty())
+        scores = "where(mask, " + scores + ", -inf)";
+    return {scores, per_head("values")};
+}
+
+std::string mask_formula(const Ring& ring, std::size_t source, const fast::Scoring& scoring)
+{
+    const std::string keys = rank_step(source, "positions");
+    std::string formula;
+    const auto add = [&](const std::string& part) { formula += (formula.empty() ? "" : " & ") + part; };
+    if (scoring.causal)
+        add("(" + keys + "[None, None, None, :] <= positions[:, None])");
+    if (!scoring.key_lengths.empty())
+        add("(" + keys + " < lengths[:, None, None, None])");
+    if (scoring.mask)
+        add(columns_of("given_mask", ring.layout.of_rank[source]));
+    return formula;
+}
+
+HeadMask mask_of_hop(const Ring& ring, std::size_t source, const AttentionShape& shape, const fast::Scoring& scoring)
+{
+    HeadMask mask(mask_shape(shape, scoring, ring.layout.tokens(ring.rank), ring.layout.tokens(source)));
+    std::ranges::fill(mask, false);
+    std::vector<std::int64_t> lengths;
+    for (const ChunkPair& pair : pairs_of(ring.layout, ring.rank, source, scoring)) {
+        const fast::Scoring here = scoring_of(pair, scoring, lengths);
+        const std::size_t rows = mask.shape(2) == 1 ? 1 : pair.queries.count;
+        const std::size_t first = mask.shape(2) == 1 ? 0 : pair.query_row;
+        for (std::size_t b = 0; b < mask.shape(0); ++b)
+            for (std::size_t h = 0; h < mask.shape(1); ++h)
+                for (std::size_t i = 0; i < rows; ++i)
+                    for (std::size_t j = 0; j < pair.keys.count; ++j)
+                        mask(b, h, first + i, pair.key_row + j) =
+                            (!pair.is_diagonal || j <= i) &&
+                            (lengths.empty() || static_cast<std::int64_t>(j) < lengths[b]) &&
+                            (!here.mask || here.mask.row(b, h, i)[j]);
+    }
+    return mask;
+}
+
+Integers positions_of(const std::vector<Chunk>& chunks)
+{
+    std::vector<std::int64_t> positions;
+    for (const Chunk& chunk : chunks)
+        for (std::size_t i = 0; i < chunk.count; ++i)
+            positions.push_back(static_cast<std::int64_t>(chunk.first + i));
+    Integers all(Integers::shape_type{positions.size()});
+    std::ranges::copy(positions, all.begin());
+    return all;
+}
+
+StepOptions options_of(const fast::Scoring& scoring, const Layout& layout)
+{
+    StepOptions options{{"type", "float32"},
+                        {"ranks", std::to_string(layout.ranks())},
+                        {"scale", scoring.scale ? exact_text(*scoring.scale) : "1/sqrt(d_k)"}};
+    if (scoring.softcap)
+        options.emplace_back("softcap", exact_text(*scoring.softcap));
+    return options;
+}
+
+AnsweredMask::AnsweredMask(const HeadMask& mask, const AttentionShape& shape, std::size_t n)
+    : numbers_(std::make_unique<bool[]>(shape.b * shape.h * n * mask.shape(3)))
+{
+    const std::size_t m = mask.shape(3);
+    all_ = {numbers_.get(), {shape.h * n * m, n * m, m}};
+    bool* to = numbers_.get();
+    for (std::size_t b = 0; b < shape.b; ++b)
+        for (std::size_t h = 0; h < shape.h; ++h)
+            for (std::size_t i = 0; i < n; ++i)
+                for (std::size_t j = 0; j < m; ++j)
+                    *to++ = mask(b % mask.shape(0), h % mask.shape(1), i % mask.shape(2), j);
+}
+
+fast::PerScore<bool> AnsweredMask::of(const ChunkPair& pair) const
+{
+    fast::PerScore<bool> part = all_;
+    part.numbers += pair.query_row * part.strides[2] + pair.key_row;
+    return part;
+}
+
+} // namespace attn::mpi
