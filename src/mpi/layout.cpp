@@ -56,6 +56,22 @@ std::size_t Layout::most_tokens() const
     return most;
 }
 
+std::size_t Layout::largest_chunk(std::size_t rank) const
+{
+    std::size_t most = 0;
+    for (const Chunk& chunk : of_rank[rank])
+        most = std::max(most, chunk.count);
+    return most;
+}
+
+std::size_t Layout::largest_chunk() const
+{
+    std::size_t most = 0;
+    for (std::size_t rank = 0; rank < ranks(); ++rank)
+        most = std::max(most, largest_chunk(rank));
+    return most;
+}
+
 Layout contiguous_layout(std::span<const std::size_t> tokens_of_rank)
 {
     Layout layout;

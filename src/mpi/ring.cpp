@@ -18,25 +18,10 @@ bool has_real_keys(const Chunk& keys, const fast::Scoring& scoring)
 
 std::string text_of(const std::array<std::size_t, 4>& shape) { return to_string(Shape(shape.begin(), shape.end())); }
 
-void expect_shapes(const std::vector<Named>& all)
+void expect_lengths(const fast::Scoring& scoring, std::size_t b, std::size_t tokens)
 {
-    for (const Named& tensor : all)
-        if (tensor.shape != tensor.expected)
-            throw ShapeError(std::string(tensor.name) + " " + text_of(tensor.shape) + ", expected " +
-                             text_of(tensor.expected));
-}
-
-void expect_ring_scoring(const fast::Scoring& scoring, std::size_t b, std::size_t tokens)
-{
-    const auto refuse = [](const char* what) { throw Error(std::string(what) + " can't be computed around a ring"); };
-    if (!scoring.alibi_slopes.empty())
-        refuse("ALiBi");
-    if (scoring.window.is_limited())
-        refuse("a window");
-    if (scoring.past != 0)
-        refuse("a past");
-    if (scoring.causal == Causal::by_length)
-        refuse("a mask that is causal by length");
+    if (scoring.causal == Causal::by_length && scoring.key_lengths.empty() && b != 0)
+        throw Error("it is causal by length, and there are no key_lengths");
     if (!scoring.key_lengths.empty() && scoring.key_lengths.size() != b)
         throw ShapeError(std::to_string(scoring.key_lengths.size()) + " lengths for " + std::to_string(b) +
                          " sequences");
@@ -60,7 +45,37 @@ double checksum(std::span<const std::int64_t> lengths)
     return sum;
 }
 
+template <class F>
+void for_rows(const HeadRows<float>& rows, const F& f)
+{
+    for (std::size_t b = 0; b < rows.batch(); ++b)
+        for (std::size_t h = 0; h < rows.heads(); ++h)
+            for (std::size_t i = 0; i < rows.rows(); ++i)
+                f(rows.row(b, h, i), b, h, i);
+}
+
 } // namespace
+
+void expect_shapes(const std::vector<Named>& all)
+{
+    for (const Named& tensor : all)
+        if (tensor.shape != tensor.expected)
+            throw ShapeError(std::string(tensor.name) + " " + text_of(tensor.shape) + ", expected " +
+                             text_of(tensor.expected));
+}
+
+void expect_ring_scoring(const fast::Scoring& scoring)
+{
+    const auto refuse = [](const char* what) { throw Error(std::string(what) + " can't be computed around a ring"); };
+    if (!scoring.alibi_slopes.empty())
+        refuse("ALiBi");
+    if (scoring.window.is_limited())
+        refuse("a window");
+    if (scoring.past != 0)
+        refuse("a past");
+    if (scoring.causal == Causal::by_length)
+        refuse("a mask that is causal by length");
+}
 
 std::vector<ChunkPair> pairs_of(const Layout& layout, std::size_t query_rank, std::size_t key_rank,
                                 const fast::Scoring& scoring)
@@ -101,19 +116,21 @@ fast::Scoring scoring_of(const ChunkPair& pair, const fast::Scoring& whole, std:
 
 void copy_rows(const Const& from, const HeadRows<float>& to)
 {
-    for (std::size_t b = 0; b < from.batch(); ++b)
-        for (std::size_t h = 0; h < from.heads(); ++h)
-            for (std::size_t i = 0; i < from.rows(); ++i)
-                std::copy_n(from.row(b, h, i), from.features(), to.row(b, h, i));
+    for_rows(to, [&](float* row, std::size_t b, std::size_t h, std::size_t i) {
+        std::copy_n(from.row(b, h, i), to.features(), row);
+    });
 }
 
 void add_rows(const Const& from, const HeadRows<float>& to)
 {
-    for (std::size_t b = 0; b < from.batch(); ++b)
-        for (std::size_t h = 0; h < from.heads(); ++h)
-            for (std::size_t i = 0; i < from.rows(); ++i)
-                std::transform(from.row(b, h, i), from.row(b, h, i) + from.features(), to.row(b, h, i),
-                               to.row(b, h, i), std::plus<>());
+    for_rows(to, [&](float* row, std::size_t b, std::size_t h, std::size_t i) {
+        std::transform(row, row + to.features(), from.row(b, h, i), row, std::plus<>());
+    });
+}
+
+void set_zero(const HeadRows<float>& rows)
+{
+    for_rows(rows, [&](float* row, std::size_t, std::size_t, std::size_t) { std::fill_n(row, rows.features(), 0.F); });
 }
 
 Ring::Ring(MPI_Comm communicator, const Layout& given)
@@ -139,9 +156,9 @@ AttentionShape shape_of(const Const& queries, const Const& keys, const Const& va
     return {queries.batch(), queries.heads(), keys.heads(), queries.features(), values.features()};
 }
 
-void agree_on_ring(MPI_Comm comm, std::string_view function, const Layout& layout, const Const& queries,
-                   const Const& keys, const Const& values, const fast::Scoring& scoring,
-                   const std::function<std::vector<Named>()>& others)
+void agree_on_attention(MPI_Comm comm, std::string_view function, const Layout& layout, const Const& queries,
+                        const Const& keys, const Const& values, const fast::Scoring& scoring,
+                        const std::function<void()>& further)
 {
     const AttentionShape shape = shape_of(queries, keys, values);
     const auto number = [](std::size_t count) { return static_cast<double>(count); };
@@ -164,12 +181,11 @@ void agree_on_ring(MPI_Comm comm, std::string_view function, const Layout& layou
         expect_shapes({{"queries", queries.shape, {shape.b, shape.h, n, shape.d_k}},
                        {"keys", keys.shape, {shape.b, shape.g, n, shape.d_k}},
                        {"values", values.shape, {shape.b, shape.g, n, shape.d_v}}});
-        expect_shapes(others());
         if (shape.g == 0 || shape.h % shape.g != 0)
             throw ShapeError(std::to_string(shape.h) + " query heads can't be divided evenly among " +
                              std::to_string(shape.g) + " key/value heads");
-        expect_ring_scoring(scoring, shape.b, layout.tokens());
-        message_size(function, Block::size_of(shape, layout.most_tokens()));
+        expect_lengths(scoring, shape.b, layout.tokens());
+        further();
     });
 }
 

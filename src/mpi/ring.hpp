@@ -67,6 +67,8 @@ private:
 
 /// The numbers of rows go to other rows of the same shape.
 void copy_rows(const Const& from, const HeadRows<float>& to);
+/// All numbers become 0.
+void set_zero(const HeadRows<float>& rows);
 /// They are added to them.
 void add_rows(const Const& from, const HeadRows<float>& to);
 
@@ -107,11 +109,18 @@ struct Named {
     std::array<std::size_t, 4> expected;
 };
 
-/// Checks arguments of a ring on all ranks: the layout, the shapes, what the scoring can have.
-/// @param others  further tensors and what their shapes should be
-void agree_on_ring(MPI_Comm comm, std::string_view function, const Layout& layout, const Const& queries,
-                   const Const& keys, const Const& values, const fast::Scoring& scoring,
-                   const std::function<std::vector<Named>()>& others);
+/// @throws ShapeError where a tensor has another shape than expected
+void expect_shapes(const std::vector<Named>& all);
+
+/// Checks the arguments of attention on all ranks: the layout, the shapes, the lengths.
+/// @param further  checks of this function's own
+void agree_on_attention(MPI_Comm comm, std::string_view function, const Layout& layout, const Const& queries,
+                        const Const& keys, const Const& values, const fast::Scoring& scoring,
+                        const std::function<void()>& further);
+
+/// Checks that the scoring can be computed around a ring.
+/// @throws Error where it can't
+void expect_ring_scoring(const fast::Scoring& scoring);
 
 AttentionShape shape_of(const Const& queries, const Const& keys, const Const& values);
 

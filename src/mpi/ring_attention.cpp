@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::string_view function = "mpi::ring_attention";
 
-std::size_t largest_chunk(const std::vector<Chunk>& chunks)
-{
-    std::size_t most = 0;
-    for (const Chunk& chunk : chunks)
-        most = std::max(most, chunk.count);
-    return most;
-}
-
 /// Partial results in memory of their own.
 class Partial {
 public:
@@ -56,7 +48,7 @@ public:
           here_(shape, layout.most_tokens()),
           next_(shape, ring_.ranks > 1 ? layout.most_tokens() : 0),
           of_hop_(shape, ring_.ranks > 1 ? n_ : 0),
-          of_pair_(shape, largest_chunk(layout.of_rank[ring_.rank])),
+          of_pair_(shape, layout.largest_chunk(ring_.rank)),
           sums_(2 * shape.b * shape.h * n_),
           scratch_(2 * shape.b * shape.h * n_)
     {
@@ -242,14 +234,15 @@ void ring_attention(const Const& queries, const Const& keys, const Const& values
                     const fast::Scoring& scoring, const HeadRows<float>& context, const fast::SoftmaxSums& sums,
                     MPI_Comm comm, Traffic* traffic, const Trace& caller)
 {
-    agree_on_ring(comm, function, layout, queries, keys, values, scoring, [&] {
-        const std::size_t all = queries.batch() * queries.heads() * queries.rows();
-        std::vector<Named> others{{"context", context.shape,
-                                   {queries.batch(), queries.heads(), queries.rows(), values.features()}}};
+    agree_on_attention(comm, function, layout, queries, keys, values, scoring, [&] {
+        const AttentionShape shape = shape_of(queries, keys, values);
+        const std::size_t all = shape.b * shape.h * queries.rows();
+        expect_ring_scoring(scoring);
+        expect_shapes({{"context", context.shape, {shape.b, shape.h, queries.rows(), shape.d_v}}});
         for (const std::span<float>& given : {sums.largest, sums.sum})
             if (!given.empty())
-                others.push_back({"sums", {given.size(), 1, 1, 1}, {all, 1, 1, 1}});
-        return others;
+                expect_shapes({{"sums", {given.size(), 1, 1, 1}, {all, 1, 1, 1}}});
+        message_size(function, Block::size_of(shape, layout.most_tokens()));
     });
     abort_on_error(comm, function, [&] {
         const Trace named = caller.module(function, [&] { return options_of(scoring, layout); });
@@ -271,7 +264,7 @@ Traffic predicted_ring_traffic(const Layout& layout, const AttentionShape& shape
     Traffic traffic;
     for (std::size_t k = 0; k + 1 < layout.ranks(); ++k) {
         const std::size_t source = (rank + layout.ranks() - k) % layout.ranks();
-        traffic.sent.push_back(sizeof(float) * shape.b * shape.g * layout.tokens(source) * (shape.d_k + shape.d_v));
+        traffic.sent.push_back(sizeof(float) * Block::size_of(shape, layout.tokens(source)));
     }
     return traffic;
 }
@@ -279,9 +272,9 @@ Traffic predicted_ring_traffic(const Layout& layout, const AttentionShape& shape
 std::size_t predicted_ring_memory(const Layout& layout, const AttentionShape& shape, std::size_t rank)
 {
     const std::size_t n = layout.tokens(rank), blocks = layout.ranks() > 1 ? 2 : 1;
-    const std::size_t travelling = blocks * shape.b * shape.g * layout.most_tokens() * (shape.d_k + shape.d_v);
+    const std::size_t travelling = blocks * Block::size_of(shape, layout.most_tokens());
     const std::size_t of_hop = layout.ranks() > 1 ? shape.b * shape.h * n * (shape.d_v + 2) : 0;
-    const std::size_t of_pair = shape.b * shape.h * largest_chunk(layout.of_rank[rank]) * (shape.d_v + 2);
+    const std::size_t of_pair = shape.b * shape.h * layout.largest_chunk(rank) * (shape.d_v + 2);
     return sizeof(float) * (travelling + of_hop + of_pair + 4 * shape.b * shape.h * n);
 }
 
