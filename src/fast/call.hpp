@@ -4,6 +4,7 @@
 #include "tile.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <new>
 
@@ -44,6 +45,38 @@ struct Positions {
 private:
     long n_, m_, length_, first_ = 0;
     const Scoring& scoring_;
+};
+
+/// How the scores of a tile of queries are made, rows [first, first + rows) of one head.
+class ScoredRows {
+public:
+    ScoredRows(const Scoring& scoring, const Const& queries, const Const& keys, std::size_t b, std::size_t head,
+               std::size_t first, std::size_t rows)
+        : tile_{.scale = scoring.scale.value_or(1 / std::sqrt(static_cast<float>(queries.features()))),
+                .softcap = scoring.softcap.value_or(0),
+                .slope = scoring.alibi_slopes.empty() ? 0 : scoring.alibi_slopes[head],
+                .keys = keys_,
+                .positions = positions_,
+                .bias = scoring.bias ? scoring.bias.row(b, head, first) : nullptr,
+                .bias_stride = scoring.bias.strides[2],
+                .mask = scoring.mask ? scoring.mask.row(b, head, first) : nullptr,
+                .mask_stride = scoring.mask.strides[2]}
+    {
+        const Positions positions(scoring, b, queries.rows(), keys.rows());
+        for (std::size_t i = 0; i < rows; ++i) {
+            keys_[i] = positions.keys(first + i);
+            positions_[i] = positions.of_alibi(first + i);
+        }
+    }
+    ScoredRows(const ScoredRows&) = delete; // it points into itself
+    ScoredRows& operator=(const ScoredRows&) = delete;
+
+    const TileScoring& get() const { return tile_; }
+
+private:
+    KeyRange keys_[tile_rows];
+    long positions_[tile_rows];
+    TileScoring tile_;
 };
 
 /// Aligned numbers, not initialised.

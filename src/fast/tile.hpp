@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -48,14 +49,8 @@ public:
     virtual void on_context(const TileState& state) = 0;      ///< the values are added
 };
 
-/// A tile of queries of one head, and all keys.
-struct TileTask {
-    const float* queries;     ///< row by row
-    std::size_t query_stride; ///< from row to row
-    std::size_t rows;         ///< at most tile_rows
-    std::size_t d_k, d_v, m;
-    const float* packed_keys;   ///< per tile of keys: panels of keys, (d_k, panel_columns) each
-    const float* packed_values; ///< per tile of keys: panels of features, (tile_columns, panel_columns) each
+/// What makes finished scores of the products of a tile of queries.
+struct TileScoring {
     float scale;
     float softcap;         ///< 0: none
     float slope;           ///< of ALiBi; 0: none
@@ -65,6 +60,40 @@ struct TileTask {
     std::size_t bias_stride;
     const bool* mask; ///< of the first row; nullptr: none
     std::size_t mask_stride;
+};
+
+/// The keys that any row of a tile can attend to lie in these, but for a mask; first > last where there are none.
+inline KeyRange keys_of_all(const TileScoring& scoring, std::size_t rows)
+{
+    KeyRange all{~std::size_t{0}, 0};
+    for (std::size_t i = 0; i < rows; ++i)
+        if (scoring.keys[i].first < scoring.keys[i].last)
+            all = {std::min(all.first, scoring.keys[i].first), std::max(all.last, scoring.keys[i].last)};
+    return all;
+}
+
+/// False where the mask forbids all keys [first, first + columns) to all rows.
+inline bool mask_allows_any(const TileScoring& scoring, std::size_t rows, std::size_t first, std::size_t columns)
+{
+    if (scoring.mask == nullptr)
+        return true;
+    for (std::size_t row = 0; row < rows; ++row) {
+        const bool* mask = scoring.mask + row * scoring.mask_stride + first;
+        if (std::find(mask, mask + columns, true) != mask + columns)
+            return true;
+    }
+    return false;
+}
+
+/// A tile of queries of one head, and all keys.
+struct TileTask {
+    const float* queries;     ///< row by row
+    std::size_t query_stride; ///< from row to row
+    std::size_t rows;         ///< at most tile_rows
+    std::size_t d_k, d_v;
+    const float* packed_keys;   ///< per tile of keys: panels of keys, (d_k, panel_columns) each
+    const float* packed_values; ///< per tile of keys: panels of features, (tile_columns, panel_columns) each
+    TileScoring scoring;
     float* context; ///< row by row
     std::size_t context_stride;
     float *largest, *sum;   ///< of each row; nullptr: not wanted

@@ -5,7 +5,6 @@
 
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/number_type.hpp"
 #include "attn/shape.hpp"
 #include "attn/trace_io/recorder.hpp"
 
@@ -19,24 +18,16 @@ using namespace attn::test;
 
 namespace {
 
-const double float_roundoff = roundoff_of(NumberType::float32);
-const ErrorModel in_float32{.roundoff = float_roundoff, .stored_roundoff = float_roundoff};
-
 /// What plain loops in double make of one head, and how far float32 can be off.
 Evaluated exact(const DrawnAttention& drawn, std::size_t sequence, std::size_t head)
 {
-    std::string scores =
-        "queries @ keys.T * " + exact_text(drawn.scoring.scale.value_or(1 / std::sqrt(static_cast<float>(drawn.d_k))));
-    if (drawn.scoring.softcap)
-        scores = exact_text(*drawn.scoring.softcap) + " * tanh((" + scores + ") / " +
-                 exact_text(*drawn.scoring.softcap) + ")";
     const std::map<std::string, Array, std::less<>> given{{"queries", drawn.queries_of(sequence, head)},
                                                           {"keys", drawn.keys_of(sequence, head)},
                                                           {"values", drawn.values_of(sequence, head)},
                                                           {"bias", drawn.bias_of(head)},
                                                           {"mask", drawn.mask_of(sequence)}};
     return evaluate(
-        "softmax(where(mask, " + scores + " + bias, -inf)) @ values",
+        "softmax(where(mask, " + drawn.scores_formula() + ", -inf)) @ values",
         [&](std::string_view name) { return &given.find(name)->second; }, in_float32);
 }
 
@@ -45,15 +36,8 @@ double worst_of(const DrawnAttention& drawn)
 {
     double worst = 0;
     for (std::size_t sequence = 0; sequence < drawn.b; ++sequence)
-        for (std::size_t head = 0; head < drawn.h; ++head) {
-            const Evaluated expected = exact(drawn, sequence, head);
-            const Array found = drawn.context_of(sequence, head);
-            for (std::size_t i = 0; i < found.size(); ++i) {
-                const double off = std::abs(found.values[i] - expected.value.values[i]);
-                if (!(off <= 0))
-                    worst = std::max(worst, std::isfinite(off) ? off / expected.error[i] : infinity);
-            }
-        }
+        for (std::size_t head = 0; head < drawn.h; ++head)
+            worst = std::max(worst, worst_error(drawn.context_of(sequence, head), exact(drawn, sequence, head)));
     return worst;
 }
 

@@ -1,18 +1,33 @@
 #include "drawn.hpp"
+#include "test.hpp"
+
+#include "attn/number_type.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace attn::test {
-namespace {
 
-/// A part of a contiguous tensor, as an array.
-Array part_of(const std::vector<float>& numbers, std::size_t block, std::size_t rows, std::size_t columns)
+Array matrix_of(const std::vector<float>& numbers, std::size_t block, std::size_t rows, std::size_t columns)
 {
     const auto first = numbers.begin() + static_cast<std::ptrdiff_t>(block * rows * columns);
     return {{rows, columns}, {first, first + static_cast<std::ptrdiff_t>(rows * columns)}};
 }
 
-} // namespace
+const ErrorModel in_float32{.roundoff = roundoff_of(NumberType::float32),
+                            .stored_roundoff = roundoff_of(NumberType::float32)};
+
+double worst_error(const Array& found, const Evaluated& expected)
+{
+    constexpr double underflow = std::numeric_limits<float>::min(); // below it, float32 has fewer digits
+    double worst = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const double off = std::abs(found.values[i] - expected.value.values[i]);
+        if (!(off <= 0))
+            worst = std::max(worst, std::isfinite(off) ? off / (expected.error[i] + underflow) : infinity);
+    }
+    return worst;
+}
 
 DrawnAttention::DrawnAttention(std::uint64_t seed) : engine_(seed)
 {
@@ -76,30 +91,38 @@ void DrawnAttention::draw_scoring()
 
 void DrawnAttention::run(const Trace& trace)
 {
-    fast::attention(fast::head_rows<const float>(queries_.data(), {b, h, n, d_k}),
-                    fast::head_rows<const float>(keys_.data(), {b, g, m, d_k}),
-                    fast::head_rows<const float>(values_.data(), {b, g, m, d_v}), scoring,
-                    fast::head_rows(context.data(), {b, h, n, d_v}), {largest, sum}, trace);
+    fast::attention(queries(), keys(), values(), scoring, fast::head_rows(context.data(), {b, h, n, d_v}),
+                    {largest, sum}, trace);
+}
+
+std::string DrawnAttention::scores_formula() const
+{
+    const float scale = scoring.scale.value_or(1 / std::sqrt(static_cast<float>(d_k)));
+    const std::string scaled = "queries @ keys.T * " + exact_text(scale);
+    if (!scoring.softcap)
+        return scaled + " + bias";
+    const std::string cap = exact_text(*scoring.softcap);
+    return cap + " * tanh((" + scaled + ") / " + cap + ") + bias";
 }
 
 Array DrawnAttention::queries_of(std::size_t sequence, std::size_t head) const
 {
-    return part_of(queries_, sequence * h + head, n, d_k);
+    return matrix_of(queries_, sequence * h + head, n, d_k);
 }
 
 Array DrawnAttention::keys_of(std::size_t sequence, std::size_t head) const
 {
-    return part_of(keys_, sequence * g + head / (h / g), m, d_k);
+    return matrix_of(keys_, sequence * g + head / (h / g), m, d_k);
 }
 
 Array DrawnAttention::values_of(std::size_t sequence, std::size_t head) const
 {
-    return part_of(values_, sequence * g + head / (h / g), m, d_v);
+    return matrix_of(values_, sequence * g + head / (h / g), m, d_v);
 }
 
 Array DrawnAttention::context_of(std::size_t sequence, std::size_t head) const
 {
-    return part_of(context, sequence * h + head, n, d_v);
+    return matrix_of(context, sequence * h + head, n, d_v);
 }
 
 Array DrawnAttention::bias_of(std::size_t head) const

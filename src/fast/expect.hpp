@@ -1,0 +1,26 @@
+#pragma once
+
+#include "call.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace attn::fast {
+
+/// Refuses tensors that disagree in the size of an axis.
+/// @param who   the function that was called
+/// @param at    the axis, 0 to 3
+/// @throws ShapeError
+void expect_same(std::string_view who, std::string_view axis, std::size_t at, std::string_view left, const Const& a,
+                 std::string_view right, const Const& b);
+
+/// Refuses what attention() can't be computed of.
+/// @throws ShapeError, Error  as attention() says
+void expect_fit(std::string_view who, const Const& queries, const Const& keys, const Const& values,
+                const Const& context, const Scoring& scoring);
+
+/// Refuses other than a number per query of each head.
+/// @throws ShapeError
+void expect_sums(std::string_view who, std::span<const float> sums, const Const& queries);
+
+} // namespace attn::fast
