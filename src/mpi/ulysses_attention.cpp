@@ -44,20 +44,20 @@ fast::Scoring of_share(fast::Scoring scoring, const HeadShare& share)
 }
 
 /// The tensors of a rank's heads.
+template <class Number>
 struct HeadsView {
-    HeadRows<float> queries, keys, values, context;
-    fast::SoftmaxSums sums;
+    HeadRows<Number> queries, keys, values, context;
 };
 
-HeadsView view(UlyssesHeads& heads, std::size_t n)
+template <class Number, class Heads>
+HeadsView<Number> view(Heads& heads, std::size_t n)
 {
     const AttentionShape& shape = heads.shape;
     const HeadShare& share = heads.share;
-    return {fast::head_rows(heads.queries.data(), {shape.b, share.count, n, shape.d_k}),
-            fast::head_rows(heads.keys.data(), {shape.b, share.groups, n, shape.d_k}),
-            fast::head_rows(heads.values.data(), {shape.b, share.groups, n, shape.d_v}),
-            fast::head_rows(heads.context.data(), {shape.b, share.count, n, shape.d_v}),
-            {heads.largest, heads.sum}};
+    return {fast::head_rows<Number>(heads.queries.data(), {shape.b, share.count, n, shape.d_k}),
+            fast::head_rows<Number>(heads.keys.data(), {shape.b, share.groups, n, shape.d_k}),
+            fast::head_rows<Number>(heads.values.data(), {shape.b, share.groups, n, shape.d_v}),
+            fast::head_rows<Number>(heads.context.data(), {shape.b, share.count, n, shape.d_v})};
 }
 
 UlyssesHeads room_for(const HeadShare& share, const AttentionShape& shape, std::size_t n)
@@ -113,19 +113,14 @@ std::string from_heads(const std::vector<Chunk>& chunks, const AttentionShape& s
     return formula + "axis=1)";
 }
 
-/// Names a tensor of this rank's heads, and goes on with the answer.
-void tell_moved(const Trace& trace, std::string_view step, const std::string& formula, const HeadRows<float>& rows)
-{
-    fast::tell_rows(trace, step, formula, rows);
-}
-
-void tell_heads(const HeadsView& mine, const UlyssesHeads& heads, const Layout& layout, const Trace& trace)
+/// Names what came from the tokens, and goes on with the answers.
+void tell_heads(const HeadsView<float>& mine, const UlyssesHeads& heads, const Layout& layout, const Trace& trace)
 {
     const std::string share = range_of(heads.share.first, heads.share.count);
     const std::string groups = range_of(heads.share.first_group, heads.share.groups);
-    tell_moved(trace, "queries[b, h, n, d_k]", from_tokens(layout, "queries", share), mine.queries);
-    tell_moved(trace, "keys[b, g, m, d_k]", from_tokens(layout, "keys", groups), mine.keys);
-    tell_moved(trace, "values[b, g, m, d_v]", from_tokens(layout, "values", groups), mine.values);
+    fast::tell_rows(trace, "queries[b, h, n, d_k]", from_tokens(layout, "queries", share), mine.queries);
+    fast::tell_rows(trace, "keys[b, g, m, d_k]", from_tokens(layout, "keys", groups), mine.keys);
+    fast::tell_rows(trace, "values[b, g, m, d_v]", from_tokens(layout, "values", groups), mine.values);
 }
 
 void expect_messages(std::string_view function, const Layout& layout, const AttentionShape& shape)
@@ -174,7 +169,7 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
 
         // From tokens to heads.
         heads = room_for(exchange.share(), shape, n);
-        const HeadsView mine = view(heads, n);
+        const auto mine = view<float>(heads, n);
         const std::size_t there = exchange.to_heads(
             {{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
 
@@ -184,13 +179,13 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
             if (of_heads.has_listener())
                 tell_heads(mine, heads, layout, of_heads);
             fast::attention(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share), mine.context,
-                            mine.sums, of_heads);
+                            {heads.largest, heads.sum}, of_heads);
         }
 
         // From heads to tokens.
         const std::size_t back = exchange.to_tokens({{mine.context, context}});
         if (of_tokens.has_listener())
-            tell_moved(of_tokens, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], shape, layout.ranks()),
+            fast::tell_rows(of_tokens, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], shape, layout.ranks()),
                        context);
         if (traffic != nullptr)
             *traffic = {{there, back}};
@@ -216,7 +211,8 @@ void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout,
         const std::size_t n = layout.tokens();
         const Exchange exchange(comm, layout, shape);
         UlyssesHeads gradients = room_for(heads.share, shape, n);
-        const HeadsView grad = view(gradients, n), mine = view(const_cast<UlyssesHeads&>(heads), n);
+        const auto grad = view<float>(gradients, n);
+        const auto mine = view<const float>(heads, n);
         const std::size_t there = exchange.to_heads({{grad_context, grad.context}});
         if (heads.share.count != 0 && n != 0)
             fast::attention_backward(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share),

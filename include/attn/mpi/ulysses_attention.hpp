@@ -25,11 +25,11 @@ HeadShare head_share(const AttentionShape& shape, std::size_t ranks, std::size_t
 
 /// What a rank has of its heads after ulysses_attention(): the gradients take it.
 struct UlyssesHeads {
-    HeadShare share;
-    AttentionShape shape; ///< of all heads
-    std::vector<float> queries, keys, values; ///< of the share's heads, and all tokens, (b, heads, n, d)
-    std::vector<float> context;               ///< (b, heads, n, d_v)
-    std::vector<float> largest, sum;          ///< m and l, (b, heads, n)
+    HeadShare share = {};
+    AttentionShape shape = {};                               ///< of all heads
+    std::vector<float> queries = {}, keys = {}, values = {}; ///< of the share's heads, and all tokens, (b, heads, n, d)
+    std::vector<float> context = {};                         ///< (b, heads, n, d_v)
+    std::vector<float> largest = {}, sum = {};               ///< m and l, (b, heads, n)
 };
 
 /// Self-attention to a sequence whose tokens are divided among ranks, in float32: DeepSpeed-Ulysses.
