@@ -45,7 +45,7 @@ const std::map<std::string, Rooms>& visible()
         {"layers", with(below_trace, {"attention"})},
         {"models", with(below_trace, {"attention", "layers"})},
         {"fast", with(below_trace, {"attention"})},
-        {"mpi", with(reference, {"fast", "formula"})},
+        {"mpi", with(reference, {"fast", "formula", "trace_io"})},
         {"trace_io", records},
         {"formula", records},
         {"what_if", traces},

@@ -1,6 +1,7 @@
 #include "attn/mpi/layout.hpp"
 
 #include "attn/error.hpp"
+#include "even.hpp"
 
 #include <algorithm>
 #include <string>
@@ -13,9 +14,9 @@ std::vector<std::size_t> even_counts(std::size_t tokens, std::size_t parts)
 {
     if (parts == 0)
         throw Error("mpi::Layout: it has no ranks, expected at least one");
-    std::vector<std::size_t> counts(parts, tokens / parts);
-    for (std::size_t i = 0; i < tokens % parts; ++i)
-        ++counts[i];
+    std::vector<std::size_t> counts;
+    for (std::size_t i = 0; i < parts; ++i)
+        counts.push_back(even_part(tokens, parts, i).count);
     return counts;
 }
 

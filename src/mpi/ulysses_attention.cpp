@@ -3,6 +3,7 @@
 #include "attn/fast/attention_backward.hpp"
 #include "attn/shape.hpp"
 #include "communicator.hpp"
+#include "even.hpp"
 #include "exchange.hpp"
 #include "traced_ring.hpp"
 
@@ -14,13 +15,6 @@ namespace attn::mpi {
 namespace {
 
 constexpr std::string_view ulysses = "mpi::ulysses_attention";
-
-/// Part i of an even division of [0, all).
-Chunk even_part(std::size_t all, std::size_t parts, std::size_t i)
-{
-    const std::size_t first = i * (all / parts) + std::min(i, all % parts);
-    return {first, all / parts + (i < all % parts ? 1 : 0)};
-}
 
 /// Which of so many parts i is in, when they divide [0, all).
 std::size_t part_with(std::size_t all, std::size_t parts, std::size_t i)

@@ -226,18 +226,18 @@ std::vector<mpi::Layout> layouts()
     const std::size_t ranks = all_ranks();
     std::vector<std::size_t> uneven, none_first(ranks, 3), none_last(ranks, 2);
     for (std::size_t rank = 0; rank < ranks; ++rank)
-        uneven.push_back(1 + 5 * rank % 7);
+        uneven.push_back(1 + 5 * rank % 4);
     if (ranks > 1)
         none_first.front() = none_last.back() = 0;
     mpi::Layout backwards = mpi::contiguous_layout(uneven);
     std::ranges::reverse(backwards.of_rank);
-    return {mpi::contiguous_layout(13, ranks),
+    return {mpi::contiguous_layout(11, ranks),
             mpi::contiguous_layout(uneven),
             mpi::contiguous_layout(none_first),
             mpi::contiguous_layout(none_last),
             mpi::contiguous_layout(ranks, ranks),
             mpi::contiguous_layout(1, ranks),
-            mpi::zigzag_layout(23, ranks),
+            mpi::zigzag_layout(17, ranks),
             mpi::zigzag_layout(ranks + 1, ranks),
             backwards};
 }
