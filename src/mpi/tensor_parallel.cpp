@@ -123,8 +123,9 @@ public:
 
 private:
     template <Sequence T>
-    static T nothing(const T& x, const Trace& trace)
+    static T nothing(const T& given, const Trace& trace)
     {
+        const T& x = trace.input("x[(b,) n, d_model]", given);
         return trace("output[(b,) n, d_model]", "0 * x", T(0 * x));
     }
 
