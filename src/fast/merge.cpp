@@ -21,7 +21,9 @@ void for_each_row(const PartialAttention& all, const F& f)
 
 void expect_same_queries(const PartialAttention& all, const PartialAttention& more, std::size_t scratch)
 {
-    const auto said = [](const HeadRows<float>& rows) { return to_string(Shape(rows.shape.begin(), rows.shape.end())); };
+    const auto said = [](const HeadRows<float>& rows) {
+        return to_string(Shape(rows.shape.begin(), rows.shape.end()));
+    };
     if (all.context.shape != more.context.shape)
         throw ShapeError("fast::merge: contexts " + said(all.context) + " and " + said(more.context) +
                          " must have the same shape");
@@ -32,8 +34,8 @@ void expect_same_queries(const PartialAttention& all, const PartialAttention& mo
             throw ShapeError("fast::merge: sums " + said(rows) + " don't fit contexts " + said(all.context) +
                              ": expected one number per query");
     if (scratch < 2 * one_each[0] * one_each[1] * one_each[2])
-        throw ShapeError("fast::merge: scratch of " + std::to_string(scratch) + " numbers, expected 2 b h n = " +
-                         std::to_string(2 * one_each[0] * one_each[1] * one_each[2]));
+        throw ShapeError("fast::merge: scratch of " + std::to_string(scratch) +
+                         " numbers, expected 2 b h n = " + std::to_string(2 * one_each[0] * one_each[1] * one_each[2]));
 }
 
 /// What sums are multiplied by when the largest score becomes another one.
@@ -102,8 +104,8 @@ void merge(const PartialAttention& all, const PartialAttention& more, std::span<
 
     // The average of both contexts, by their share of the sum.
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
-        average(all.context.row(b, h, i), *weight.row(b, h, i), more.context.row(b, h, i),
-                *other_weight.row(b, h, i), *all.sum.row(b, h, i), all.context.features());
+        average(all.context.row(b, h, i), *weight.row(b, h, i), more.context.row(b, h, i), *other_weight.row(b, h, i),
+                *all.sum.row(b, h, i), all.context.features());
     });
     tell_rows(trace, "merged_context[b, h, n, d_v]",
               "where(merged_sum[..., None] == 0, 0, ((sum_before * correction_before)[..., None] * context_before + "

@@ -22,9 +22,8 @@ T tell_as(const Trace& trace, std::string_view step, std::string_view formula, c
     typename T::shape_type shape;
     std::copy_n(rows.shape.begin(), shape.size(), shape.begin());
     T value(shape);
-    for_rows(rows, [&](std::size_t number, const float* row) {
-        std::copy_n(row, rows.features(), value.data() + number);
-    });
+    for_rows(rows,
+             [&](std::size_t number, const float* row) { std::copy_n(row, rows.features(), value.data() + number); });
     return trace(step, formula, std::move(value));
 }
 
@@ -33,9 +32,7 @@ void tell_and_write_back(const Trace& trace, std::string_view step, std::string_
                          const HeadRows<float>& rows)
 {
     const T answer = tell_as<T>(trace, step, formula, rows);
-    for_rows(rows, [&](std::size_t number, float* row) {
-        std::copy_n(answer.data() + number, rows.features(), row);
-    });
+    for_rows(rows, [&](std::size_t number, float* row) { std::copy_n(answer.data() + number, rows.features(), row); });
 }
 
 } // namespace

@@ -58,8 +58,7 @@ std::size_t ranks_in(MPI_Comm comm)
     return static_cast<std::size_t>(ranks);
 }
 
-void agree(MPI_Comm comm, std::string_view function, const std::vector<Fact>& facts,
-           const std::function<void()>& check)
+void agree(MPI_Comm comm, std::string_view function, const std::vector<Fact>& facts, const std::function<void()>& check)
 {
     std::string mine;
     try {

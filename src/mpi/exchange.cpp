@@ -79,9 +79,8 @@ std::size_t Exchange::exchange(const std::vector<Moved>& all, const OfSent& of_s
     float* to = sent.data();
     for (std::size_t rank = 0; rank < layout_.ranks(); ++rank)
         for (const Moved& moved : all)
-            for_rows_of(moved.from, of_sent(rank, moved.is_of_groups), [&](const float* row) {
-                to = std::copy_n(row, moved.from.features(), to);
-            });
+            for_rows_of(moved.from, of_sent(rank, moved.is_of_groups),
+                        [&](const float* row) { to = std::copy_n(row, moved.from.features(), to); });
     MPI_Alltoallv(sent.data(), sent_counts.data(), sent_places.data(), MPI_FLOAT, received.data(),
                   received_counts.data(), received_places.data(), MPI_FLOAT, comm_);
 

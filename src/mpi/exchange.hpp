@@ -35,7 +35,7 @@ private:
         std::size_t first_head, heads;
         std::vector<Chunk> rows;
     };
-    Part heads_part(std::size_t rank, bool is_of_groups) const; ///< of a rank's heads, with this rank's tokens
+    Part heads_part(std::size_t rank, bool is_of_groups) const;  ///< of a rank's heads, with this rank's tokens
     Part tokens_part(std::size_t rank, bool is_of_groups) const; ///< of a rank's tokens, with this rank's heads
 
     template <class OfSent, class OfReceived>

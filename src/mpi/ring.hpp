@@ -19,9 +19,9 @@ using Const = HeadRows<const float>;
 
 /// A chunk of queries and a chunk of keys, some of which the queries can attend to.
 struct ChunkPair {
-    Chunk queries, keys;                 ///< in the sequence
+    Chunk queries, keys;                    ///< in the sequence
     std::size_t query_row = 0, key_row = 0; ///< where they begin among the rows of their ranks
-    bool is_diagonal = false;            ///< it is one chunk, of which the causal mask allows the lower triangle
+    bool is_diagonal = false;               ///< it is one chunk, of which the causal mask allows the lower triangle
 };
 
 /// The pairs of one hop, but for those that a causal mask or the lengths empty.
@@ -36,8 +36,7 @@ fast::Scoring scoring_of(const ChunkPair& pair, const fast::Scoring& whole, std:
 /// Keys and values of some tokens, or their gradients, in one piece that can be sent.
 class Block {
 public:
-    Block(const AttentionShape& shape, std::size_t most_tokens)
-        : shape_(shape), numbers_(size_of(shape, most_tokens))
+    Block(const AttentionShape& shape, std::size_t most_tokens) : shape_(shape), numbers_(size_of(shape, most_tokens))
     {
     }
 

@@ -38,8 +38,8 @@ private:
 /// One rank's part.
 class RingAttention {
 public:
-    RingAttention(const Const& queries, const Layout& layout, const AttentionShape& shape,
-                  const fast::Scoring& scoring, const HeadRows<float>& context, MPI_Comm comm)
+    RingAttention(const Const& queries, const Layout& layout, const AttentionShape& shape, const fast::Scoring& scoring,
+                  const HeadRows<float>& context, MPI_Comm comm)
         : ring_(comm, layout),
           shape_(shape),
           queries_(queries),

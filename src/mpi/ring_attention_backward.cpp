@@ -215,10 +215,9 @@ Traffic predicted_ring_backward_traffic(const Layout& layout, const AttentionSha
 std::size_t predicted_ring_backward_memory(const Layout& layout, const AttentionShape& shape, std::size_t rank)
 {
     const std::size_t n = layout.tokens(rank), blocks = layout.ranks() > 1 ? 5 : 2;
-    const std::size_t of_pair = shape.b * shape.h * layout.largest_chunk(rank) * shape.d_k +
-                                Block::size_of(shape, layout.largest_chunk());
-    return sizeof(float) *
-           (blocks * Block::size_of(shape, layout.most_tokens()) + of_pair + 2 * shape.b * shape.h * n);
+    const std::size_t of_pair =
+        shape.b * shape.h * layout.largest_chunk(rank) * shape.d_k + Block::size_of(shape, layout.largest_chunk());
+    return sizeof(float) * (blocks * Block::size_of(shape, layout.most_tokens()) + of_pair + 2 * shape.b * shape.h * n);
 }
 
 } // namespace attn::mpi

@@ -108,8 +108,9 @@ public:
     template <Sequence T>
     T network(const T& x, const Trace& trace) const
     {
-        return network_weights_.hidden.weight.shape(1) == 0 ? nothing(x, trace)
-                                                            : feed_forward(x, network_weights_, network_options_, trace);
+        return network_weights_.hidden.weight.shape(1) == 0
+                   ? nothing(x, trace)
+                   : feed_forward(x, network_weights_, network_options_, trace);
     }
 
     /// The sum over all ranks.
@@ -281,7 +282,8 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::opti
         const LayerPart layer(mask, shard, options, comm);
         Traffic counted;
         const auto normalized = [&](const LayerNormWeights& weights, T& input) {
-            return [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
+            return
+                [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
         };
 
         // Attend with this rank's heads, then map each token with this rank's hidden units; add the sums over the ranks.
@@ -312,8 +314,7 @@ tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs, cons
     constexpr std::string_view function = "mpi::tensor_parallel_encoder_layer_backward";
     const std::size_t n = grad_output.shape(token_axis<T>);
     agree(comm, function, facts_of(grad_output, options), [&] {
-        expect_fit(inputs.attention, shard, options,
-                   even_part(options.attention.heads, ranks_in(comm), rank_in(comm)));
+        expect_fit(inputs.attention, shard, options, even_part(options.attention.heads, ranks_in(comm), rank_in(comm)));
         if (shape_of(grad_output) != shape_of(inputs.attention))
             throw ShapeError("grad_output " + to_string(shape_of(grad_output)) + " and x " +
                              to_string(shape_of(inputs.attention)) + " must have the same shape");
@@ -339,16 +340,16 @@ tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs, cons
             const T& x = inputs.attention;
             const MultiHeadWeights& weights = shard.self_attention;
             const Backward back([&](const Trace& trace) { static_cast<void>(layer.attention(x, trace)); }, grad);
-            found.weights.self_attention = {
-                back.of("query", weights.query), back.of("key", weights.key), back.of("value", weights.value),
-                LinearWeights{back.of("output_weights", weights.output->weight),
-                              summed_over_tokens(weights.output->bias, grad)}};
+            found.weights.self_attention = {back.of("query", weights.query), back.of("key", weights.key),
+                                            back.of("value", weights.value),
+                                            LinearWeights{back.of("output_weights", weights.output->weight),
+                                                          summed_over_tokens(weights.output->bias, grad)}};
             return layer.summed(back.of("x", x), counted);
         };
 
         // Back through the feed-forward network, then through self-attention.
-        const T between = back_through_block(grad_output, is_pre,
-                                             norm(inputs.norm2, shard.norm2, found.weights.norm2), network);
+        const T between =
+            back_through_block(grad_output, is_pre, norm(inputs.norm2, shard.norm2, found.weights.norm2), network);
         found.x = back_through_block(between, is_pre, norm(inputs.norm1, shard.norm1, found.weights.norm1), attention);
         if (traffic != nullptr)
             *traffic = counted;

@@ -8,8 +8,7 @@ namespace {
 std::string rank_step(std::size_t rank, const char* step) { return "rank." + std::to_string(rank) + "." + step; }
 
 /// One number per query, key, head and sequence where the mask depends on it, else one for all.
-HeadMask::shape_type mask_shape(const AttentionShape& shape, const fast::Scoring& scoring, std::size_t n,
-                                std::size_t m)
+HeadMask::shape_type mask_shape(const AttentionShape& shape, const fast::Scoring& scoring, std::size_t n, std::size_t m)
 {
     const bool by_sequence = scoring.mask || !scoring.key_lengths.empty();
     return {by_sequence ? shape.b : 1, scoring.mask ? shape.h : 1, scoring.mask || scoring.causal ? n : 1, m};

@@ -100,8 +100,8 @@ std::string from_heads(const std::vector<Chunk>& chunks, const AttentionShape& s
         std::string rows;
         for (const Chunk& chunk : chunks)
             if (chunk.count != 0)
-                rows += "rank." + std::to_string(rank) + ".heads.context[:, :, " +
-                        range_of(chunk.first, chunk.count) + "], ";
+                rows += "rank." + std::to_string(rank) + ".heads.context[:, :, " + range_of(chunk.first, chunk.count) +
+                        "], ";
         formula += chunks.size() > 1 ? "concat(" + rows + "axis=2), " : rows;
     }
     return formula + "axis=1)";
@@ -164,8 +164,8 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
         // From tokens to heads.
         heads = room_for(exchange.share(), shape, n);
         const auto mine = view<float>(heads, n);
-        const std::size_t there = exchange.to_heads(
-            {{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
+        const std::size_t there =
+            exchange.to_heads({{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
 
         // Attend with these heads.
         if (heads.share.count != 0 && n != 0) {
@@ -180,7 +180,7 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
         const std::size_t back = exchange.to_tokens({{mine.context, context}});
         if (of_tokens.has_listener())
             fast::tell_rows(of_tokens, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], shape, layout.ranks()),
-                       context);
+                            context);
         if (traffic != nullptr)
             *traffic = {{there, back}};
     });
@@ -195,10 +195,11 @@ void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout,
     constexpr std::string_view function = "mpi::ulysses_attention_backward";
     const AttentionShape& shape = heads.shape;
     agree_on_attention(comm, function, layout, grad_queries, grad_keys, grad_values, scoring, [&] {
-        expect_shapes({{"grad_context", grad_context.shape, {shape.b, shape.h, grad_queries.rows(), shape.d_v}},
-                       {"grad_queries", grad_queries.shape, {shape.b, shape.h, grad_queries.rows(), shape.d_k}},
-                       {"grad_keys", grad_keys.shape, {shape.b, shape.g, grad_keys.rows(), shape.d_k}},
-                       {"heads.sum", {heads.sum.size(), 1, 1, 1}, {shape.b * heads.share.count * layout.tokens(), 1, 1, 1}}});
+        expect_shapes(
+            {{"grad_context", grad_context.shape, {shape.b, shape.h, grad_queries.rows(), shape.d_v}},
+             {"grad_queries", grad_queries.shape, {shape.b, shape.h, grad_queries.rows(), shape.d_k}},
+             {"grad_keys", grad_keys.shape, {shape.b, shape.g, grad_keys.rows(), shape.d_k}},
+             {"heads.sum", {heads.sum.size(), 1, 1, 1}, {shape.b * heads.share.count * layout.tokens(), 1, 1, 1}}});
         expect_messages(function, layout, shape);
     });
     abort_on_error(comm, function, [&] {
@@ -209,9 +210,8 @@ void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout,
         const auto mine = view<const float>(heads, n);
         const std::size_t there = exchange.to_heads({{grad_context, grad.context}});
         if (heads.share.count != 0 && n != 0)
-            fast::attention_backward(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share),
-                                     mine.context, {heads.largest, heads.sum}, grad.context, grad.queries, grad.keys,
-                                     grad.values);
+            fast::attention_backward(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share), mine.context,
+                                     {heads.largest, heads.sum}, grad.context, grad.queries, grad.keys, grad.values);
         const std::size_t back = exchange.to_tokens(
             {{grad.queries, grad_queries}, {grad.keys, grad_keys, true}, {grad.values, grad_values, true}});
         if (traffic != nullptr)
@@ -244,8 +244,9 @@ Traffic predicted_ulysses_traffic(const Layout& layout, const AttentionShape& sh
 {
     const std::size_t n = layout.tokens(rank), bytes = sizeof(float) * shape.b;
     const HeadShare mine = head_share(shape, layout.ranks(), rank);
-    return {{bytes * n * over_others(layout, shape, rank, [&](const HeadShare& share) { return inputs_of(shape, share); }),
-             bytes * (layout.tokens() - n) * mine.count * shape.d_v}};
+    return {
+        {bytes * n * over_others(layout, shape, rank, [&](const HeadShare& share) { return inputs_of(shape, share); }),
+         bytes * (layout.tokens() - n) * mine.count * shape.d_v}};
 }
 
 Traffic predicted_ulysses_backward_traffic(const Layout& layout, const AttentionShape& shape, std::size_t rank)

@@ -87,8 +87,7 @@ TEST_CASE("ring and Ulysses attention hold as many bytes as predicted", "[mpi][m
         CHECK(backward <= of_backward + small);
 
         const std::size_t by_heads = most_of([&] {
-            mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), layout, whole.scoring(), shard.o(),
-                                   MPI_COMM_WORLD);
+            mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), layout, whole.scoring(), shard.o(), MPI_COMM_WORLD);
         });
         const std::size_t of_heads = mpi::predicted_ulysses_memory(layout, whole.shape, this_rank());
         CHECK(by_heads >= of_heads);

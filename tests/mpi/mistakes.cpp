@@ -25,10 +25,7 @@ public:
     using Wrong = std::function<std::optional<Array>(const Step& step, const Planted& heard)>;
     explicit Planted(Wrong wrong) : wrong_(std::move(wrong)) {}
 
-    const Array& value(const std::string& path) const
-    {
-        return std::ranges::find(steps_, path, &Step::path)->value;
-    }
+    const Array& value(const std::string& path) const { return std::ranges::find(steps_, path, &Step::path)->value; }
 
 private:
     std::optional<Array> on_step(const Step& step) override
@@ -175,8 +172,8 @@ TEST_CASE("attn diff finds tokens in the wrong order of ranks after the exchange
     const Run ulysses = [](const Trace& trace, const Recorder& recorder) {
         const Whole whole(four_each().tokens(), {.shape = {1, 5, 5, 3, 3}});
         Shard shard(whole, four_each());
-        mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), four_each(), whole.scoring(), shard.o(),
-                               MPI_COMM_WORLD, nullptr, trace);
+        mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), four_each(), whole.scoring(), shard.o(), MPI_COMM_WORLD,
+                               nullptr, trace);
         return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, four_each());
     };
     const std::string path = name_of_rank(all_ranks() - 1) + "heads.keys";
@@ -203,8 +200,9 @@ TEST_CASE("attn diff finds a sum over the ranks that was left out, at its block"
     check_first_wrong(
         layer(),
         [&](const Step& step, const Planted& heard) -> std::optional<Array> {
-            return step.path == last + "feed_forward.sum" ? std::optional(heard.value(last + "feed_forward.part.output"))
-                                                          : std::nullopt;
+            return step.path == last + "feed_forward.sum"
+                       ? std::optional(heard.value(last + "feed_forward.part.output"))
+                       : std::nullopt;
         },
         last + "feed_forward.sum");
 }

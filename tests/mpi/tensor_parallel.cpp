@@ -85,7 +85,8 @@ void check_same(const EncoderLayerWeights& found, const EncoderLayerWeights& exp
 
 } // namespace
 
-TEST_CASE("a layer divided by heads and hidden units gives what it gives on one rank, forward and backward", "[mpi][layer]")
+TEST_CASE("a layer divided by heads and hidden units gives what it gives on one rank, forward and backward",
+          "[mpi][layer]")
 {
     for (const std::size_t heads : {2, 3, 4})
         for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre}) {
@@ -100,14 +101,14 @@ TEST_CASE("a layer divided by heads and hidden units gives what it gives on one 
 
             const EncoderLayerWeights shard = mpi::encoder_layer_shard(layer.weights, heads, all_ranks(), this_rank());
             mpi::Traffic forward, backward;
-            const auto found = mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, options, MPI_COMM_WORLD,
-                                                                  &forward, Trace(mine));
+            const auto found =
+                mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, options, MPI_COMM_WORLD, &forward, Trace(mine));
             const auto gradients = mpi::tensor_parallel_encoder_layer_backward(
                 found.inputs, {}, shard, options, layer.grad_output, MPI_COMM_WORLD, &backward);
             check_same(found.output, to_array(expected));
             check_same(gradients.x, step(grad, "grad.x"));
-            check_same(gradients.weights, mpi::encoder_layer_shard(whole_gradients(grad, layer.weights), heads,
-                                                                   all_ranks(), this_rank()));
+            check_same(gradients.weights,
+                       mpi::encoder_layer_shard(whole_gradients(grad, layer.weights), heads, all_ranks(), this_rank()));
             const mpi::Traffic predicted =
                 mpi::predicted_tensor_parallel_traffic(layer.x.shape(0), layer.x.shape(1), all_ranks());
             CHECK(forward.sent == predicted.sent);
@@ -128,8 +129,8 @@ TEST_CASE("a shard of another rank is found on every rank before anything is sen
     const DrawnLayer layer(all_ranks() + 1, 4); // rank 0 has two heads, the others one
     const EncoderLayerWeights shard = mpi::encoder_layer_shard(layer.weights, all_ranks() + 1, all_ranks(), 0);
     try {
-        static_cast<void>(mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, {.attention = {.heads = 1}},
-                                                             MPI_COMM_WORLD));
+        static_cast<void>(
+            mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, {.attention = {.heads = 1}}, MPI_COMM_WORLD));
         FAIL_CHECK("nothing is thrown");
     } catch (const Error& error) {
         CHECK_THAT(error.what(), ContainsSubstring("rank 1: ") && ContainsSubstring("encoder_layer_shard()"));

@@ -107,9 +107,8 @@ Evaluated Whole::evaluated(const std::string& formula, std::size_t b, std::size_
         {"scale", {{}, {scale}}},
         {"cap", {{}, {scoring_.softcap.value_or(1)}}}};
     const double roundoff = roundoff_of(NumberType::float32);
-    return evaluate(
-        formula, [&](std::string_view name) { return &given.find(name)->second; },
-        {.roundoff = roundoff, .stored_roundoff = roundoff});
+    return evaluate(formula, [&](std::string_view name) { return &given.find(name)->second; },
+                    {.roundoff = roundoff, .stored_roundoff = roundoff});
 }
 
 Evaluated Whole::summed(const std::string& formula, std::size_t b, std::size_t group) const
@@ -126,10 +125,7 @@ Evaluated Whole::summed(const std::string& formula, std::size_t b, std::size_t g
     return sum;
 }
 
-Evaluated Whole::context(std::size_t b, std::size_t head) const
-{
-    return evaluated(weights() + " @ values", b, head);
-}
+Evaluated Whole::context(std::size_t b, std::size_t head) const { return evaluated(weights() + " @ values", b, head); }
 
 Evaluated Whole::grad_queries(std::size_t b, std::size_t head) const
 {
@@ -152,7 +148,8 @@ std::vector<float> rows_of_rank(const std::vector<float>& all, const mpi::Layout
     std::vector<float> rows;
     for (std::size_t block = 0; block < blocks; ++block)
         for (const mpi::Chunk& chunk : layout.of_rank[rank]) {
-            const auto first = all.begin() + static_cast<std::ptrdiff_t>((block * layout.tokens() + chunk.first) * features);
+            const auto first =
+                all.begin() + static_cast<std::ptrdiff_t>((block * layout.tokens() + chunk.first) * features);
             rows.insert(rows.end(), first, first + static_cast<std::ptrdiff_t>(chunk.count * features));
         }
     return rows;
@@ -231,15 +228,9 @@ std::vector<mpi::Layout> layouts()
         none_first.front() = none_last.back() = 0;
     mpi::Layout backwards = mpi::contiguous_layout(uneven);
     std::ranges::reverse(backwards.of_rank);
-    return {mpi::contiguous_layout(11, ranks),
-            mpi::contiguous_layout(uneven),
-            mpi::contiguous_layout(none_first),
-            mpi::contiguous_layout(none_last),
-            mpi::contiguous_layout(ranks, ranks),
-            mpi::contiguous_layout(1, ranks),
-            mpi::zigzag_layout(17, ranks),
-            mpi::zigzag_layout(ranks + 1, ranks),
-            backwards};
+    return {mpi::contiguous_layout(11, ranks), mpi::contiguous_layout(uneven),       mpi::contiguous_layout(none_first),
+            mpi::contiguous_layout(none_last), mpi::contiguous_layout(ranks, ranks), mpi::contiguous_layout(1, ranks),
+            mpi::zigzag_layout(17, ranks),     mpi::zigzag_layout(ranks + 1, ranks), backwards};
 }
 
 std::string to_text(const mpi::Layout& layout)

@@ -21,10 +21,10 @@ struct Layout {
 
     std::size_t ranks() const { return of_rank.size(); }
     std::size_t tokens(std::size_t rank) const;
-    std::size_t tokens() const; ///< of all ranks
-    std::size_t most_tokens() const;                      ///< that one rank holds
-    std::size_t largest_chunk(std::size_t rank) const;    ///< its tokens
-    std::size_t largest_chunk() const;                    ///< of all ranks
+    std::size_t tokens() const;                        ///< of all ranks
+    std::size_t most_tokens() const;                   ///< that one rank holds
+    std::size_t largest_chunk(std::size_t rank) const; ///< its tokens
+    std::size_t largest_chunk() const;                 ///< of all ranks
 };
 
 /// One chunk per rank, in the order of the ranks.

@@ -65,7 +65,7 @@ struct UlyssesHeads {
 /// @return what ulysses_attention_backward() needs
 /// @throws ShapeError where shapes don't fit, or differ between ranks: on every rank, before anything is sent
 /// @throws Error      where the layout is not for as many ranks or lacks a token; on every rank
-/// @see Jacobs et al. 2023, DeepSpeed Ulysses, section 3.2
+/// @see Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1
 UlyssesHeads ulysses_attention(const fast::HeadRows<const float>& queries, const fast::HeadRows<const float>& keys,
                                const fast::HeadRows<const float>& values, const Layout& layout,
                                const fast::Scoring& scoring, const fast::HeadRows<float>& context, MPI_Comm comm,
