@@ -11,22 +11,15 @@ namespace {
 
 constexpr std::string_view this_function = "fast::attention_backward";
 
-void expect_same_shape(std::string_view left, const Const& a, std::string_view right, const Const& b)
-{
-    constexpr std::string_view axes[] = {"b", "the number of heads", "the number of rows", "d"};
-    for (std::size_t at = 0; at < 4; ++at)
-        expect_same(this_function, axes[at], at, left, a, right, b);
-}
-
 void expect_fit(const BackwardCall& call)
 {
     expect_fit(this_function, call.queries, call.keys, call.values, call.context, call.scoring);
     expect_sums(this_function, call.sums.largest, call.queries);
     expect_sums(this_function, call.sums.sum, call.queries);
-    expect_same_shape("grad_context", call.grad_context, "context", call.context);
-    expect_same_shape("grad_queries", call.grad_queries, "queries", call.queries);
-    expect_same_shape("grad_keys", call.grad_keys, "keys", call.keys);
-    expect_same_shape("grad_values", call.grad_values, "values", call.values);
+    expect_same_shape(this_function, "grad_context", call.grad_context, "context", call.context);
+    expect_same_shape(this_function, "grad_queries", call.grad_queries, "queries", call.queries);
+    expect_same_shape(this_function, "grad_keys", call.grad_keys, "keys", call.keys);
+    expect_same_shape(this_function, "grad_values", call.grad_values, "values", call.values);
 }
 
 /// Lets threads do something to each of several places one after the other, in a given order.
@@ -75,11 +68,13 @@ void work_on_keys(const BackwardCall& call, BackwardTile& tile, std::size_t b, s
 void attention_backward(const Const& queries, const Const& keys, const Const& values, const Scoring& scoring,
                         const Const& context, const SoftmaxSumsView& sums, const Const& grad_context,
                         const HeadRows<float>& grad_queries, const HeadRows<float>& grad_keys,
-                        const HeadRows<float>& grad_values, const Trace&)
+                        const HeadRows<float>& grad_values, const Trace& trace)
 {
     const BackwardCall call{queries, keys,         values,       scoring,   context,
                             sums,    grad_context, grad_queries, grad_keys, grad_values};
     expect_fit(call);
+    if (trace.has_listener())
+        return backward_traced(call, trace);
     const std::size_t heads = queries.batch() * queries.heads(), groups = keys.batch() * keys.heads();
     const Buffer D(heads * queries.rows());
     Turns turns(heads * call.query_tiles());

@@ -49,4 +49,7 @@ struct BackwardCall {
     void store_keys(const BackwardTile& tile, std::size_t b, std::size_t group) const;
 };
 
+/// attention_backward() with a listener: one tile after the other.
+void backward_traced(const BackwardCall& call, const Trace& trace);
+
 } // namespace attn::fast

@@ -89,8 +89,6 @@ void backward_tile(const BackwardTile& tile, const BackwardRows& of, BackwardLis
         listener->on_part(BackwardPart::grad_keys, tile);
     multiply<false>(Left<false>{tile.grad_scores, tile_columns}, {tile.keys, d_k, panel_columns}, tile.columns,
                     tile.rows, d_k, tile.grad_queries, d_k);
-    if (listener != nullptr)
-        listener->on_part(BackwardPart::grad_queries, tile);
 }
 
 float dot_product(const float* left, const float* right, std::size_t count)

@@ -30,7 +30,7 @@ std::size_t backward_tile_size(std::size_t d_k, std::size_t d_v);
 BackwardTile backward_tile_in(float* numbers, std::size_t d_k, std::size_t d_v);
 
 /// A part of the work on a tile, in this order.
-enum class BackwardPart { products, scores, weights, grad_values, grad_weights, grad_scores, grad_keys, grad_queries };
+enum class BackwardPart { products, scores, weights, grad_values, grad_weights, grad_scores, grad_keys };
 
 /// Is told of each part that is done.
 class BackwardListener {

@@ -26,6 +26,9 @@ struct Positions {
     /// By ALiBi the last query always stands where the last key does.
     long of_alibi(std::size_t i) const { return static_cast<long>(i) + m_ - n_; }
 
+    /// How many keys are real.
+    std::size_t length() const { return static_cast<std::size_t>(length_); }
+
     /// By the causal mask and the window.
     long of_mask(std::size_t i) const { return first_ + static_cast<long>(i); }
 

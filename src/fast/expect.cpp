@@ -17,6 +17,14 @@ std::string said(std::string_view name, const Const& x)
     throw ShapeError(std::string(who) + ": " + what);
 }
 
+/// @param at  the axis, 0 to 3
+void expect_same(std::string_view who, std::string_view axis, std::size_t at, std::string_view left, const Const& a,
+                 std::string_view right, const Const& b)
+{
+    if (a.shape[at] != b.shape[at])
+        fail(who, said(left, a) + " and " + said(right, b) + " must agree in " + std::string(axis));
+}
+
 void expect_heads(std::string_view who, std::size_t query_heads, std::size_t key_heads)
 {
     if (key_heads == 0 ? query_heads != 0 : query_heads % key_heads != 0)
@@ -39,11 +47,11 @@ void expect_lengths(std::string_view who, const Scoring& scoring, std::size_t ba
 
 } // namespace
 
-void expect_same(std::string_view who, std::string_view axis, std::size_t at, std::string_view left, const Const& a,
-                 std::string_view right, const Const& b)
+void expect_same_shape(std::string_view who, std::string_view left, const Const& a, std::string_view right,
+                       const Const& b)
 {
-    if (a.shape[at] != b.shape[at])
-        fail(who, said(left, a) + " and " + said(right, b) + " must agree in " + std::string(axis));
+    if (a.shape != b.shape)
+        fail(who, said(left, a) + " and " + said(right, b) + " must agree in shape");
 }
 
 void expect_fit(std::string_view who, const Const& queries, const Const& keys, const Const& values,

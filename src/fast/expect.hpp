@@ -7,12 +7,11 @@
 
 namespace attn::fast {
 
-/// Refuses tensors that disagree in the size of an axis.
-/// @param who   the function that was called
-/// @param at    the axis, 0 to 3
+/// Refuses a tensor that has another shape than one that it belongs to.
+/// @param who  the function that was called
 /// @throws ShapeError
-void expect_same(std::string_view who, std::string_view axis, std::size_t at, std::string_view left, const Const& a,
-                 std::string_view right, const Const& b);
+void expect_same_shape(std::string_view who, std::string_view left, const Const& a, std::string_view right,
+                       const Const& b);
 
 /// Refuses what attention() can't be computed of.
 /// @throws ShapeError, Error  as attention() says

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "attn/fast/attention.hpp"
+#include "call.hpp"
+
 #include "attn/trace.hpp"
 
 #include <algorithm>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+/// @file
+/// What the kernels are given and what they compute, as steps. What a listener answers is what goes on.
 
 namespace attn::fast {
 
@@ -17,6 +20,18 @@ namespace attn::fast {
 /// @param step  its label; that of (b, h, n) where `is_scalar`, for rows of one number
 void tell_rows(const Trace& trace, std::string_view step, const std::string& formula, const HeadRows<float>& rows,
                bool is_scalar = false);
+
+/// The same for a matrix.
+/// @param stride  from row to row
+void tell_matrix(const Trace& trace, std::string_view step, const std::string& formula, float* numbers,
+                 std::size_t rows, std::size_t columns, std::size_t stride);
+
+/// The same for one number per row.
+void tell_numbers(const Trace& trace, std::string_view step, const std::string& formula, float* numbers,
+                  std::size_t rows);
+
+/// How rows follow from steps that lie one after the other: "reshape(concat(head.0.context, …, axis=0), 1, 2, 90, 8)".
+std::string joined(const std::vector<std::string>& parts, const HeadRows<const float>& rows);
 
 /// Rows as a listener has them. Without a listener they are those that were given.
 class ToldRows {
@@ -28,10 +43,20 @@ public:
     /// What to go on with.
     const HeadRows<const float>& rows() const { return rows_; }
 
+    /// Names the part of one head as a step; what is answered is in rows() from now on.
+    /// @param name  of all rows
+    void tell_head(const Trace& trace, std::string_view step, std::string_view name, std::size_t b, std::size_t head);
+
 private:
     std::vector<float> answer_;
     HeadRows<const float> rows_;
 };
+
+/// How many scores there are: b, h, n, m.
+inline std::array<std::size_t, 4> score_shape(const Const& queries, const Const& keys)
+{
+    return {queries.batch(), queries.heads(), queries.rows(), keys.rows()};
+}
 
 /// A mask or a bias as a listener has it, (b, h, n, m). Without a listener it is the one that was given.
 template <class Number, class Container>
@@ -62,5 +87,8 @@ private:
     std::unique_ptr<Number[]> numbers_;
     PerScore<Number> scores_;
 };
+
+/// The options of the function, for its steps.
+StepOptions options_of(const Scoring& scoring);
 
 } // namespace attn::fast

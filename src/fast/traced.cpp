@@ -1,36 +1,23 @@
 #include "traced.hpp"
 
-#include <utility>
+#include "told.hpp"
 
 namespace attn::fast {
 
-TracedTile::TracedTile(const Trace& trace, std::size_t rows, std::size_t d_v, TileFormulas formulas)
-    : around_(trace), rows_(rows), d_v_(d_v), formulas_(std::move(formulas))
+TracedTile::TracedTile(const Trace& trace, std::size_t d_v, const ScoreFormulas& formulas)
+    : around_(trace), rows_(formulas.rows()), d_v_(d_v), formulas_(formulas)
 {
 }
 
-/// A matrix of the kernel's is a step, and its answer goes on.
 void TracedTile::tell(std::string_view step, const std::string& formula, float* numbers, std::size_t columns,
                       std::size_t stride) const
 {
-    Matrix value(Matrix::shape_type{rows_, columns});
-    for (std::size_t i = 0; i < rows_; ++i)
-        for (std::size_t j = 0; j < columns; ++j)
-            value(i, j) = numbers[i * stride + j];
-    const Matrix answer = (*trace_)(step, formula, std::move(value));
-    for (std::size_t i = 0; i < rows_; ++i)
-        for (std::size_t j = 0; j < columns; ++j)
-            numbers[i * stride + j] = static_cast<float>(answer(i, j));
+    tell_matrix(*trace_, step, formula, numbers, rows_, columns, stride);
 }
 
 void TracedTile::tell(std::string_view step, const std::string& formula, float* numbers) const
 {
-    Vector value(Vector::shape_type{rows_});
-    for (std::size_t i = 0; i < rows_; ++i)
-        value(i) = numbers[i];
-    const Vector answer = (*trace_)(step, formula, std::move(value));
-    for (std::size_t i = 0; i < rows_; ++i)
-        numbers[i] = static_cast<float>(answer(i));
+    tell_numbers(*trace_, step, formula, numbers, rows_);
 }
 
 void TracedTile::on_products(const TileState& state)
@@ -46,18 +33,16 @@ void TracedTile::on_products(const TileState& state)
                                       {"partial_before", before + "partial"}}));
     }
     tiles_.push_back(tile);
-    const std::string keys = std::to_string(state.first) + ":" + std::to_string(state.first + state.columns);
-    tell("scores[rows, columns]", formulas_.queries + " @ keys[" + keys + "].T", state.scores, state.columns,
-         tile_columns);
+    const std::string keys = range(state.first, state.columns);
+    tell("scores[rows, columns]", "queries[" + range(formulas_.first(), rows_) + "] @ keys[" + keys + "].T",
+         state.scores, state.columns, tile_columns);
 }
 
 void TracedTile::on_scores(const TileState& state)
 {
-    std::string finished = formulas_.finished(state.first, state.columns);
-    scores_ = formulas_.mask ? "masked" : "scaled";
-    if (formulas_.mask)
-        finished = "where(" + formulas_.mask(state.first, state.columns) + ", " + finished + ", -inf)";
-    tell(scores_ + "[rows, columns]", finished, state.scores, state.columns, tile_columns);
+    const auto [step, formula] = formulas_.finished(state.first, state.columns);
+    scores_ = step;
+    tell(step + "[rows, columns]", formula, state.scores, state.columns, tile_columns);
 }
 
 void TracedTile::on_largest(const TileState& state)
@@ -89,7 +74,7 @@ void TracedTile::on_sums(const TileState& state)
 
 void TracedTile::on_context(const TileState& state)
 {
-    const std::string keys = std::to_string(state.first) + ":" + std::to_string(state.first + state.columns);
+    const std::string keys = range(state.first, state.columns);
     const std::string added = "exponentials @ values[" + keys + "]";
     tell("partial[rows, d_v]", tiles_.size() == 1 ? added : "partial_before * correction[:, None] + " + added,
          state.context, d_v_, padded(d_v_, panel_columns));
@@ -98,8 +83,7 @@ void TracedTile::on_context(const TileState& state)
 std::string TracedTile::context_formula() const
 {
     if (tiles_.empty()) // no query can attend to anything
-        return "reshape(0.0 * arange(" + std::to_string(rows_ * d_v_) + "), " + std::to_string(rows_) + ", " +
-               std::to_string(d_v_) + ")";
+        return zeros_formula(rows_, d_v_);
     const std::string last = "tile." + std::to_string(tiles_.back()) + ".";
     return "where(" + last + "sum[:, None] == 0, 0, " + last + "partial / " + last + "sum[:, None])";
 }

@@ -1,33 +1,25 @@
 #pragma once
 
 #include "call.hpp"
+#include "score_formulas.hpp"
 
 #include "attn/trace.hpp"
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace attn::fast {
 
-/// How the numbers of a tile follow from the steps around it, for the keys [first, first + columns).
-struct TileFormulas {
-    using OfKeys = std::function<std::string(std::size_t first, std::size_t columns)>;
-    std::string queries; ///< those of the tile
-    OfKeys finished;     ///< the scores but for the mask, with `scores` as the products
-    OfKeys mask;         ///< empty: none
-};
-
 /// Names what a tile of queries computes as steps, in a scope "tile.T" for each tile of keys that is met.
 ///
 /// The steps hold the kernel's own numbers, and a listener's answers are written back to where they came from.
 class TracedTile final : public TileListener {
 public:
-    /// @param trace  the scope of the tile of queries
-    /// @param rows   of queries
-    /// @param d_v    features of a value
-    TracedTile(const Trace& trace, std::size_t rows, std::size_t d_v, TileFormulas formulas);
+    /// @param trace     the scope of the tile of queries
+    /// @param d_v       features of a value
+    /// @param formulas  of the queries
+    TracedTile(const Trace& trace, std::size_t d_v, const ScoreFormulas& formulas);
 
     /// How the context follows from the steps of the tiles that were met.
     std::string context_formula() const;
@@ -47,7 +39,7 @@ private:
 
     const Trace& around_;
     std::size_t rows_, d_v_;
-    TileFormulas formulas_;
+    ScoreFormulas formulas_;
     std::optional<Trace> trace_;     ///< of the tile of keys
     std::vector<std::size_t> tiles_; ///< that were met
     std::string scores_;             ///< the step that the finished scores are

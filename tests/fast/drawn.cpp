@@ -38,7 +38,7 @@ DrawnAttention::DrawnAttention(std::uint64_t seed) : engine_(seed)
     m = one_of<std::size_t>({1, 2, 3, 7, 13, 31, 61, 127, 131, 257});
     d_k = one_of<std::size_t>({1, 3, 8, 17, 32});
     d_v = one_of<std::size_t>({1, 3, 8, 17, 33});
-    const float size = one_of({1.F, 1.F, 30.F});
+    const float size = one_of({1.F, 1.F, 30.F, 100.F}); // scores to about 1, 1000, 10000
     queries_ = numbers(b * h * n * d_k, size);
     keys_ = numbers(b * g * m * d_k, size);
     values_ = numbers(b * g * m * d_v, 1);

@@ -39,15 +39,35 @@ struct SoftmaxSumsView {
 /// @param grad_queries  (b, h, n, d_k), is written. The gradients overlap no argument and not each other.
 /// @param grad_keys     (b, g, m, d_k), is written
 /// @param grad_values   (b, g, m, d_v), is written
-/// @param trace         | step                                 | shape           | formula                                      |
-///                      |--------------------------------------|-----------------|----------------------------------------------|
-///                      | queries                              | (b, h, n, d_k)  |                                              |
-///                      | keys                                 | (b, g, m, d_k)  |                                              |
-///                      | values                               | (b, g, m, d_v)  |                                              |
-///                      | context                              | (b, h, n, d_v)  |                                              |
-///                      | largest                              | (b, h, n)       |                                              |
-///                      | sum                                  | (b, h, n)       |                                              |
-///                      | grad_context                         | (b, h, n, d_v)  |                                              |
+/// @param trace         | step | shape | formula |
+///                      | --- | --- | --- |
+///                      | queries | (b, h, n, d_k) | |
+///                      | keys | (b, g, m, d_k) | |
+///                      | values | (b, g, m, d_v) | |
+///                      | context | (b, h, n, d_v) | |
+///                      | largest | (b, h, n) | |
+///                      | sum | (b, h, n) | |
+///                      | grad_context | (b, h, n, d_v) | |
+///                      | head.0.rows.0.D | (rows,) | sum(grad_context[0, 0, 0:60] * context[0, 0, 0:60], axis=-1) |
+///                      | head.0.rows.0.tile.0.scores | (rows, columns) | queries[0, 0, 0:60] @ keys[0, 0, 0:128].T |
+///                      | head.0.rows.0.tile.0.scaled | (rows, columns) | scores / sqrt(keys.shape[-1]) |
+///                      | head.0.rows.0.tile.0.weights | (rows, columns) | where(sum[0, 0, 0:60][:, None] == 0, 0, exp(scaled - largest[0, 0, 0:60][:, None]) / sum[0, 0, 0:60][:, None]) |
+///                      | head.0.rows.0.tile.0.partial_grad_values | (columns, d_v) | weights.T @ grad_context[0, 0, 0:60] |
+///                      | head.0.rows.0.tile.0.grad_weights | (rows, columns) | grad_context[0, 0, 0:60] @ values[0, 0, 0:128].T |
+///                      | head.0.rows.0.tile.0.grad_scores | (rows, columns) | weights * (grad_weights - D[:, None]) / sqrt(keys.shape[-1]) |
+///                      | head.0.rows.0.tile.0.partial_grad_keys | (columns, d_k) | grad_scores.T @ queries[0, 0, 0:60] |
+///                      | head.0.rows.0.tile.0.partial_grad_queries | (rows, d_k) | grad_scores @ keys[0, 0, 0:128] |
+///                      | head.0.rows.1.tile.0.partial_grad_keys | (columns, d_k) | partial_grad_keys_before + grad_scores.T @ queries[0, 0, 60:90] |
+///                      | grad_queries | (b, h, n, d_k) | reshape(concat(head.0.rows.0.tile.0.partial_grad_queries, head.0.rows.1.tile.0.partial_grad_queries, axis=0), 1, 1, 90, 8) |
+///                      | grad_keys | (b, g, m, d_k) | reshape(concat(head.0.rows.1.tile.0.partial_grad_keys, axis=0), 1, 1, 128, 8) |
+///                      | grad_values | (b, g, m, d_v) | reshape(concat(head.0.rows.1.tile.0.partial_grad_values, axis=0), 1, 1, 128, 8) |
+///
+///                      and so on for each tile of 128 keys and each tile `rows.R` of 60 queries that it meets. The
+///                      partial sums go on from those of the tile before, which are called `partial_grad_keys_before`,
+///                      `partial_grad_values_before` (of the same keys) and `partial_grad_queries_before` (of the same
+///                      queries). With a mask `masked` stands in place of `scaled`. In a batch of several sequences,
+///                      heads are `sequence.0.head.0`. The steps are the kernel's own numbers, in float32, and their
+///                      module says so, so that they are verified as such.
 /// @throws ShapeError where shapes disagree, g does not divide h, or a length is negative or greater than m
 /// @throws Error      where it is causal by length, and there are no lengths
 /// @see Dao et al. 2022, FlashAttention, algorithm 4

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "call.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace attn::fast {
+
+inline std::string text(std::size_t number) { return std::to_string(number); }
+inline std::string range(std::size_t first, std::size_t count) { return text(first) + ":" + text(first + count); }
+
+/// How the scores of a tile of queries follow from the steps around them, for the keys [from, from + columns).
+class ScoreFormulas {
+public:
+    /// @param first, rows  the queries
+    ScoreFormulas(const Scoring& scoring, const Const& queries, const Const& keys, std::size_t b, std::size_t head,
+                  std::size_t first, std::size_t rows);
+
+    /// The part of an argument (b, h, n, ...) that belongs to these queries: "queries[0, 1, 60:90]".
+    std::string rows_of(std::string_view argument) const;
+
+    /// A step and its formula.
+    struct Named {
+        std::string step, formula;
+    };
+    /// The finished scores, `scaled` or `masked`, with `scores` as the products.
+    Named finished(std::size_t from, std::size_t columns) const;
+
+    /// What the gradient of the finished scores is multiplied by, with its sign: " * 0.5".
+    std::string derivative() const;
+
+    std::size_t first() const { return first_; }
+    std::size_t rows() const { return rows_; }
+
+private:
+    std::string scaled() const;
+    std::string unmasked(std::size_t from, std::size_t columns) const;
+    std::string mask(std::size_t from, std::size_t columns) const;
+    std::string per_score(std::string_view argument, std::size_t from, std::size_t columns) const;
+
+    const Scoring& scoring_;
+    Positions positions_;
+    std::size_t b_, head_, first_, rows_;
+};
+
+/// Zeros, as a formula.
+std::string zeros_formula(std::size_t rows, std::size_t columns);
+
+} // namespace attn::fast
