@@ -23,8 +23,8 @@ struct Fact {
     double value = 0;
 };
 
-/// Checks arguments on every rank before anything is sent: where one rank finds a mistake, or two differ in a fact, every
-/// rank throws the same.
+/// Checks arguments on every rank before anything is sent: where one rank finds a mistake, or two differ in a fact,
+/// every rank throws the same.
 /// @param facts  of this rank; all ranks have the same names
 /// @param check  of this rank's arguments by themselves; throws an Error
 /// @throws ShapeError where ranks differ or one rank's check failed

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view layer_function = "mpi::tensor_parallel_encoder_layer";
 
-// ----------------------------------------------------------------------------------------------------------------- shards
+// ----------------------------------------------------------------------------------------------------- shards
 
 LinearWeights some_columns(const LinearWeights& map, const Chunk& part)
 {
@@ -75,7 +75,7 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
                          std::to_string(heads.count) + " heads: is it encoder_layer_shard() of this rank?");
 }
 
-// ------------------------------------------------------------------------------------------------------------------ parts
+// ------------------------------------------------------------------------------------------------------ parts
 
 /// One rank's part of a layer.
 class LayerPart {
@@ -165,7 +165,7 @@ T divided(const T& x, const std::string& block, const std::optional<Vector>& bia
     return trace("output[(b,) n, d_model]", "sum + bias", T(sum + added));
 }
 
-// -------------------------------------------------------------------------------------------------------------- gradients
+// -------------------------------------------------------------------------------------------------- gradients
 
 /// The gradients of a traced function of x, by its formulas.
 class Backward {
@@ -286,7 +286,7 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::opti
                 [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
         };
 
-        // Attend with this rank's heads, then map each token with this rank's hidden units; add the sums over the ranks.
+        // Attend with this rank's heads, then use its hidden units; add the sums over the ranks.
         ResidualStream<T> stream(layer_function, x, options.placement == NormPlacement::pre, 2, trace);
         stream.add("self_attn", normalized(shard.norm1, found.inputs.norm1), [&](const T& y, const Trace& inside) {
             const auto part = [&](const T& z, const Trace& of_part) { return layer.attention(z, of_part); };

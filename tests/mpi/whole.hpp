@@ -102,7 +102,7 @@ std::vector<Drawing> drawings(std::size_t n);
 std::vector<mpi::Layout> layouts();
 std::string to_text(const mpi::Layout& layout);
 
-// ------------------------------------------------------------------------------------------------------- implementation
+// ------------------------------------------------------------------------------------------- implementation
 
 /// The largest over all ranks, of each field; infinite where one is not finite.
 Verdict over_all_ranks(Verdict mine);

@@ -11,8 +11,8 @@ namespace attn::mpi {
 
 /// Puts what all ranks recorded into one recording on rank 0, which `attn verify` recomputes and `attn diff` compares.
 ///
-/// First come the inputs of all ranks, then the steps of rank 0, of rank 1 and so on, each after the steps of other ranks
-/// that its formula names. All ranks of the communicator call it together.
+/// First come the inputs of all ranks, then the steps of rank 0, of rank 1 and so on, each after the steps of other
+/// ranks that its formula names. All ranks of the communicator call it together.
 /// @param mine  of this rank: the paths begin with `rank.R`
 /// @return on rank 0 the recording of all ranks; empty on others
 /// @throws Error on rank 0 where a formula names a step that no rank has recorded, or two ranks recorded the same path

@@ -36,10 +36,10 @@ Layout contiguous_layout(std::size_t tokens, std::size_t ranks);
 
 /// Two chunks per rank, of 2P in all: rank r holds chunks r and 2P - 1 - r.
 ///
-/// With a causal mask an early token has few keys and a late one many. By this order each rank has as much to compute as
-/// the others.
-/// @see Brandon et al. 2023, Striped Attention, for the imbalance; the zigzag order is that of Llama 3 (Grattafiori et al.
-///      2024, section 3.3.2)
+/// With a causal mask an early token has few keys and a late one many. By this order each rank has as much to compute
+/// as the others.
+/// @see Brandon et al. 2023, Striped Attention, for the imbalance; the zigzag order is that of Llama 3 (Grattafiori et
+///      al. 2024, section 3.3.2)
 Layout zigzag_layout(std::size_t tokens, std::size_t ranks);
 
 /// Checks that each token of the sequence is in one chunk.

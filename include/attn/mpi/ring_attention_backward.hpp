@@ -10,10 +10,10 @@ namespace attn::mpi {
 
 /// Gradients of ring_attention(), in float32.
 ///
-/// Keys and values travel around the ring as in ring_attention(), and their gradients travel one hop after them. At each
-/// hop a rank computes what its queries contribute to the gradients of the block at hand, adds it to what the ranks before
-/// have contributed, and sends it on; after P hops each block's gradients are complete and back at their rank. The
-/// contributions are computed with the context, m and l of all keys, see fast::attention_backward().
+/// Keys and values travel around the ring as in ring_attention(), and their gradients travel one hop after them. At
+/// each hop a rank computes what its queries contribute to the gradients of the block at hand, adds it to what the
+/// ranks before have contributed, and sends it on; after P hops each block's gradients are complete and back at their
+/// rank. The contributions are computed with the context, m and l of all keys, see fast::attention_backward().
 ///
 /// All ranks of the communicator call it together. The result has the same bits in every run with as many ranks.
 /// @param queries       (b, h, n of this rank, d_k); this and the next ones as ring_attention() had them
@@ -44,10 +44,10 @@ Traffic predicted_ring_backward_traffic(const Layout& layout, const AttentionSha
 
 /// The most bytes that ring_attention_backward() itself allocates for numbers on a rank.
 ///
-/// With n tokens on this rank, at most n_max on any, at most c in one of its chunks and c_max in any chunk, these are in
-/// numbers of 4 bytes: five blocks of keys and values or their gradients (at hand, next; found, sent, arriving), with one
-/// rank two, b g n_max (d_k + d_v) each; the gradients of one pair of chunks, b h c d_k + b g c_max (d_k + d_v); and m and
-/// l by chunks, 2 b h n. What the kernel needs for one pair of chunks comes on top.
+/// With n tokens on this rank, at most n_max on any, at most c in one of its chunks and c_max in any chunk, these are
+/// in numbers of 4 bytes: five blocks of keys and values or their gradients (at hand, next; found, sent, arriving),
+/// with one rank two, b g n_max (d_k + d_v) each; the gradients of one pair of chunks, b h c d_k + b g c_max (d_k +
+/// d_v); and m and l by chunks, 2 b h n. What the kernel needs for one pair of chunks comes on top.
 std::size_t predicted_ring_backward_memory(const Layout& layout, const AttentionShape& shape, std::size_t rank);
 
 } // namespace attn::mpi

@@ -7,12 +7,13 @@
 
 namespace attn::mpi {
 
-/// One rank's part of the weights of an encoder layer: its heads' columns of the query, key and value maps and their rows
-/// of the output map; its hidden units' columns of the first map of the feed-forward network and their rows of the second.
+/// One rank's part of the weights of an encoder layer: its heads' columns of the query, key and value maps and their
+/// rows of the output map; its hidden units' columns of the first map of the feed-forward network and their rows of the
+/// second.
 ///
-/// Heads and hidden units are divided as evenly as there are, the first ranks taking one more; with more ranks than heads,
-/// some have none. What every rank needs in full it gets in full: the norms, and the biases of both output maps, which are
-/// added once, after the sum over the ranks.
+/// Heads and hidden units are divided as evenly as there are, the first ranks taking one more; with more ranks than
+/// heads, some have none. What every rank needs in full it gets in full: the norms, and the biases of both output maps,
+/// which are added once, after the sum over the ranks.
 /// @param heads  of the whole layer
 /// @throws ShapeError where the heads don't divide the columns of the maps
 /// @throws Error      where heads share keys and values, or queries and keys have norms
@@ -34,9 +35,9 @@ struct EncoderLayerOf {
 
 /// An encoder layer whose heads and hidden units are divided among ranks, in double: tensor parallelism.
 ///
-/// Every rank holds all tokens. It computes attention with its heads and maps their contexts by its rows of the output map;
-/// the sum over all ranks is the output of self-attention, to which the bias is added once. The feed-forward network is
-/// divided in the same way by its hidden units. These two sums are all that ranks exchange.
+/// Every rank holds all tokens. It computes attention with its heads and maps their contexts by its rows of the output
+/// map; the sum over all ranks is the output of self-attention, to which the bias is added once. The feed-forward
+/// network is divided in the same way by its hidden units. These two sums are all that ranks exchange.
 ///
 /// All ranks of the communicator call it together, with the same x and options.
 /// @param x        ((b,) n, d_model), the same on all ranks
@@ -56,8 +57,8 @@ struct EncoderLayerOf {
 ///                 | self_attn.bias        | (d_model,)        |                                                       |
 ///                 | self_attn.output      | ((b,) n, d_model) | sum + bias                                            |
 ///
-///                 and the same for feed_forward. Without a bias, output is another name of sum; the part of a rank without
-///                 heads is `0 * x`.
+///                 and the same for feed_forward. Without a bias, output is another name of sum; the part of a rank
+///                 without heads is `0 * x`.
 /// @throws ShapeError where shapes don't fit, or differ between ranks: on every rank, before anything is sent
 /// @throws Error      where positions are asked for: rotary, ALiBi
 /// @see Shoeybi et al. 2019, Megatron-LM, section 3
@@ -75,9 +76,9 @@ struct EncoderLayerGradients {
 
 /// Gradients of tensor_parallel_encoder_layer(), in double.
 ///
-/// The gradient of each block's tokens is the sum over the ranks of what their parts contribute: these two sums are all that
-/// ranks exchange. A part's own gradients are those of its formulas, see gradients(): each part is traced again, from its
-/// input, so that its backward pass is the one that is verified everywhere else.
+/// The gradient of each block's tokens is the sum over the ranks of what their parts contribute: these two sums are all
+/// that ranks exchange. A part's own gradients are those of its formulas, see gradients(): each part is traced again,
+/// from its input, so that its backward pass is the one that is verified everywhere else.
 /// @param inputs       what the layer returned
 /// @param mask         as it had it, and the next three
 /// @param grad_output  ((b,) n, d_model), the same on all ranks

@@ -18,9 +18,9 @@ struct HeadShare {
     std::size_t first_group = 0, groups = 0;
 };
 
-/// The share of a rank. With at least as many key/value heads as ranks they are divided evenly among the ranks, the first
-/// ones taking one more. With fewer, the ranks are divided evenly among them, and the query heads of each among its ranks.
-/// With more ranks than heads, some have none.
+/// The share of a rank. With at least as many key/value heads as ranks they are divided evenly among the ranks, the
+/// first ones taking one more. With fewer, the ranks are divided evenly among them, and the query heads of each among
+/// its ranks. With more ranks than heads, some have none.
 HeadShare head_share(const AttentionShape& shape, std::size_t ranks, std::size_t rank);
 
 /// What a rank has of its heads after ulysses_attention(): the gradients take it.
@@ -34,9 +34,9 @@ struct UlyssesHeads {
 
 /// Self-attention to a sequence whose tokens are divided among ranks, in float32: DeepSpeed-Ulysses.
 ///
-/// By one exchange of all with all, each rank gets the queries, keys and values of all tokens for its share of the heads.
-/// It computes attention of these heads as on one machine, with fast::attention(). By a second exchange each rank gets
-/// back the contexts of all heads for its tokens.
+/// By one exchange of all with all, each rank gets the queries, keys and values of all tokens for its share of the
+/// heads. It computes attention of these heads as on one machine, with fast::attention(). By a second exchange each
+/// rank gets back the contexts of all heads for its tokens.
 ///
 /// All ranks of the communicator call it together. The contexts have the same bits with any number of ranks.
 /// @param queries  (b, h, n of this rank, d_k): the rows of its chunks, one chunk after the other
@@ -71,8 +71,8 @@ UlyssesHeads ulysses_attention(const fast::HeadRows<const float>& queries, const
                                const fast::Scoring& scoring, const fast::HeadRows<float>& context, MPI_Comm comm,
                                Traffic* traffic = nullptr, const Trace& trace = {});
 
-/// Gradients of ulysses_attention(), in float32: by one exchange each rank gets the gradient of its heads' contexts, by a
-/// second one the gradients of its tokens' queries, keys and values. Where several ranks have query heads of one
+/// Gradients of ulysses_attention(), in float32: by one exchange each rank gets the gradient of its heads' contexts, by
+/// a second one the gradients of its tokens' queries, keys and values. Where several ranks have query heads of one
 /// key/value head, what they contribute is added in the order of the ranks.
 /// @param heads         what ulysses_attention() returned
 /// @param layout        as it had it
@@ -88,8 +88,8 @@ void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout,
                                 const fast::HeadRows<float>& grad_queries, const fast::HeadRows<float>& grad_keys,
                                 const fast::HeadRows<float>& grad_values, MPI_Comm comm, Traffic* traffic = nullptr);
 
-/// What ulysses_attention() sends. To rank s with h_s heads of g_s groups rank r sends 4 b n_r (h_s d_k + g_s (d_k + d_v))
-/// bytes in the first exchange, and 4 b n_s h_r d_v in the second.
+/// What ulysses_attention() sends. To rank s with h_s heads of g_s groups rank r sends 4 b n_r (h_s d_k + g_s (d_k +
+/// d_v)) bytes in the first exchange, and 4 b n_s h_r d_v in the second.
 Traffic predicted_ulysses_traffic(const Layout& layout, const AttentionShape& shape, std::size_t rank);
 
 /// What ulysses_attention_backward() sends: to rank s, 4 b n_r h_s d_v bytes in the first exchange, and
@@ -98,8 +98,8 @@ Traffic predicted_ulysses_backward_traffic(const Layout& layout, const Attention
 
 /// The most bytes that ulysses_attention() itself allocates for numbers on a rank, without a listener.
 ///
-/// In numbers of 4 bytes, with n tokens in all: what it returns, b n (h_r (d_k + d_v + 2) + g_r (d_k + d_v)); and what one
-/// exchange sends and gets, the part for itself included, the larger of
+/// In numbers of 4 bytes, with n tokens in all: what it returns, b n (h_r (d_k + d_v + 2) + g_r (d_k + d_v)); and what
+/// one exchange sends and gets, the part for itself included, the larger of
 /// b n_r sum over s of (h_s d_k + g_s (d_k + d_v)) + b n (h_r d_k + g_r (d_k + d_v)) and b n h_r d_v + b n_r h d_v.
 std::size_t predicted_ulysses_memory(const Layout& layout, const AttentionShape& shape, std::size_t rank);
 
