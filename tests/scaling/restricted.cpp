@@ -4,17 +4,15 @@
 // keys and values included. Full attention's time has to grow with about the second power of n, restricted attention's
 // with about the first. Exit code 1 where that is not so.
 
+#include "measure.hpp"
+
 #include "attn/attention/dot_product.hpp"
 #include "attn/attention/restricted.hpp"
 #include "attn/ops/random.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
-#include <fstream>
 #include <functional>
-#include <string>
 
 #include <malloc.h>
 
@@ -23,19 +21,6 @@ using namespace attn;
 namespace {
 
 constexpr RestrictedOptions near{.neighbourhood = {.radius = 64}};
-
-/// The most memory that this program has had at any time. Not getrusage's: that begins with the parent's.
-double peak_mib()
-{
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;)
-        if (word == "VmHWM:") {
-            double kib = 0;
-            status >> kib;
-            return kib / 1024;
-        }
-    return NAN;
-}
 
 double run_16384_tokens()
 {
@@ -46,36 +31,17 @@ double run_16384_tokens()
     return attention.weights.shape(1) == 129 ? peak_mib() : NAN;
 }
 
-/// Processor time in seconds, the least of seven runs.
-double seconds(const std::function<void()>& work)
-{
-    double least = INFINITY;
-    for (int run = 0; run < 7; ++run) {
-        const std::clock_t begin = std::clock();
-        work();
-        least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
-    }
-    return least;
-}
-
 /// The power of n with which time grows from one length to another.
 double exponent(std::size_t from, std::size_t to, const std::function<void(const Matrix&)>& attend)
 {
     const auto time = [&](std::size_t n) {
         const Matrix x = RandomNumbers(n).matrix(n, 64);
-        const double taken = seconds([&] { attend(x); });
+        const double taken = seconds(7, [&] { attend(x); });
         std::printf("  n = %5zu: %8.2f ms\n", n, 1e3 * taken);
         return taken;
     };
     const double first = time(from);
     return std::log(time(to) / first) / std::log(static_cast<double>(to) / static_cast<double>(from));
-}
-
-bool is_within(const char* what, double found, double least, double most)
-{
-    const bool is_so = found >= least && found <= most; // false for NaN
-    std::printf("%s: %.2f, expected %.2f to %.2f: %s\n", what, found, least, most, is_so ? "so" : "NOT SO");
-    return is_so;
 }
 
 } // namespace
