@@ -100,7 +100,11 @@ def times_of(contenders, row, seconds):
 
 def measure(contenders, row, seconds):
     """A row's results, one per contender."""
-    times = times_of({name: c for name, c in contenders.items() if can_run(name, row)}, row, seconds)
+    able = {name: contender for name, contender in contenders.items() if can_run(name, row)}
+    for name in contenders.keys() - able.keys():
+        print(f"{name} can't compute {row['what']} {row['pass']} n {row['n']} in the memory that is free, or at all: it is left out",
+              file=sys.stderr)  # fmt: skip
+    times = times_of(able, row, seconds)
     median = {name: statistics.median(all_times) for name, all_times in times.items()}
     rate = {name: operations(name, row) / median[name] for name in times}
     for name, all_times in times.items():

@@ -23,12 +23,11 @@ void store_rows(const float* from, const HeadRows<float>& all, std::size_t b, st
 
 void BackwardCall::begin_queries(std::size_t b, std::size_t head, std::size_t query_tile, float* D) const
 {
-    const std::size_t first = query_tile * tile_rows;
-    for (std::size_t i = 0; i < rows(query_tile); ++i) {
-        D[place(b, head, query_tile) + i] =
-            dot_product(grad_context.row(b, head, first + i), context.row(b, head, first + i), context.features());
+    const std::size_t first = query_tile * tile_rows, count = rows(query_tile);
+    row_products(grad_context.row(b, head, first), grad_context.strides[2], context.row(b, head, first),
+                 context.strides[2], count, context.features(), D + place(b, head, query_tile));
+    for (std::size_t i = 0; i < count; ++i)
         std::fill_n(grad_queries.row(b, head, first + i), queries.features(), 0.F);
-    }
 }
 
 void BackwardCall::load_keys(BackwardTile& tile, std::size_t b, std::size_t group, std::size_t key_tile) const

@@ -91,16 +91,34 @@ void backward_tile(const BackwardTile& tile, const BackwardRows& of, BackwardLis
                     tile.rows, d_k, tile.grad_queries, d_k);
 }
 
-float dot_product(const float* left, const float* right, std::size_t count)
+/// Some rows at once, since each sum waits for its last term.
+template <std::size_t rows>
+void row_products_of(const float* left, std::size_t left_stride, const float* right, std::size_t right_stride,
+                     std::size_t count, float* products)
 {
-    Vector sums = hn::Zero(lanes);
+    constexpr hn::CappedTag<float, 1> one;
+    hn::Vec<decltype(one)> sums[rows];
+    for (std::size_t i = 0; i < rows; ++i)
+        sums[i] = hn::Zero(one);
+    for (std::size_t k = 0; k < count; ++k)
+        for (std::size_t i = 0; i < rows; ++i)
+            sums[i] =
+                hn::MulAdd(hn::Set(one, left[i * left_stride + k]), hn::Set(one, right[i * right_stride + k]), sums[i]);
+    for (std::size_t i = 0; i < rows; ++i)
+        products[i] = hn::GetLane(sums[i]);
+}
+
+void row_products(const float* left, std::size_t left_stride, const float* right, std::size_t right_stride,
+                  std::size_t rows, std::size_t count, float* products)
+{
+    constexpr std::size_t at_once = 8;
     std::size_t i = 0;
-    for (; i + width <= count; i += width)
-        sums = hn::MulAdd(hn::LoadU(lanes, left + i), hn::LoadU(lanes, right + i), sums);
-    float sum = hn::GetLane(hn::SumOfLanes(lanes, sums));
-    for (; i < count; ++i)
-        sum += left[i] * right[i];
-    return sum;
+    for (; i + at_once <= rows; i += at_once)
+        row_products_of<at_once>(left + i * left_stride, left_stride, right + i * right_stride, right_stride, count,
+                                 products + i);
+    for (; i < rows; ++i)
+        row_products_of<1>(left + i * left_stride, left_stride, right + i * right_stride, right_stride, count,
+                           products + i);
 }
 
 } // namespace attn::fast::HWY_NAMESPACE
@@ -110,7 +128,7 @@ HWY_AFTER_NAMESPACE();
 namespace attn::fast {
 namespace {
 HWY_EXPORT(backward_tile);
-HWY_EXPORT(dot_product);
+HWY_EXPORT(row_products);
 
 /// Hands out aligned parts of an array, one after the other; without an array it counts.
 struct Parts {
@@ -167,9 +185,10 @@ void backward_tile(const BackwardTile& tile, const BackwardRows& rows, BackwardL
     HWY_DYNAMIC_DISPATCH(backward_tile)(tile, rows, listener);
 }
 
-float dot_product(const float* left, const float* right, std::size_t count)
+void row_products(const float* left, std::size_t left_stride, const float* right, std::size_t right_stride,
+                  std::size_t rows, std::size_t count, float* products)
 {
-    return HWY_DYNAMIC_DISPATCH(dot_product)(left, right, count);
+    HWY_DYNAMIC_DISPATCH(row_products)(left, left_stride, right, right_stride, rows, count, products);
 }
 
 } // namespace attn::fast

@@ -50,7 +50,11 @@ struct BackwardRows {
 /// @param listener  nullptr: none
 void backward_tile(const BackwardTile& tile, const BackwardRows& rows, BackwardListener* listener);
 
-/// The sum of the products of two rows.
-float dot_product(const float* left, const float* right, std::size_t count);
+/// The sum of the products of two rows, for each of some rows.
+///
+/// The terms are added as multiply() adds them. So D has the same bits as the gradient of a weight of 1, and their difference
+/// is 0, as it has to be: where scores are large, most weights are 1 or 0.
+void row_products(const float* left, std::size_t left_stride, const float* right, std::size_t right_stride,
+                  std::size_t rows, std::size_t count, float* products);
 
 } // namespace attn::fast

@@ -266,6 +266,22 @@ TEST_CASE("a query that can attend to nothing has gradients of zero, and adds no
     CHECK(std::ranges::all_of(all.grad_values, is_zero));
 }
 
+TEST_CASE("where a query attends to one key alone, the gradients of its score are exactly zero", "[fast]")
+{
+    std::uint64_t seed = 0;
+    while (DrawnAttention(seed).m < 2 || DrawnAttention(seed).d_v < 17)
+        ++seed;
+    DrawnGradients all(seed);
+    const auto mask = std::make_unique<bool[]>(all.drawn.m);
+    mask[1] = true;
+    all.drawn.scoring = {.mask = {mask.get(), {0, 0, 0}}};
+    all.drawn.run();
+    all.run();
+    CHECK(std::ranges::all_of(all.grad_queries, [](float number) { return number == 0; }));
+    CHECK(std::ranges::all_of(all.grad_keys, [](float number) { return number == 0; }));
+    CHECK(std::ranges::any_of(all.grad_values, [](float number) { return number != 0; }));
+}
+
 TEST_CASE("each tile's weights and gradients follow from their formulas in float32", "[fast]")
 {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
