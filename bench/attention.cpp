@@ -2,8 +2,9 @@
 //
 //     bench_attention CONTENDER PASS N CAUSAL      as lines: fast forward 2048 1
 //
-// CONTENDER is fast, reference or sgemm; PASS is forward or backward. 8 heads of 64 features, no batch. Threads are those of
-// OMP_NUM_THREADS and OPENBLAS_NUM_THREADS. sgemm multiplies two matrices of 2048 by 2048 numbers, whatever the rest says.
+// CONTENDER is fast, reference or sgemm; PASS is forward or backward. 8 heads of 64 features, no batch. Threads are
+// those of OMP_NUM_THREADS and OPENBLAS_NUM_THREADS. sgemm multiplies two matrices of 2048 by 2048 numbers, whatever
+// the rest says.
 #include "attn/attention/dot_product.hpp"
 #include "attn/error.hpp"
 #include "attn/fast/attention_backward.hpp"

@@ -90,8 +90,8 @@ void attention_backward(const Const& queries, const Const& keys, const Const& va
             call.begin_queries(head / queries.heads(), head % queries.heads(), i % call.query_tiles(), D.get());
         }
 
-        // A thread takes a later tile of keys only after the earlier ones were taken: whoever waits for its turn waits for
-        // threads at work.
+        // A thread takes a later tile of keys only after the earlier ones were taken: whoever waits for its turn waits
+        // for threads at work.
 #pragma omp for schedule(monotonic : dynamic)
         for (std::size_t i = 0; i < groups * call.key_tiles(); ++i) {
             const std::size_t group = i % groups;

@@ -1,5 +1,5 @@
-// Gradients of a tile of scores. Compiled once per instruction set: Highway includes this file again and again, and chooses
-// at run time.
+// Gradients of a tile of scores. Compiled once per instruction set: Highway includes this file again and again, and
+// chooses at run time.
 #include "backward_tile.hpp"
 
 #undef HWY_TARGET_INCLUDE

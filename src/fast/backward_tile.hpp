@@ -7,8 +7,8 @@
 
 namespace attn::fast {
 
-/// The numbers that a tile of keys and a tile of queries are worked on with. All of them can be changed between two parts of
-/// the work. Features are padded to whole panels, with zeros.
+/// The numbers that a tile of keys and a tile of queries are worked on with. All of them can be changed between two
+/// parts of the work. Features are padded to whole panels, with zeros.
 struct BackwardTile {
     std::size_t d_k = 0, d_v = 0;
     std::size_t first = 0, columns = 0;                             ///< the keys
@@ -52,8 +52,8 @@ void backward_tile(const BackwardTile& tile, const BackwardRows& rows, BackwardL
 
 /// The sum of the products of two rows, for each of some rows.
 ///
-/// The terms are added as multiply() adds them. So D has the same bits as the gradient of a weight of 1, and their difference
-/// is 0, as it has to be: where scores are large, most weights are 1 or 0.
+/// The terms are added as multiply() adds them. So D has the same bits as the gradient of a weight of 1, and their
+/// difference is 0, as it has to be: where scores are large, most weights are 1 or 0.
 void row_products(const float* left, std::size_t left_stride, const float* right, std::size_t right_stride,
                   std::size_t rows, std::size_t count, float* products);
 

@@ -76,7 +76,8 @@ HWY_INLINE void multiply_kernel(const Left<is_transposed> a, const float* HWY_RE
         hn::StoreU(sums[i][v], lanes, c + i * c_stride + v * width);
 }
 
-/// c (rows, columns) = [c +] a (rows, depth) @ b (depth, columns). It computes whole blocks of kernel_rows and whole panels.
+/// c (rows, columns) = [c +] a (rows, depth) @ b (depth, columns). It computes whole blocks of kernel_rows and whole
+/// panels.
 template <bool adds, bool is_transposed>
 void multiply(const Left<is_transposed> a, const Right& b, std::size_t depth, std::size_t rows, std::size_t columns,
               float* c, std::size_t c_stride)
@@ -99,8 +100,8 @@ inline void cap_scores(float softcap, std::size_t from, std::size_t to, float* s
     }
 }
 
-/// Scales the scores of one row with the keys [first, first + columns), adds what depends on positions, and sets those to
-/// -inf that are not allowed.
+/// Scales the scores of one row with the keys [first, first + columns), adds what depends on positions, and sets those
+/// to -inf that are not allowed.
 /// @param derivatives  of the softcap at each score, are written where they are given
 HWY_INLINE void finish_row(const TileScoring& scoring, std::size_t row, std::size_t first, std::size_t columns,
                            float* scores, float* derivatives = nullptr)

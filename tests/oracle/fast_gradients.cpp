@@ -2,8 +2,8 @@
 //
 //     fast_gradients INPUT.npz OUTPUT.npz
 //
-// INPUT has queries (b, h, n, d_k), keys (b, g, m, d_k), values (b, g, m, d_v), grad_context (b, h, n, d_v) and mask (n, m), and
-// can have scale and softcap.
+// INPUT has queries (b, h, n, d_k), keys (b, g, m, d_k), values (b, g, m, d_v), grad_context (b, h, n, d_v) and mask
+// (n, m), and can have scale and softcap.
 
 #include "attn/error.hpp"
 #include "attn/fast/attention_backward.hpp"

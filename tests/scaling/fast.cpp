@@ -2,9 +2,9 @@
 //
 //     scaling_fast [LONGEST]        n = 256, 512, ... up to LONGEST, 16384 unless given
 //
-// One head of 64 features, causal. The exponents are those of the straight line that fits the logarithms best. Memory is what
-// the program has at most, with queries, keys, values and results: it has to grow with about the first power of n, and to
-// stay below 200 MiB; time with about the second power. Exit code 1 where that is not so.
+// One head of 64 features, causal. The exponents are those of the straight line that fits the logarithms best. Memory
+// is what the program has at most, with queries, keys, values and results: it has to grow with about the first power of
+// n, and to stay below 200 MiB; time with about the second power. Exit code 1 where that is not so.
 
 #include "measure.hpp"
 

@@ -14,21 +14,23 @@ struct SoftmaxSumsView {
 ///
 /// With the gradient dO of the context O, and the weights P = exp(S - m) / l of the finished scores S:
 ///
-///     dV = P^T dO    dP = dO V^T    D = sum(dO * O, axis=-1)    dS = P * (dP - D)    dQ = dS K scale    dK = dS^T Q scale
+///     dV = P^T dO    dP = dO V^T    D = sum(dO * O, axis=-1)    dS = P * (dP - D)
+///     dQ = dS K scale    dK = dS^T Q scale
 ///
-/// No matrix of n by m numbers is made. A tile of keys meets one tile of queries after the other, recomputes their scores
-/// and weights, and adds to the gradients. Tiles in which no query can attend to any key are skipped. Memory beside the
-/// arguments is O(n): D, and a few tiles per thread. It computes five products where attention() computes two.
+/// No matrix of n by m numbers is made. A tile of keys meets one tile of queries after the other, recomputes their
+/// scores and weights, and adds to the gradients. Tiles in which no query can attend to any key are skipped. Memory
+/// beside the arguments is O(n): D, and a few tiles per thread. It computes five products where attention() computes
+/// two.
 ///
-/// The context, m and l can be those of more keys than are given: P and D take them as they are. So the gradients of keys
-/// that lie on several machines are computed block by block, each with the context, m and l of all keys. A block's
+/// The context, m and l can be those of more keys than are given: P and D take them as they are. So the gradients of
+/// keys that lie on several machines are computed block by block, each with the context, m and l of all keys. A block's
 /// grad_keys and grad_values are then complete, and the blocks' grad_queries add up to those of all keys.
 ///
-/// The gradients of a key/value head are the sums over the query heads that it serves. The gradients of a query that can
-/// attend to nothing are 0, and it adds nothing to others. Slopes, biases and masks get no gradients.
+/// The gradients of a key/value head are the sums over the query heads that it serves. The gradients of a query that
+/// can attend to nothing are 0, and it adds nothing to others. Slopes, biases and masks get no gradients.
 ///
-/// Threads share the tiles of keys (OpenMP). What they add to the same queries is added in the order of the keys, so that
-/// the numbers do not depend on how many threads there are.
+/// Threads share the tiles of keys (OpenMP). What they add to the same queries is added in the order of the keys, so
+/// that the numbers do not depend on how many threads there are.
 /// @param queries       (b, h, n, d_k)
 /// @param keys          (b, g, m, d_k); each of the g key/value heads serves h / g consecutive query heads
 /// @param values        (b, g, m, d_v)
