@@ -44,7 +44,7 @@ const std::map<std::string, Rooms>& visible()
         {"attention", below_trace},
         {"layers", with(below_trace, {"attention"})},
         {"models", with(below_trace, {"attention", "layers"})},
-        {"fast", with(below_trace, {"attention"})},
+        {"fast", reference},
         {"mpi", with(reference, {"fast", "formula", "trace_io"})},
         {"trace_io", records},
         {"formula", records},

@@ -54,8 +54,14 @@ void Call::attend(const Packed& packed, std::size_t slot, std::size_t b, std::si
 void attention(const Const& queries, const Const& keys, const Const& values, const Scoring& scoring,
                const HeadRows<float>& context, const SoftmaxSums& sums, const Trace& trace)
 {
-    const Call call{queries, keys, values, scoring, context, sums};
-    expect_fit("fast::attention", queries, keys, values, context, scoring);
+    Room memory;
+    attend({queries, keys, values, scoring, context, sums}, memory, trace);
+}
+
+void attend(const Call& call, Room& memory, const Trace& trace)
+{
+    const Const &queries = call.queries, &keys = call.keys, &values = call.values;
+    expect_fit("fast::attention", queries, keys, values, call.context, call.scoring);
     expect_sums_fit(call);
     if (trace.has_listener())
         return attend_traced(call, trace);
@@ -63,11 +69,13 @@ void attention(const Const& queries, const Const& keys, const Const& values, con
     if (all == 0 || queries.rows() == 0)
         return;
     const std::size_t at_once = groups_at_once(call), per_group = call.heads_per_group() * call.query_tiles();
-    const Packed packed(keys, values, at_once);
+    const std::size_t threads = static_cast<std::size_t>(omp_get_max_threads());
+    float* const all_scratch = memory.of(threads * call.scratch() + at_once * Packed::size(keys, values));
+    const Packed packed(keys, values, all_scratch + threads * call.scratch());
 
 #pragma omp parallel
     {
-        const Buffer scratch(call.scratch());
+        float* const scratch = all_scratch + static_cast<std::size_t>(omp_get_thread_num()) * call.scratch();
         for (std::size_t first = 0; first < all; first += at_once) {
             const std::size_t count = std::min(at_once, all - first);
             const auto sequence = [&](std::size_t slot) { return (first + slot) / keys.heads(); };
@@ -85,7 +93,7 @@ void attention(const Const& queries, const Const& keys, const Const& values, con
                 const std::size_t slot = i % count, in_group = i / count % call.heads_per_group();
                 const std::size_t tile = call.query_tiles() - 1 - i / count / call.heads_per_group();
                 call.attend(packed, slot, sequence(slot), group(slot) * call.heads_per_group() + in_group, tile,
-                            scratch.get());
+                            scratch);
             }
         }
     }

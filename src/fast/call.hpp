@@ -1,12 +1,11 @@
 #pragma once
 
 #include "attn/fast/attention.hpp"
+#include "attn/fast/tokens.hpp"
 #include "tile.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <new>
 
 namespace attn::fast {
 
@@ -82,33 +81,23 @@ private:
     TileScoring tile_;
 };
 
-/// Aligned numbers, not initialised.
-class Buffer {
-public:
-    explicit Buffer(std::size_t count)
-        : numbers_(static_cast<float*>(::operator new[](std::max<std::size_t>(count, 1) * sizeof(float), alignment)))
-    {
-    }
-    float* get() const { return numbers_.get(); }
-
-private:
-    static constexpr std::align_val_t alignment{64};
-    struct Free {
-        void operator()(float* numbers) const { ::operator delete[](numbers, alignment); }
-    };
-    std::unique_ptr<float[], Free> numbers_;
-};
-
 /// The packed keys and values of some heads, and who works with them.
 class Packed {
 public:
-    Packed(const Const& keys, const Const& values, std::size_t heads)
+    /// @param memory  size() numbers for each head
+    Packed(const Const& keys, const Const& values, float* memory)
         : keys_(keys),
           values_(values),
           keys_size_(packed_keys_size(keys.rows(), keys.features())),
           values_size_(packed_values_size(values.rows(), values.features())),
-          packed_(heads * (keys_size_ + values_size_))
+          packed_(memory)
     {
+    }
+
+    /// How many numbers those of a head are.
+    static std::size_t size(const Const& keys, const Const& values)
+    {
+        return packed_keys_size(keys.rows(), keys.features()) + packed_values_size(values.rows(), values.features());
     }
 
     /// How many tiles a head has.
@@ -124,13 +113,13 @@ public:
                     const_cast<float*>(values(slot)) + first * padded(values_.features(), panel_columns));
     }
 
-    const float* keys(std::size_t slot) const { return packed_.get() + slot * (keys_size_ + values_size_); }
+    const float* keys(std::size_t slot) const { return packed_ + slot * (keys_size_ + values_size_); }
     const float* values(std::size_t slot) const { return keys(slot) + keys_size_; }
 
 private:
     const Const &keys_, &values_;
     std::size_t keys_size_, values_size_;
-    Buffer packed_;
+    float* packed_;
 };
 
 /// One call.
@@ -142,12 +131,15 @@ struct Call {
 
     std::size_t heads_per_group() const { return queries.heads() / keys.heads(); }
     std::size_t query_tiles() const { return panels(queries.rows(), tile_rows); }
-    std::size_t scratch() const { return scratch_size(queries.features(), values.features()); }
+    std::size_t scratch() const { return padded(scratch_size(queries.features(), values.features()), 16); }
 
     /// Computes the contexts of one tile of queries.
     /// @param slot  of the head's keys and values in packed
     void attend(const Packed& packed, std::size_t slot, std::size_t b, std::size_t head, std::size_t tile,
                 float* scratch, TileListener* listener = nullptr) const;
 };
+
+/// attention() in memory that the caller keeps.
+void attend(const Call& call, Room& memory, const Trace& trace);
 
 } // namespace attn::fast

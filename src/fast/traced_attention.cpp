@@ -17,14 +17,15 @@ void tell_context(const Trace& trace, std::string_view step, const std::string& 
 /// One head, whose keys and values are packed.
 void attend_head(const Call& call, const Packed& packed, std::size_t b, std::size_t head, const Trace& trace)
 {
-    const Buffer scratch(call.scratch());
+    Room memory;
+    float* const scratch = memory.of(call.scratch());
     std::string contexts;
     for (std::size_t tile = 0; tile < call.query_tiles(); ++tile) {
         const std::size_t first = tile * tile_rows, rows = std::min(tile_rows, call.queries.rows() - first);
         const Trace of_rows = trace.scope("rows", tile);
         const ScoreFormulas formulas(call.scoring, call.queries, call.keys, b, head, first, rows);
         TracedTile listener(of_rows, call.values.features(), formulas);
-        call.attend(packed, 0, b, head, tile, scratch.get(), &listener);
+        call.attend(packed, 0, b, head, tile, scratch, &listener);
         tell_context(of_rows, "context[rows, d_v]", listener.context_formula(), call, b, head, first, rows);
         contexts += "rows." + text(tile) + ".context, ";
     }
@@ -48,6 +49,7 @@ void attend_traced(const Call& given, const Trace& caller)
     const Const all_queries = queries.rows(), all_keys = keys.rows(), all_values = values.rows();
     const Call call{all_queries, all_keys, all_values, scoring, given.context, given.sums};
 
+    Room memory;
     std::vector<std::string> contexts;
     for (std::size_t b = 0; b < all_queries.batch(); ++b) {
         const bool is_batch = all_queries.batch() > 1;
@@ -58,7 +60,7 @@ void attend_traced(const Call& given, const Trace& caller)
             queries.tell_head(of_head, "queries[n, d_k]", "queries", b, head);
             keys.tell_head(of_head, "keys[m, d_k]", "keys", b, group);
             values.tell_head(of_head, "values[m, d_v]", "values", b, group);
-            const Packed packed(all_keys, all_values, 1);
+            const Packed packed(all_keys, all_values, memory.of(Packed::size(all_keys, all_values)));
             for (std::size_t tile = 0; tile < packed.tiles(); ++tile)
                 packed.pack(0, b, group, tile);
             attend_head(call, packed, b, head, of_head);

@@ -25,7 +25,8 @@ Matrix activated(const Matrix& x, Activation activation)
     return x;
 }
 
-/// The formula of x, with another name in its place.
+} // namespace
+
 std::string formula_of(Activation activation, std::string_view name)
 {
     const std::string x(name);
@@ -43,8 +44,6 @@ std::string formula_of(Activation activation, std::string_view name)
     }
     return {};
 }
-
-} // namespace
 
 std::string_view name_of(Activation activation)
 {

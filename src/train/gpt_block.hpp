@@ -2,7 +2,7 @@
 
 #include "attn/train/parameters.hpp"
 
-#include "product.hpp"
+#include "../ops/float_product.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "product.hpp"
+#include "../ops/float_product.hpp"
 
 #include <cstddef>
 #include <cstdint>

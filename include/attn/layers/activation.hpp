@@ -3,6 +3,7 @@
 #include "attn/tensor.hpp"
 #include "attn/trace.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace attn {
@@ -18,6 +19,9 @@ enum class Activation {
 
 /// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh", "silu", "quick-gelu".
 std::string_view name_of(Activation activation);
+
+/// Its formula, of the step of that name: "hidden * sigmoid(hidden)".
+std::string formula_of(Activation activation, std::string_view name);
 
 /// An activation of each feature of each token.
 /// @param step   label of the output: "activated[(b,) n, d_ff]"

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 
-/// Matrix products in float32.
-namespace attn::train {
+/// @file
+/// Matrices in float32, and products of them.
+
+namespace attn {
 
 /// A float32 matrix in somebody else's storage, whose rows can lie further apart than they are wide.
 template <class Number>
@@ -51,4 +53,4 @@ private:
     int before_ = 0;
 };
 
-} // namespace attn::train
+} // namespace attn

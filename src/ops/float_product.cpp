@@ -1,6 +1,6 @@
-#include "product.hpp"
+#include "float_product.hpp"
 
-#include "../ops/blas_memory.hpp"
+#include "blas_memory.hpp"
 
 // What every BLAS has. Its header is not where all of them put it, and xtensor-blas's own belongs to ops/matmul.cpp.
 extern "C" {
@@ -10,7 +10,7 @@ void cblas_sgemm(int order, int left, int right, int rows, int columns, int inne
 [[gnu::weak]] void openblas_set_num_threads(int threads);
 }
 
-namespace attn::train {
+namespace attn {
 namespace {
 
 constexpr int row_major = 101, as_is = 111, flipped = 112; // CBLAS's
@@ -42,4 +42,4 @@ OneThreadForBlas::~OneThreadForBlas()
         openblas_set_num_threads(before_);
 }
 
-} // namespace attn::train
+} // namespace attn
