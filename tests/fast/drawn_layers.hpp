@@ -6,7 +6,7 @@
 #include "attn/models/llama.hpp"
 #include "attn/ops/random.hpp"
 
-#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
@@ -84,7 +84,7 @@ public:
 
 private:
     /// About one over the root of d_in, so that sums stay as large as their terms.
-    static double scale(std::size_t d_in) { return std::exp2(-std::bit_width(d_in) / 2); }
+    static double scale(std::size_t d_in) { return std::exp2(-std::floor(std::log2(d_in) / 2)); }
 
     RandomNumbers numbers_;
     std::mt19937_64 engine_;

@@ -79,13 +79,10 @@ TEST_CASE("each step of a fast encoder layer follows from its formula in float32
 
 TEST_CASE("a fast encoder layer gives what the reference gives, but for a few roundings in float32", "[fast]")
 {
-    double worst = 0;
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
         CAPTURE(seed);
         DrawnLayer drawn(seed);
         const double off = roundings_off(drawn.run(), drawn.expected());
-        CHECK(off <= 100);
-        worst = std::max(worst, off);
+        CHECK(off <= 40);
     }
-    WARN("worst " << worst);
 }
