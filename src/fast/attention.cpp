@@ -55,10 +55,10 @@ void attention(const Const& queries, const Const& keys, const Const& values, con
                const HeadRows<float>& context, const SoftmaxSums& sums, const Trace& trace)
 {
     Room memory;
-    attend({queries, keys, values, scoring, context, sums}, memory, trace);
+    attend_all({queries, keys, values, scoring, context, sums}, memory, trace);
 }
 
-void attend(const Call& call, Room& memory, const Trace& trace)
+void attend_all(const Call& call, Room& memory, const Trace& trace)
 {
     const Const &queries = call.queries, &keys = call.keys, &values = call.values;
     expect_fit("fast::attention", queries, keys, values, call.context, call.scoring);

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace attn::fast {
@@ -186,6 +187,43 @@ std::string with_past(const std::string& name, std::string_view past_name, const
     return "concat(" + std::string(past_name) + ", " + name + ", axis=0)";
 }
 
+/// Whether there is one query per head, which can attend to all keys.
+bool is_single(const Call& call)
+{
+    const Scoring& scoring = call.scoring;
+    return call.queries.rows() == 1 && call.keys.rows() > 0 && !scoring.softcap && scoring.alibi_slopes.empty() &&
+           !scoring.bias && !scoring.mask && scoring.causal != Causal::top_left && scoring.key_lengths.empty() &&
+           !scoring.window.is_limited();
+}
+
+/// The attention of one query per head, as one step. Threads share the heads.
+void attend_single(const Call& call, Room& memory, const Trace& trace)
+{
+    const Const &queries = call.queries, &keys = call.keys, &values = call.values;
+    const float scale = call.scoring.scale.value_or(1 / std::sqrt(static_cast<float>(queries.features())));
+    const std::size_t heads = queries.heads(), all = queries.batch() * heads, shared = call.heads_per_group();
+    float* const scores = memory.of(all * keys.rows());
+    const auto rows_of = [](const Const& any, std::size_t b, std::size_t group) {
+        return ConstView{any.row(b, group, 0), any.rows(), any.features(), any.strides[2]};
+    };
+    constexpr std::size_t worth_threads = std::size_t{1} << 17; // multiplications
+#pragma omp parallel for schedule(static) if (all * keys.rows() * queries.features() >= worth_threads)
+    for (std::size_t i = 0; i < all; ++i) {
+        const std::size_t b = i / heads, head = i % heads, group = head / shared;
+        attend_once(queries.row(b, head, 0), rows_of(keys, b, group), rows_of(values, b, group), scale,
+                    scores + i * keys.rows(), call.context.row(b, head, 0));
+    }
+    tell(
+        trace, "context[b, h, n, d_v]",
+        [&] {
+            const auto repeated = [&](const char* name) {
+                return shared == 1 ? std::string(name) : "repeat(" + std::string(name) + ", " + std::to_string(shared) + ", axis=1)";
+            };
+            return "softmax(queries @ " + repeated("keys") + ".T * " + exact_text(scale) + ") @ " + repeated("values");
+        },
+        call.context);
+}
+
 void attend_with(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
                  const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
 {
@@ -225,7 +263,10 @@ void attend_with(const ConstView& x, const ConstView& memory, std::string_view m
     tell_heads(attention, "queries[b, h, n, d_k]", queries_name, queries);
     tell_heads(attention, "keys[b, g, m, d_k]", keys_name, keys);
     tell_heads(attention, "values[b, g, m, d_v]", values_name, values);
-    attend({queries, keys, values, task.scoring, contexts, {}}, workspace.attention, attention);
+    const Const constant_queries = queries, constant_keys = keys, constant_values = values;
+    const SoftmaxSums no_sums;
+    const Call call{constant_queries, constant_keys, constant_values, task.scoring, contexts, no_sums};
+    (is_single(call) ? attend_single : attend_all)(call, workspace.attention, attention);
     tell(
         trace, "merged[(b,) n, h_d_v]",
         [&] {

@@ -140,6 +140,6 @@ struct Call {
 };
 
 /// attention() in memory that the caller keeps.
-void attend(const Call& call, Room& memory, const Trace& trace);
+void attend_all(const Call& call, Room& memory, const Trace& trace);
 
 } // namespace attn::fast

@@ -173,7 +173,7 @@ float* LlamaCache::rows(std::size_t layer, std::size_t added, std::size_t column
         layers_.resize(layer + 1);
     const std::size_t wanted = (length_ + added) * columns;
     if (layers_[layer].size() < wanted)
-        layers_[layer].resize(std::max(wanted, 2 * layers_[layer].size()));
+        layers_[layer].resize(std::max({wanted, 2 * layers_[layer].size(), expected_ * columns}));
     return layers_[layer].data();
 }
 

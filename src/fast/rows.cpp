@@ -252,6 +252,45 @@ void rotate(const Rotation& rotation, std::size_t first, const View& heads)
     }
 }
 
+// -------------------------------------------------------------------------------------------------------- a single query
+
+HWY_INLINE float dot(const float* left, const float* right, std::size_t count)
+{
+    Floats sum = hn::Zero(lanes);
+    std::size_t i = 0;
+    for (; i + width <= count; i += width)
+        sum = hn::MulAdd(hn::LoadU(lanes, left + i), hn::LoadU(lanes, right + i), sum);
+    if (i < count) {
+        const auto there = hn::FirstN(lanes, count - i);
+        sum = hn::MulAdd(hn::MaskedLoad(there, lanes, left + i), hn::MaskedLoad(there, lanes, right + i), sum);
+    }
+    return hn::GetLane(hn::SumOfLanes(lanes, sum));
+}
+
+void attend_once(const float* query, const ConstView& keys, const ConstView& values, float scale, float* scores,
+                 float* context)
+{
+    // Compare the query with the keys.
+    for (std::size_t j = 0; j < keys.rows; ++j)
+        scores[j] = scale * dot(query, keys.row(j), keys.columns);
+
+    // Replace the scores by their exponentials.
+    const Floats largest = hn::Set(lanes, *std::max_element(scores, scores + keys.rows));
+    each_part(keys.rows, [&](std::size_t j, const auto& load, const auto& store) {
+        store(exponential(hn::Sub(load(scores + j), largest)), scores + j);
+    });
+    const float sum = sum_of(scores, keys.rows, [](Floats v) { return v; });
+
+    // Average the values.
+    std::fill_n(context, values.columns, 0.0F);
+    for (std::size_t j = 0; j < values.rows; ++j) {
+        const Floats weight = hn::Set(lanes, scores[j] / sum);
+        each_part(values.columns, [&](std::size_t k, const auto& load, const auto& store) {
+            store(hn::MulAdd(weight, load(values.row(j) + k), load(context + k)), context + k);
+        });
+    }
+}
+
 } // namespace attn::fast::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -264,6 +303,7 @@ HWY_EXPORT(add);
 HWY_EXPORT(scale_by);
 HWY_EXPORT(activate);
 HWY_EXPORT(rotate);
+HWY_EXPORT(attend_once);
 } // namespace
 
 void multiply_panels(const ConstView& x, const LinearMaps& maps, std::size_t first, std::size_t last, const View& into)
@@ -298,6 +338,12 @@ void activate(Activation activation, const View& x) { HWY_DYNAMIC_DISPATCH(activ
 void rotate(const Rotation& rotation, std::size_t first, const View& heads)
 {
     HWY_DYNAMIC_DISPATCH(rotate)(rotation, first, heads);
+}
+
+void attend_once(const float* query, const ConstView& keys, const ConstView& values, float scale, float* scores,
+                 float* context)
+{
+    HWY_DYNAMIC_DISPATCH(attend_once)(query, keys, values, scale, scores, context);
 }
 
 } // namespace attn::fast

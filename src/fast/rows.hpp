@@ -44,4 +44,13 @@ struct Rotation {
 /// @param first  the position of the first row modulo n; after n rows another sequence begins
 void rotate(const Rotation& rotation, std::size_t first, const View& heads);
 
+/// Attention of a single query to all keys: softmax(scale q K^T) V. There is at least one key.
+/// @param query    d_k numbers
+/// @param keys     (m, d_k)
+/// @param values   (m, d_v)
+/// @param scores   m numbers to work with
+/// @param context  d_v numbers, are written
+void attend_once(const float* query, const ConstView& keys, const ConstView& values, float scale, float* scores,
+                 float* context);
+
 } // namespace attn::fast

@@ -36,6 +36,9 @@ struct PackedLlama {
 /// The keys and values of the tokens so far, per layer. It grows with them; cleared, it keeps its memory.
 class LlamaCache {
 public:
+    /// @param tokens  for which room is made at once
+    explicit LlamaCache(std::size_t tokens = 0) : expected_(tokens) {}
+
     std::size_t length() const { return length_; }
     void clear() { length_ = 0; }
 
@@ -44,7 +47,7 @@ public:
     void add(std::size_t tokens) { length_ += tokens; }
 
 private:
-    std::size_t length_ = 0;
+    std::size_t expected_, length_ = 0;
     std::vector<std::vector<float>> layers_;
 };
 
