@@ -13,6 +13,7 @@
 
 #include "attn/ops/activation.hpp"
 #include "attn/ops/concat.hpp"
+#include "attn/fast/llama.hpp"
 #include "attn/models/gpt.hpp"
 #include "attn/ops/matmul.hpp"
 #include "attn/ops/reduce.hpp"
@@ -22,6 +23,7 @@
 #include "attn/trace_io/file.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 using namespace attn;
@@ -296,6 +298,39 @@ Story written(const Lesson& lesson, const LlamaFolder& model,
     return story;
 }
 
+/// The same in float32, for speed: no step is named, and the logits are not kept.
+Story written_fast(Lesson& lesson, const LlamaFolder& model,
+                   const std::vector<std::size_t>& prompt, std::size_t steps)
+{
+    RandomNumbers chance(lesson.flag<std::optional<std::size_t>>("--seed").value_or(0));
+    Story story{prompt, {}};
+    const auto begin = std::chrono::steady_clock::now();
+    //! [fast]
+    const fast::PackedLlama weights(model.weights);
+    fast::LlamaCache cache(prompt.size() + steps);
+    fast::Workspace workspace;
+    std::vector<std::int64_t> next(prompt.begin(), prompt.end());
+    for (std::size_t i = 0; i < steps; ++i) {
+        std::vector<float> logits(next.size() * weights.vocabulary);
+        fast::llama(next, cache, weights, model.options, logits, workspace);
+        Vector last(Vector::shape_type{weights.vocabulary});
+        std::copy(logits.end() - std::ptrdiff_t(last.size()), logits.end(), last.begin());
+        const std::size_t id =
+            sample(last, lesson.flag<double>("--temperature"), chance);
+        next = {static_cast<std::int64_t>(id)};
+        //! [fast]
+        if (id <= Tokenizer::end) // another text would begin
+            break;
+        story.ids.push_back(id);
+    }
+    const std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - begin;
+    const double written = double(story.ids.size() - prompt.size());
+    lesson.say(std::to_string(std::llround(written / seconds.count())) +
+               " tokens per second");
+    return story;
+}
+
 void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
           std::size_t prompt)
 {
@@ -309,8 +344,20 @@ void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
         write_file(file, labels);
 }
 
+/// @throws Error where --fast stands beside a flag that has no effect then
+void expect_fast_alone(const Lesson& lesson)
+{
+    if (lesson.flag<bool>("--without-cache"))
+        throw Error("--fast has a cache, and --without-cache is given, too");
+    if (lesson.is_altered())
+        throw Error("--fast names no steps that --round, --ablate or --pitfall change");
+}
+
 void teach(Lesson& lesson)
 {
+    const bool is_fast = lesson.flag<bool>("--fast");
+    if (is_fast)
+        expect_fast_alone(lesson);
     lesson.heading("1. The small model writes a story, at three temperatures");
     tell(lesson, small_model());
 
@@ -335,7 +382,8 @@ void teach(Lesson& lesson)
     lesson.heading("7. Written token by token, with a cache");
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(is_tiny ? 8 : 200);
-    const Story story = written(lesson, model, prompt, steps);
+    const Story story = is_fast ? written_fast(lesson, model, prompt, steps)
+                                : written(lesson, model, prompt, steps);
     show(lesson, tokenizer, story, prompt.size());
 
     lesson.heading("8. The same text in one pass, without a cache");
@@ -343,7 +391,7 @@ void teach(Lesson& lesson)
     const Integers ids = lesson.input("ids[n]", numbers_of(story.ids));
     const Matrix logits = llama(ids, model.weights, model.options, lesson.trace());
     //! [pass]
-    if (lesson.is_example()) {
+    if (lesson.is_example() && !is_fast) {
         const Matrix seen =
             xt::view(logits, xt::range(std::size_t{0}, story.logits.shape(0)), xt::all());
         lesson.expect_equal("each token's logits are those computed with the cache", seen,
@@ -370,6 +418,8 @@ int main(int argc, char** argv)
          {"--seed", "S", "of the random choice; 0 unless given",
           std::optional<std::size_t>{}},
          {"--without-cache", "", "compute everything again for each token", false},
+         {"--fast", "",
+          "write in float32, for speed, and print the tokens per second", false},
          {"--tokens", "FILE", "write one token per line: labels for attn view",
           std::filesystem::path{}}});
 }

@@ -2,6 +2,8 @@
 
 #include "call.hpp"
 
+#include "attn/shape.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -228,6 +230,9 @@ void attend_with(const ConstView& x, const ConstView& memory, std::string_view m
                  const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
 {
     const Heads sizes(maps, task.heads);
+    if (task.rotation != nullptr && task.rotation->d != sizes.d_k)
+        throw ShapeError("fast: the heads of all layers must be of one size, found " +
+                         std::to_string(task.rotation->d) + " and " + std::to_string(sizes.d_k) + " features");
     const std::size_t b = task.queries.count(), all = task.past + task.keys.n;
 
     // Make the queries, keys and values of the new tokens.

@@ -3,68 +3,35 @@
 #include "../layers/stack.hpp"
 #include "stack.hpp"
 
+#include "attn/shape.hpp"
+
 namespace attn::fast {
 namespace {
 
 constexpr std::string_view of_encoder = "fast::encoder_layer";
 
-void expect_fit(std::size_t d_model, const PackedEncoderLayer& weights, const EncoderOptions& options)
+void expect_fit(std::string_view function, std::size_t d_model, const PackedEncoderLayer& weights, const EncoderOptions& options)
 {
-    fast::expect_fit(of_encoder, d_model, d_model, weights.self_attention, options.attention.heads);
-    fast::expect_fit(of_encoder, d_model, weights.feed_forward);
-    fast::expect_fit(of_encoder, d_model, weights.norm1);
-    fast::expect_fit(of_encoder, d_model, weights.norm2);
+    fast::expect_fit(function, d_model, d_model, weights.self_attention, options.attention.heads);
+    fast::expect_fit(function, d_model, weights.feed_forward);
+    fast::expect_fit(function, d_model, weights.norm1);
+    fast::expect_fit(function, d_model, weights.norm2);
 }
 
-/// What each layer of a stack does with the tokens.
-class EncoderCall {
-public:
-    EncoderCall(const Tokens<const float>& x, const Masking& masking, std::size_t d_k, const EncoderOptions& options,
-                Workspace& workspace, const Trace& trace)
-        : sequences_{x.n, x.batch},
-          options_(options),
-          setting_(setting_of(options, workspace)),
-          scoring_(scoring_of(options.attention, masking, workspace.positions))
-    {
-        if (options.attention.positions == HeadPositions::rotary)
-            rotation_ = rotation_of(options.attention.rotary, 0, x.n, d_k, workspace.positions, trace);
-    }
-
-    /// Attends to the other tokens, then maps each token by itself; adds each result to its input.
-    void layer(const View& tokens, const PackedEncoderLayer& weights, const Trace& trace) const
-    {
-        Stream stream(tokens, sequences_, 2, setting_, trace);
-        Workspace& workspace = setting_.workspace;
-        stream.add("self_attn", weights.norm1, [&](const View& x, const View& result, const Trace& inside) {
-            const AttentionMaps& maps = weights.self_attention;
-            const AttentionTask task{.heads = options_.attention.heads,
-                                     .scoring = scoring_,
-                                     .rotation = rotation_ ? &*rotation_ : nullptr,
-                                     .queries = sequences_,
-                                     .keys = sequences_,
-                                     .key_value = room_for(workspace.key_value, x.rows, maps.key_value.d_out())};
-            attend(x, x, "x", maps, task, result, workspace, inside);
-        });
-        stream.add("feed_forward", weights.norm2, [&](const View& x, const View& result, const Trace& inside) {
-            feed_forward(x, weights.feed_forward, options_.feed_forward.activation, sequences_, result, workspace,
-                         inside);
-        });
-        stream.finish();
-    }
-
-    const Sequences& sequences() const { return sequences_; }
-
-private:
-    Sequences sequences_;
-    const EncoderOptions& options_;
-    Setting setting_;
-    Scoring scoring_;
-    std::optional<Rotation> rotation_;
-};
-
-std::size_t head_size(const PackedEncoderLayer& layer, const EncoderOptions& options)
+/// Attends to the other tokens, then maps each token by itself; adds each result to its input.
+void pass_layer(const View& tokens, const Sequences& sequences, const PackedEncoderLayer& weights,
+                const SelfAttention& attention, const EncoderOptions& options, Workspace& workspace,
+                const Trace& trace)
 {
-    return layer.self_attention.query.d_out() / options.attention.heads;
+    const Setting setting = setting_of(options, workspace);
+    Stream stream(tokens, sequences, 2, setting, trace);
+    stream.add("self_attn", weights.norm1, [&](const View& x, const View& result, const Trace& inside) {
+        attention.of_layer(weights.self_attention, x, result, inside);
+    });
+    stream.add("feed_forward", weights.norm2, [&](const View& x, const View& result, const Trace& inside) {
+        feed_forward(x, weights.feed_forward, options.feed_forward.activation, sequences, result, workspace, inside);
+    });
+    stream.finish();
 }
 
 } // namespace
@@ -88,25 +55,31 @@ void encoder_layer(const Tokens<const float>& x, const Masking& masking, const P
                    const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace,
                    const Trace& caller)
 {
-    expect_fit(x.d, weights, options);
+    expect_fit(of_encoder, x.d, weights, options);
     const Trace trace = caller.module(of_encoder, [&] { return in_float32(describe(options)); });
     const View tokens = begin_tokens(of_encoder, x, output, trace);
-    const EncoderCall call(x, masking, head_size(weights, options), options, workspace, trace);
-    call.layer(tokens, weights, trace);
+    const SelfAttention attention(x, masking, weights.self_attention, options.attention, workspace, trace);
+    pass_layer(tokens, {x.n, x.batch}, weights, attention, options, workspace, trace);
 }
 
 void encoder(const Tokens<const float>& x, const Masking& masking, const PackedEncoder& weights,
              const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace, const Trace& caller)
 {
+    constexpr std::string_view of_stack = "fast::encoder";
+    if (weights.layers.empty())
+        throw ShapeError("fast::encoder: the weights have no layers");
     for (const PackedEncoderLayer& layer : weights.layers)
-        expect_fit(x.d, layer, options);
-    const Trace trace =
-        caller.module("fast::encoder", [&] { return in_float32(describe(options, weights.layers.size())); });
-    const View tokens = begin_tokens("fast::encoder", x, output, trace);
-    const std::size_t d_k = weights.layers.empty() ? 0 : head_size(weights.layers.front(), options);
-    const EncoderCall call(x, masking, d_k, options, workspace, trace);
-    pass_through(weights.layers, weights.norm, options, tokens, call.sequences(), trace,
-                 [&](const PackedEncoderLayer& layer, const Trace& inside) { call.layer(tokens, layer, inside); });
+        expect_fit(of_stack, x.d, layer, options);
+    if (weights.norm)
+        fast::expect_fit(of_stack, x.d, *weights.norm);
+    const Trace trace = caller.module(of_stack, [&] { return in_float32(describe(options, weights.layers.size())); });
+    const View tokens = begin_tokens(of_stack, x, output, trace);
+    const Sequences sequences{x.n, x.batch};
+    const SelfAttention attention(x, masking, weights.layers[0].self_attention, options.attention, workspace, trace);
+    pass_through(weights.layers, weights.norm, options, tokens, sequences, trace,
+                 [&](const PackedEncoderLayer& layer, const Trace& inside) {
+                     pass_layer(tokens, sequences, layer, attention, options, workspace, inside);
+                 });
 }
 
 } // namespace attn::fast

@@ -111,6 +111,40 @@ Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, R
     return scoring;
 }
 
+SelfAttention::SelfAttention(const Tokens<const float>& x, const Masking& masking, const AttentionMaps& maps,
+                             const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace)
+    : sequences_{x.n, x.batch},
+      maps_(maps),
+      heads_(options.heads),
+      workspace_(workspace),
+      scoring_(scoring_of(options, masking, workspace.positions))
+{
+    if (options.positions == HeadPositions::rotary)
+        rotation_ = rotation_of(options.rotary, 0, x.n, maps.query.d_out() / heads_, workspace.positions, trace);
+}
+
+void SelfAttention::of_layer(const AttentionMaps& maps, const View& x, const View& result, const Trace& inside) const
+{
+    const AttentionTask task{.heads = heads_,
+                             .scoring = scoring_,
+                             .rotation = rotation_ ? &*rotation_ : nullptr,
+                             .queries = sequences_,
+                             .keys = sequences_,
+                             .key_value = room_for(workspace_.key_value, x.rows, maps.key_value.d_out())};
+    attend(x, x, "x", maps, task, result, workspace_, inside);
+}
+
+ConstView given_input(const Trace& trace, std::string_view label, const Tokens<const float>& tokens,
+                      std::vector<float>& answered)
+{
+    if (!trace.has_listener())
+        return view(tokens.numbers, tokens.rows(), tokens.d);
+    answered.assign(tokens.numbers, tokens.numbers + tokens.rows() * tokens.d);
+    const View rows = view(answered.data(), tokens.rows(), tokens.d);
+    tell_input(trace, label, {tokens.n, tokens.batch}, rows);
+    return rows;
+}
+
 Setting setting_of(const EncoderOptions& options, Workspace& workspace)
 {
     return {workspace, static_cast<float>(options.norm.epsilon), options.placement};

@@ -33,6 +33,30 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 /// @param room  keeps the slopes
 Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Room& room);
 
+/// The self-attention of all layers of a call, a sublayer of a Stream.
+class SelfAttention {
+public:
+    /// @param maps  of one of the layers: all have heads of one size
+    SelfAttention(const Tokens<const float>& x, const Masking& masking, const AttentionMaps& maps,
+                  const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace);
+
+    void of_layer(const AttentionMaps& maps, const View& x, const View& result, const Trace& inside) const;
+    void operator()(const View& x, const View& result, const Trace& inside) const { of_layer(maps_, x, result, inside); }
+
+private:
+    Sequences sequences_;
+    const AttentionMaps& maps_;
+    std::size_t heads_;
+    Workspace& workspace_;
+    Scoring scoring_;
+    std::optional<Rotation> rotation_;
+};
+
+/// Further tokens that a function is given, as a step.
+/// @param answered  keeps what a listener answers
+ConstView given_input(const Trace& trace, std::string_view label, const Tokens<const float>& tokens,
+                      std::vector<float>& answered);
+
 /// What the calls of encoder and decoder layers have in common.
 Setting setting_of(const EncoderOptions& options, Workspace& workspace);
 

@@ -7,7 +7,6 @@
 
 #include "attn/trace.hpp"
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +31,20 @@ struct Sequences {
     }
 };
 
-using FormulaText = std::function<std::string()>;
+/// A function that makes a formula, which outlives the call; it is called only where somebody listens.
+class FormulaText {
+public:
+    template <class Make>
+    FormulaText(const Make& make)
+        : make_(&make), call_([](const void* any) { return std::string((*static_cast<const Make*>(any))()); })
+    {
+    }
+    std::string operator()() const { return call_(make_); }
+
+private:
+    const void* make_;
+    std::string (*call_)(const void*);
+};
 
 /// A matrix, as the step of that label: "residual1[(b,) n, d_model]".
 void tell(const Trace& trace, std::string_view label, const FormulaText& formula, const Sequences& sequences,

@@ -86,3 +86,115 @@ TEST_CASE("a fast encoder layer gives what the reference gives, but for a few ro
         CHECK(off <= 40);
     }
 }
+
+TEST_CASE("a fast encoder layer gives the same bits with any number of threads, with a listener, and in a batch", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+        CAPTURE(seed);
+        DrawnLayer drawn(seed);
+        const int threads = omp_get_max_threads();
+        omp_set_num_threads(1);
+        const std::vector<float> one = drawn.run();
+        omp_set_num_threads(3);
+        CHECK(one == drawn.run());
+        omp_set_num_threads(threads);
+        Recorder recorder;
+        CHECK(one == drawn.run(Trace(recorder)));
+
+        if (drawn.mask)
+            continue;
+        DrawnLayer alone(seed);
+        alone.x = Tensor3(xt::view(drawn.x, xt::range(0, 1), xt::all(), xt::all()));
+        alone.b = 1;
+        CHECK(std::vector<float>(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(alone.x.size())) == alone.run());
+    }
+}
+
+TEST_CASE("a fast encoder is the reference's, layer by layer, with a norm at the end and one sequence", "[fast]")
+{
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        CAPTURE(seed);
+        Draws draws(seed);
+        EncoderWeights weights;
+        for (int i = 0; i < 2; ++i)
+            weights.layers.push_back({draws.heads(12, 12, 2, 1, 4, true), draws.feed_forward(12, 20, true),
+                                      draws.norm(12), draws.norm(12)});
+        if (draws.draw(2) == 0)
+            weights.norm = draws.norm(12);
+        EncoderOptions options = draws.options(2);
+        options.final_norm = LayerNormOptions{.epsilon = 0x1p-12};
+        const Matrix x = draws.matrix(9, 12);
+
+        FloatTokens tokens(x);
+        fast::Workspace workspace;
+        Recorder recorder;
+        fast::encoder(tokens.get(), {}, fast::PackedEncoder(weights), options, tokens.get(), workspace, Trace(recorder));
+        CHECK(roundings_off(tokens.numbers, encoder(x, {}, weights, options)) <= 40);
+        for (const StepCheck& check : verify(recorder.recording()).checks)
+            CHECK(check.message == "");
+    }
+}
+
+TEST_CASE("lengths hide padding from a fast encoder layer as the reference's mask does", "[fast]")
+{
+    Draws draws(3);
+    const EncoderLayerWeights weights{draws.heads(8, 8, 2, 2, 4, true), draws.feed_forward(8, 12, true), draws.norm(8),
+                                      draws.norm(8)};
+    const EncoderOptions options{.attention = {.heads = 2}};
+    const Tensor3 x = draws.tokens(2, 5, 8);
+    const Integers lengths{5, 3};
+    FloatTokens tokens(x);
+    fast::Workspace workspace;
+    fast::encoder_layer(tokens.get(), {.key_lengths = {lengths.data(), 2}}, fast::PackedEncoderLayer(weights), options,
+                        tokens.get(), workspace);
+    const auto mask = join_masks(5, 5, {.key_lengths = lengths});
+    CHECK(roundings_off(tokens.numbers, encoder_layer(x, mask, weights, options)) <= 40);
+}
+
+TEST_CASE("a workspace that is given again is not allocated again", "[fast]")
+{
+    DrawnLayer drawn(4);
+    drawn.run();
+    const auto places = [&] {
+        fast::Workspace& w = drawn.workspace;
+        std::vector<const float*> all;
+        for (fast::Room* room : {&w.normalized, &w.result, &w.query, &w.key_value, &w.context, &w.hidden, &w.positions,
+                                 &w.attention})
+            all.push_back(room->of(0));
+        return all;
+    };
+    const std::vector<const float*> before = places();
+    drawn.run();
+    CHECK(places() == before);
+}
+
+TEST_CASE("a fast encoder layer refuses what it does not compute, and says which sizes disagree", "[fast]")
+{
+    Draws draws(1);
+    EncoderLayerWeights weights{draws.heads(8, 8, 2, 2, 4, true), draws.feed_forward(8, 12, true), draws.norm(8),
+                                draws.norm(8)};
+    const fast::PackedEncoderLayer packed(weights);
+    std::vector<float> numbers(64);
+    fast::Workspace workspace;
+    const auto refused = [&](std::size_t d, std::size_t heads, std::size_t n_out = 2) {
+        EncoderOptions options;
+        options.attention.heads = heads;
+        try {
+            fast::encoder_layer({numbers.data(), 2, d}, {}, packed, options, {numbers.data(), n_out, d}, workspace);
+        } catch (const ShapeError& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing");
+    };
+    CHECK(refused(8, 2) == "nothing");
+    CHECK(refused(7, 2) == "fast::encoder_layer: tokens of 7 and query weights of 8 must agree in d_model");
+    CHECK(refused(8, 3) == "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 3 heads");
+    CHECK(refused(8, 0) == "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 0 heads");
+    CHECK(refused(8, 2, 3) == "fast::encoder_layer: x of 2 and output of 3 must agree in n");
+
+    weights.self_attention.query_norm = draws.rms_norm(4);
+    CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("a norm of queries or keys"));
+    weights.self_attention.query_norm.reset();
+    weights.self_attention.output.reset();
+    CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("no output map"));
+}

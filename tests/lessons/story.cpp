@@ -106,6 +106,16 @@ TEST_CASE("the tiny model writes the same with and without a cache", "[lessons][
     CHECK(printed_ids(with.output).size() == 8);
 }
 
+TEST_CASE("the tiny model writes the same with --fast, which stands beside no flag without effect", "[lessons][story]")
+{
+    const Ended plain = run({lesson, "--prompt", "a dog sat"}), fast = run({lesson, "--prompt", "a dog sat", "--fast"});
+    REQUIRE(fast.code == 0);
+    CHECK(printed_ids(fast.output) == printed_ids(plain.output));
+    CHECK_THAT(fast.output, ContainsSubstring(" tokens per second"));
+    CHECK(run({lesson, "--fast", "--without-cache"}).code == 2);
+    CHECK(run({lesson, "--fast", "--round", "float16"}).code == 2);
+}
+
 TEST_CASE("a story has the tokens that were asked for, the same from the same seed", "[lessons][story]")
 {
     const auto ids_with = [](std::vector<std::string> flags) {
@@ -242,7 +252,7 @@ TEST_CASE("the real model writes its authors' 200 tokens, with a cache, without,
     const std::vector<std::size_t> expected = expected_ids(folder);
     REQUIRE(expected.size() == 200);
     for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{}, {"--without-cache"}, {"--round", "float32"}}) {
+         std::vector<std::vector<std::string>>{{}, {"--without-cache"}, {"--round", "float32"}, {"--fast"}}) {
         CAPTURE(flags);
         std::vector<std::string> words{lesson, "--weights", folder};
         words.insert(words.end(), flags.begin(), flags.end());
