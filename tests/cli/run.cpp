@@ -203,6 +203,10 @@ std::vector<Change> changes()
         {"attention", "--score dot", "--score dot --normalization none"},
         {"attention", "", "--scale 2"},
         {"attention", "", "--fast"},
+        {"encoder-layer", "", "--fast"},
+        {"encoder", "", "--fast"},
+        {"decoder-layer", "", "--fast"},
+        {"llama", "", "--fast"},
         {"attention", "", "--softcap 0.5"},
         {"attention", "", "--left-window 0"},
         {"attention", "", "--right-window 0"},
@@ -303,6 +307,24 @@ TEST_CASE("the flags of attn run mean what the library's options mean", "[cli][r
                                   .feed_forward = {Activation::gelu},
                                   .norm = {1e-3},
                                   .placement = NormPlacement::pre}))));
+}
+
+TEST_CASE("attn run --fast gives in float32 what it gives without, and its steps are verified as such", "[cli][run][fast]")
+{
+    for (const std::string module : {"encoder-layer", "encoder", "decoder-layer", "llama"}) {
+        CAPTURE(module);
+        const Example example = example_of(module);
+        const Desk desk(example.input, example.weights);
+        const Array exact = desk.output(module, example.needed);
+        const Recording fast = desk.recording(module, example.needed + Words{"--fast"});
+        const Array& output = fast.steps[*StepNames(fast).find("output")].value;
+        REQUIRE(output.shape == exact.shape);
+        for (std::size_t i = 0; i < exact.size(); ++i)
+            CHECK(output.values[i] == Approx(exact.values[i]).epsilon(1e-4).margin(1e-4));
+        const auto type = std::pair<std::string, std::string>("type", "float32");
+        for (const Step& step : fast.steps)
+            CHECK((step.formula.empty() || std::ranges::find(step.options, type) != step.options.end()));
+    }
 }
 
 TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")

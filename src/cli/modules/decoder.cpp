@@ -1,6 +1,7 @@
 // Decoders, and the whole Transformer.
 
 #include "families.hpp"
+#include "fast_layers.hpp"
 #include "shared.hpp"
 
 #include "attn/models/transformer.hpp"
@@ -83,18 +84,21 @@ void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
 Module decoder_layer_module()
 {
     const auto flags = std::make_shared<StackFlags>();
+    const auto exactly = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
+        const T memory = run.input<T>("memory");
+        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
+        const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+        const auto weights = run.load<DecoderLayerWeights>(d_model(x));
+        decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
+    });
     return {.name = "decoder-layer",
             .summary = "nn.TransformerDecoderLayer",
             .inputs = decoder_inputs(),
-            .flags = flags->of_layer(" of the target"),
-            .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
-                const T memory = run.input<T>("memory");
-                const std::optional<AnyMask> mask =
-                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
-                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
-                const auto weights = run.load<DecoderLayerWeights>(d_model(x));
-                decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
-            })};
+            .flags = flags->of_layer(" of the target") +
+                     std::vector<Flag>{fast_flag(flags->is_fast, "fast::decoder_layer()")},
+            .run = [flags, exactly](const ModuleRun& run) {
+                flags->is_fast ? decode_layer_fast(flags->options, flags->causal, run) : exactly(run);
+            }};
 }
 
 Module decoder_module()

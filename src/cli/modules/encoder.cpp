@@ -1,6 +1,7 @@
 // What an encoder is made of, and encoders.
 
 #include "families.hpp"
+#include "fast_layers.hpp"
 #include "shared.hpp"
 
 #include <memory>
@@ -39,32 +40,49 @@ Module layer_norm_module()
 Module encoder_layer_module()
 {
     const auto flags = std::make_shared<StackFlags>();
+    const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
+        const auto weights = run.load<EncoderLayerWeights>(d_model(x));
+        encoder_layer(x, mask, weights, flags->options, run.trace);
+    });
     return {.name = "encoder-layer",
             .summary = "nn.TransformerEncoderLayer",
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
-            .flags = flags->of_layer(),
-            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const std::optional<AnyMask> mask =
-                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
-                const auto weights = run.load<EncoderLayerWeights>(d_model(x));
-                encoder_layer(x, mask, weights, flags->options, run.trace);
-            })};
+            .flags = flags->of_layer() + std::vector<Flag>{fast_flag(flags->is_fast, "fast::encoder_layer()")},
+            .run = [flags, exactly](const ModuleRun& run) {
+                flags->is_fast ? encode_layer_fast(flags->options, flags->causal, run) : exactly(run);
+            }};
 }
+
+namespace {
+
+EncoderWeights encoder_weights(const StackFlags& flags, const AxisSizes& sizes, const ModuleRun& run)
+{
+    auto weights = run.load<EncoderWeights>(sizes, {.layers = flags.layers});
+    expect_final_norm(flags, weights);
+    return weights;
+}
+
+} // namespace
 
 Module encoder_module()
 {
     const auto flags = std::make_shared<StackFlags>();
+    const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
+        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
+        encoder(x, mask, encoder_weights(*flags, d_model(x), run), flags->all_options(), run.trace);
+    });
     return {.name = "encoder",
             .summary = "nn.TransformerEncoder",
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
-            .flags = flags->of_layer() + flags->of_stack(),
-            .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const std::optional<AnyMask> mask =
-                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
-                const auto weights = run.load<EncoderWeights>(d_model(x), {.layers = flags->layers});
-                expect_final_norm(*flags, weights);
-                encoder(x, mask, weights, flags->all_options(), run.trace);
-            })};
+            .flags = flags->of_layer() + flags->of_stack() +
+                     std::vector<Flag>{fast_flag(flags->is_fast, "fast::encoder()")},
+            .run = [flags, exactly](const ModuleRun& run) {
+                if (!flags->is_fast)
+                    return exactly(run);
+                const AxisSizes sizes{{"d_model", run.inputs.shape("x").back()}};
+                encode_fast(flags->all_options(), flags->causal, encoder_weights(*flags, sizes, run), run);
+            }};
 }
 
 } // namespace attn

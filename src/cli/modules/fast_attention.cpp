@@ -47,22 +47,6 @@ private:
     std::array<std::size_t, 4> shape_;
 };
 
-/// The strides of b, h and n where a mask or a bias serves all that it has no axis for.
-template <class Container>
-std::array<std::size_t, 3> strides_of(const Container& any)
-{
-    const Shape shape = shape_of(any);
-    const std::size_t m = shape.back(), pairs = shape.end()[-2] * m;
-    std::array<std::size_t, 3> strides{0, 0, m};
-    if (shape.size() == 3)
-        strides[0] = pairs;
-    if (shape.size() == 4) {
-        strides[0] = shape[0] == 1 ? 0 : shape[1] * pairs;
-        strides[1] = shape[1] == 1 ? 0 : pairs;
-    }
-    return strides;
-}
-
 /// Masks and biases in the form of the fast kernel; it keeps what they point to.
 class FastScoring {
 public:

@@ -3,6 +3,9 @@
 #include "module.hpp"
 
 #include "attn/attention/dot_product.hpp"
+#include "attn/shape.hpp"
+
+#include <array>
 
 namespace attn {
 
@@ -14,6 +17,22 @@ struct FastAttentionOptions {
     std::optional<std::size_t> heads; ///< that lie side by side
     bool has_past = false;
 };
+
+/// The strides of b, h and n where a mask or a bias serves all that it has no axis for.
+template <class Container>
+std::array<std::size_t, 3> strides_of(const Container& any)
+{
+    const Shape shape = shape_of(any);
+    const std::size_t m = shape.back(), pairs = shape.end()[-2] * m;
+    std::array<std::size_t, 3> strides{0, 0, m};
+    if (shape.size() == 3)
+        strides[0] = pairs;
+    if (shape.size() == 4) {
+        strides[0] = shape[0] == 1 ? 0 : shape[1] * pairs;
+        strides[1] = shape[1] == 1 ? 0 : pairs;
+    }
+    return strides;
+}
 
 /// Attention in float32 by tiles, of all forms of queries, keys and values that the module takes.
 void attend_fast(const FastAttentionOptions& options, const ModuleRun& run);

@@ -1,6 +1,7 @@
 // A decoder like Llama's.
 
 #include "families.hpp"
+#include "fast_layers.hpp"
 #include "shared.hpp"
 
 #include <memory>
@@ -11,6 +12,7 @@ namespace {
 struct LlamaFlags {
     LlamaOptions options = {};
     std::optional<RotaryLayout> layout = {}; ///< that of the weights where it is not given
+    bool is_fast = false;
 
     std::vector<Flag> flags()
     {
@@ -21,7 +23,8 @@ struct LlamaFlags {
                  "which features are rotated together: neighbours, or i and i + d/2 (default: halves where the weights "
                  "have Hugging Face's names, pairs where they have llama.cpp's or llama2.c's)"},
                 {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),
-                 "added to the mean square, inside the root"}};
+                 "added to the mean square, inside the root"},
+                fast_flag(is_fast, "fast::llama()")};
     }
 };
 
@@ -42,8 +45,11 @@ Module llama_module()
                 const LlamaWeights weights = run.list(checkpoint.weights);
                 if constexpr (std::same_as<Ids, Integers>) {
                     expect_no_lengths(run);
-                    llama(ids, weights, options, run.trace);
+                    flags->is_fast ? llama_fast(ids, weights, options, run.trace)
+                                   : (void)llama(ids, weights, options, run.trace);
                 } else {
+                    if (flags->is_fast)
+                        throw Error("--fast takes the ids of one sequence (n,), found " + to_string(shape_of(ids)));
                     llama(ids, run.inputs.lengths("lengths", ids.shape(0)), weights, options, run.trace);
                 }
                 run.trace.alias("output", "logits");

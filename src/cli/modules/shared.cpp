@@ -56,6 +56,11 @@ Flag first_flag(std::size_t& first)
             "position of the first token: how many come before it"};
 }
 
+Flag fast_flag(bool& is_fast, const std::string& function)
+{
+    return {"--fast", "", is_fast, "compute in float32, for speed, as " + function + " does"};
+}
+
 Flag epsilon_flag(LayerNormOptions& options)
 {
     return {"--epsilon", "E", number(options.epsilon, NumberRange::from_zero),

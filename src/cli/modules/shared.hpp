@@ -21,6 +21,8 @@ std::vector<Flag> window_flags(Window& window);
 Flag rotary_layout_flag(RotaryLayout& layout);
 Flag first_flag(std::size_t& first);
 std::vector<Flag> head_flags(GroupedQueryOptions& options);
+/// @param function  that computes then: "fast::encoder_layer()"
+Flag fast_flag(bool& is_fast, const std::string& function);
 /// @}
 
 /// One list after the other.
@@ -32,6 +34,7 @@ struct StackFlags {
     std::optional<Causal> causal = {}; ///< joined with the masks of the input
     std::optional<double> final_epsilon = {};
     std::optional<std::size_t> layers = {};
+    bool is_fast = false;
 
     std::vector<Flag> of_feed_forward_and_norm();
     /// @param whose  keys a causal mask is about: " of the target", or nothing
