@@ -315,8 +315,7 @@ Story written_fast(Lesson& lesson, const LlamaFolder& model,
         fast::llama(next, cache, weights, model.options, logits, workspace);
         Vector last(Vector::shape_type{weights.vocabulary});
         std::copy(logits.end() - std::ptrdiff_t(last.size()), logits.end(), last.begin());
-        const std::size_t id =
-            sample(last, lesson.flag<double>("--temperature"), chance);
+        const std::size_t id = sample(last, lesson.flag<double>("--temperature"), chance);
         next = {static_cast<std::int64_t>(id)};
         //! [fast]
         if (id <= Tokenizer::end) // another text would begin
@@ -418,8 +417,8 @@ int main(int argc, char** argv)
          {"--seed", "S", "of the random choice; 0 unless given",
           std::optional<std::size_t>{}},
          {"--without-cache", "", "compute everything again for each token", false},
-         {"--fast", "",
-          "write in float32, for speed, and print the tokens per second", false},
+         {"--fast", "", "write in float32, for speed, and print the tokens per second",
+          false},
          {"--tokens", "FILE", "write one token per line: labels for attn view",
           std::filesystem::path{}}});
 }

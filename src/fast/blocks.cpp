@@ -58,7 +58,8 @@ void normalize(const View& x, const Norm& given, float epsilon, const View& into
     for_tiles(x.rows, [&](std::size_t first, std::size_t count, std::size_t) {
         normalize(x.row_range(first, count), norm, epsilon, into.row_range(first, count));
     });
-    tell(trace, "output[(b,) n, d_model]", [&] { return norm_formula(norm, epsilon); }, sequences, into);
+    tell(
+        trace, "output[(b,) n, d_model]", [&] { return norm_formula(norm, epsilon); }, sequences, into);
 }
 
 // --------------------------------------------------------------------------------------------------------------- a layer
@@ -90,8 +91,9 @@ void Stream::sum(std::string_view scope)
     });
     const bool is_last = setting_.placement == NormPlacement::pre && block_ == blocks_;
     const std::string sum = is_last ? "output" : "residual" + std::to_string(block_);
-    tell(trace_, sum + "[(b,) n, d_model]", [&] { return name_ + " + " + std::string(scope) + ".output"; }, sequences_,
-         tokens_);
+    tell(
+        trace_, sum + "[(b,) n, d_model]", [&] { return name_ + " + " + std::string(scope) + ".output"; }, sequences_,
+        tokens_);
     name_ = sum;
 }
 
@@ -108,10 +110,7 @@ namespace {
 /// The sizes of heads, which follow from the maps.
 struct Heads {
     Heads(const AttentionMaps& maps, std::size_t heads)
-        : h(heads),
-          d_k(maps.query.d_out() / heads),
-          g(maps.key_columns() / d_k),
-          d_v(maps.value_columns() / g)
+        : h(heads), d_k(maps.query.d_out() / heads), g(maps.key_columns() / d_k), d_v(maps.value_columns() / g)
     {
     }
     std::size_t h, d_k, g, d_v;
@@ -147,7 +146,8 @@ std::string place(std::string name, const AttentionTask& task, const Sequences& 
     tell(
         trace, rotated + "[(b,) n, h_d_k]",
         [&] {
-            const std::string x = split(name, sequences.count(), sequences.n, packed.columns / d, d), half = std::to_string(d / 2);
+            const std::string x = split(name, sequences.count(), sequences.n, packed.columns / d, d),
+                              half = std::to_string(d / 2);
             const bool halves = task.rotation->are_halves;
             const std::string first = x + (halves ? "[..., 0:" + half + "]" : "[..., ::2]");
             const std::string second = x + (halves ? "[..., " + half + ":" + std::to_string(d) + "]" : "[..., 1::2]");
@@ -185,7 +185,8 @@ std::string with_past(const std::string& name, std::string_view past_name, const
 {
     if (past.rows == 0)
         return name;
-    tell(trace, std::string(past_name) + "[past, h_d_k]", [] { return std::string(); }, {past.rows}, past);
+    tell(
+        trace, std::string(past_name) + "[past, h_d_k]", [] { return std::string(); }, {past.rows}, past);
     return "concat(" + std::string(past_name) + ", " + name + ", axis=0)";
 }
 
@@ -219,7 +220,8 @@ void attend_single(const Call& call, Room& memory, const Trace& trace)
         trace, "context[b, h, n, d_v]",
         [&] {
             const auto repeated = [&](const char* name) {
-                return shared == 1 ? std::string(name) : "repeat(" + std::string(name) + ", " + std::to_string(shared) + ", axis=1)";
+                return shared == 1 ? std::string(name)
+                                   : "repeat(" + std::string(name) + ", " + std::to_string(shared) + ", axis=1)";
             };
             return "softmax(queries @ " + repeated("keys") + ".T * " + exact_text(scale) + ") @ " + repeated("values");
         },
@@ -238,7 +240,8 @@ void attend_with(const ConstView& x, const ConstView& memory, std::string_view m
     // Make the queries, keys and values of the new tokens.
     const View query = room_for(workspace.query, x.rows, sizes.h * sizes.d_k);
     const View added = task.key_value.row_range(task.past, memory.rows);
-    const View key = added.column_range(0, sizes.g * sizes.d_k), value = added.column_range(key.columns, sizes.g * sizes.d_v);
+    const View key = added.column_range(0, sizes.g * sizes.d_k),
+               value = added.column_range(key.columns, sizes.g * sizes.d_v);
     multiply_tiles(x, maps.query, query);
     multiply_tiles(memory, maps.key_value, added);
     const auto formula = [&](std::string_view input, const LinearMaps& map, std::size_t part, const char* name) {
@@ -305,15 +308,20 @@ void activate_units(const FeedForwardMaps& maps, Activation activation, const Vi
 {
     const View units = hidden.column_range(0, maps.d_ff());
     const char* const name = maps.is_gated() ? "gate" : "hidden";
-    tell(trace, std::string(name) + "[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 0, name); }, sequences, units);
+    tell(
+        trace, std::string(name) + "[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 0, name); }, sequences,
+        units);
     activate(activation, units);
-    tell(trace, "activated[(b,) n, d_ff]", [&] { return formula_of(activation, name); }, sequences, units);
+    tell(
+        trace, "activated[(b,) n, d_ff]", [&] { return formula_of(activation, name); }, sequences, units);
     if (!maps.is_gated())
         return;
     const View up = hidden.column_range(maps.d_ff(), maps.d_ff());
-    tell(trace, "up[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 1, "up"); }, sequences, up);
+    tell(
+        trace, "up[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 1, "up"); }, sequences, up);
     scale_by(up, units);
-    tell(trace, "gated[(b,) n, d_ff]", [] { return std::string("activated * up"); }, sequences, units);
+    tell(
+        trace, "gated[(b,) n, d_ff]", [] { return std::string("activated * up"); }, sequences, units);
 }
 
 FeedForwardMaps told_maps(const Trace& trace, const FeedForwardMaps& maps)
@@ -336,9 +344,7 @@ void feed_all(const ConstView& x, const FeedForwardMaps& maps, Activation activa
     const bool is_gated = maps.is_gated();
     tell(
         trace, "output[(b,) n, d_model]",
-        [&] {
-            return map_formula(is_gated ? "gated" : "activated", maps.output, 0, is_gated ? "down" : "output");
-        },
+        [&] { return map_formula(is_gated ? "gated" : "activated", maps.output, 0, is_gated ? "down" : "output"); },
         sequences, result);
 }
 

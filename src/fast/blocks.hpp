@@ -16,7 +16,7 @@ namespace attn::fast {
 /// What the calls of one function have in common.
 struct Setting {
     Workspace& workspace;
-    float epsilon;         ///< of the norms
+    float epsilon; ///< of the norms
     NormPlacement placement;
 };
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view of_encoder = "fast::encoder_layer";
 
-void expect_fit(std::string_view function, std::size_t d_model, const PackedEncoderLayer& weights, const EncoderOptions& options)
+void expect_fit(std::string_view function, std::size_t d_model, const PackedEncoderLayer& weights,
+                const EncoderOptions& options)
 {
     fast::expect_fit(function, d_model, d_model, weights.self_attention, options.attention.heads);
     fast::expect_fit(function, d_model, weights.feed_forward);
@@ -20,8 +21,7 @@ void expect_fit(std::string_view function, std::size_t d_model, const PackedEnco
 
 /// Attends to the other tokens, then maps each token by itself; adds each result to its input.
 void pass_layer(const View& tokens, const Sequences& sequences, const PackedEncoderLayer& weights,
-                const SelfAttention& attention, const EncoderOptions& options, Workspace& workspace,
-                const Trace& trace)
+                const SelfAttention& attention, const EncoderOptions& options, Workspace& workspace, const Trace& trace)
 {
     const Setting setting = setting_of(options, workspace);
     Stream stream(tokens, sequences, 2, setting, trace);
@@ -44,8 +44,7 @@ PackedEncoderLayer::PackedEncoderLayer(const EncoderLayerWeights& weights)
 {
 }
 
-PackedEncoder::PackedEncoder(const EncoderWeights& weights)
-    : layers(weights.layers.begin(), weights.layers.end())
+PackedEncoder::PackedEncoder(const EncoderWeights& weights) : layers(weights.layers.begin(), weights.layers.end())
 {
     if (weights.norm)
         norm.emplace(*weights.norm);

@@ -19,10 +19,11 @@ void expect_fit(std::span<const std::int64_t> ids, const PackedLlama& weights, c
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || static_cast<std::size_t>(ids[i]) >= weights.vocabulary)
             throw ShapeError("fast::llama: ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +
-                             ", expected 0 to " + std::to_string(weights.vocabulary - 1) + ", the rows of the embedding");
+                             ", expected 0 to " + std::to_string(weights.vocabulary - 1) +
+                             ", the rows of the embedding");
     if (logits != ids.size() * weights.vocabulary)
-        throw ShapeError("fast::llama: room for " + std::to_string(logits) + " logits, expected n vocabulary = " +
-                         std::to_string(ids.size() * weights.vocabulary));
+        throw ShapeError("fast::llama: room for " + std::to_string(logits) +
+                         " logits, expected n vocabulary = " + std::to_string(ids.size() * weights.vocabulary));
     fast::expect_fit(of_llama, weights.d_model, weights.norm);
     for (const PackedLlamaLayer& layer : weights.layers) {
         fast::expect_fit(of_llama, weights.d_model, weights.d_model, layer.self_attention, options.heads);
@@ -58,9 +59,9 @@ public:
           tokens_(view(workspace.tokens.of(n * weights.d_model), n, weights.d_model))
     {
         if (!weights.layers.empty())
-            rotation_ = rotation_of(options.rotary, cache.length(), n,
-                                    weights.layers[0].self_attention.query.d_out() / options.heads, workspace.positions,
-                                    trace);
+            rotation_ =
+                rotation_of(options.rotary, cache.length(), n,
+                            weights.layers[0].self_attention.query.d_out() / options.heads, workspace.positions, trace);
     }
 
     const View& tokens() const { return tokens_; }
@@ -105,8 +106,10 @@ void embed(std::span<const std::int64_t> ids, const std::vector<float>& embeddin
            const Trace& trace)
 {
     for (std::size_t i = 0; i < ids.size(); ++i)
-        std::copy_n(embedding.data() + static_cast<std::size_t>(ids[i]) * tokens.columns, tokens.columns, tokens.row(i));
-    tell(trace, "embedded[n, d_model]", [] { return std::string("embedding[ids]"); }, {ids.size()}, tokens);
+        std::copy_n(embedding.data() + static_cast<std::size_t>(ids[i]) * tokens.columns, tokens.columns,
+                    tokens.row(i));
+    tell(
+        trace, "embedded[n, d_model]", [] { return std::string("embedding[ids]"); }, {ids.size()}, tokens);
 }
 
 /// Compares the tokens with every word.
@@ -115,7 +118,8 @@ void predict(const LlamaCall& call, const LinearMaps& output, std::string_view f
 {
     const View all = room_for(workspace.hidden, call.tokens().rows, output.d_out());
     multiply(call.tokens(), output, all);
-    tell(trace, "logits[n, vocabulary]", [&] { return std::string(formula); }, call.sequences(), all);
+    tell(
+        trace, "logits[n, vocabulary]", [&] { return std::string(formula); }, call.sequences(), all);
     for (std::size_t i = 0; i < all.rows; ++i)
         std::copy_n(all.row(i), all.columns, logits.data() + i * all.columns);
 }
@@ -202,7 +206,8 @@ void llama(std::span<const std::int64_t> ids, LlamaCache& cache, const PackedLla
 
     // Compare the result with every word.
     const Trace norm = trace.scope("norm", {{"x", name}});
-    normalize(call.tokens(), weights.norm, static_cast<float>(options.norm.epsilon), call.tokens(), call.sequences(), norm);
+    normalize(call.tokens(), weights.norm, static_cast<float>(options.norm.epsilon), call.tokens(), call.sequences(),
+              norm);
     if (!told_ends)
         return predict(call, weights.output, {}, logits, workspace, trace);
     predict(call, told_ends->output(weights, trace),

@@ -132,7 +132,7 @@ HWY_INLINE Floats by_sigmoid(Floats x, Floats slope)
 /// that was fitted to it with a relative error of 3e-8; above, one minus that of -x.
 HWY_INLINE Floats gelu(Floats x)
 {
-    constexpr float fitted[] = {0.248737429F,  -0.147793836F, 0.158761633F, 0.0519636938F,
+    constexpr float fitted[] = {0.248737429F, -0.147793836F, 0.158761633F, 0.0519636938F,
                                 0.102788947F, 0.10305094F,   0.103757024F};
     const Floats one = hn::Set(lanes, 1.0F), size = hn::Abs(x);
     const Floats s = hn::Div(one, hn::MulAdd(hn::Set(lanes, 0.26F), size, one));
@@ -200,10 +200,11 @@ void normalize_row(const float* x, const Norm& norm, float epsilon, float* into)
     const float count = static_cast<float>(d);
     const float mean = norm.is_centered ? sum_of(x, d, [](Floats v) { return v; }) / count : 0;
     const Floats shift = hn::Set(lanes, mean);
-    const float variance = sum_of(x, d, [&](Floats v) {
-                               const Floats centered = hn::Sub(v, shift);
-                               return hn::Mul(centered, centered);
-                           }) /
+    const float variance = sum_of(x, d,
+                                  [&](Floats v) {
+                                      const Floats centered = hn::Sub(v, shift);
+                                      return hn::Mul(centered, centered);
+                                  }) /
                            count;
     const Floats factor = hn::Set(lanes, 1 / std::sqrt(variance + epsilon));
     const float *gain = norm.gain.data(), *bias = norm.bias.empty() ? nullptr : norm.bias.data();
@@ -319,7 +320,7 @@ void multiply(const ConstView& x, const LinearMaps& maps, const View& into)
     const std::size_t shares = omp_in_parallel() != 0 ? 1 : std::clamp<std::size_t>(work, 1, std::min(most, panels));
     if (shares == 1)
         return multiply_panels(x, maps, 0, panels, into);
-#pragma omp parallel for num_threads(static_cast<int>(shares)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(shares)) schedule(static)
     for (std::size_t share = 0; share < shares; ++share)
         multiply_panels(x, maps, share * panels / shares, (share + 1) * panels / shares, into);
 }

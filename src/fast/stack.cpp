@@ -37,8 +37,8 @@ void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_me
     const std::size_t d_k = maps.query.d_out() / heads, keys = maps.key_columns(), groups = keys / d_k;
     if (groups == 0 || keys % d_k != 0 || heads % groups != 0)
         throw ShapeError(std::string(function) + ": the " + number(keys) +
-                         " columns of the key weights are no key/value heads of " + number(d_k) + " columns, among which " +
-                         number(heads) + " heads can be divided evenly");
+                         " columns of the key weights are no key/value heads of " + number(d_k) +
+                         " columns, among which " + number(heads) + " heads can be divided evenly");
     expect_heads(function, "value", maps.value_columns(), groups);
     expect_equal(function, "h d_v", "heads", maps.value_columns() / groups * heads, "output weights",
                  maps.output.d_in());
@@ -91,8 +91,10 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
         return std::string(function) + "(outer(arange(" + number(n) + ") + " + number(first) + ", " +
                exact_text(options.base) + " ** (-2 * arange(" + number(pairs) + ") / " + number(d) + ")))";
     };
-    tell(trace, "cosines[n, pairs]", [&] { return of_angles("cos"); }, {n}, cosines);
-    tell(trace, "sines[n, pairs]", [&] { return of_angles("sin"); }, {n}, sines);
+    tell(
+        trace, "cosines[n, pairs]", [&] { return of_angles("cos"); }, {n}, cosines);
+    tell(
+        trace, "sines[n, pairs]", [&] { return of_angles("sin"); }, {n}, sines);
     return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
 }
 

@@ -41,7 +41,10 @@ public:
                   const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace);
 
     void of_layer(const AttentionMaps& maps, const View& x, const View& result, const Trace& inside) const;
-    void operator()(const View& x, const View& result, const Trace& inside) const { of_layer(maps_, x, result, inside); }
+    void operator()(const View& x, const View& result, const Trace& inside) const
+    {
+        of_layer(maps_, x, result, inside);
+    }
 
 private:
     Sequences sequences_;

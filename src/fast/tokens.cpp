@@ -17,7 +17,8 @@ float* Room::of(std::size_t count)
     if (count > size_ || !numbers_) {
         numbers_.reset(); // before there is more
         size_ = 0;
-        numbers_.reset(static_cast<float*>(::operator new[](std::max<std::size_t>(count, 1) * sizeof(float), cache_line)));
+        numbers_.reset(
+            static_cast<float*>(::operator new[](std::max<std::size_t>(count, 1) * sizeof(float), cache_line)));
         size_ = count;
     }
     return numbers_.get();

@@ -68,8 +68,8 @@ LinearMaps told(const Trace& trace, const LinearMaps& maps, const std::vector<Ma
     for (std::size_t i = 0; i < names.size(); ++i) {
         LinearWeights part = maps.part(i);
         const std::string name(names[i].name), d_out(names[i].d_out);
-        part.weight =
-            trace.input(name + "_weights[" + std::string(names[i].d_in) + ", " + d_out + "]", std::as_const(part.weight));
+        part.weight = trace.input(name + "_weights[" + std::string(names[i].d_in) + ", " + d_out + "]",
+                                  std::as_const(part.weight));
         if (part.bias)
             part.bias = trace.input(name + "_bias[" + d_out + "]", std::as_const(*part.bias));
         parts.push_back(&answered.emplace_back(std::move(part)));
@@ -100,8 +100,8 @@ Norm told(const Trace& trace, const Norm& norm)
 std::string norm_formula(const Norm& norm, float epsilon)
 {
     const std::string centered = norm.is_centered ? "(x - mean(x, axis=-1)[..., None])" : "x";
-    const std::string scaled = centered + " / sqrt(mean(" + centered + " ** 2, axis=-1)[..., None] + " +
-                               exact_text(epsilon) + ") * gain";
+    const std::string scaled =
+        centered + " / sqrt(mean(" + centered + " ** 2, axis=-1)[..., None] + " + exact_text(epsilon) + ") * gain";
     return norm.bias.empty() ? scaled : scaled + " + bias";
 }
 

@@ -10,7 +10,10 @@
 namespace attn::fast {
 namespace {
 
-LinearMaps joined(std::initializer_list<const LinearWeights*> parts) { return LinearMaps(std::span(parts.begin(), parts.size())); }
+LinearMaps joined(std::initializer_list<const LinearWeights*> parts)
+{
+    return LinearMaps(std::span(parts.begin(), parts.size()));
+}
 
 const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view role)
 {

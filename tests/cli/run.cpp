@@ -309,7 +309,8 @@ TEST_CASE("the flags of attn run mean what the library's options mean", "[cli][r
                                   .placement = NormPlacement::pre}))));
 }
 
-TEST_CASE("attn run --fast gives in float32 what it gives without, and its steps are verified as such", "[cli][run][fast]")
+TEST_CASE("attn run --fast gives in float32 what it gives without, and its steps are verified as such",
+          "[cli][run][fast]")
 {
     for (const std::string module : {"encoder-layer", "encoder", "decoder-layer", "llama"}) {
         CAPTURE(module);

@@ -99,7 +99,7 @@ TEST_CASE("a fast decoder layer says where the batches of tokens and memory disa
     FloatTokens tokens(drawn.x), others(drawn.memory);
     fast::Tokens<float> memory = others.get();
     memory.batch = 7;
-    CHECK_THROWS_WITH(fast::decoder_layer(tokens.get(), memory, {}, {}, packed, drawn.options, tokens.get(),
-                                          drawn.workspace),
-                      ContainsSubstring("memory of 7 must agree in b") || ContainsSubstring("memory of 7 sequences"));
+    CHECK_THROWS_WITH(
+        fast::decoder_layer(tokens.get(), memory, {}, {}, packed, drawn.options, tokens.get(), drawn.workspace),
+        ContainsSubstring("memory of 7 must agree in b") || ContainsSubstring("memory of 7 sequences"));
 }

@@ -24,7 +24,8 @@ struct DrawnLayer {
         n = draws.one_of<std::size_t>({1, 2, 7, 13, 61, 127});
         const std::size_t d_k = draws.one_of<std::size_t>({2, 8, 10}), groups = draws.one_of<std::size_t>({1, 2}),
                           heads = groups * draws.one_of<std::size_t>({1, 1, 3}),
-                          d_model = draws.one_of<std::size_t>({5, 32, 67}), d_ff = draws.one_of<std::size_t>({1, 31, 96});
+                          d_model = draws.one_of<std::size_t>({5, 32, 67}),
+                          d_ff = draws.one_of<std::size_t>({1, 31, 96});
         const bool is_biased = draws.draw(3) != 0;
         options = draws.options(heads);
         x = draws.tokens(b, n, d_model);
@@ -87,7 +88,8 @@ TEST_CASE("a fast encoder layer gives what the reference gives, but for a few ro
     }
 }
 
-TEST_CASE("a fast encoder layer gives the same bits with any number of threads, with a listener, and in a batch", "[fast]")
+TEST_CASE("a fast encoder layer gives the same bits with any number of threads, with a listener, and in a batch",
+          "[fast]")
 {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         CAPTURE(seed);
@@ -106,7 +108,8 @@ TEST_CASE("a fast encoder layer gives the same bits with any number of threads, 
         DrawnLayer alone(seed);
         alone.x = Tensor3(xt::view(drawn.x, xt::range(0, 1), xt::all(), xt::all()));
         alone.b = 1;
-        CHECK(std::vector<float>(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(alone.x.size())) == alone.run());
+        CHECK(std::vector<float>(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(alone.x.size())) ==
+              alone.run());
     }
 }
 
@@ -117,8 +120,8 @@ TEST_CASE("a fast encoder is the reference's, layer by layer, with a norm at the
         Draws draws(seed);
         EncoderWeights weights;
         for (int i = 0; i < 2; ++i)
-            weights.layers.push_back({draws.heads(12, 12, 2, 1, 4, true), draws.feed_forward(12, 20, true),
-                                      draws.norm(12), draws.norm(12)});
+            weights.layers.push_back(
+                {draws.heads(12, 12, 2, 1, 4, true), draws.feed_forward(12, 20, true), draws.norm(12), draws.norm(12)});
         if (draws.draw(2) == 0)
             weights.norm = draws.norm(12);
         EncoderOptions options = draws.options(2);
@@ -128,7 +131,8 @@ TEST_CASE("a fast encoder is the reference's, layer by layer, with a norm at the
         FloatTokens tokens(x);
         fast::Workspace workspace;
         Recorder recorder;
-        fast::encoder(tokens.get(), {}, fast::PackedEncoder(weights), options, tokens.get(), workspace, Trace(recorder));
+        fast::encoder(tokens.get(), {}, fast::PackedEncoder(weights), options, tokens.get(), workspace,
+                      Trace(recorder));
         CHECK(roundings_off(tokens.numbers, encoder(x, {}, weights, options)) <= 40);
         for (const StepCheck& check : verify(recorder.recording()).checks)
             CHECK(check.message == "");
@@ -158,8 +162,8 @@ TEST_CASE("a workspace that is given again is not allocated again", "[fast]")
     const auto places = [&] {
         fast::Workspace& w = drawn.workspace;
         std::vector<const float*> all;
-        for (fast::Room* room : {&w.normalized, &w.result, &w.query, &w.key_value, &w.context, &w.hidden, &w.positions,
-                                 &w.attention})
+        for (fast::Room* room :
+             {&w.normalized, &w.result, &w.query, &w.key_value, &w.context, &w.hidden, &w.positions, &w.attention})
             all.push_back(room->of(0));
         return all;
     };
@@ -188,8 +192,10 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     };
     CHECK(refused(8, 2) == "nothing");
     CHECK(refused(7, 2) == "fast::encoder_layer: tokens of 7 and query weights of 8 must agree in d_model");
-    CHECK(refused(8, 3) == "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 3 heads");
-    CHECK(refused(8, 0) == "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 0 heads");
+    CHECK(refused(8, 3) ==
+          "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 3 heads");
+    CHECK(refused(8, 0) ==
+          "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 0 heads");
     CHECK(refused(8, 2, 3) == "fast::encoder_layer: x of 2 and output of 3 must agree in n");
 
     weights.self_attention.query_norm = draws.rms_norm(4);

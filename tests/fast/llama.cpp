@@ -22,8 +22,8 @@ struct DrawnLlama {
     {
         const std::size_t vocabulary = draws.one_of<std::size_t>({7, 64}), d_model = draws.one_of<std::size_t>({6, 48}),
                           groups = draws.one_of<std::size_t>({1, 2}), d_k = draws.one_of<std::size_t>({2, 12}),
-                          heads = groups * draws.one_of<std::size_t>({1, 2}), d_ff = draws.one_of<std::size_t>({5, 100}),
-                          n = draws.one_of<std::size_t>({2, 5, 70});
+                          heads = groups * draws.one_of<std::size_t>({1, 2}),
+                          d_ff = draws.one_of<std::size_t>({5, 100}), n = draws.one_of<std::size_t>({2, 5, 70});
         const bool is_biased = draws.draw(3) == 0;
         options = {.heads = heads};
         options.rotary.layout = draws.one_of({RotaryLayout::pairs, RotaryLayout::halves});

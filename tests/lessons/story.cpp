@@ -209,7 +209,7 @@ TEST_CASE("a folder without a model says what it lacks and where people get one"
 {
     const TemporaryFolder folder;
     CHECK_THAT(refused_story(folder), ContainsSubstring("has no weights") && ContainsSubstring("stories260K") &&
-                                       ContainsSubstring("config.json"));
+                                          ContainsSubstring("config.json"));
     put_model(folder);
     std::filesystem::remove(folder / "tok.json");
     CHECK_THAT(refused_story(folder), ContainsSubstring("has no vocabulary (tok*.json)"));

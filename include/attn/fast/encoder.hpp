@@ -31,8 +31,8 @@ struct PackedEncoder {
 
 /// Which keys tokens can attend to, besides what the options say.
 struct Masking {
-    PerScore<bool> mask = {};                            ///< (b, h, n, m), true where a query can attend; optional
-    std::span<const std::int64_t> key_lengths = {};      ///< (b): how many keys of each sequence are real; optional
+    PerScore<bool> mask = {};                       ///< (b, h, n, m), true where a query can attend; optional
+    std::span<const std::int64_t> key_lengths = {}; ///< (b): how many keys of each sequence are real; optional
 };
 
 /// encoder_layer() in float32, for speed: self-attention, then a feed-forward network, each with a residual connection and
@@ -67,7 +67,6 @@ void encoder_layer(const Tokens<const float>& x, const Masking& masking, const P
 /// @param trace      in the scopes layers.0, layers.1, … the steps of encoder_layer(), in norm those of a norm
 /// @throws ShapeError as encoder_layer()
 void encoder(const Tokens<const float>& x, const Masking& masking, const PackedEncoder& weights,
-             const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace,
-             const Trace& trace = {});
+             const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace, const Trace& trace = {});
 
 } // namespace attn::fast

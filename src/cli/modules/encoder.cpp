@@ -75,8 +75,8 @@ Module encoder_module()
     return {.name = "encoder",
             .summary = "nn.TransformerEncoder",
             .inputs = {tokens(), mask_input("mask", "n, n"), lengths_input()},
-            .flags = flags->of_layer() + flags->of_stack() +
-                     std::vector<Flag>{fast_flag(flags->is_fast, "fast::encoder()")},
+            .flags =
+                flags->of_layer() + flags->of_stack() + std::vector<Flag>{fast_flag(flags->is_fast, "fast::encoder()")},
             .run = [flags, exactly](const ModuleRun& run) {
                 if (!flags->is_fast)
                     return exactly(run);

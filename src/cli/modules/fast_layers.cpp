@@ -40,10 +40,9 @@ public:
     /// @param heads  where each head can have a mask of its own
     FloatMasking(const Inputs& inputs, std::string_view mask, std::string_view lengths, const FloatTokens& queries,
                  const FloatTokens& keys, std::optional<std::size_t> heads = {})
-        : mask_(inputs.mask(mask, {.sequences = queries.get().batch,
-                                   .heads = heads,
-                                   .queries = queries.get().n,
-                                   .keys = keys.get().n})),
+        : mask_(inputs.mask(
+              mask,
+              {.sequences = queries.get().batch, .heads = heads, .queries = queries.get().n, .keys = keys.get().n})),
           lengths_(inputs.lengths(lengths, queries.get().batch))
     {
         if (mask_)
