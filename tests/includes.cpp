@@ -26,8 +26,8 @@ const std::map<std::string, Rooms>& visible()
     static const Rooms below_trace{"error", "array", "tensor", "shape", "ops", "recording", "trace"};
     static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
     static const Rooms traces = with(records, {"trace_io", "formula"});
-    static const Rooms everything =
-        with(reference, {"fast", "mpi", "trace_io", "formula", "what_if", "weights", "text", "diff", "view", "graph", "train"});
+    static const Rooms everything = with(reference, {"fast", "mpi", "trace_io", "formula", "what_if", "weights", "text",
+                                                     "diff", "view", "graph", "train"});
     static const std::map<std::string, Rooms> rooms{
         {"error", {}},
         {"number_type", {"array"}},

@@ -1,5 +1,6 @@
 // Gradients of attention by tiles while somebody listens. What a listener answers is what the kernel goes on with.
 #include "backward.hpp"
+#include "score_formulas.hpp"
 #include "told.hpp"
 
 #include <optional>
