@@ -40,7 +40,10 @@ def picture(function):
 
 def figure(width=7.0, height=3.0, rows=1, columns=1, **options):
     """A figure of so many inches, at most 7 wide (a page's width), and its axes."""
-    return plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
+    drawn, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
+    if rows > 1:
+        drawn.get_layout_engine().set(h_pad=0.08)  # a title belongs to what is below it
+    return drawn, axes
 
 
 def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):

@@ -59,7 +59,7 @@ def split_and_merge(site):
         place.set_axis_off()
     whole = axes[0, 0].get_gridspec()
     packed, merged = drawn.add_subplot(whole[:, 0]), drawn.add_subplot(whole[:, 4])
-    _by_head(packed, trace["packed.query"], "X W^Q\n(3, 4)")
+    _by_head(packed, trace["packed.query"], "$X W^Q$\n(3, 4)")
     _by_head(merged, trace["merged"], "merged\n(3, 4)")
     for head, colour in enumerate(HEAD_COLOURS):
         stages = [_of_head(axes[head, 1 + i], trace[f"head.{head}.{step}"], f"{name}", colour)

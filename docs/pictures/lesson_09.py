@@ -17,7 +17,7 @@ def activations(site):
     axes.plot(x, [0.5 * value * (1 + math.erf(value / math.sqrt(2))) for value in x], color=ORANGE, label="GELU")
     axes.plot(hidden, relu, "o", color=BLUE, markersize=4)
     axes.plot(hidden, gelu, "o", color=ORANGE, markersize=4)
-    axes.set(xlabel="hidden unit", ylabel="after the activation")
+    axes.set(xlabel="hidden unit, before the activation", ylabel="after it")
     axes.grid(color=FAINT, linewidth=0.6)
     axes.legend()
     unit = int(np.argmax(hidden < 0))

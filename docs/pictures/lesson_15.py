@@ -45,7 +45,7 @@ def losses(site):
     axes.set(xlabel="step", ylabel="nats per word", ylim=(0, 5))
     axes.legend()
     return drawn, (
-        f"The loss of each of {len(training)} steps falls from {training[0]:.2f} to {training[-1]:.2f}; on stories that are kept apart it ends "
+        f"The loss of each of {len(training)} steps falls from {training[0]:.2f} to {training[-1]:.2f}; on 100 of the stories that are kept apart it ends "
         f"at {curve[-1]:.2f}. The grammar leaves {grammar:.2f} open."
     )
 
@@ -83,7 +83,7 @@ def mistakes(site):
         ends.append(f"{label} {curve[-1]:.2f}")
     axes.set(xlabel="step", ylabel="nats per word", ylim=(0, 7))
     axes.legend(ncols=2)
-    return drawn, f"The loss on stories that are kept apart during {steps[-1]} steps, right and with a mistake each. It ends at: {'; '.join(ends)}."
+    return drawn, f"The loss on 100 of the stories that are kept apart, during {steps[-1]} steps, right and with one mistake each. It ends at: {'; '.join(ends)}."
 
 
 @picture
@@ -91,14 +91,14 @@ def reviews(site):
     """Test accuracy by epoch, three seeds each, beside the published one."""
     runs = json.loads((site.root / "lessons" / "15_training" / "reviews.json").read_text())
     epochs = np.arange(1, 6)
-    drawn, axes = figure(7, 3.0)
+    drawn, axes = figure(7, 3.4)
     for name, colour in (("without positions", BLUE), ("with positions", ORANGE)):
         found = np.array(runs[name]["test_accuracy"])
         axes.fill_between(epochs, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
         axes.plot(epochs, found.mean(axis=0), color=colour, label=f"{name}, mean of three seeds")
         axes.plot(epochs, runs[name]["published"], color=colour, linestyle=":", marker="o", markersize=4, label=f"{name}, published")
     axes.set(xlabel="epoch", ylabel="test accuracy", xticks=epochs)
-    axes.legend()
+    axes.legend(ncols=2, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1))
     best = {name: np.max(runs[name]["test_accuracy"], axis=1).mean() for name in ("without positions", "with positions")}
     return drawn, (
         "Test accuracy after each epoch; the bands span three seeds. The best epoch has on average "

@@ -45,14 +45,14 @@ def met(site):
             is_met = begin < first + high
             axes.add_patch(Rectangle((begin, first), wide, high, facecolor=BLUE if is_met else "none", alpha=0.45 if is_met else 1, edgecolor="none"))
             axes.add_patch(Rectangle((begin, first), wide, high, fill=False, edgecolor=QUIET if is_met else FAINT, linewidth=1))
-            axes.text(begin + wide / 2, first + high / 2, "met" if is_met else "skipped", ha="center", va="center", fontsize=8, color=INK)
+            axes.text(begin + wide / 2, first + high / 2, "computed" if is_met else "skipped", ha="center", va="center", fontsize=8 if wide > columns / 2 else 6, color=INK)
     axes.plot([0, n], [0, n], color=ORANGE, linewidth=1.4)
     axes.set(xlim=(0, n), ylim=(n, 0), aspect="equal", xlabel="key m", ylabel="query n", xticks=[*range(0, n, columns), n], yticks=[*range(0, n + 1, rows)])
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return drawn, (
         f"The scores of {n} queries and {n} keys in tiles of {rows} by {columns}. A query can attend to the keys on and left of the diagonal. "
-        f"{found} tiles have such a pair and are met; {skipped} have none and are skipped."
+        f"{found} tiles have such a pair and are computed; {skipped} have none and are skipped."
     )
 
 

@@ -48,7 +48,7 @@ def cost(site):
         left.loglog(n, trace[f"cost.{name}"], marker="o", color=colour)
         exponent = trace[f"cost.{name}_exponent"].item()
         place, offset = (1, (8, -8)) if name == "strided" else (-1, (6, 0))  # strided and local meet at the end
-        left.annotate(f"{name}\nn^{exponent:.2f}", (n[place], trace[f"cost.{name}"][place]), offset, textcoords="offset points", va="center", fontsize=8)
+        left.annotate(f"{name}\n$n^{{{exponent:.2f}}}$", (n[place], trace[f"cost.{name}"][place]), offset, textcoords="offset points", va="center", fontsize=8)
     for name, colour in (("full", ORANGE), ("local", BLUE)):
         right.loglog(n, trace[f"cost.{name}_mib"], marker="o", color=colour)
         right.annotate(name, (n[-1], trace[f"cost.{name}_mib"][-1]), (6, 0), textcoords="offset points", va="center", fontsize=8)

@@ -26,7 +26,7 @@ def singular_values(site):
         if head == named:
             largest, last, after = values[0], values[d_k - 1], values[d_k]
     left.plot(range(1, len(query) + 1), singular(query @ key.T), color=QUIET, linestyle="--", linewidth=1, label="sum of the heads")
-    left.set(title=f"the small model, layer 1: d_model = {len(query)}, d_k = {d_k}", xlabel="number of the singular value", ylabel="singular value")
+    left.set(title=f"small model: d_model = {len(query)}, d_k = {d_k}", xlabel="number of the singular value", ylabel="singular value")
     left.legend(fontsize=8)
     for name, path in (("head 0", "head.0"), ("head 1", "head.1"), ("sum", "sum"), ("mixture 0", "mixed.0"), ("mixture 1", "mixed.1")):
         values = singular(trace[f"{path}.form"])
@@ -50,8 +50,8 @@ def mixing(site):
         heatmap(row[0], trace[f"head.{head}.weights"], labels, title=f"head {head}, unmixed")
         heatmap(row[1], trace[f"talking.head.{head}.weights"], title=f"softmax {head} of mixed scores")
         heatmap(row[2], trace[f"talking.head.{head}.mixed_weights"], title=f"mixed weights {head}")
-    before, after = trace["talking.head.1.weights"][0], trace["talking.head.1.mixed_weights"][0]
+    before, after = trace["talking.head.0.weights"][0], trace["talking.head.0.mixed_weights"][0]
     return drawn, (
         f"Weights without talking (left), after mixing the scores (middle), and after mixing the weights too (right); negative numbers are "
-        f"orange. Row 0 of softmax 1 sums to {before.sum():.4f}, row 0 of the second mixture to {after.sum():.4f}."
+        f"orange. Row 0 of softmax 0 sums to {before.sum():.4f}, row 0 of mixture 0 to {after.sum():.4f}."
     )

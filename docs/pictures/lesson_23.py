@@ -18,7 +18,7 @@ def cells(axes, values, title, others=None, largest=1.0):
         inset = 0.47 if differs else 0.5
         axes.fill([j - inset, j + inset, j + inset, j - inset], [i - inset, i - inset, i + inset, i + inset],
                   facecolor=colours.to_rgba(BLUE if value >= 0 else ORANGE, strength), edgecolor=RED if differs else FAINT, linewidth=0.9)  # fmt: skip
-        text = "−∞" if value == -np.inf else f"{value:.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+        text = "−∞" if value == -np.inf else f"{value:.0e}".replace("e+0", "e") if abs(value) >= 1000 else f"{value:.2f}"
         axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=INK)
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5))
     axes.set_title(title, fontsize=8)

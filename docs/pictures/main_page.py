@@ -36,7 +36,7 @@ def what_builds_on_what(site):
     """The lessons as a graph, placed by Graphviz."""
     lessons = curriculum(site.root / "lessons" / "curriculum.cpp")
     boxes, arrows, width, height = placed(lessons)
-    drawn, axes = figure(7, 7 * height / width)
+    drawn, axes = figure(width, height)
     axes.set_axis_off()
     for curve in arrows:
         steps = [Curve.MOVETO] + [Curve.CURVE4] * (len(curve) - 1)
@@ -44,13 +44,12 @@ def what_builds_on_what(site):
     for number, (x, y, wide, high) in boxes.items():
         title, part, _ = lessons[number]
         axes.add_patch(Rectangle((x - wide / 2, y - high / 2), wide, high, facecolor=PAPER, edgecolor=PARTS[part], linewidth=1.4))
-        axes.text(x, y, wrapped(number, title), ha="center", va="center", fontsize=7.5, color=INK)
+        axes.text(x, y, wrapped(number, title), ha="center", va="center", fontsize=8, color=INK)
     axes.set(xlim=(-0.05, width + 0.05), ylim=(-0.05, height + 0.05), aspect="equal")
     alone = [number for number, (_, _, needs) in lessons.items() if not needs]
-    most = max(lessons, key=lambda number: sum(number in needs for _, _, needs in lessons.values()))
     return drawn, (
-        f"What builds on what: an arrow leads from a lesson to one that needs it. Everything starts from lesson {alone[0]}; lesson {most} is needed by "
-        f"{sum(most in needs for _, _, needs in lessons.values())} others directly. Colours are the parts: I blue, II green, III red, IV orange, V purple."
+        f"What builds on what: an arrow leads from a lesson to one that builds on it, unless a path of other arrows does. Everything starts from lesson "
+        f"{alone[0]}. Colours are the parts: I blue, II green, III red, IV orange, V purple."
     )
 
 
@@ -64,17 +63,24 @@ def curriculum(source):
 
 
 def wrapped(number, title):
-    return "\n".join(textwrap.wrap(f"{number}. {title}", 22))
+    return "\n".join(textwrap.wrap(f"{number}. {title}", 15))
+
+
+def box(number, title):
+    """A node of the size of its text, in inches."""
+    lines = wrapped(number, title).split("\n")
+    return f"{number} [width={0.14 + 0.07 * max(map(len, lines))}, height={0.12 + 0.145 * len(lines)}]"
 
 
 def placed(lessons):
     """Boxes (x, y, width, height) and arrows (points of curves), as dot lays them out, in inches."""
-    nodes = [f'{number} [width=1.5, height={0.16 + 0.15 * (1 + wrapped(number, title).count(chr(10)))}]' for number, (title, _, _) in lessons.items()]
+    nodes = [box(number, title) for number, (title, _, _) in lessons.items()]
     edges = [f"{needed} -> {number}" for number, (_, _, needs) in lessons.items() for needed in needs]
-    text = "digraph { node [shape=box, fixedsize=true, label=\"\"]; nodesep=0.12; ranksep=0.28; " + "; ".join(nodes + edges) + " }"
-    lines = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, text=True, check=True).stdout.splitlines()
+    text = "digraph { node [shape=box, fixedsize=true, label=\"\"]; edge [dir=none]; nodesep=0.08; ranksep=0.24; " + "; ".join(nodes + edges) + " }"
+    for command in (["tred"], ["dot", "-Tplain"]):  # without the arrows that follow from others; then the layout
+        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     boxes, arrows = {}, []
-    for line in lines:
+    for line in text.splitlines():
         kind, *rest = line.split()
         if kind == "graph":
             width, height = float(rest[1]), float(rest[2])
