@@ -290,10 +290,10 @@ class Site:
         i = self.lessons.index(page)
         links = []
         if i > 0:
-            links.append(rf'<span class="before">\ref {self.lessons[i - 1].label} "← {quoted(self.lessons[i - 1].title)}"</span>')
+            links.append(rf'<span class="before">\ref {self.lessons[i - 1].label} "← {quoted(self.lessons[i - 1].title)}"</span>')
         links.append(self.view(page))
         if i + 1 < len(self.lessons):
-            links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
+            links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
         links = list(filter(None, links))
         return f'<div class="pager">{" ".join(links)}</div>' if links else ""
 

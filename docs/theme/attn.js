@@ -13,9 +13,8 @@ applyScheme();
 systemScheme.addEventListener("change", applyScheme);
 
 window.addEventListener("load", () => {
-    const search = document.getElementById("MSearchBox");
     const themed = getComputedStyle(document.documentElement).getPropertyValue("--searchbar-height") !== "";
-    if (search === null || !themed) {
+    if (!themed) {
         return;
     }
     const button = document.createElement("button");
@@ -33,25 +32,51 @@ window.addEventListener("load", () => {
         }
         applyScheme();
     });
-    // Doxygen's menu moves the search box between the narrow and the wide layout.
-    const place = () => document.getElementById("MSearchBox").parentNode.append(button);
+    // Doxygen's menu makes the search box when it is ready, and anew where the window's width changes.
+    const place = () => {
+        const beside = document.getElementById("MSearchBox")?.parentNode;
+        if (beside && button.parentNode !== beside) {
+            beside.append(button);
+        }
+    };
     place();
-    window.addEventListener("resize", () => setTimeout(place));
+    new MutationObserver(place).observe(document.body, { childList: true, subtree: true });
 });
 
-document.addEventListener("DOMContentLoaded", () => {
-    // A wide table scrolls inside a box of its own, not the page.
-    for (const table of document.querySelectorAll(".contents table.markdownTable, .contents table.doxtable, .contents table.memname, .contents table.memberdecls, .contents table.fieldtable, .contents table.directory")) {
-        if (table.parentElement.closest(".scroll, table") === null) {
-            const box = document.createElement("div");
-            box.className = "scroll";
-            table.replaceWith(box);
-            box.append(table);
+// What is too wide for a page scrolls inside a box of its own: tables and pictures, but not the words above and below them.
+const WIDE = ["table.markdownTable", "table.doxtable", "table.memname", "table.memberdecls", "table.fieldtable", "table.directory", "table.tensor-values", "figure.picture > svg"];
+
+// A part of a function stands at the left, however deep it is in its function.
+function dedent(fragment) {
+    const lines = [...fragment.querySelectorAll(":scope > .line")].filter(line => line.textContent.trim() !== "");
+    const depth = Math.min(...lines.map(line => line.textContent.search(/\S/)));
+    for (const line of lines) {
+        if (depth > 0 && depth < Infinity && line.firstChild.nodeType === Node.TEXT_NODE) {
+            line.firstChild.data = line.firstChild.data.slice(depth);
         }
     }
-    // Boxes that scroll can be reached and moved with the keyboard.
-    for (const box of document.querySelectorAll(".scroll, .tensor, pre.fragment, div.fragment")) {
-        box.tabIndex = 0;
+}
+
+// The end of a box fades where it goes on.
+function mark(box) {
+    box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+    for (const wide of document.querySelectorAll(WIDE.map(name => `.contents ${name}`))) {
+        if (wide.parentElement.closest(".scroll, table") === null) {
+            const box = document.createElement("div");
+            box.className = "scroll";
+            wide.replaceWith(box);
+            box.append(wide);
+        }
+    }
+    document.querySelectorAll(".contents div.fragment").forEach(dedent);
+    const resized = new ResizeObserver(entries => entries.forEach(entry => mark(entry.target)));
+    for (const box of document.querySelectorAll(".scroll, pre.fragment, div.fragment")) {
+        box.tabIndex = 0; // reached and moved with the keyboard
+        box.addEventListener("scroll", () => mark(box), { passive: true });
+        resized.observe(box);
     }
 });
 
