@@ -20,6 +20,7 @@ FOLDERS = {
     "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
     "graph": ("Traces as pictures", "Which step uses which, drawn by Graphviz."),
     "view": ("Traces as pages", "A trace as a page in the browser."),
+    "fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
 }
 
 

@@ -55,7 +55,7 @@ def syllabus(site):
     """A table for each source document: what it says, and which lesson, step and test answer it."""
     sections = []
     for document, of_document in itertools.groupby(rows(site, "syllabus")[1:], key=lambda row: row[0]):
-        lines = [f"### {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
+        lines = [f"### Document {document} {{#source_{document}}}", "", "| kind | what it says | lesson | step | test |", "|---|---|---|---|---|"]
         for _, kind, says, lesson, step, test in of_document:
             lines.append(f"| {kind} | {markdown(says)} | {link_to_lesson(site, lesson)} | {f'`{step}`' if step else ''} | {markdown(test)} |")
         sections.append("\n".join(lines))

@@ -47,9 +47,9 @@ class Page:
     def summary(self, text):
         """The first sentence of the first paragraph, for tables of pages."""
         body = text[HEADING.search(text).end() :]
-        for paragraph in re.split(r"\n\s*\n", body):
+        for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```$", "", body, flags=re.DOTALL | re.MULTILINE)):
             paragraph = " ".join(paragraph.split())
-            if paragraph and not re.match(r"[#\\@|<`]|\[TOC\]|- |\d+\. ", paragraph):
+            if paragraph and not re.match(r"[#\\@|<]|\[TOC\]|- |\d+\. ", paragraph):
                 return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0].rstrip(":")
         return ""
 

@@ -79,6 +79,15 @@ class SiteCase(unittest.TestCase):
 
 
 class Pages(SiteCase):
+    def test_a_page_is_summed_up_by_its_first_sentence_whatever_code_is_before_it(self):
+        for body, sentence in {
+            "Letters. More.": "Letters.", "`attn view` shows steps: all. More.": "`attn view` shows steps: all.",
+            "```sh\nrun it\n\nnow\n```\n\nIt runs. More.": "It runs.", "[TOC]\n\nThis is it:\n\n- no": "This is it",
+        }.items():  # fmt: skip
+            with self.subTest(body):
+                self.write("docs/notation.md", f"# Notation {{#notation}}\n\n{body}\n")
+                self.assertIn(f"<td>{sentence}</td>", self.main_page("{{pages}}"))
+
     def test_numbers_in_code_spans(self):
         for reference, text in {
             "weights[0,1]": "0.5000", "weights[0,1]:.2f": "0.50", "scores[1,-1]": "12", "scores[1]": "[4, 16, 12]",
@@ -299,8 +308,8 @@ class Registers(SiteCase):
         self.write("docs/syllabus.tsv", "\n".join(row.replace(" ", "\t") for row in rows) + "\n")
         self.assertEqual(
             [line for line in self.main_page("{{syllabus}}").split("\n") if line and not line.startswith(("|--", "| kind"))],
-            ["### 000 {#source_000}", r'| formula | a\_b | \ref lesson_01_one "1" | `scores` | t |', "| remark | more | not here |  | t |",
-             "### 001 {#source_001}", r'| table | \| | \ref lesson_01_one "1" |  | t |'],
+            ["### Document 000 {#source_000}", r'| formula | a\_b | \ref lesson_01_one "1" | `scores` | t |', "| remark | more | not here |  | t |",
+             "### Document 001 {#source_001}", r'| table | \| | \ref lesson_01_one "1" |  | t |'],
         )  # fmt: skip
 
 
