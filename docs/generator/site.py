@@ -75,8 +75,8 @@ class Site:
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
             "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold,
             "question": self.fold, "end": lambda *_: self.html("</details>"),
-            "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson"),
-            "pages": lambda *_: self.table_of_pages(self.documents, "page"),
+            "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson", "After this lesson you can"),
+            "pages": lambda *_: self.table_of_pages(self.documents, "page", "what it is about"),
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
             "syllabus": lambda *_: registers.syllabus(self),
@@ -272,9 +272,10 @@ class Site:
         read_text(self.build / "results" / f"{name}.txt", "script/docs")
         return rf"\verbinclude {name}.txt"
 
-    def table_of_pages(self, pages, header):
-        rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page))) for page in pages]
-        return tables.rows_of((header, "what it is about"), rows, "pages")
+    def table_of_pages(self, pages, header, about):
+        """A page and its summary per row. Words that begin the summaries are the column's head, and said once."""
+        rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page)).removeprefix(f"{about} ")) for page in pages]
+        return tables.rows_of((header, about[0].lower() + about[1:]), rows, "pages")
 
     def lesson_called(self, name):
         for page in self.lessons:

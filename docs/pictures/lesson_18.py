@@ -23,11 +23,11 @@ def one_pass(site):
     right.bar(keys, np.subtract(sums, kept), bottom=kept, color=GREEN, alpha=0.7, width=0.7, label="added")
     for j in keys:
         right.text(j, sums[j] + 0.03, f"\u00d7{corrections[j]:.2f}" if 0 < corrections[j] < 1 else "", ha="center", fontsize=8)
-    right.set(title="l, the sum so far", xlabel="key", xticks=keys, ylim=(0, 2.3))
+    right.set(title="$l$, the sum so far", xlabel="key", xticks=keys, ylim=(0, 2.3))
     right.legend(loc="upper left", fontsize=8)
     less = [j for j in keys if 0 < corrections[j] < 1]
     return drawn, (
-        f"One pass over the scores {row.astype(int).tolist()}. Left: each score, and the largest so far. Right: the sum so far, of what is kept from before "
+        f"One pass over the scores {row.astype(int).tolist()}. Left: each score, and the largest so far (orange). Right: the sum so far, of what is kept from before "
         f"and what a key adds. At keys {' and '.join(map(str, less))} a larger score comes, and the sum so far is multiplied by "
         f"{' and '.join(f'{corrections[j]:.4f}' for j in less)} first."
     )
