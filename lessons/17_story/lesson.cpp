@@ -305,7 +305,6 @@ Story written_fast(Lesson& lesson, const LlamaFolder& model,
     RandomNumbers chance(lesson.flag<std::optional<std::size_t>>("--seed").value_or(0));
     Story story{prompt, {}};
     const auto begin = std::chrono::steady_clock::now();
-    //! [fast]
     const fast::PackedLlama weights(model.weights);
     fast::LlamaCache cache(prompt.size() + steps);
     fast::Workspace workspace;
@@ -317,7 +316,6 @@ Story written_fast(Lesson& lesson, const LlamaFolder& model,
         std::copy(logits.end() - std::ptrdiff_t(last.size()), logits.end(), last.begin());
         const std::size_t id = sample(last, lesson.flag<double>("--temperature"), chance);
         next = {static_cast<std::int64_t>(id)};
-        //! [fast]
         if (id <= Tokenizer::end) // another text would begin
             break;
         story.ids.push_back(id);

@@ -228,6 +228,68 @@ void attend_single(const Call& call, Room& memory, const Trace& trace)
         call.context);
 }
 
+/// How one of several maps follows from its input.
+auto formula_of(std::string_view input, const LinearMaps& maps, std::size_t part, const char* name)
+{
+    return [=, &maps] { return map_formula(input, maps, part, name); };
+}
+
+/// The queries, keys and values of the new tokens, the heads side by side.
+struct Projected {
+    View query, key, value;
+};
+
+/// Makes them.
+Projected project(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
+                  const AttentionTask& task, const Heads& sizes, Room& room, const Trace& trace)
+{
+    const View query = room_for(room, x.rows, sizes.h * sizes.d_k);
+    const View added = task.key_value.row_range(task.past, memory.rows);
+    const View key = added.column_range(0, sizes.g * sizes.d_k);
+    const View value = added.column_range(key.columns, sizes.g * sizes.d_v);
+    multiply_tiles(x, maps.query, query);
+    multiply_tiles(memory, maps.key_value, added);
+    tell(trace, "query[(b,) n, h_d_k]", formula_of("x", maps.query, 0, "query"), task.queries, query);
+    tell(trace, "key[(b,) m, h_d_k]", formula_of(memory_name, maps.key_value, 0, "key"), task.keys, key);
+    tell(trace, "value[(b,) m, h_d_v]", formula_of(memory_name, maps.key_value, 1, "value"), task.keys, value);
+    return {query, key, value};
+}
+
+/// Attends in each head, to the keys that are kept and the new ones.
+/// @return the contexts, the heads side by side
+View attend_by_heads(const Projected& projected, const AttentionTask& task, const Heads& sizes, Workspace& workspace,
+                     const Trace& trace)
+{
+    // Rotate queries and keys by their positions.
+    const auto& [query, key, value] = projected;
+    const std::string queries_name = place("query", task, task.queries, query, sizes.d_k, trace);
+    std::string keys_name = place("key", task, task.keys, key, sizes.d_k, trace), values_name = "value";
+    if (trace.has_listener()) {
+        const View past = task.key_value.row_range(0, task.past);
+        keys_name = with_past(keys_name, "past_keys", past.column_range(0, key.columns), trace);
+        values_name = with_past(values_name, "past_values", past.column_range(key.columns, value.columns), trace);
+    }
+
+    // See them as heads.
+    const std::size_t b = task.queries.count();
+    const View kept = task.key_value.row_range(0, b * (task.past + task.keys.n));
+    const View context = room_for(workspace.context, query.rows, sizes.h * sizes.d_v);
+    const HeadRows<float> queries = heads_in(query, 0, b, sizes.h, sizes.d_k);
+    const HeadRows<float> keys = heads_in(kept, 0, b, sizes.g, sizes.d_k);
+    const HeadRows<float> values = heads_in(kept, key.columns, b, sizes.g, sizes.d_v);
+    const HeadRows<float> contexts = heads_in(context, 0, b, sizes.h, sizes.d_v);
+    const Trace attention = trace.scope("attention");
+    tell_heads(attention, "queries[b, h, n, d_k]", queries_name, queries);
+    tell_heads(attention, "keys[b, g, m, d_k]", keys_name, keys);
+    tell_heads(attention, "values[b, g, m, d_v]", values_name, values);
+
+    const Const constant_queries = queries, constant_keys = keys, constant_values = values;
+    const SoftmaxSums no_sums;
+    const Call call{constant_queries, constant_keys, constant_values, task.scoring, contexts, no_sums};
+    (is_single(call) ? attend_single : attend_all)(call, workspace.attention, attention);
+    return context;
+}
+
 void attend_with(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
                  const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
 {
@@ -235,57 +297,17 @@ void attend_with(const ConstView& x, const ConstView& memory, std::string_view m
     if (task.rotation != nullptr && task.rotation->d != sizes.d_k)
         throw ShapeError("fast: the heads of all layers must be of one size, found " +
                          std::to_string(task.rotation->d) + " and " + std::to_string(sizes.d_k) + " features");
-    const std::size_t b = task.queries.count(), all = task.past + task.keys.n;
-
-    // Make the queries, keys and values of the new tokens.
-    const View query = room_for(workspace.query, x.rows, sizes.h * sizes.d_k);
-    const View added = task.key_value.row_range(task.past, memory.rows);
-    const View key = added.column_range(0, sizes.g * sizes.d_k),
-               value = added.column_range(key.columns, sizes.g * sizes.d_v);
-    multiply_tiles(x, maps.query, query);
-    multiply_tiles(memory, maps.key_value, added);
-    const auto formula = [&](std::string_view input, const LinearMaps& map, std::size_t part, const char* name) {
-        return [=, &map] { return map_formula(input, map, part, name); };
+    const Projected projected = project(x, memory, memory_name, maps, task, sizes, workspace.query, trace);
+    const View context = attend_by_heads(projected, task, sizes, workspace, trace);
+    const auto merged = [&] {
+        return "reshape(permute(attention.context, 0, 2, 1, 3), " + task.queries.text() +
+               std::to_string(context.columns) + ")";
     };
-    tell(trace, "query[(b,) n, h_d_k]", formula("x", maps.query, 0, "query"), task.queries, query);
-    tell(trace, "key[(b,) m, h_d_k]", formula(memory_name, maps.key_value, 0, "key"), task.keys, key);
-    tell(trace, "value[(b,) m, h_d_v]", formula(memory_name, maps.key_value, 1, "value"), task.keys, value);
-
-    // Rotate queries and keys by their positions.
-    const std::string queries_name = place("query", task, task.queries, query, sizes.d_k, trace);
-    std::string keys_name = place("key", task, task.keys, key, sizes.d_k, trace), values_name = "value";
-
-    // Attend in each head.
-    const View kept = task.key_value.row_range(0, b * all);
-    const View context = room_for(workspace.context, x.rows, sizes.h * sizes.d_v);
-    const HeadRows<float> queries = heads_in(query, 0, b, sizes.h, sizes.d_k);
-    const HeadRows<float> keys = heads_in(kept, 0, b, sizes.g, sizes.d_k);
-    const HeadRows<float> values = heads_in(kept, key.columns, b, sizes.g, sizes.d_v);
-    const HeadRows<float> contexts = heads_in(context, 0, b, sizes.h, sizes.d_v);
-    if (trace.has_listener()) {
-        const View past = task.key_value.row_range(0, task.past);
-        keys_name = with_past(keys_name, "past_keys", past.column_range(0, key.columns), trace);
-        values_name = with_past(values_name, "past_values", past.column_range(key.columns, value.columns), trace);
-    }
-    const Trace attention = trace.scope("attention");
-    tell_heads(attention, "queries[b, h, n, d_k]", queries_name, queries);
-    tell_heads(attention, "keys[b, g, m, d_k]", keys_name, keys);
-    tell_heads(attention, "values[b, g, m, d_v]", values_name, values);
-    const Const constant_queries = queries, constant_keys = keys, constant_values = values;
-    const SoftmaxSums no_sums;
-    const Call call{constant_queries, constant_keys, constant_values, task.scoring, contexts, no_sums};
-    (is_single(call) ? attend_single : attend_all)(call, workspace.attention, attention);
-    tell(
-        trace, "merged[(b,) n, h_d_v]",
-        [&] {
-            return "reshape(permute(attention.context, 0, 2, 1, 3), " + task.queries.text() +
-                   std::to_string(context.columns) + ")";
-        },
-        task.queries, context);
+    tell(trace, "merged[(b,) n, h_d_v]", merged, task.queries, context);
 
     // Mix the heads.
     multiply_tiles(context, maps.output, result);
-    tell(trace, "output[(b,) n, d_model]", formula("merged", maps.output, 0, "output"), task.queries, result);
+    tell(trace, "output[(b,) n, d_model]", formula_of("merged", maps.output, 0, "output"), task.queries, result);
 }
 
 } // namespace
