@@ -1,7 +1,7 @@
 // What attention across machines costs on this one: mpirun -n P bench_mpi_cost
 //
-// Rank 0 prints a line per measurement, with tabs: what, its size, seconds, bytes that a rank sends, bytes that a rank
-// allocates. First come the parts that the cost model is made of (products, attention on one rank, copies, messages), then
+// Rank 0 prints the sizes of the layer, then a line per measurement, with tabs between: what, its size, seconds, bytes that
+// it sends, bytes that it allocates. First come the parts that the cost model is made of (products, attention on one rank, copies, messages), then
 // the whole: ring, Ulysses and tensor-parallel attention. bench/mpi_cost.py runs it with one, two and four ranks.
 //
 // Seconds are those of the slowest rank, in the fastest of several runs: other programs on the machine only add to them.
@@ -247,6 +247,8 @@ void for_sizes(const Measure& measure, std::initializer_list<std::size_t> sizes)
 
 void measure_all()
 {
+    if (rank == 0)
+        std::printf("layer\t%zu\t%zu\t%zu\n", d_model, heads, d_ff);
     product(512);
     attention(1024);
     copy(16 << 20);

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import headers, picture, registers, tables
+from . import headers, mpi_cost, mpi_cost_tables, picture, registers, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
@@ -28,6 +28,11 @@ TOKEN = re.compile(
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
+# What {{report PATH}} and {{cost PATH}} read, and what made it.
+NUMBERS = {
+    "report": ("lessons/small_model/report.json", "script/train-model"),
+    "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
+}
 ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
 
 
@@ -81,6 +86,7 @@ class Site:
             "pitfalls": lambda *_: registers.pitfalls(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
+            "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured_cost(), name)),
         }  # fmt: skip
         self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
 
@@ -136,8 +142,8 @@ class Site:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
 
-        if verb == "report" and rest:
-            return self.reported(rest, context)
+        if verb in NUMBERS and rest:
+            return self.number_called(verb, rest, context)
 
         trace, _, array, _, place, specification = self.find(page, inside)
         if array.ndim > 1 and context == "text" and alone:
@@ -162,19 +168,26 @@ class Site:
         found = self.report()["heads"][role]
         return found["layer"], found["head"], f"layers.{found['layer']}.self_attn.head.{found['head']}"
 
-    def reported(self, text, context):
-        """A number of the report: heads.colour_of_thing.average_weight:.2f, chances.0.chance."""
+    def measured_cost(self):
+        """What bench/mpi_cost.py measured, and what the model makes of it."""
+        if "cost" not in self.loaded:
+            self.loaded["cost"] = mpi_cost.Measured(self.root)
+        return self.loaded["cost"]
+
+    def number_called(self, verb, text, context):
+        """A number of the report, heads.colour_of_thing.average_weight:.2f, or of the costs, hide.far:.0f."""
+        file, source = NUMBERS[verb]
         path, _, specification = text.partition(":")
-        value = self.report()
+        value = self.report() if verb == "report" else mpi_cost_tables.numbers(self.measured_cost())
         for key in path.split("."):
             try:
                 value = value[int(key)] if isinstance(value, list) else value[key]
             except (KeyError, IndexError, ValueError, TypeError):
-                raise PageError(f"lessons/small_model/report.json has no {path}") from None
+                raise PageError(f"{file} has no {path}") from None
         if not isinstance(value, (int, float)):
-            raise PageError(f"{path} of lessons/small_model/report.json is no number")
+            raise PageError(f"{path} of {file} is no number")
         number = number_text(value, specification or (".0f" if isinstance(value, int) else ".4f"))
-        return f'<span class="from-run one" title="{path} = {value}, script/train-model">{number}</span>' if context == "text" else number
+        return f'<span class="from-run one" title="{path} = {value}, {source}">{number}</span>' if context == "text" else number
 
     # ------------------------------------------------------------------------------------------ tables and pictures
 
