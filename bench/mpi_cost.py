@@ -22,8 +22,7 @@ RANKS = (1, 2, 4)
 # Open MPI asks for leave to run as root and with more ranks than cores.
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip
 
 

@@ -14,14 +14,22 @@ TOKENS = (8_192, 131_072, 1_000_000, 10_000_000)
 def amount(value, unit):
     """Three digits with a prefix: 1.23 ms, 45.6 GB."""
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
-        if abs(value) >= size * 0.9995 and (unit != "s" or size <= 1):
+        if abs(value) >= size * 0.9995:
             number = value / size
-            return f"{number:,.0f} {prefix}{unit}" if number >= 99.95 else f"{number:.3g} {prefix}{unit}"
+            return f"{number:.0f} {prefix}{unit}" if number >= 99.95 else f"{number:.3g} {prefix}{unit}"
     return f"0 {unit}"
 
 
+def duration(seconds):
+    """The same of seconds, but hours and days for long ones."""
+    if seconds < 999.5:
+        return amount(seconds, "s")
+    hours = seconds / 3600
+    return f"{hours:.3g} hours" if hours < 48 else f"{counted(hours / 24)} days"
+
+
 def counted(number):
-    return f"{number:,.0f}".replace(",", " ")
+    return f"{number:,.0f}"
 
 
 # -------------------------------------------------------------------------------------------------------- numbers in prose
@@ -74,7 +82,7 @@ def about(measured):
         ("date", measured.about["date"]),
         ("processor", f"{machine['processor']}, {machine['cores']} cores"),
         ("load of the machine meanwhile", f"{low:.1f} to {high:.1f}"),
-        ("each time is", f"the fastest of {measured.about['rounds']} rounds of 3 to 25 runs, of the slowest rank"),
+        ("each time is", f"the fastest of {measured.about['rounds']} rounds of 3 to 300 runs, of the slowest rank"),
         ("attn", f"{versions['attn']}, {versions['commit']}"),
         *((name, versions[name]) for name in ("compiler", "mpi", "blas", "system")),
     ], "cost")  # fmt: skip
@@ -118,14 +126,15 @@ def collectives(measured):
 
 
 def times_of(layer, machine):
-    """Seconds of a layer; the fastest way that fits is bold, and what does not fit is said."""
+    """Seconds of a layer; with several ranks the fastest way that fits is bold, and what does not fit is said."""
 
     def cell(name, tokens, ranks):
         cost = model.WAYS[name](layer, tokens, ranks)
         if not model.fits(cost, machine):
             return "no memory"
-        text = amount(model.seconds(cost, machine, ranks), "s")
-        return f"<b>{text}</b>" if model.fastest_way(layer, machine, tokens, ranks) == name else text
+        text = duration(model.seconds(cost, machine, ranks))
+        is_fastest = ranks > 1 and model.fastest_way(layer, machine, tokens, ranks) == name
+        return f"<b>{text}</b>" if is_fastest else text
 
     rows = [
         (counted(tokens), name, *(cell(name, tokens, ranks) for ranks in RANKS))

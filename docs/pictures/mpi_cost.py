@@ -7,6 +7,7 @@ from generator.mpi_cost_tables import TITLES, alone, amount
 from generator.picture import BLUE, GREEN, ORANGE, PURPLE, QUIET, figure, picture
 
 COLOURS = {"ring": BLUE, "Ulysses": ORANGE, "tensor parallel": GREEN}
+MARKS = {"ring": "o", "Ulysses": "s", "tensor parallel": "^"}
 RANKS = [2**i for i in range(11)]
 TOKENS = [1024 * 2**i for i in range(14)] + [10_000_000]
 
@@ -30,7 +31,7 @@ def times(site):
     for place, (title, machine) in zip(axes, machines(site)):
         for name, way in model.WAYS.items():
             times_of_way = [model.seconds(way(model.LARGE, tokens, ranks), machine, ranks) for ranks in RANKS]
-            place.loglog(RANKS, times_of_way, "o-", markersize=3, color=COLOURS[name], label=name)
+            place.loglog(RANKS, times_of_way, f"{MARKS[name]}-", markersize=3.5, color=COLOURS[name], label=name)
         once = model.seconds(model.ring(model.LARGE, tokens, 1), machine, 1)
         place.loglog(RANKS, [once / ranks for ranks in RANKS], ":", color=QUIET, label="one rank's time / P")
         place.set(title=title, ylabel="seconds")
@@ -46,29 +47,31 @@ def times(site):
 @picture
 def winners(site):
     """Which way is the fastest, by tokens and ranks."""
-    names = list(model.WAYS)
-    drawn, axes = figure(7, 3.6, columns=2, sharey=True)
+    drawn, axes = figure(7, 3.2, columns=3, sharey=True, gridspec_kw={"width_ratios": (1, 1, 0.05)})
     for place, (title, machine) in zip(axes, machines(site)):
-        for tokens in TOKENS:
-            for ranks in RANKS[1:]:
-                best = model.fastest_way(model.LARGE, machine, tokens, ranks)
-                mark = {"marker": "s", "color": COLOURS[best]} if best else {"marker": "x", "color": QUIET}
-                place.scatter(ranks, tokens, s=34, linewidths=1, **mark)
-        hidden = [ranks * model.tokens_that_hide(machine, machine.link(ranks)) for ranks in RANKS[1:]]
-        place.loglog(RANKS[1:], hidden, "--", color=PURPLE)
-        place.set(title=title, ylim=(700, 1.5e7))
+        draw_winners(place, machine)
+        place.set(title=title, ylim=(700, 1.5e7), yscale="log")
         ranks_axis(place)
-    for name in names:
-        axes[0].scatter([], [], marker="s", color=COLOURS[name], label=name)
-    axes[0].scatter([], [], marker="x", color=QUIET, label="none fits the memory")
-    axes[0].plot([], [], "--", color=PURPLE, label="ring: messages are hidden above")
     axes[0].set(ylabel="tokens")
-    drawn.legend(loc="outside lower center", ncols=3, fontsize=8)
+    axes[2].axis("off")
+    axes[2].legend(*axes[1].get_legend_handles_labels(), fontsize=8, loc="center left")
     far = model.tokens_that_hide(model.PUBLISHED, model.PUBLISHED.far)
     return drawn, (
         "The way that takes least time by the model. Above the dashed line each rank has enough tokens for a hop of the ring to take longer to compute than to "
         f"send: {far:,.0f} tokens per rank between nodes, with the published constants."
     )
+
+
+def draw_winners(axes, machine):
+    best = {(ranks, tokens): model.fastest_way(model.LARGE, machine, tokens, ranks) for ranks in RANKS[1:] for tokens in TOKENS}
+    for name in (*model.WAYS, None):
+        points = [point for point, winner in best.items() if winner == name] or [(np.nan, np.nan)]
+        mark = {"marker": MARKS[name], "color": COLOURS[name], "label": name} if name else {"marker": "x", "color": QUIET, "label": "none has the memory"}
+        axes.scatter(*zip(*points), s=26, linewidths=1, **mark)
+    if not machine.overlaps:
+        return
+    hidden = [ranks * model.tokens_that_hide(machine, machine.link(ranks)) for ranks in RANKS[1:]]
+    axes.plot(RANKS[1:], hidden, "--", color=PURPLE, label="above: the ring\nhides its messages")
 
 
 @picture
@@ -79,9 +82,9 @@ def memory(_site):
     machine = model.PUBLISHED
     for name, way in model.WAYS.items():
         gigabytes = [way(model.LARGE, tokens, ranks).memory * machine.number / 1e9 for ranks in RANKS]
-        axes.loglog(RANKS, gigabytes, "o-", markersize=3, color=COLOURS[name], label=name)
+        axes.loglog(RANKS, gigabytes, f"{MARKS[name]}-", markersize=3.5, color=COLOURS[name], label=name)
     axes.axhline(machine.capacity / 1e9, linestyle="--", color=QUIET, label="memory of a rank")
-    axes.set(ylabel="GB")
+    axes.set(ylabel="GB", yticks=(10, 20, 40, 80, 160), yticklabels=("10", "20", "40", "80", "160"))
     ranks_axis(axes)
     axes.legend(fontsize=8)
     weights = model.LARGE.weights * model.LARGE.layers * machine.number / 1e9
