@@ -1,10 +1,11 @@
-// What attention across machines costs on this one: mpirun -n P bench_mpi_cost
+// What attention across machines costs on this one: mpirun -n P bench_mpi_cost parts|ways
 //
-// Rank 0 prints the sizes of the layer, then a line per measurement, with tabs between: what, its size, seconds, bytes that
-// it sends, bytes that it allocates. First come the parts that the cost model is made of (products, attention on one rank, copies, messages), then
-// the whole: ring, Ulysses and tensor-parallel attention. bench/mpi_cost.py runs it with one, two and four ranks.
+// `parts` are what the cost model is made of: products, attention on one rank, copies, messages. `ways` are ring, Ulysses and
+// tensor-parallel attention as a whole. Rank 0 prints the sizes of the layer, then a line per measurement, with tabs between:
+// what, its size, seconds, processor seconds, bytes that the rank sends, bytes that it allocates. bench/mpi_cost.py runs it.
 //
-// Seconds are those of the slowest rank, in the fastest of several runs: other programs on the machine only add to them.
+// Seconds are those of the slowest rank, processor seconds those of all ranks together, each in the best of several runs.
+// Other programs on the machine add to seconds, but hardly to processor seconds.
 #include "attn/attention/dot_product.hpp"
 #include "attn/fast/attention.hpp"
 #include "attn/mpi/ring_attention.hpp"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <random>
@@ -39,25 +41,47 @@ struct Bytes {
     std::size_t sent = 0, memory = 0;
 };
 
-double fastest(const std::function<void()>& action)
+struct Seconds {
+    double wall = std::numeric_limits<double>::infinity(), processor = wall;
+};
+
+double processor_seconds()
 {
-    double best = std::numeric_limits<double>::infinity(), spent = 0;
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of the slowest rank, and of all ranks together.
+Seconds once(const std::function<void()>& action)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime(), processor_begin = processor_seconds();
+    action();
+    Seconds took{MPI_Wtime() - begin, processor_seconds() - processor_begin};
+    MPI_Allreduce(MPI_IN_PLACE, &took.wall, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &took.processor, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return took;
+}
+
+/// Each the least of some runs.
+Seconds fastest(const std::function<void()>& action)
+{
+    Seconds best;
+    double spent = 0;
     for (int run = 0; run < 300 && (run < 3 || spent < 1.5); ++run) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        const double begin = MPI_Wtime();
-        action();
-        double took = MPI_Wtime() - begin;
-        MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        best = std::min(best, took);
-        spent += took;
+        const Seconds took = once(action);
+        best = {std::min(best.wall, took.wall), std::min(best.processor, took.processor)};
+        spent += took.wall;
     }
     return best;
 }
 
-void print(const std::string& what, std::size_t size, double seconds, const Bytes& cost = {})
+void print(const std::string& what, std::size_t size, const Seconds& seconds, const Bytes& cost = {})
 {
     if (rank == 0)
-        std::printf("%s\t%zu\t%.9g\t%zu\t%zu\n", what.c_str(), size, seconds, cost.sent, cost.memory);
+        std::printf("%s\t%zu\t%.9g\t%.9g\t%zu\t%zu\n", what.c_str(), size, seconds.wall, seconds.processor, cost.sent,
+                    cost.memory);
 }
 
 std::vector<float> drawn(std::size_t count)
@@ -129,7 +153,7 @@ void message(std::size_t bytes)
 {
     constexpr int round_trips = 5;
     std::vector<char> buffer(bytes);
-    const double seconds = fastest([&] {
+    const Seconds seconds = fastest([&] {
         for (int i = 0; i < 2 * round_trips; ++i) {
             const bool sends = (i % 2 == 0) == (rank == 0);
             if (rank < 2 && sends)
@@ -139,7 +163,7 @@ void message(std::size_t bytes)
                          MPI_STATUS_IGNORE);
         }
     });
-    print("message", bytes, seconds / (2 * round_trips));
+    print("message", bytes, {seconds.wall / (2 * round_trips), seconds.processor / (2 * round_trips)});
 }
 
 /// The sum over all ranks of so many bytes per rank.
@@ -193,7 +217,7 @@ void ring(std::size_t n)
 {
     Part part(n);
     mpi::Traffic traffic;
-    const double seconds = fastest([&] {
+    const Seconds seconds = fastest([&] {
         mpi::ring_attention(part.input(0), part.input(1), part.input(2), part.layout, {}, part.output(), {},
                             MPI_COMM_WORLD, &traffic);
     });
@@ -204,7 +228,7 @@ void ulysses(std::size_t n)
 {
     Part part(n);
     mpi::Traffic traffic;
-    const double seconds = fastest([&] {
+    const Seconds seconds = fastest([&] {
         static_cast<void>(mpi::ulysses_attention(part.input(0), part.input(1), part.input(2), part.layout, {},
                                                  part.output(), MPI_COMM_WORLD, &traffic));
     });
@@ -231,7 +255,7 @@ void tensor_parallel(std::size_t n)
     const EncoderLayerWeights shard = mpi::encoder_layer_shard(drawn_layer(), heads, ranks, rank);
     const Matrix x = drawn_matrix(n, d_model);
     mpi::Traffic traffic;
-    const double seconds = fastest([&] {
+    const Seconds seconds = fastest([&] {
         static_cast<void>(
             mpi::tensor_parallel_encoder_layer(x, std::nullopt, shard, options, MPI_COMM_WORLD, &traffic));
     });
@@ -245,20 +269,22 @@ void for_sizes(const Measure& measure, std::initializer_list<std::size_t> sizes)
         measure(size);
 }
 
-void measure_all()
+void measure_parts()
 {
-    if (rank == 0)
-        std::printf("layer\t%zu\t%zu\t%zu\n", d_model, heads, d_ff);
     product(512);
     attention(1024);
     copy(16 << 20);
     reference_product(512);
     reference_attention(512);
-    if (ranks > 1) {
-        for_sizes(message, {8, 1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20});
-        for_sizes(all_reduce, {8, 64 << 10, 1 << 20, 8 << 20});
-        for_sizes(all_to_all, {64, 64 << 10, 1 << 20, 8 << 20});
-    }
+    if (ranks == 1)
+        return;
+    for_sizes(message, {8, 1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20});
+    for_sizes(all_reduce, {8, 64 << 10, 1 << 20, 8 << 20});
+    for_sizes(all_to_all, {64, 64 << 10, 1 << 20, 8 << 20});
+}
+
+void measure_ways()
+{
     for_sizes(ring, {256, 512, 1024, 2048, 4096});
     for_sizes(ulysses, {256, 512, 1024, 2048, 4096});
     for_sizes(tensor_parallel, {64, 128, 256, 512});
@@ -274,6 +300,13 @@ int main(int argc, char** argv)
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     rank = static_cast<std::size_t>(number);
     ranks = static_cast<std::size_t>(count);
-    measure_all();
+    const std::string asked = argc == 2 ? argv[1] : "";
+    if (rank == 0)
+        std::printf("layer\t%zu\t%zu\t%zu\n", d_model, heads, d_ff);
+    if (asked == "parts")
+        measure_parts();
+    else if (asked == "ways")
+        measure_ways();
     MPI_Finalize();
+    return asked == "parts" || asked == "ways" ? 0 : 2;
 }

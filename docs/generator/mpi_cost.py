@@ -200,9 +200,13 @@ class Measured:
         return [row for row in self.rows if row["what"] == what and ranks in (None, row["ranks"])]
 
     def rate(self, what, multiply_adds):
-        """Per second of one rank while all cores compute; more ranks than cores would share them."""
+        """Per second of one rank while all cores compute."""
         (row,) = self.of(what, self.cores)
-        return multiply_adds(row["size"]) / row["seconds"]
+        return multiply_adds(row["size"]) / self.on_cores(row)
+
+    def on_cores(self, row):
+        """Seconds of a run by its processor time, shared by the cores that its ranks have: what other programs add is left out."""
+        return row["processor_seconds"] / min(row["ranks"], self.cores)
 
     def of_attention(self, n):
         return 2 * n * n * self.layer.d_model // self.layer.heads
@@ -222,21 +226,20 @@ class Measured:
         return replace(self.machine, number=8, products=products, attention=attention)
 
     def runs(self):
-        """The runs of whole ways, each with what the model predicts: (way, row, predicted seconds)."""
+        """The runs of whole ways: (row, predicted seconds, measured seconds)."""
         machines = {"ring": self.machine, "ulysses": self.machine, "tensor_parallel": self.in_double()}
         ways = {"ring": ring, "ulysses": ulysses, "tensor_parallel": tensor_parallel}
         for row in filter(lambda row: row["what"] in ways, self.rows):
             cost = ways[row["what"]](self.layer, row["size"], row["ranks"])
             cost = cost if row["what"] == "tensor_parallel" else only_attention(cost)
-            yield row, seconds(cost, machines[row["what"]], row["ranks"])
+            yield row, seconds(cost, machines[row["what"]], row["ranks"]), self.on_cores(row)
 
     def collectives(self):
-        """All-reduce and all-to-all, each with what the model predicts."""
+        """All-reduce and all-to-all: (row, predicted seconds, measured seconds)."""
         link = self.machine.near
         for row in (*self.of("all_reduce"), *self.of("all_to_all")):
             ranks, steps = row["ranks"], (2 if row["what"] == "all_reduce" else 1) * (row["ranks"] - 1)
-            crowd = max(1, ranks / self.cores)
-            yield row, crowd * steps * (link.latency + row["size"] / ranks / link.bandwidth)
+            yield row, steps * (link.latency + row["size"] / ranks / link.bandwidth), row["seconds"]
 
 
 def fitted(messages):

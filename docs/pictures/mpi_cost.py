@@ -98,18 +98,17 @@ def memory(_site):
 def check(site):
     """Measured over predicted time of every run."""
     drawn, axes = figure(6, 3)
-    pairs = list(site.measured_cost().runs())
-    for (what, title), colour in zip(list(TITLES.items())[:3], COLOURS.values()):
-        mine = [(predicted, row) for row, predicted in pairs if row["what"] == what]
+    runs = list(site.measured_cost().runs())
+    for (what, title), colour in zip(TITLES.items(), COLOURS.values()):
         for ranks, marker in ((1, "o"), (2, "s"), (4, "^")):
-            points = [(predicted, row["seconds"]) for predicted, row in mine if row["ranks"] == ranks]
+            points = [(predicted, found) for row, predicted, found in runs if (row["what"], row["ranks"]) == (what, ranks)]
             axes.loglog(*zip(*points), marker, color=colour, markersize=5, label=f"{title}, {ranks} rank{'s' if ranks > 1 else ''}")
-    ends = np.array([min(predicted for _, predicted in pairs) / 1.5, max(row["seconds"] for row, _ in pairs) * 1.5])
+    ends = np.array([min(predicted for _, predicted, _ in runs) / 1.5, max(found for _, _, found in runs) * 1.5])
     axes.loglog(ends, ends, color=QUIET, linewidth=1)
     axes.set(xlabel="predicted seconds", ylabel="measured seconds")
     axes.grid(True)
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    ratios = [row["seconds"] / predicted for row, predicted in pairs]
+    ratios = [found / predicted for _, predicted, found in runs]
     return drawn, (
         f"Every run beside the line on which prediction and measurement are equal. Measured times are {min(ratios):.2f} to {max(ratios):.2f} times the predicted ones, "
         f"with a median of {np.median(ratios):.2f}."
