@@ -108,6 +108,7 @@ def tensor_parallel(layer, tokens, ranks):
         maps=tokens * weights,
         weights=weights,
         attention=2 * tokens**2 * width,
+        moved=6 * (ranks - 1) / ranks * tokens * d,  # what arrives for two sums is added: read twice, written
         messages=4 * (ranks - 1),
         sent=4 * (ranks - 1) / ranks * tokens * d,
         memory=layer.layers * weights + 2 * tokens * d + max(4 * tokens * width, tokens * units),
@@ -157,11 +158,11 @@ def fits(cost, machine):
     return cost.memory * machine.number <= machine.capacity
 
 
-def fastest_way(layer, machine, tokens, ranks):
-    """The name of the way that takes least time of those whose ranks have the memory; nothing where there is none."""
+def fastest_ways(layer, machine, tokens, ranks, tie=0.02):
+    """The names of the ways that take least time, of those whose ranks have the memory: several where they differ by less than 2 %."""
     costs = {name: way(layer, tokens, ranks) for name, way in WAYS.items()}
     times = {name: seconds(cost, machine, ranks) for name, cost in costs.items() if fits(cost, machine)}
-    return min(times, key=times.get) if times else None
+    return [name for name, time in times.items() if time <= (1 + tie) * min(times.values())]
 
 
 def longest(way, layer, machine, ranks):

@@ -25,7 +25,7 @@ def duration(seconds):
     if seconds < 999.5:
         return amount(seconds, "s")
     hours = seconds / 3600
-    return f"{hours:.3g} hours" if hours < 48 else f"{counted(hours / 24)} days"
+    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"
 
 
 def counted(number):
@@ -49,9 +49,11 @@ def numbers(measured):
         "large": {
             "weights": model.LARGE.weights * model.LARGE.layers,
             "gigabytes": model.LARGE.weights * model.LARGE.layers * there.number / 1e9,
+            "capacity": there.capacity / 1e9,
             **model.LARGE.__dict__,
         },
-        "small": measured.layer.__dict__,
+        "small": measured.layer.__dict__ | {"d": measured.layer.d_model // measured.layer.heads},
+        "parts": {what: measured.of(what)[0]["size"] for what in ("product", "attention")} | {"copied": measured.of("copy")[0]["size"] / 2**20},
         "longest": {
             key: {f"ranks_{ranks}": model.longest(model.WAYS[name], model.LARGE, there, ranks) for ranks in RANKS}
             for key, name in (("ring", "ring"), ("ulysses", "Ulysses"), ("tensor_parallel", "tensor parallel"))
@@ -107,6 +109,23 @@ def constants(measured):
     return rows_of(("", "of one rank", "measured here", "published"), rows, "cost")
 
 
+def sources(_measured):
+    """Where the published constants come from, as they are printed there: a multiply-add is two operations."""
+    there = model.PUBLISHED
+
+    def tera(rate):
+        return f"{2 * rate / 1e12:.0f} · 10¹² operations per second"
+
+    return rows_of(("constant", "source"), [
+        ("F", f"NVIDIA H100 SXM, data sheet: {tera(there.products)} in bfloat16 without sparsity (a multiply-add is two)"),
+        ("M, memory", f"the same: {there.memory / 1e12:.3g} TB/s, {there.capacity / 1e9:.0f} GB"),
+        ("A", f"Shah et al. 2024, FlashAttention-3, abstract: up to {tera(there.attention)}, forward, in float16"),
+        (f"β, up to {there.node} ranks", f"the data sheet: NVLink, {2 * there.near.bandwidth / 1e9:.0f} GB/s in both directions together"),
+        ("β, more ranks", f"DGX H100, user guide: for each GPU a ConnectX-7 adapter of {8 * there.far.bandwidth / 1e9:.0f} Gb/s"),
+        ("α", f"NVIDIA NCCL, src/graph/tuning.cc, a step of a ring with the protocol Simple: {1e6 * there.near.latency:.3g} µs by NVLink, {1e6 * there.far.latency:.3g} µs by network"),
+    ], "cost")  # fmt: skip
+
+
 def compared(runs_of, size):
     return [
         (TITLES[row["what"]], row["ranks"], size(row["size"]), amount(predicted, "s"), amount(found, "s"), f"{found / predicted:.2f}", amount(row["seconds"], "s"))
@@ -128,14 +147,14 @@ def collectives(measured):
 
 
 def times_of(layer, machine):
-    """Seconds of a layer; with several ranks the fastest way that fits is bold, and what does not fit is said."""
+    """Seconds of a layer; with several ranks the fastest ways that fit are bold, and what does not fit is said."""
 
     def cell(name, tokens, ranks):
         cost = model.WAYS[name](layer, tokens, ranks)
         if not model.fits(cost, machine):
             return "no memory"
         text = duration(model.seconds(cost, machine, ranks))
-        is_fastest = ranks > 1 and model.fastest_way(layer, machine, tokens, ranks) == name
+        is_fastest = ranks > 1 and name in model.fastest_ways(layer, machine, tokens, ranks)
         return f"<b>{text}</b>" if is_fastest else text
 
     rows = [
@@ -167,7 +186,7 @@ def memory(_measured):
     return rows_of(("way", *(f"{ranks} ranks" if ranks > 1 else "1 rank" for ranks in RANKS)), rows, "cost")
 
 
-TABLES = {table.__name__: table for table in (about, constants, runs, collectives, published, here, memory)}
+TABLES = {table.__name__: table for table in (about, constants, sources, runs, collectives, published, here, memory)}
 
 
 def table(measured, name):

@@ -46,6 +46,7 @@ class ByHand(unittest.TestCase):
         cost = model.tensor_parallel(SMALL, 12, 3)
         self.assertEqual((cost.maps, cost.attention), (12 * (4 * 6 * 2 + 2 * 6 * 4), 2 * 12 * 12 * 2))  # 10 hidden units: 4, 3, 3
         self.assertEqual((cost.sent, cost.messages), (2 * (4 * (12 * 6 / 3)), 8))  # two sums of four messages with a third each
+        self.assertEqual(cost.moved, 2 * 2 * 3 * 24)  # two sums of two thirds of 72 numbers that arrive: two are read, one written
         # Its part of the weights; the input and the sum of all tokens; queries, keys, values and context of a head.
         self.assertEqual(cost.memory, (4 * 6 * 2 + 2 * 6 * 4) + 2 * 72 + 4 * 24)
 
@@ -105,6 +106,32 @@ class Seconds(unittest.TestCase):
         link = model.fitted(rows)
         self.assertAlmostEqual(link.latency / 2e-6, 1)
         self.assertAlmostEqual(link.bandwidth / 5e9, 1)
+
+
+class Claims(unittest.TestCase):
+    """What the page says in words about the large layer, on a grid of ranks and tokens."""
+
+    grid = [(2**i, 1024 * 2**j) for i in range(1, 11) for j in range(14)]
+    measured = model.Measured(ROOT)
+    machines = (model.PUBLISHED, mpi_cost_tables.alone(measured.machine))
+
+    def test_tensor_parallel_is_alone_the_fastest_only_where_others_lack_memory(self):
+        for machine in self.machines:
+            for ranks, tokens in self.grid:
+                if model.fastest_ways(model.LARGE, machine, tokens, ranks) == ["tensor parallel"]:
+                    others = [model.WAYS[name](model.LARGE, tokens, ranks) for name in ("ring", "Ulysses")]
+                    self.assertFalse(any(model.fits(cost, machine) for cost in others), (ranks, tokens))
+
+    def test_from_three_to_h_ranks_ulysses_sends_least(self):
+        for ranks in (3, 4, 8, 16, 32):
+            sent = {name: way(model.LARGE, 96 * 1024, ranks).sent for name, way in model.WAYS.items()}
+            self.assertEqual(min(sent, key=sent.get), "Ulysses")
+            self.assertAlmostEqual(sent["tensor parallel"] / sent["ring"], 2)
+
+    def test_long_sequences_beyond_h_ranks_are_those_of_the_ring(self):
+        for machine in self.machines:
+            for ranks in (64, 128, 256, 512, 1024):
+                self.assertEqual(model.fastest_ways(model.LARGE, machine, 10_000_000, ranks), ["ring"])
 
 
 class AsMeasured(unittest.TestCase):
