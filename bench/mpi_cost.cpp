@@ -1,10 +1,11 @@
 // What attention across machines costs on this one: mpirun -n P bench_mpi_cost parts|ways
 //
-// `parts` are what the cost model is made of: products, attention on one rank, copies, messages. `ways` are ring, Ulysses and
-// tensor-parallel attention as a whole. Rank 0 prints the sizes of the layer, then a line per measurement, with tabs between:
-// what, its size, seconds, processor seconds, bytes that the rank sends, bytes that it allocates. bench/mpi_cost.py runs it.
+// `parts` are what the cost model is made of: products, attention on one rank, copies, messages. `ways` are ring,
+// Ulysses and tensor-parallel attention as a whole. Rank 0 prints the sizes of the layer, then a line per measurement,
+// with tabs between: what, its size, seconds, processor seconds, bytes that the rank sends, bytes that it allocates.
+// bench/mpi_cost.py runs it.
 //
-// Seconds are those of the slowest rank, processor seconds those of all ranks together, each in the best of several runs.
+// Seconds are those of the slowest rank, processor seconds those of all ranks together, each the least of several runs.
 // Other programs on the machine add to seconds, but hardly to processor seconds.
 #include "attn/attention/dot_product.hpp"
 #include "attn/fast/attention.hpp"
@@ -34,7 +35,7 @@ constexpr std::size_t heads = 8, features = 64, d_model = heads * features, d_ff
 
 std::size_t rank = 0, ranks = 1;
 
-// ---------------------------------------------------------------------------------------------------------------- a clock
+// ------------------------------------------------------------------------------------------------------------- a clock
 
 /// What a way costs beside time, on one rank.
 struct Bytes {
@@ -94,7 +95,7 @@ std::vector<float> drawn(std::size_t count)
     return numbers;
 }
 
-// ------------------------------------------------------------------------------------------------------ what it is made of
+// -------------------------------------------------------------------------------------------------- what it is made of
 
 void product(std::size_t n)
 {
@@ -187,7 +188,7 @@ void all_to_all(std::size_t bytes)
           }));
 }
 
-// --------------------------------------------------------------------------------------------------------------- the ways
+// ------------------------------------------------------------------------------------------------------------ the ways
 
 /// This rank's part of self-attention to n tokens in all.
 struct Part {
@@ -290,6 +291,13 @@ void measure_ways()
     for_sizes(tensor_parallel, {64, 128, 256, 512});
 }
 
+void measure(const std::string& asked)
+{
+    if (rank == 0)
+        std::printf("layer\t%zu\t%zu\t%zu\n", d_model, heads, d_ff);
+    asked == "parts" ? measure_parts() : measure_ways();
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -301,12 +309,11 @@ int main(int argc, char** argv)
     rank = static_cast<std::size_t>(number);
     ranks = static_cast<std::size_t>(count);
     const std::string asked = argc == 2 ? argv[1] : "";
-    if (rank == 0)
-        std::printf("layer\t%zu\t%zu\t%zu\n", d_model, heads, d_ff);
-    if (asked == "parts")
-        measure_parts();
-    else if (asked == "ways")
-        measure_ways();
+    const bool is_known = asked == "parts" || asked == "ways";
+    if (is_known)
+        measure(asked);
+    else if (rank == 0)
+        std::fputs("bench_mpi_cost: say what to measure, parts or ways\n", stderr);
     MPI_Finalize();
-    return asked == "parts" || asked == "ways" ? 0 : 2;
+    return is_known ? 0 : 2;
 }

@@ -46,6 +46,7 @@ def numbers(measured):
             "far": model.tokens_that_hide(there, there.far),
         },
         "check": {f"ranks_{ranks}": spread(measured, ranks) for ranks in (1, 2, 4)},
+        "alone": max(row["seconds"] / found for row, _, found in measured.runs() if row["ranks"] == 1),
         "large": {
             "weights": model.LARGE.weights * model.LARGE.layers,
             "gigabytes": model.LARGE.weights * model.LARGE.layers * there.number / 1e9,
