@@ -93,8 +93,8 @@ def memory(_site):
     axes.legend(fontsize=8)
     weights = model.LARGE.weights * model.LARGE.layers * machine.number / 1e9
     return drawn, (
-        f"Predicted memory of a rank with {tokens:,} tokens in bfloat16: the weights of {model.LARGE.layers} layers and the tensors of one. Ring and Ulysses go down "
-        f"to the weights, {weights:.1f} GB, which every rank holds; tensor parallel divides these, but holds all tokens on every rank."
+        f"Predicted memory of a rank with {tokens:,} tokens in bfloat16: the weights of {model.LARGE.layers} layers and the tensors of one. Ring and Ulysses go down towards "
+        f"the weights, {weights:.1f} GB, which every rank holds; tensor parallel divides these, but holds all tokens on every rank."
     )
 
 
