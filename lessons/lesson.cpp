@@ -164,6 +164,17 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.is_altered; }
 
+void Lesson::retell(std::string_view scope, const Recording& recording)
+{
+    const std::string before = std::string(scope) + ".";
+    for (Step step : recording.steps) {
+        step.path.insert(0, before);
+        setup_.listeners.hear(step);
+    }
+    for (const Alias& alias : recording.aliases)
+        setup_.listeners.hear(Alias{before + alias.path, before + alias.target});
+}
+
 const Recording& Lesson::recording() const { return setup_.recorder.recording(); }
 
 void Lesson::heading(std::string_view text)

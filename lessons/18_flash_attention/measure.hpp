@@ -4,8 +4,8 @@
 
 #include "../lesson.hpp"
 #include "../measure.hpp"
+#include "../memory.hpp"
 #include "kernel.hpp"
-#include "memory.hpp"
 
 #include <cmath>
 #include <limits>

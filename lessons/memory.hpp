@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts the memory that this program asks `operator new` for. Included by lesson.cpp
-// alone, since a program can replace these functions once only.
+// Counts the memory that this program asks `operator new` for. Included by one
+// file of a program, since a program can replace these functions once only.
 
 #include <atomic>
 #include <cstddef>

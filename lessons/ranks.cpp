@@ -1,0 +1,136 @@
+#include "ranks.hpp"
+
+#include "attn/error.hpp"
+#include "graph/process.hpp"
+#include "mpi/packed_recording.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include <unistd.h>
+
+namespace attn {
+namespace {
+
+constexpr std::string_view flag = "--as-rank";
+constexpr std::string_view error_prefix = "a rank ended: ";
+constexpr std::chrono::seconds longest{120};
+
+/// Open MPI 4 and 5 ask for leave to run as root and with more ranks than cores; ranks that
+/// wait leave the core to others. MPICH does all of that, and does not know these names.
+constexpr std::array<std::pair<const char*, const char*>, 7> environment{
+    {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+     {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+     {"OMPI_MCA_mpi_yield_when_idle", "1"},
+     {"OMP_NUM_THREADS", "1"},
+     {"OPENBLAS_NUM_THREADS", "1"}}};
+
+/// Of all that mpirun and the ranks say, the line that says why they ended.
+std::string reason(const ProcessResult& ended)
+{
+    std::istringstream lines(ended.errors);
+    std::string first;
+    for (std::string line; std::getline(lines, line);) {
+        if (const std::size_t at = line.find(error_prefix); at != std::string::npos)
+            return line.substr(at);
+        if (line.find("can't go on") != std::string::npos)
+            return line;
+        if (first.empty() && line.find_first_not_of("- \t") != std::string::npos)
+            first = line;
+    }
+    return first.empty() ? "exit code " + std::to_string(ended.code) : first;
+}
+
+std::size_t this_rank()
+{
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return static_cast<std::size_t>(rank);
+}
+
+/// What rank 0 reads from its standard input, on every rank.
+Recording given_to_all()
+{
+    std::string bytes;
+    if (this_rank() == 0)
+        bytes.assign(std::istreambuf_iterator<char>(std::cin), {});
+    std::uint64_t size = bytes.size();
+    MPI_Bcast(&size, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    bytes.resize(size);
+    MPI_Bcast(bytes.data(), static_cast<int>(size), MPI_CHAR, 0, MPI_COMM_WORLD);
+    return mpi::unpack(bytes);
+}
+
+void write_result(const Recording& result)
+{
+    if (this_rank() != 0)
+        return;
+    const std::string bytes = mpi::pack(result);
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
+        std::fflush(stdout) != 0)
+        throw Error("standard output can't be written");
+}
+
+/// The rank that somebody else's mpirun gave to this process, if there is one.
+const char* rank_of_others()
+{
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+        if (const char* rank = std::getenv(name))
+            return rank;
+    return nullptr;
+}
+
+} // namespace
+
+Recording run_on_ranks(std::size_t ranks, const Recording& given)
+{
+    for (const auto& [name, value] : environment)
+        ::setenv(name, value, 0);
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    const ProcessResult ended = run_process(
+        {ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
+        mpi::pack(given), longest);
+    if (ended.end == ProcessResult::End::not_found)
+        throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
+                    "; script/bootstrap build installs it");
+    if (ended.end == ProcessResult::End::too_slow)
+        throw Error("the ranks did not end within " + std::to_string(longest.count()) +
+                    " seconds");
+    if (ended.code != 0)
+        throw Error(std::to_string(ranks) + " ranks can't run: " + reason(ended));
+    return mpi::unpack(ended.output);
+}
+
+std::optional<int> run_as_rank(int argc, char** argv, RankWork work)
+{
+    if (argc != 2 || argv[1] != flag) {
+        const char* const rank = rank_of_others();
+        if (rank != nullptr && std::strcmp(rank, "0") == 0)
+            std::fprintf(stderr, "%s: starts its ranks itself, expected to be run without "
+                                 "mpirun; --ranks P says how many\n",
+                         std::filesystem::path(argv[0]).filename().c_str());
+        return rank == nullptr ? std::nullopt : std::optional(2);
+    }
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    try {
+        write_result(work(given_to_all(), MPI_COMM_WORLD));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s%s\n", std::string(error_prefix).c_str(), error.what());
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Finalize();
+    return 0;
+}
+
+} // namespace attn
