@@ -125,6 +125,13 @@ std::span<const CurriculumEntry> curriculum()
          "Softmax is computed tile by tile, so that no row of scores is ever whole: "
          "memory grows with n instead of n squared.",
          {3, 5}},
+        {"19_across_machines",
+         Part::today,
+         "Attention across machines",
+         "A sequence is divided among processes: keys and values travel around a ring, "
+         "and partial results are merged exactly.",
+         {6, 18},
+         "MPI"},
         {"20_restricted",
          Part::beside,
          "Attention to neighbours only",

@@ -20,6 +20,8 @@ struct CurriculumEntry {
     std::string_view title; ///< the heading of its page
     std::string_view idea;  ///< what is new in it, in one sentence
     std::vector<int> needs; ///< the numbers of the lessons that it builds on
+    std::string_view
+        built_with = {}; ///< what it takes beside what all take: "MPI"
 };
 
 /// The lessons that exist, in order. A number is missing where its lesson is still to be

@@ -97,9 +97,9 @@ Recording run_on_ranks(std::size_t ranks, const Recording& given)
     for (const auto& [name, value] : environment)
         ::setenv(name, value, 0);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    const ProcessResult ended = run_process(
-        {ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
-        mpi::pack(given), longest);
+    const ProcessResult ended =
+        run_process({ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
+                    mpi::pack(given), longest);
     if (ended.end == ProcessResult::End::not_found)
         throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
                     "; script/bootstrap build installs it");
@@ -116,8 +116,9 @@ std::optional<int> run_as_rank(int argc, char** argv, RankWork work)
     if (argc != 2 || argv[1] != flag) {
         const char* const rank = rank_of_others();
         if (rank != nullptr && std::strcmp(rank, "0") == 0)
-            std::fprintf(stderr, "%s: starts its ranks itself, expected to be run without "
-                                 "mpirun; --ranks P says how many\n",
+            std::fprintf(stderr,
+                         "%s: starts its ranks itself, expected to be run without "
+                         "mpirun; --ranks P says how many\n",
                          std::filesystem::path(argv[0]).filename().c_str());
         return rank == nullptr ? std::nullopt : std::optional(2);
     }

@@ -16,7 +16,8 @@ std::vector<std::string> lesson_topics()
 {
     std::vector<std::string> topics;
     for (const attn::CurriculumEntry& entry : attn::curriculum())
-        topics.emplace_back(entry.topic);
+        if (entry.built_with.empty() || ATTN_WITH_MPI)
+            topics.emplace_back(entry.topic);
     return topics;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// The names of all lessons: "01_single_query".
+/// The names of all lessons that are built: "01_single_query".
 std::vector<std::string> lesson_topics();
 
 /// The command that runs a lesson: its program and, for lesson 15, a flag that lets its training end early. That changes

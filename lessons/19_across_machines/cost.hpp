@@ -56,8 +56,8 @@ inline std::int64_t total(const Integers& numbers)
 }
 
 /// Predicts what each rank sends in a forward pass.
-inline Bytes predict_bytes(const Trace& trace, const Sizes& sizes, const mpi::Layout& ring,
-                           const mpi::Layout& ulysses)
+inline Bytes predict_bytes(const Trace& trace, const Sizes& sizes,
+                           const mpi::Layout& ring, const mpi::Layout& ulysses)
 {
     const auto given = [&](std::string_view name, std::size_t size) {
         return trace(name, "", static_cast<std::int64_t>(size));
@@ -74,25 +74,26 @@ inline Bytes predict_bytes(const Trace& trace, const Sizes& sizes, const mpi::La
     const Integers by_ring =
         trace("ring[r]", "sum(block) - concat(block[1:], block[0:1], axis=0)",
               Integers(total(block) - of_next(block)));
-    const Integers there =
-        trace("there[r]", "4 * tokens * (h - heads) * (2 * d_k + d_v)",
-              Integers(4 * tokens * (h - heads) * (2 * d_k + d_v)));
+    const Integers there = trace("there[r]", "4 * tokens * (h - heads) * (2 * d_k + d_v)",
+                                 Integers(4 * tokens * (h - heads) * (2 * d_k + d_v)));
     const Integers back = trace("back[r]", "4 * (n - tokens) * heads * d_v",
                                 Integers(4 * (n - tokens) * heads * d_v));
     const Integers by_ulysses =
         trace("ulysses[r]", "there + back", Integers(there + back));
     //! [bytes]
     const std::int64_t several = ring.ranks() > 1 ? 1 : 0;
-    const Integers sums = trace(
-        "sums[r]", std::string(several == 1 ? "" : "0 * ") + "2 * 8 * n * d_model * (0 * tokens + 1)",
-        Integers(several * 2 * 8 * n * d_model * (0 * tokens + 1)));
+    const Integers sums =
+        trace("sums[r]",
+              std::string(several == 1 ? "" : "0 * ") +
+                  "2 * 8 * n * d_model * (0 * tokens + 1)",
+              Integers(several * 2 * 8 * n * d_model * (0 * tokens + 1)));
     return {by_ring, by_ulysses, sums};
 }
 
 /// MiB that one rank sends and holds for one layer, by the number of ranks.
-inline void predict_growth(Lesson& lesson)
+inline void predict_growth(Lesson& lesson, const Trace& prediction)
 {
-    const Trace trace = lesson.trace().scope("cost");
+    const Trace trace = prediction.scope("growth");
     const double n = trace("n", "", 131072.0), h = trace("h", "", 32.0),
                  d = trace("d", "", 128.0);
     const Vector ranks = trace("ranks[i]", "", Vector{2, 4, 8, 16, 32});
@@ -106,15 +107,15 @@ inline void predict_growth(Lesson& lesson)
     const Vector sums = trace("sums[i]", "2 * 2 * own * (ranks - 1)",
                               Vector(2.0 * 2.0 * own * (ranks - 1.0)));
     const Vector ring_holds = trace("ring_holds[i]", "6 * own", Vector(6.0 * own));
-    const Vector ulysses_holds =
-        trace("ulysses_holds[i]", "8 * own", Vector(8.0 * own));
-    const Vector sums_hold = trace("sums_hold[i]", "(ranks + 4) * own", Vector((ranks + 4.0) * own));
+    const Vector ulysses_holds = trace("ulysses_holds[i]", "8 * own", Vector(8.0 * own));
+    const Vector sums_hold =
+        trace("sums_hold[i]", "(ranks + 4) * own", Vector((ranks + 4.0) * own));
     //! [growth]
     std::vector<std::vector<double>> rows;
     for (std::size_t i = 0; i < ranks.size(); ++i)
         rows.push_back({ranks(i), ring(i), ulysses(i), sums(i), ring_holds(i),
                         ulysses_holds(i), sums_hold(i)});
-    lesson.table({"ranks", "sends: ring", "Ulysses", "tensor parallel", "holds: ring",
+    lesson.table({"ranks", "MiB sent: ring", "Ulysses", "tensor parallel", "held: ring",
                   "Ulysses", "tensor parallel"},
                  rows);
 }

@@ -30,14 +30,18 @@ void expect_scores(Exercise& exercise, const Integers& rank_of, std::size_t rank
     Integers scores = integers(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank)
         scores(rank) = pairs(rank, sources(rank));
-    scores = trace("scores[r]",
-                   "sum(pairs * (sources[:, None] == " + r + "[None, :]), axis=1)", scores);
-    exercise.expect({"my_scores",
-                     {{"rank_of", rank_of}, {"ranks", ranks}, {"hop", hop}},
-                     {}, 0, {},
-                     "counts the pairs that the mask allows, of each rank's queries and the "
-                     "keys that it has at this hop"},
-                    run, "scores", [&] { return my_scores(rank_of, ranks, hop); });
+    scores =
+        trace("scores[r]",
+              "sum(pairs * (sources[:, None] == " + r + "[None, :]), axis=1)", scores);
+    exercise.expect(
+        {"my_scores",
+         {{"rank_of", rank_of}, {"ranks", ranks}, {"hop", hop}},
+         {},
+         0,
+         {},
+         "counts the pairs that the mask allows, of each rank's queries and the "
+         "keys that it has at this hop"},
+        run, "scores", [&] { return my_scores(rank_of, ranks, hop); });
 }
 
 void check(Exercise& exercise)

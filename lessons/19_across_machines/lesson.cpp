@@ -65,10 +65,19 @@ Heads heads_of_model()
 /// The example's, or the user's.
 Heads given_heads(Lesson& lesson)
 {
-    const Heads example = lesson.is_example() ? heads_of_model() : Heads{};
-    return {lesson.input("queries[h, n, d_k]", example.queries),
-            lesson.input("keys[h, n, d_k]", example.keys),
-            lesson.input("values[h, n, d_v]", example.values)};
+    const Trace& trace = lesson.trace();
+    if (!lesson.is_example())
+        return {lesson.input("queries[h, n, d_k]", Tensor3()),
+                lesson.input("keys[h, n, d_k]", Tensor3()),
+                lesson.input("values[h, n, d_v]", Tensor3())};
+    const Heads example = heads_of_model();
+    const Trace model = trace.scope("model"), heads = model.scope("heads");
+    const Heads given{heads("queries[h, n, d_k]", "", example.queries),
+                      heads("keys[h, n, d_k]", "", example.keys),
+                      heads("values[h, n, d_v]", "", example.values)};
+    for (const std::string name : {"queries", "keys", "values"})
+        trace.alias(name, "model.heads." + name);
+    return given;
 }
 
 void show_parts(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& zigzag)
@@ -105,8 +114,8 @@ Matrix last_head(const Tensor3& all)
 Head head_by_hand(const Trace& trace, const Heads& heads)
 {
     const std::string last = "[" + std::to_string(heads.keys.shape(0) - 1) + "]";
-    Integers positions = xt::arange<std::int64_t>(
-        static_cast<std::int64_t>(heads.keys.shape(1)));
+    Integers positions =
+        xt::arange<std::int64_t>(static_cast<std::int64_t>(heads.keys.shape(1)));
     std::ignore = trace("positions[n]", "", positions);
     return {trace("queries[n, d_k]", "queries" + last, last_head(heads.queries)),
             trace("keys[n, d_k]", "keys" + last, last_head(heads.keys)),
@@ -157,12 +166,13 @@ Matrix forget_largest(const Trace& wrong, const Hops& hops)
 
 void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout)
 {
-    const Trace by_hand = lesson.trace().scope("by_hand");
-    const Head head = head_by_hand(by_hand, heads);
     const std::size_t rank = last_with_tokens(layout);
     const mpi::Chunk asking = layout.of_rank[rank].front();
+    const Trace parts = lesson.trace().scope("by_hand"),
+                by_hand = parts.scope("rank", rank);
 
     lesson.heading("2. Rank " + std::to_string(rank) + ", hop by hop, in the last head");
+    const Head head = head_by_hand(by_hand, heads);
     const Hops hops = go_around(by_hand, head, layout, rank);
     show_hops(lesson, hops);
     const Matrix context = hops.merged.back().context;
@@ -202,11 +212,12 @@ void compare_work(Lesson& lesson, const mpi::Layout& plain, const mpi::Layout& z
     };
     const std::int64_t in_plain = count(of_plain, plain);
     const std::int64_t in_zigzag = count(of_zigzag, zigzag);
-    const double ratio = work("ratio", "plain.waited / zigzag.waited",
-                              static_cast<double>(in_plain) /
-                                  static_cast<double>(in_zigzag));
-    lesson.table({"scores of the busiest rank: plain", "zigzag", "ratio"},
-                 {{static_cast<double>(in_plain), static_cast<double>(in_zigzag), ratio}});
+    const double ratio =
+        work("ratio", "plain.waited / zigzag.waited",
+             static_cast<double>(in_plain) / static_cast<double>(in_zigzag));
+    lesson.table(
+        {"scores of the busiest rank: plain", "zigzag", "ratio"},
+        {{static_cast<double>(in_plain), static_cast<double>(in_zigzag), ratio}});
 }
 
 std::size_t ranks_wanted(Lesson& lesson)
@@ -236,9 +247,10 @@ void teach(Lesson& lesson)
     compare_work(lesson, plain, zigzag);
 
     lesson.heading("5. What each rank sends and holds, predicted");
-    const Trace bytes = lesson.trace().scope("bytes");
+    const Trace prediction = lesson.trace().scope("predicted"),
+                bytes = prediction.scope("bytes");
     const Bytes predicted = predict_bytes(bytes, sizes, zigzag, plain);
-    predict_growth(lesson);
+    predict_growth(lesson, prediction);
 
     lesson.heading("6. The same on " + std::to_string(ranks) + " ranks");
     if (lesson.is_altered())
@@ -253,7 +265,8 @@ int main(int argc, char** argv)
 {
     if (const std::optional<int> code = run_as_rank(argc, argv, work_of_rank))
         return *code;
-    return Lesson::run("19_across_machines", argc, argv, teach,
-                       {{"--ranks", "P", "how many ranks are started, 1 to 8; 4 unless given",
-                         std::optional<std::size_t>()}});
+    return Lesson::run(
+        "19_across_machines", argc, argv, teach,
+        {{"--ranks", "P", "how many ranks are started, 1 to 8; 4 unless given",
+          std::optional<std::size_t>()}});
 }

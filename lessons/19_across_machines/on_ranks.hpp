@@ -53,8 +53,8 @@ inline RankRows rows_of(const Array& whole, const mpi::Layout& layout, const Ran
     for (std::size_t head = 0; head < h; ++head)
         for (const mpi::Chunk& chunk : layout.of_rank[rank.number])
             for (std::size_t i = 0; i < chunk.count * d; ++i)
-                mine.numbers.push_back(static_cast<float>(
-                    whole.values[(head * n + chunk.first) * d + i]));
+                mine.numbers.push_back(
+                    static_cast<float>(whole.values[(head * n + chunk.first) * d + i]));
     return mine;
 }
 

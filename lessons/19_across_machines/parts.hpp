@@ -57,11 +57,10 @@ inline Partial attend(const Trace& hop, const Head& head, const mpi::Chunk& aski
     };
     const Vector key_positions = positions(part);
     //! [hop]
-    const Mask mask =
-        hop("mask[n, m]",
-            "positions[None, " + keys + "] <= positions[" + queries + ", None]",
-            Mask(xt::view(key_positions, xt::newaxis(), xt::all()) <=
-                 column(positions(asking))));
+    const Mask mask = hop(
+        "mask[n, m]", "positions[None, " + keys + "] <= positions[" + queries + ", None]",
+        Mask(xt::view(key_positions, xt::newaxis(), xt::all()) <=
+             column(positions(asking))));
     const Matrix scores =
         hop("scores[n, m]",
             "queries[" + queries + "] @ keys[" + keys + "].T / sqrt(keys.shape[1])",
@@ -69,11 +68,9 @@ inline Partial attend(const Trace& hop, const Head& head, const mpi::Chunk& aski
                    root));
     const Matrix masked = hop("masked[n, m]", "where(mask, scores, -inf)",
                               Matrix(xt::where(mask, scores, -INFINITY)));
-    const Vector largest =
-        hop("largest[n]", "max(masked, axis=1)", max_along(masked, 1));
-    const Vector sum =
-        hop("sum[n]", "sum(exp(masked - largest[:, None]), axis=1)",
-            sum_along(Matrix(xt::exp(masked - column(largest))), 1));
+    const Vector largest = hop("largest[n]", "max(masked, axis=1)", max_along(masked, 1));
+    const Vector sum = hop("sum[n]", "sum(exp(masked - largest[:, None]), axis=1)",
+                           sum_along(Matrix(xt::exp(masked - column(largest))), 1));
     const Matrix context =
         hop("context[n, d_v]", "softmax(masked) @ values[" + keys + "]",
             matmul(softmax(masked), rows(head.values, part)));
@@ -85,10 +82,9 @@ inline Partial attend(const Trace& hop, const Head& head, const mpi::Chunk& aski
 inline Partial merge(const Trace& hop, const Partial& before, const Partial& now)
 {
     //! [merge]
-    const Vector largest =
-        hop("merged_largest[n]",
-            "where(largest_before > largest, largest_before, largest)",
-            Vector(xt::maximum(before.largest, now.largest)));
+    const Vector largest = hop("merged_largest[n]",
+                               "where(largest_before > largest, largest_before, largest)",
+                               Vector(xt::maximum(before.largest, now.largest)));
     const Vector share_before =
         hop("share_before[n]", "sum_before * exp(largest_before - merged_largest)",
             Vector(before.sum * xt::exp(before.largest - largest)));

@@ -21,6 +21,8 @@ int list_lessons()
         print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
         if (!lesson.needs.empty())
             print("{:<22}  builds on lesson {}\n", "", fmt::format("{}", fmt::join(lesson.needs, ", ")));
+        if (!lesson.built_with.empty())
+            print("{:<22}  is built where there is {}\n", "", lesson.built_with);
         print("\n");
     }
     print("Run one: lesson_{} --help\n", curriculum().front().topic);
