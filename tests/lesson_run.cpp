@@ -6,6 +6,7 @@
 #include "attn/trace_io/trace_file.hpp"
 #include "lessons/curriculum.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <stdexcept>
@@ -54,6 +55,19 @@ const attn::Recording& lesson_recording(const std::string& topic)
     return found != recordings.end()
                ? found->second
                : recordings.emplace(topic, attn::read_trace(lesson_run(topic).trace)).first->second;
+}
+
+attn::Recording of_one_process(attn::Recording recording)
+{
+    const auto is_of_ranks = [](const auto& named) {
+        return named.path.starts_with("ring.") || named.path.starts_with("ulysses.") || named.path.starts_with("layer.");
+    };
+    const auto is_across = [](const attn::Step& step) { return step.path == "ring.context"; };
+    if (std::ranges::none_of(recording.steps, is_across)) // another lesson, which can have a scope of such a name
+        return recording;
+    std::erase_if(recording.steps, is_of_ranks);
+    std::erase_if(recording.aliases, is_of_ranks);
+    return recording;
 }
 
 TEST_CASE("every lesson runs once, for all tests that look at it", "[lessons][runs]")

@@ -27,3 +27,6 @@ LessonRun lesson_run(const std::string& topic);
 
 /// What that run's trace holds; read once per test program.
 const attn::Recording& lesson_recording(const std::string& topic);
+
+/// A lesson's steps without those that the ranks of lesson 19 computed: these have a golden of their own.
+attn::Recording of_one_process(attn::Recording recording);

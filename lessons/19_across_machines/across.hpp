@@ -112,8 +112,8 @@ inline void show_memory(Lesson& lesson, const Recording& all, std::size_t ranks)
     const auto kibibytes = [](auto bytes) {
         return std::floor(static_cast<double>(bytes) / 1024);
     };
-    // What a kernel packs of one head of one chunk; lists of chunks, and what is rounded up.
-    const double beside = kibibytes(4 * layout.largest_chunk() * 2 * d) + 64;
+    // What a kernel packs of one head of one chunk, its tile, and what is rounded up.
+    const double beside = kibibytes(4 * layout.largest_chunk() * 2 * d) + 128;
     std::vector<std::vector<double>> rows;
     bool is_so = true;
     for (std::size_t r = 0; r < ranks; ++r) {

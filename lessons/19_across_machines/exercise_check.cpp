@@ -23,7 +23,7 @@ void expect_scores(Exercise& exercise, const Integers& rank_of, std::size_t rank
     const std::string n = places(rank_of.size()), r = places(ranks);
     const IntegerMatrix pairs =
         trace("pairs[r, s]",
-              "(" + r + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
+              "1 * (" + r + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
                   "[:, None]) @ (rank_of[:, None] == " + r + "[None, :])",
               allowed_pairs(holders, ranks));
     const Integers sources = trace("sources[r]", "", sources_at(hop, ranks));

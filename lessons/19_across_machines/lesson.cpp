@@ -106,20 +106,16 @@ std::size_t last_with_tokens(const mpi::Layout& layout)
     return rank;
 }
 
-Matrix last_head(const Tensor3& all)
-{
-    return xt::view(all, all.shape(0) - 1, xt::all(), xt::all());
-}
+Matrix first_head(const Tensor3& all) { return xt::view(all, 0, xt::all(), xt::all()); }
 
 Head head_by_hand(const Trace& trace, const Heads& heads)
 {
-    const std::string last = "[" + std::to_string(heads.keys.shape(0) - 1) + "]";
     Integers positions =
         xt::arange<std::int64_t>(static_cast<std::int64_t>(heads.keys.shape(1)));
     std::ignore = trace("positions[n]", "", positions);
-    return {trace("queries[n, d_k]", "queries" + last, last_head(heads.queries)),
-            trace("keys[n, d_k]", "keys" + last, last_head(heads.keys)),
-            trace("values[n, d_v]", "values" + last, last_head(heads.values))};
+    return {trace("queries[n, d_k]", "queries[0]", first_head(heads.queries)),
+            trace("keys[n, d_k]", "keys[0]", first_head(heads.keys)),
+            trace("values[n, d_v]", "values[0]", first_head(heads.values))};
 }
 
 /// Attention of the same queries to all keys at once.
@@ -171,7 +167,7 @@ void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout)
     const Trace parts = lesson.trace().scope("by_hand"),
                 by_hand = parts.scope("rank", rank);
 
-    lesson.heading("2. Rank " + std::to_string(rank) + ", hop by hop, in the last head");
+    lesson.heading("2. Rank " + std::to_string(rank) + ", hop by hop, in the first head");
     const Head head = head_by_hand(by_hand, heads);
     const Hops hops = go_around(by_hand, head, layout, rank);
     show_hops(lesson, hops);

@@ -60,7 +60,7 @@ inline std::int64_t count_scores(const Trace& trace, const mpi::Layout& layout,
     //! [pairs]
     const IntegerMatrix pairs =
         trace("pairs[r, s]",
-              "(" + all + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
+              "1 * (" + all + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
                   "[:, None]) @ (rank_of[:, None] == " + all + "[None, :])",
               allowed_pairs(rank_of, ranks));
     //! [pairs]

@@ -22,6 +22,7 @@ import decoder
 import flash
 import layers
 import lessons
+import machines
 import recurrent
 import restricted
 import llama
@@ -318,6 +319,8 @@ GOLDENS = {
     "22_low_rank_and_talking_heads": restricted.lesson_22,
     "17_story": llama.story,
     "18_flash_attention": flash.lesson_18,
+    "19_across_machines": machines.lesson_19,
+    "19_on_ranks": machines.lesson_19_on_ranks,
     "attention": attention,
     "layers": layers.layers,
     "recurrent": recurrent.recurrences,
