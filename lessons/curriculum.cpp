@@ -103,7 +103,8 @@ std::span<const CurriculumEntry> curriculum()
         {"15_training",
          Part::learning,
          "Training",
-         "A loss, its gradient and Adam's step, thousands of times: the small model learns "
+         "A loss, its gradient and Adam's step, thousands of times: the small model "
+         "learns "
          "its grammar while one watches its heads.",
          {9, 13}},
         {"16_rotary_and_alibi",

@@ -24,8 +24,8 @@ constexpr std::string_view flag = "--as-rank";
 constexpr std::string_view error_prefix = "a rank ended: ";
 constexpr std::chrono::seconds longest{120};
 
-/// Open MPI 4 and 5 ask for leave to run as root and with more ranks than cores; ranks that
-/// wait leave the core to others. MPICH does all of that, and does not know these names.
+/// Open MPI 4 and 5 ask for leave to run as root and with more ranks than cores; ranks
+/// that wait leave the core to others. MPICH does all of that and ignores these names.
 constexpr std::array<std::pair<const char*, const char*>, 7> environment{
     {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},

@@ -12,10 +12,10 @@ namespace attn {
 /// @return on rank 0 what the lesson gets back
 using RankWork = Recording (*)(const Recording& given, MPI_Comm comm);
 
-/// Starts this program again as so many ranks, by mpirun, and waits for them. They run with
-/// one thread each, on as many cores as there are.
+/// Starts this program again as so many ranks, by mpirun, and waits for them. They run
+/// with one thread each, on as many cores as there are.
 /// @return what rank 0 returned
-/// @throws Error where mpirun is missing, or the ranks end with an error: that of the first
+/// @throws Error where mpirun is missing, or the ranks end with an error: which one
 Recording run_on_ranks(std::size_t ranks, const Recording& given);
 
 /// Does the work of one rank, in a process that run_on_ranks() has started.

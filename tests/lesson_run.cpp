@@ -60,7 +60,8 @@ const attn::Recording& lesson_recording(const std::string& topic)
 attn::Recording of_one_process(attn::Recording recording)
 {
     const auto is_of_ranks = [](const auto& named) {
-        return named.path.starts_with("ring.") || named.path.starts_with("ulysses.") || named.path.starts_with("layer.");
+        return named.path.starts_with("ring.") || named.path.starts_with("ulysses.") ||
+               named.path.starts_with("layer.");
     };
     const auto is_across = [](const attn::Step& step) { return step.path == "ring.context"; };
     if (std::ranges::none_of(recording.steps, is_across)) // another lesson, which can have a scope of such a name

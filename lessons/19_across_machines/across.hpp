@@ -1,7 +1,7 @@
 #pragma once
 
-// The lesson's side of the run on several ranks: it starts them, takes their steps into its
-// trace, and compares with what one process makes of the same numbers.
+// The lesson's side of the run on several ranks: it starts them, takes their steps into
+// its trace, and compares with what one process makes of the same numbers.
 
 #include "../lesson.hpp"
 #include "../ranks.hpp"

@@ -21,11 +21,11 @@ void expect_scores(Exercise& exercise, const Integers& rank_of, std::size_t rank
         return "arange(" + std::to_string(count) + ")";
     };
     const std::string n = places(rank_of.size()), r = places(ranks);
-    const IntegerMatrix pairs =
-        trace("pairs[r, s]",
-              "1 * (" + r + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
-                  "[:, None]) @ (rank_of[:, None] == " + r + "[None, :])",
-              allowed_pairs(holders, ranks));
+    const IntegerMatrix pairs = trace(
+        "pairs[r, s]",
+        "1 * (" + r + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
+            "[:, None]) @ (rank_of[:, None] == " + r + "[None, :])",
+        allowed_pairs(holders, ranks));
     const Integers sources = trace("sources[r]", "", sources_at(hop, ranks));
     Integers scores = integers(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank)

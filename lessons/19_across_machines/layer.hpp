@@ -7,8 +7,8 @@
 
 namespace attn {
 
-/// An encoder layer of 8 features, 4 heads and 16 hidden units, and 8 tokens: every process
-/// draws the same.
+/// An encoder layer of 8 features, 4 heads and 16 hidden units, and 8 tokens: every
+/// process draws the same.
 struct DrawnLayer {
     Matrix x;
     EncoderLayerWeights weights;

@@ -152,7 +152,7 @@ struct LongSequence {
     static constexpr std::size_t h = 4, n = 4096, d = 32;
 };
 
-/// Ring and Ulysses attention to a longer sequence, without a trace: the memory they ask for.
+/// The memory that ring and Ulysses attention to a longer sequence ask for.
 inline void count_memory(const Rank& rank, Recording& all)
 {
     constexpr std::size_t h = LongSequence::h, n = LongSequence::n, d = LongSequence::d;

@@ -58,11 +58,11 @@ inline std::int64_t count_scores(const Trace& trace, const mpi::Layout& layout,
                       n = "arange(" + std::to_string(layout.tokens()) + ")";
     const Integers rank_of = trace("rank_of[n]", "", holders(layout));
     //! [pairs]
-    const IntegerMatrix pairs =
-        trace("pairs[r, s]",
-              "1 * (" + all + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
-                  "[:, None]) @ (rank_of[:, None] == " + all + "[None, :])",
-              allowed_pairs(rank_of, ranks));
+    const IntegerMatrix pairs = trace(
+        "pairs[r, s]",
+        "1 * (" + all + "[:, None] == rank_of[None, :]) @ (" + n + "[None, :] <= " + n +
+            "[:, None]) @ (rank_of[:, None] == " + all + "[None, :])",
+        allowed_pairs(rank_of, ranks));
     //! [pairs]
     table.assign(ranks, {});
     std::int64_t waited = 0;
