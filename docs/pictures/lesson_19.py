@@ -47,7 +47,7 @@ def work(site):
             place.barh(range(4), scores[hop], left=start, color=colour, alpha=0.7, height=0.7, label=f"hop {hop}")
             start = start + busiest
         waited[order] = int(trace[f"work.{order}.waited"])
-        place.set(title=f"{order} order", xlabel="scores, one after the other", xlim=(0, 16), ylim=(3.6, -0.6))
+        place.set(title=f"{order} order", xlabel="scores, one after the other", xlim=(0, 16), ylim=(3.6, -0.6), xticks=range(0, 16, 3))
         place.set(yticks=range(4), yticklabels=[f"rank {rank}" for rank in range(4)])
     axes[1].legend(loc="lower right", fontsize=8)
     return drawn, (
@@ -67,6 +67,7 @@ def bytes(site):  # noqa: A001
         axes.loglog(ranks, sent, "o-", color=colour)
         axes.annotate(label, (ranks[-1], sent[-1]), (6, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set(xlabel="ranks", ylabel="MiB sent by one rank", xlim=(ranks[0] / 1.2, ranks[-1] * 2.6), xticks=ranks, xticklabels=[str(int(p)) for p in ranks])
+    axes.set(yticks=[256, 512, 1024, 2048, 4096, 8192], yticklabels=["256", "512", "1024", "2048", "4096", "8192"])
     axes.minorticks_off()
     axes.grid(True)
     ring, ulysses, sums = (trace[f"predicted.growth.{name}"][-1] for name in ("ring", "ulysses", "sums"))
