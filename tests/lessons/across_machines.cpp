@@ -31,11 +31,11 @@ double difference(const Array& found, const Array& expected)
     return worst;
 }
 
-Array numbers(const Shape& shape)
+Array heads_numbers(const Shape& shape)
 {
     Array array{shape, std::vector<double>(element_count(shape))};
     for (std::size_t i = 0; i < array.size(); ++i)
-        array.values[i] = std::sin(static_cast<double>(5 * i + shape[2]));
+        array.values[i] = std::sin(static_cast<double>(5 * i + shape.at(2)));
     return array;
 }
 
@@ -70,7 +70,9 @@ TEST_CASE("lesson 19 runs on one to eight ranks, more than it has heads, and tha
         CHECK(verify(read_trace(folder / "t.npz")).passed());
     }
     Npz mine;
-    mine.arrays = {{"queries", numbers({2, 3, 5})}, {"keys", numbers({2, 3, 5})}, {"values", numbers({2, 3, 4})}};
+    mine.arrays = {{"queries", heads_numbers({2, 3, 5})},
+                   {"keys", heads_numbers({2, 3, 5})},
+                   {"values", heads_numbers({2, 3, 4})}};
     write_npz(folder / "mine.npz", mine);
     const Ended ended = run({program, "--quiet", "--input", folder / "mine.npz", "--trace", folder / "t.npz"});
     CHECK(ended.code == 0);
