@@ -17,7 +17,8 @@ struct Bytes {
 
 /// Sizes that decide: h heads of as many key/value heads, on n tokens.
 struct Sizes {
-    std::size_t h, n, d_k, d_v, d_model;
+    std::size_t h, n, d_k, d_v;
+    std::size_t d_model, layer_tokens; ///< of the layer that is divided
 };
 
 inline Integers tokens_of(const mpi::Layout& layout)
@@ -64,7 +65,8 @@ inline Bytes predict_bytes(const Trace& trace, const Sizes& sizes,
     };
     const std::int64_t h = given("h", sizes.h), n = given("n", sizes.n),
                        d_k = given("d_k", sizes.d_k), d_v = given("d_v", sizes.d_v),
-                       d_model = given("d_model", sizes.d_model);
+                       d_model = given("d_model", sizes.d_model),
+                       layer_tokens = given("layer_tokens", sizes.layer_tokens);
     const Integers ring_tokens = trace("ring_tokens[r]", "", tokens_of(ring));
     const Integers tokens = trace("tokens[r]", "", tokens_of(ulysses));
     const Integers heads = trace("heads[r]", "", heads_of(sizes, ring.ranks()));
@@ -81,12 +83,10 @@ inline Bytes predict_bytes(const Trace& trace, const Sizes& sizes,
     const Integers by_ulysses =
         trace("ulysses[r]", "there + back", Integers(there + back));
     //! [bytes]
-    const std::int64_t several = ring.ranks() > 1 ? 1 : 0;
-    const Integers sums =
-        trace("sums[r]",
-              std::string(several == 1 ? "" : "0 * ") +
-                  "2 * 8 * n * d_model * (0 * tokens + 1)",
-              Integers(several * 2 * 8 * n * d_model * (0 * tokens + 1)));
+    const std::string none = ring.ranks() > 1 ? "" : "0 * "; // alone, nothing is sent
+    const Integers sums = trace(
+        "sums[r]", none + "2 * 8 * layer_tokens * d_model * (0 * tokens + 1)",
+        Integers((none.empty() ? 2 : 0) * 8 * layer_tokens * d_model * (0 * tokens + 1)));
     return {by_ring, by_ulysses, sums};
 }
 

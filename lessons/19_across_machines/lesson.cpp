@@ -231,8 +231,9 @@ void teach(Lesson& lesson)
 
     lesson.heading("1. Who has what");
     const Heads heads = given_heads(lesson);
-    const Sizes sizes{heads.keys.shape(0), heads.keys.shape(1), heads.keys.shape(2),
-                      heads.values.shape(2), draw_layer().x.shape(1)};
+    const Matrix x = draw_layer().x;
+    const Sizes sizes{heads.keys.shape(0),   heads.keys.shape(1), heads.keys.shape(2),
+                      heads.values.shape(2), x.shape(1),          x.shape(0)};
     const mpi::Layout plain = mpi::contiguous_layout(sizes.n, ranks),
                       zigzag = mpi::zigzag_layout(sizes.n, ranks);
     show_parts(lesson, plain, zigzag);

@@ -109,7 +109,7 @@ def predicted():
     block, ring, there, back, sums = sent()
     each = lambda number: np.full(RANKS, number)
     golden = within("bytes", {
-        "h": 4, "n": 8, "d_k": 8, "d_v": 8, "d_model": 8, "ring_tokens": each(2), "tokens": each(2), "heads": each(1), "block": each(block),
+        "h": 4, "n": 8, "d_k": 8, "d_v": 8, "d_model": 8, "layer_tokens": 8, "ring_tokens": each(2), "tokens": each(2), "heads": each(1), "block": each(block),
         "ring": each(ring), "there": each(there), "back": each(back), "ulysses": each(there + back), "sums": each(sums),
     })  # fmt: skip
     ranks = np.array([2.0, 4, 8, 16, 32])
