@@ -14,6 +14,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -37,6 +38,17 @@ constexpr std::array<std::pair<const char*, const char*>, 8> environment{
      {"OMP_NUM_THREADS", "1"},
      {"OPENBLAS_NUM_THREADS", "1"}}};
 
+/// The line, with words where the loader says the number of an error only: "Error 24".
+std::string in_words(std::string line)
+{
+    constexpr std::string_view word = ": Error ";
+    if (const std::size_t at = line.rfind(word); at != std::string::npos)
+        if (const int error = std::atoi(line.c_str() + at + word.size()); error != 0)
+            line.replace(at + 2, std::string::npos,
+                         std::generic_category().message(error));
+    return line;
+}
+
 /// Of all that mpirun and the ranks say, the line that says why they ended.
 std::string reason(const ProcessResult& ended)
 {
@@ -50,7 +62,7 @@ std::string reason(const ProcessResult& ended)
         if (first.empty() && line.find_first_not_of("- \t") != std::string::npos)
             first = line;
     }
-    return first.empty() ? "exit code " + std::to_string(ended.code) : first;
+    return first.empty() ? "exit code " + std::to_string(ended.code) : in_words(first);
 }
 
 std::size_t this_rank()
