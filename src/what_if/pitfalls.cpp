@@ -51,6 +51,20 @@ bool ends_with(std::string_view path, std::string_view pattern)
     return true;
 }
 
+/// The number before that of the innermost numbered scope: 1 for rank.0.hop.2.keys; nothing where there is none.
+std::optional<std::string> number_before(std::string_view path)
+{
+    for (std::size_t end = path.rfind('.'); end != std::string_view::npos; end = path.rfind('.', end - 1)) {
+        const std::size_t begin = path.rfind('.', end - 1) + 1; // without a dot 0: npos + 1
+        const std::string_view word = path.substr(begin, end - begin);
+        if (is_number(word))
+            return word == "0" ? std::nullopt : std::optional(std::to_string(std::stoi(std::string(word)) - 1));
+        if (begin == 0)
+            break;
+    }
+    return std::nullopt;
+}
+
 std::string joined(const Shape& shape)
 {
     std::string text;
@@ -158,7 +172,7 @@ std::vector<Pitfall> registry()
     std::vector<Pitfall> all;
     for (const auto& part :
          {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls, layers_pitfalls,
-          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, gradients_pitfalls})
+          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, machines_pitfalls, gradients_pitfalls})
         all.insert(all.end(), part().begin(), part().end());
     return all;
 }
@@ -191,7 +205,9 @@ std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_vi
 {
     const std::optional<HeadScope> head = head_scope(step.path);
     const bool wants_head = edit.mistaken.find("{head}") != std::string_view::npos;
-    if (!ends_with(step.path, edit.step) || (wants_head && !head))
+    const std::optional<std::string> before = number_before(step.path);
+    const bool wants_before = edit.mistaken.find("{before}") != std::string_view::npos;
+    if (!ends_with(step.path, edit.step) || (wants_head && !head) || (wants_before && !before))
         return std::nullopt;
     std::string mistaken(edit.mistaken);
     replace_all(mistaken, "{v}", std::string(value));
@@ -210,6 +226,7 @@ std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_vi
     replace_all(*formula, "{each}", is_batch ? ":, " : "");
     replace_all(*formula, "{shape}", joined(shape));
     replace_all(*formula, "{head}", head ? std::string(head->number) : "");
+    replace_all(*formula, "{before}", before.value_or(""));
     if (!shape.empty()) {
         replace_all(*formula, "{width}", std::to_string(shape.back()));
         replace_all(*formula, "{half}", std::to_string(shape.back() / 2));

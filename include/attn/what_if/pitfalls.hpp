@@ -24,6 +24,7 @@ namespace attn {
 /// |-------------------------|------------|
 /// | {v}                     | one of the values of the form, each tried |
 /// | {head}                  | the number of the head, by the step's scope |
+/// | {before}                | the number before that of the step's innermost numbered scope: 1 in rank.0.hop.2 |
 /// | {width}, {half}         | the size of the step's last axis, and half of it |
 /// | {shape}                 | the sizes of all its axes |
 /// | {rows}                  | the size of its last axis but one |
