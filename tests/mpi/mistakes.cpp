@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 using namespace attn;
 using namespace attn::test;
@@ -42,8 +43,14 @@ std::string name_of_rank(std::size_t rank) { return "rank." + std::to_string(ran
 /// What a run with a mistake is compared with the right run; on rank 0.
 using Run = std::function<Recording(const Trace& trace, const Recorder& recorder)>;
 
-/// The first wrong step, as attn diff finds it; on other ranks nothing.
-std::string first_wrong(const Run& run, const Planted::Wrong& wrong)
+/// What attn diff finds: the first wrong step, and the mistakes that explain it.
+struct Found {
+    std::string first_wrong = "nothing";
+    std::vector<std::string_view> names = {};
+};
+
+/// A run with a mistake beside the right one; found on rank 0, on the others nothing.
+Found found_in(const Run& run, const Planted::Wrong& wrong)
 {
     Recorder right, mistaken;
     const Recording reference = run(Trace(right), right);
@@ -51,21 +58,36 @@ std::string first_wrong(const Run& run, const Planted::Wrong& wrong)
     Listeners both({&planted, &mistaken});
     const Recording mine = run(Trace(both), mistaken);
     if (this_rank() != 0)
-        return "";
+        return {};
     NamedArrays arrays;
     for (const Step& step : mine.steps)
         arrays[step.path] = step.value;
-    const Diff found = diff(reference, arrays);
-    return found.first_wrong() == nullptr ? "nothing" : found.first_wrong()->step->path;
+    const Diff diff = attn::diff(reference, arrays);
+    Found found;
+    if (diff.first_wrong() != nullptr)
+        found.first_wrong = diff.first_wrong()->step->path;
+    for (const Diagnosis& diagnosis : diagnose(diff))
+        found.names.push_back(diagnosis.pitfall->id);
+    return found;
 }
 
-void check_first_wrong(const Run& run, const Planted::Wrong& wrong, const std::string& expected)
+/// A mistake between ranks.
+struct Mistake {
+    std::string_view name; ///< of its pitfall
+    Run run;
+    Planted::Wrong wrong;
+    std::string first_wrong; ///< the step that attn diff has to find
+};
+
+void check_found(const Mistake& mistake)
 {
-    const std::string found = first_wrong(run, wrong);
-    const std::string unplanted = first_wrong(run, [](const Step&, const Planted&) { return std::nullopt; });
+    const Found found = found_in(mistake.run, mistake.wrong);
+    const Found unplanted = found_in(mistake.run, [](const Step&, const Planted&) { return std::nullopt; });
     if (this_rank() == 0) {
-        CHECK(found == expected);
-        CHECK(unplanted == "nothing");
+        CHECK(found.first_wrong == mistake.first_wrong);
+        CHECK(found.names == std::vector{mistake.name});
+        CHECK(unplanted.first_wrong == "nothing");
+        CHECK(unplanted.names.empty());
     }
 }
 
@@ -81,6 +103,18 @@ Run ring(const Drawing& drawing, const mpi::Layout& layout)
     };
 }
 
+Run ulysses(const Drawing& drawing, const mpi::Layout& layout)
+{
+    return [=](const Trace& trace, const Recorder& recorder) {
+        const Whole whole(layout.tokens(), drawing);
+        Shard shard(whole, layout);
+        mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), layout, whole.scoring(), shard.o(), MPI_COMM_WORLD,
+                               nullptr, trace);
+        return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, layout);
+    };
+}
+
+/// With four heads and seven hidden units, in the scopes of their ranks.
 Run layer()
 {
     return [](const Trace& trace, const Recorder& recorder) {
@@ -98,132 +132,141 @@ const mpi::Layout& four_each()
     return layout;
 }
 
+std::string last_rank() { return name_of_rank(all_ranks() - 1); }
+
+/// The same shape, with other numbers.
+/// @param number  from the index of a number to its value
+template <class Number>
+Array filled(Array array, const Number& number)
+{
+    for (std::size_t i = 0; i < array.size(); ++i)
+        array.values[i] = number(i);
+    return array;
+}
+
+/// The tokens of ranks 0 and 1 swapped, where each has as many: (b, heads, n, d).
+Array with_swapped_ranks(Array array, std::size_t tokens)
+{
+    const std::size_t part = tokens * array.shape[3];
+    for (std::size_t block = 0; block < array.size(); block += array.shape[2] * array.shape[3]) {
+        const auto first = array.values.begin() + static_cast<std::ptrdiff_t>(block);
+        const auto second = first + static_cast<std::ptrdiff_t>(part);
+        std::swap_ranges(first, second, second);
+    }
+    return array;
+}
+
+// ----------------------------------------------------------------------------------------------- the mistakes
+
+Mistake keys_before_they_arrive()
+{
+    const std::string path = last_rank() + "hop.1.keys";
+    return {"ranks_keys_early", ring({}, four_each()),
+            [=](const Step& step, const Planted& heard) -> std::optional<Array> {
+                return step.path == path ? std::optional(heard.value(last_rank() + "hop.0.keys")) : std::nullopt;
+            },
+            path};
+}
+
+Mistake merge_without_rescaling()
+{
+    return {"no_rescaling", ring({}, four_each()),
+            [](const Step& step, const Planted&) -> std::optional<Array> {
+                if (!step.path.ends_with(".correction") && !step.path.ends_with(".correction_before"))
+                    return std::nullopt;
+                return filled(step.value, [](std::size_t) { return 1; });
+            },
+            "rank.0.hop.1.correction_before"};
+}
+
+Mistake causal_mask_by_local_indices()
+{
+    return {"ranks_causal_local", ring({.is_causal = true}, four_each()),
+            [](const Step& step, const Planted&) -> std::optional<Array> {
+                if (!step.path.ends_with(".mask"))
+                    return std::nullopt;
+                const std::size_t m = step.value.shape.back();
+                return filled(step.value, [m](std::size_t i) { return i % m <= i / m ? 1 : 0; });
+            },
+            "rank.0.hop.1.mask"};
+}
+
+Mistake padding_of_the_last_rank_counted()
+{
+    const auto length = static_cast<std::int64_t>(4 * all_ranks() - 3);
+    return {"ranks_padding", ring({.lengths = {length}}, four_each()),
+            [](const Step& step, const Planted&) -> std::optional<Array> {
+                if (!step.path.ends_with(".mask") || step.formula.find(last_rank() + "positions") == std::string::npos)
+                    return std::nullopt;
+                return filled(step.value, [](std::size_t) { return 1; });
+            },
+            "rank.0.hop.1.mask"};
+}
+
+Mistake wrong_order_of_ranks()
+{
+    const std::string path = last_rank() + "heads.keys";
+    return {"ranks_order", ulysses({.shape = {1, 5, 5, 3, 3}}, four_each()),
+            [=](const Step& step, const Planted&) -> std::optional<Array> {
+                return step.path == path ? std::optional(with_swapped_ranks(step.value, 4)) : std::nullopt;
+            },
+            path};
+}
+
+Mistake sum_left_out()
+{
+    const std::string path = last_rank() + "feed_forward.sum";
+    return {"ranks_sum_missing", layer(),
+            [=](const Step& step, const Planted& heard) -> std::optional<Array> {
+                return step.path == path ? std::optional(heard.value(last_rank() + "feed_forward.part.output"))
+                                         : std::nullopt;
+            },
+            path};
+}
+
+Mistake bias_on_every_rank()
+{
+    const Vector bias = *DrawnLayer(4, 7).weights.self_attention.output->bias;
+    return {"ranks_bias_repeated", layer(),
+            [=](const Step& step, const Planted&) -> std::optional<Array> {
+                if (!step.path.ends_with("self_attn.part.output"))
+                    return std::nullopt;
+                return filled(step.value, [&](std::size_t i) { return step.value.values[i] + bias(i % bias.size()); });
+            },
+            "rank.0.self_attn.part.output"};
+}
+
+std::vector<Mistake> mistakes()
+{
+    return {keys_before_they_arrive(),
+            merge_without_rescaling(),
+            causal_mask_by_local_indices(),
+            padding_of_the_last_rank_counted(),
+            wrong_order_of_ranks(),
+            sum_left_out(),
+            bias_on_every_rank()};
+}
+
 } // namespace
 
-TEST_CASE("attn diff finds keys that were used before they arrived, at their rank and hop", "[mpi][mistakes]")
+TEST_CASE("attn diff finds each mistake between ranks at its rank, hop and step, and names it", "[mpi][mistakes]")
 {
     if (all_ranks() == 1)
         return;
-    const std::string last = name_of_rank(all_ranks() - 1);
-    check_first_wrong(
-        ring({}, four_each()),
-        [&](const Step& step, const Planted& heard) -> std::optional<Array> {
-            return step.path == last + "hop.1.keys" ? std::optional(heard.value(last + "hop.0.keys")) : std::nullopt;
-        },
-        last + "hop.1.keys");
+    for (const Mistake& mistake : mistakes()) {
+        CAPTURE(mistake.name);
+        check_found(mistake);
+    }
 }
 
-TEST_CASE("attn diff finds partial results that are merged without rescaling, at the first merge", "[mpi][mistakes]")
+TEST_CASE("every pitfall of ranks is made here", "[mpi][mistakes]")
 {
-    if (all_ranks() == 1)
-        return;
-    check_first_wrong(
-        ring({}, four_each()),
-        [](const Step& step, const Planted&) -> std::optional<Array> {
-            if (!step.path.ends_with(".correction") && !step.path.ends_with(".correction_before"))
-                return std::nullopt;
-            Array ones = step.value;
-            std::ranges::fill(ones.values, 1);
-            return ones;
-        },
-        "rank.0.hop.1.correction_before");
-}
-
-TEST_CASE("attn diff finds a causal mask by local indices, at the first hop of other keys", "[mpi][mistakes]")
-{
-    if (all_ranks() == 1)
-        return;
-    check_first_wrong(
-        ring({.is_causal = true}, four_each()),
-        [](const Step& step, const Planted&) -> std::optional<Array> {
-            if (!step.path.ends_with(".mask"))
-                return std::nullopt;
-            Array mask = step.value;
-            const std::size_t m = mask.shape.back();
-            for (std::size_t i = 0; i < mask.size(); ++i)
-                mask.values[i] = i % m <= i / m ? 1 : 0;
-            return mask;
-        },
-        "rank.0.hop.1.mask");
-}
-
-TEST_CASE("attn diff finds padding that is counted on the last rank, at the hop that has its keys", "[mpi][mistakes]")
-{
-    if (all_ranks() == 1)
-        return;
-    const std::size_t last = all_ranks() - 1;
-    check_first_wrong(
-        ring({.lengths = {static_cast<std::int64_t>(4 * last + 1)}}, four_each()),
-        [&](const Step& step, const Planted&) -> std::optional<Array> {
-            if (!step.path.ends_with(".mask") ||
-                step.formula.find(name_of_rank(last) + "positions") == std::string::npos)
-                return std::nullopt;
-            Array mask = step.value;
-            std::ranges::fill(mask.values, 1);
-            return mask;
-        },
-        "rank.0.hop.1.mask");
-}
-
-TEST_CASE("attn diff finds tokens in the wrong order of ranks after the exchange, at their rank", "[mpi][mistakes]")
-{
-    if (all_ranks() == 1)
-        return;
-    const Run ulysses = [](const Trace& trace, const Recorder& recorder) {
-        const Whole whole(four_each().tokens(), {.shape = {1, 5, 5, 3, 3}});
-        Shard shard(whole, four_each());
-        mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), four_each(), whole.scoring(), shard.o(), MPI_COMM_WORLD,
-                               nullptr, trace);
-        return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, four_each());
-    };
-    const std::string path = name_of_rank(all_ranks() - 1) + "heads.keys";
-    check_first_wrong(
-        ulysses,
-        [&](const Step& step, const Planted&) -> std::optional<Array> {
-            if (step.path != path)
-                return std::nullopt;
-            Array swapped = step.value; // the tokens of ranks 0 and 1
-            for (std::size_t block = 0; block < swapped.size(); block += swapped.shape[2] * swapped.shape[3]) {
-                const auto first = swapped.values.begin() + static_cast<std::ptrdiff_t>(block);
-                std::swap_ranges(first, first + 12, first + 12);
-            }
-            return swapped;
-        },
-        path);
-}
-
-TEST_CASE("attn diff finds a sum over the ranks that was left out, at its block", "[mpi][mistakes]")
-{
-    if (all_ranks() == 1)
-        return;
-    const std::string last = name_of_rank(all_ranks() - 1);
-    check_first_wrong(
-        layer(),
-        [&](const Step& step, const Planted& heard) -> std::optional<Array> {
-            return step.path == last + "feed_forward.sum"
-                       ? std::optional(heard.value(last + "feed_forward.part.output"))
-                       : std::nullopt;
-        },
-        last + "feed_forward.sum");
-}
-
-TEST_CASE("attn diff finds a bias that every rank adds, at the first rank's part", "[mpi][mistakes]")
-{
-    if (all_ranks() == 1)
-        return;
-    const DrawnLayer drawn(4, 7);
-    const Vector& bias = *drawn.weights.self_attention.output->bias;
-    check_first_wrong(
-        layer(),
-        [&](const Step& step, const Planted&) -> std::optional<Array> {
-            if (!step.path.ends_with("self_attn.part.output"))
-                return std::nullopt;
-            Array more = step.value;
-            for (std::size_t i = 0; i < more.size(); ++i)
-                more.values[i] += bias(i % bias.size());
-            return more;
-        },
-        "rank.0.self_attn.part.output");
+    std::set<std::string_view> made;
+    for (const Mistake& mistake : mistakes())
+        made.insert(mistake.name);
+    for (const Pitfall& pitfall : pitfalls())
+        if (pitfall.id.starts_with("ranks_"))
+            CHECK(made.contains(pitfall.id));
 }
 
 TEST_CASE("an exception on one rank ends all ranks", "[.][abort]")
