@@ -113,12 +113,14 @@ public:
                    : feed_forward(x, network_weights_, network_options_, trace);
     }
 
+    std::size_t ranks() const { return ranks_in(comm_); }
+
     /// The sum over all ranks.
     template <Sequence T>
     T summed(T part, Traffic& traffic) const
     {
         MPI_Allreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_DOUBLE, MPI_SUM, comm_);
-        traffic.sent.push_back(ranks_in(comm_) > 1 ? part.size() * sizeof(double) : 0);
+        traffic.sent.push_back(ranks() > 1 ? part.size() * sizeof(double) : 0);
         return part;
     }
 
@@ -150,19 +152,43 @@ std::string sum_formula(std::size_t ranks, const std::string& step)
 /// @param part  from (T, Trace) to this rank's part
 template <Sequence T, class Part>
 T divided(const T& x, const std::string& block, const std::optional<Vector>& bias, const Part& part,
-          const LayerPart& layer, std::size_t ranks, Traffic& traffic, const Trace& trace)
+          const LayerPart& layer, Traffic& traffic, const Trace& trace)
 {
+    const Vector* added = bias ? &trace.input("bias[d_model]", *bias) : nullptr;
     const Trace of_part = trace.scope("part", {{"x", "x"}});
     const T mine = part(x, of_part);
     const T sum = trace(
-        "sum[(b,) n, d_model]", [&] { return sum_formula(ranks, block + ".part.output"); },
+        "sum[(b,) n, d_model]", [&] { return sum_formula(layer.ranks(), block + ".part.output"); },
         layer.summed(mine, traffic));
-    if (!bias) {
+    if (added == nullptr) {
         trace.alias("output", "sum");
         return sum;
     }
-    const Vector& added = trace.input("bias[d_model]", *bias);
-    return trace("output[(b,) n, d_model]", "sum + bias", T(sum + added));
+    return trace("output[(b,) n, d_model]", "sum + bias", T(sum + *added));
+}
+
+/// Attends with this rank's heads, then uses its hidden units; adds the sums over the ranks.
+template <Sequence T>
+EncoderLayerOf<T> forward(const T& x, const LayerPart& layer, const EncoderLayerWeights& shard,
+                          const EncoderOptions& options, Traffic& traffic, const Trace& trace)
+{
+    EncoderLayerOf<T> found;
+    const auto normalized = [&](const LayerNormWeights& weights, T& input) {
+        return [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
+    };
+    ResidualStream<T> stream(layer_function, x, options.placement == NormPlacement::pre, 2, trace);
+    stream.add("self_attn", normalized(shard.norm1, found.inputs.norm1), [&](const T& y, const Trace& inside) {
+        const auto part = [&](const T& z, const Trace& of_part) { return layer.attention(z, of_part); };
+        return divided(found.inputs.attention = y, "self_attn", shard.self_attention.output->bias, part, layer, traffic,
+                       inside);
+    });
+    stream.add("feed_forward", normalized(shard.norm2, found.inputs.norm2), [&](const T& y, const Trace& inside) {
+        const auto part = [&](const T& z, const Trace& of_part) { return layer.network(z, of_part); };
+        return divided(found.inputs.feed_forward = y, "feed_forward", shard.feed_forward.output.bias, part, layer,
+                       traffic, inside);
+    });
+    found.output = stream.output();
+    return found;
 }
 
 // -------------------------------------------------------------------------------------------------- gradients
@@ -236,6 +262,54 @@ T back_through_block(const T& grad, bool is_pre, const Norm& norm, const Part& p
     return of_sum + part(of_sum);
 }
 
+/// Back through this rank's part of the network, whose own gradients are written; summed over all ranks.
+template <Sequence T>
+T back_through_network(const T& x, const LayerPart& layer, const FeedForwardWeights& weights, const T& grad,
+                       FeedForwardWeights& found, Traffic& traffic)
+{
+    const Backward back([&](const Trace& trace) { static_cast<void>(layer.network(x, trace)); }, grad);
+    found = {back.of("hidden", weights.hidden),
+             {back.of("output_weights", weights.output.weight), summed_over_tokens(weights.output.bias, grad)}};
+    return layer.summed(back.of("x", x), traffic);
+}
+
+/// The same for self-attention.
+template <Sequence T>
+T back_through_attention(const T& x, const LayerPart& layer, const MultiHeadWeights& weights, const T& grad,
+                         MultiHeadWeights& found, Traffic& traffic)
+{
+    const Backward back([&](const Trace& trace) { static_cast<void>(layer.attention(x, trace)); }, grad);
+    found = {back.of("query", weights.query), back.of("key", weights.key), back.of("value", weights.value),
+             LinearWeights{back.of("output_weights", weights.output->weight),
+                           summed_over_tokens(weights.output->bias, grad)}};
+    return layer.summed(back.of("x", x), traffic);
+}
+
+/// Back through the feed-forward network, then through self-attention.
+template <Sequence T>
+EncoderLayerGradients<T> backward(const EncoderLayerInputs<T>& inputs, const LayerPart& layer,
+                                  const EncoderLayerWeights& shard, const EncoderOptions& options, const T& grad_output,
+                                  Traffic& traffic)
+{
+    EncoderLayerGradients<T> found{grad_output, shard};
+    EncoderLayerWeights& weights = found.weights;
+    const bool is_pre = options.placement == NormPlacement::pre;
+    const auto norm = [&](const T& x, const LayerNormWeights& given, LayerNormWeights& of_norm) {
+        return [&](const T& grad) { return back_through_norm(x, given, options.norm, grad, of_norm); };
+    };
+    const auto network = [&](const T& grad) {
+        return back_through_network(inputs.feed_forward, layer, shard.feed_forward, grad, weights.feed_forward,
+                                    traffic);
+    };
+    const auto attention = [&](const T& grad) {
+        return back_through_attention(inputs.attention, layer, shard.self_attention, grad, weights.self_attention,
+                                      traffic);
+    };
+    const T between = back_through_block(grad_output, is_pre, norm(inputs.norm2, shard.norm2, weights.norm2), network);
+    found.x = back_through_block(between, is_pre, norm(inputs.norm1, shard.norm1, weights.norm1), attention);
+    return found;
+}
+
 } // namespace
 
 EncoderLayerWeights encoder_layer_shard(const EncoderLayerWeights& weights, std::size_t heads, std::size_t ranks,
@@ -279,26 +353,8 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::opti
         const Trace trace = named.scope("rank", rank);
         const T& x = trace.input("x[(b,) n, d_model]", tokens);
         const auto mask = join_masks(n, n, {.given = given_mask, .causal = options.attention.causal}, trace);
-        const LayerPart layer(mask, shard, options, comm);
         Traffic counted;
-        const auto normalized = [&](const LayerNormWeights& weights, T& input) {
-            return
-                [&](const T& y, const Trace& inside) { return layer_norm(input = y, weights, options.norm, inside); };
-        };
-
-        // Attend with this rank's heads, then use its hidden units; add the sums over the ranks.
-        ResidualStream<T> stream(layer_function, x, options.placement == NormPlacement::pre, 2, trace);
-        stream.add("self_attn", normalized(shard.norm1, found.inputs.norm1), [&](const T& y, const Trace& inside) {
-            const auto part = [&](const T& z, const Trace& of_part) { return layer.attention(z, of_part); };
-            return divided(found.inputs.attention = y, "self_attn", shard.self_attention.output->bias, part, layer,
-                           ranks, counted, inside);
-        });
-        stream.add("feed_forward", normalized(shard.norm2, found.inputs.norm2), [&](const T& y, const Trace& inside) {
-            const auto part = [&](const T& z, const Trace& of_part) { return layer.network(z, of_part); };
-            return divided(found.inputs.feed_forward = y, "feed_forward", shard.feed_forward.output.bias, part, layer,
-                           ranks, counted, inside);
-        });
-        found.output = stream.output();
+        found = forward(x, LayerPart(mask, shard, options, comm), shard, options, counted, trace);
         if (traffic != nullptr)
             *traffic = counted;
     });
@@ -319,38 +375,11 @@ tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs, cons
             throw ShapeError("grad_output " + to_string(shape_of(grad_output)) + " and x " +
                              to_string(shape_of(inputs.attention)) + " must have the same shape");
     });
-    EncoderLayerGradients<T> found{grad_output, shard};
+    EncoderLayerGradients<T> found;
     abort_on_error(comm, function, [&] {
-        const bool is_pre = options.placement == NormPlacement::pre;
         const auto mask = join_masks(n, n, {.given = given_mask, .causal = options.attention.causal});
-        const LayerPart layer(mask, shard, options, comm);
         Traffic counted;
-        const auto norm = [&](const T& x, const LayerNormWeights& weights, LayerNormWeights& of_norm) {
-            return [&](const T& grad) { return back_through_norm(x, weights, options.norm, grad, of_norm); };
-        };
-        const auto network = [&](const T& grad) {
-            const T& x = inputs.feed_forward;
-            const Backward back([&](const Trace& trace) { static_cast<void>(layer.network(x, trace)); }, grad);
-            found.weights.feed_forward = {back.of("hidden", shard.feed_forward.hidden),
-                                          {back.of("output_weights", shard.feed_forward.output.weight),
-                                           summed_over_tokens(shard.feed_forward.output.bias, grad)}};
-            return layer.summed(back.of("x", x), counted);
-        };
-        const auto attention = [&](const T& grad) {
-            const T& x = inputs.attention;
-            const MultiHeadWeights& weights = shard.self_attention;
-            const Backward back([&](const Trace& trace) { static_cast<void>(layer.attention(x, trace)); }, grad);
-            found.weights.self_attention = {back.of("query", weights.query), back.of("key", weights.key),
-                                            back.of("value", weights.value),
-                                            LinearWeights{back.of("output_weights", weights.output->weight),
-                                                          summed_over_tokens(weights.output->bias, grad)}};
-            return layer.summed(back.of("x", x), counted);
-        };
-
-        // Back through the feed-forward network, then through self-attention.
-        const T between =
-            back_through_block(grad_output, is_pre, norm(inputs.norm2, shard.norm2, found.weights.norm2), network);
-        found.x = back_through_block(between, is_pre, norm(inputs.norm1, shard.norm1, found.weights.norm1), attention);
+        found = backward(inputs, LayerPart(mask, shard, options, comm), shard, options, grad_output, counted);
         if (traffic != nullptr)
             *traffic = counted;
     });

@@ -123,6 +123,54 @@ void expect_messages(std::string_view function, const Layout& layout, const Atte
     message_size(function, layout.tokens() * per_token); // no rank has more to send or get
 }
 
+/// Checks what ranks don't have to agree on.
+void expect_fit(const AttentionShape& shape, std::size_t rows, const Layout& layout, const fast::Scoring& scoring,
+                const HeadRows<float>& context)
+{
+    expect_shapes({{"context", context.shape, {shape.b, shape.h, rows, shape.d_v}}});
+    if (!scoring.alibi_slopes.empty() && scoring.alibi_slopes.size() != shape.h)
+        throw ShapeError(std::to_string(scoring.alibi_slopes.size()) + " slopes for " + std::to_string(shape.h) +
+                         " heads");
+    expect_messages(ulysses, layout, shape);
+}
+
+/// From this rank's tokens of all heads to all tokens of its heads.
+/// @return the bytes sent
+std::size_t to_heads(const Exchange& exchange, const Const& queries, const Const& keys, const Const& values,
+                     UlyssesHeads& heads, std::size_t n, const Trace& trace)
+{
+    const fast::ToldRows q(trace, "queries[b, h, n, d_k]", "", queries);
+    const fast::ToldRows k(trace, "keys[b, g, n, d_k]", "", keys);
+    const fast::ToldRows v(trace, "values[b, g, n, d_v]", "", values);
+    const auto mine = view<float>(heads, n);
+    return exchange.to_heads({{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
+}
+
+/// Attends with this rank's heads.
+void attend(UlyssesHeads& heads, const Layout& layout, const fast::Scoring& scoring, const Trace& of_rank)
+{
+    if (heads.share.count == 0 || layout.tokens() == 0)
+        return;
+    const auto mine = view<float>(heads, layout.tokens());
+    const Trace trace = of_rank.scope("heads");
+    if (trace.has_listener())
+        tell_heads(mine, heads, layout, trace);
+    fast::attention(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share), mine.context,
+                    {heads.largest, heads.sum}, trace);
+}
+
+/// From all tokens of this rank's heads to its tokens of all heads.
+/// @return the bytes sent
+std::size_t to_tokens(const Exchange& exchange, UlyssesHeads& heads, const Layout& layout, std::size_t rank,
+                      const HeadRows<float>& context, const Trace& trace)
+{
+    const std::size_t sent = exchange.to_tokens({{view<float>(heads, layout.tokens()).context, context}});
+    if (trace.has_listener())
+        fast::tell_rows(trace, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], heads.shape, layout.ranks()),
+                        context);
+    return sent;
+}
+
 } // namespace
 
 HeadShare head_share(const AttentionShape& shape, std::size_t ranks, std::size_t rank)
@@ -143,44 +191,20 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
                                Traffic* traffic, const Trace& caller)
 {
     const AttentionShape shape = shape_of(queries, keys, values);
-    agree_on_attention(comm, ulysses, layout, queries, keys, values, scoring, [&] {
-        expect_shapes({{"context", context.shape, {shape.b, shape.h, queries.rows(), shape.d_v}}});
-        if (!scoring.alibi_slopes.empty() && scoring.alibi_slopes.size() != shape.h)
-            throw ShapeError(std::to_string(scoring.alibi_slopes.size()) + " slopes for " + std::to_string(shape.h) +
-                             " heads");
-        expect_messages(ulysses, layout, shape);
-    });
+    agree_on_attention(comm, ulysses, layout, queries, keys, values, scoring,
+                       [&] { expect_fit(shape, queries.rows(), layout, scoring, context); });
     UlyssesHeads heads;
     abort_on_error(comm, ulysses, [&] {
-        const std::size_t n = layout.tokens(), rank = rank_in(comm);
         const Exchange exchange(comm, layout, shape);
         const Trace named = caller.module(ulysses, [&] { return options_of(scoring, layout); });
+        const std::size_t rank = rank_in(comm);
         const Trace of_rank = named.scope("rank", rank);
         const Trace of_tokens = layout.tokens(rank) == 0 ? Trace() : of_rank;
-        const fast::ToldRows q(of_tokens, "queries[b, h, n, d_k]", "", queries);
-        const fast::ToldRows k(of_tokens, "keys[b, g, n, d_k]", "", keys);
-        const fast::ToldRows v(of_tokens, "values[b, g, n, d_v]", "", values);
+        heads = room_for(exchange.share(), shape, layout.tokens());
 
-        // From tokens to heads.
-        heads = room_for(exchange.share(), shape, n);
-        const auto mine = view<float>(heads, n);
-        const std::size_t there =
-            exchange.to_heads({{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
-
-        // Attend with these heads.
-        if (heads.share.count != 0 && n != 0) {
-            const Trace of_heads = of_rank.scope("heads");
-            if (of_heads.has_listener())
-                tell_heads(mine, heads, layout, of_heads);
-            fast::attention(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share), mine.context,
-                            {heads.largest, heads.sum}, of_heads);
-        }
-
-        // From heads to tokens.
-        const std::size_t back = exchange.to_tokens({{mine.context, context}});
-        if (of_tokens.has_listener())
-            fast::tell_rows(of_tokens, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], shape, layout.ranks()),
-                            context);
+        const std::size_t there = to_heads(exchange, queries, keys, values, heads, layout.tokens(), of_tokens);
+        attend(heads, layout, scoring, of_rank);
+        const std::size_t back = to_tokens(exchange, heads, layout, rank, context, of_tokens);
         if (traffic != nullptr)
             *traffic = {{there, back}};
     });

@@ -51,10 +51,10 @@ struct EncoderLayerOf {
 ///
 ///                 | step                  | shape             | formula                                               |
 ///                 |-----------------------|-------------------|-------------------------------------------------------|
+///                 | self_attn.bias        | (d_model,)        |                                                       |
 ///                 | self_attn.part.x      | ((b,) n, d_model) | = x                                                   |
 ///                 | self_attn.part.output | ((b,) n, d_model) | merged @ output_weights                               |
 ///                 | self_attn.sum         | ((b,) n, d_model) | rank.0.self_attn.part.output + rank.1.self_attn.part.output |
-///                 | self_attn.bias        | (d_model,)        |                                                       |
 ///                 | self_attn.output      | ((b,) n, d_model) | sum + bias                                            |
 ///
 ///                 and the same for feed_forward. Without a bias, output is another name of sum; the part of a rank
