@@ -33,7 +33,7 @@ NUMBERS = {
     "report": ("lessons/small_model/report.json", "script/train-model"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
 }
-ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights pitfalls xtensor_pitfalls".split()
+ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights fast mpi mpi_cost pitfalls xtensor_pitfalls".split()
 
 
 class Page:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands of lesson 18: attn diff finds a right kernel in NumPy the same, and the tile of one that forgets a correction.
+"""The commands of lesson 18: attn diff finds a right kernel in NumPy the same, and the tile and the name of a forgotten correction.
 
     tests/oracle/flash_kernel.py ATTN
 
@@ -33,8 +33,9 @@ def main():
         run(ATTN, "run", "attention", "--fast", "--mask", "causal", "--input", "input.npz", "--trace", "fast.npz")
         assert " 0 wrong\n" in run(ATTN, "verify", "fast.npz")
         assert "right.npz: the same:" in run(ATTN, "diff", "fast.npz", "right.npz")
-        found = run(ATTN, "diff", "fast.npz", "wrong.npz", code=1)
+        found = run(ATTN, "diff", "fast.npz", "wrong.npz", "--diagnose", code=1)
         assert found.startswith("first wrong step: head.0.rows.2.tile.1.sum "), found
+        assert "no_rescaling" in found, found
 
 
 main()
