@@ -89,8 +89,7 @@ const std::vector<Pitfall>& machines_pitfalls()
          "PaddlePaddle/Paddle #35186: a linear map divided by rows added its bias before the all-reduce; fixed and "
          "merged",
          "https://github.com/PaddlePaddle/Paddle/pull/35186",
-         {{{{"part.output", "% @ output_weights", "$1 @ output_weights + bias"},
-            {"part.output", "0 * x", "0 * x + bias"}}}},
+         {{{{"self_attn.part.output", "%", "$1 + bias"}, {"feed_forward.part.output", "%", "$1 + bias"}}}},
          false},
     };
     return pitfalls;
