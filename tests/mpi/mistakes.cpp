@@ -176,6 +176,17 @@ Array with_swapped_ranks(Array array, std::size_t tokens)
     return array;
 }
 
+/// The first tokens of all ranks, then the second ones, and so on.
+Array with_interleaved_ranks(Array array, std::size_t tokens)
+{
+    const std::size_t ranks = array.shape[2] / tokens, d = array.shape[3];
+    return filled(array, [=](std::size_t i) {
+        const std::size_t token = i / d % (ranks * tokens), block = i / (ranks * tokens * d);
+        const std::size_t from = token % ranks * tokens + token / ranks;
+        return array.values[(block * ranks * tokens + from) * d + i % d];
+    });
+}
+
 // ----------------------------------------------------------------------------------------------- the mistakes
 
 Mistake keys_before_they_arrive()
@@ -223,12 +234,13 @@ Mistake padding_of_the_last_rank_counted()
             "rank.0.hop.1.mask"};
 }
 
-Mistake wrong_order_of_ranks()
+/// @param reordered  from an array and each rank's number of tokens to the array in another order of tokens
+Mistake wrong_order(Array (*reordered)(Array, std::size_t))
 {
     const std::string path = last_rank() + "heads.keys";
     return {"ranks_order", ulysses({.shape = {1, 5, 5, 3, 3}}, four_each()),
             [=](const Step& step, const Planted&) -> std::optional<Array> {
-                return step.path == path ? std::optional(with_swapped_ranks(step.value, 4)) : std::nullopt;
+                return step.path == path ? std::optional(reordered(step.value, 4)) : std::nullopt;
             },
             path};
 }
@@ -262,7 +274,8 @@ std::vector<Mistake> mistakes()
             merge_without_rescaling(),
             causal_mask_by_local_indices(),
             padding_of_the_last_rank_counted(),
-            wrong_order_of_ranks(),
+            wrong_order(with_swapped_ranks),
+            wrong_order(with_interleaved_ranks),
             sum_left_out(),
             bias_on_every_rank()};
 }

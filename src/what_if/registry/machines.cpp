@@ -2,6 +2,8 @@
 
 #include "registry.hpp"
 
+#include <utility>
+
 namespace attn {
 
 namespace {
@@ -11,9 +13,19 @@ constexpr std::string_view causal_mask = "%(rank.%.positions[None, None, None, :
 constexpr std::string_view length_mask = "%(rank.%.positions < lengths[:, None, None, None])%";
 
 // What a rank's heads have got from all ranks' tokens, in another order.
-PitfallForm reordered(std::string_view right, std::string_view mistaken)
+PitfallForm reordered(std::string_view right, std::string_view mistaken, std::vector<std::string_view> values = {""})
 {
-    return {{{"heads.keys", right, mistaken}, {"heads.values", right, mistaken}, {"heads.queries", right, mistaken}}};
+    return {{{"heads.keys", right, mistaken}, {"heads.values", right, mistaken}, {"heads.queries", right, mistaken}},
+            std::move(values)};
+}
+
+// The first tokens of all ranks, then the second ones, and so on: (ranks, tokens) reshaped as (tokens, ranks).
+PitfallForm interleaved()
+{
+    return reordered("concat(rank.0.%[:, %:%, %], %axis=2)",
+                     "reshape(permute(reshape(concat(rank.0.$1[:, $2:$3, $4], $5axis=2), rank.0.$1.shape[0], $3 - $2, "
+                     "{v}, rank.0.$1.shape[2], {width}), 0, 1, 3, 2, 4), {shape})",
+                     {"2", "3", "4", "5", "6", "8", "16", "32", "64"});
 }
 
 } // namespace
@@ -73,7 +85,7 @@ const std::vector<Pitfall>& machines_pitfalls()
          "fixed and merged",
          "https://github.com/deepspeedai/DeepSpeed/pull/5664",
          {reordered("concat(rank.%], rank.%]%axis=2)", "concat(rank.$2], rank.$1]$3axis=2)"),
-          reordered("concat(rank.%], rank.%], axis=2)", "concat(rank.$2], rank.$1], axis=2)")},
+          reordered("concat(rank.%], rank.%], axis=2)", "concat(rank.$2], rank.$1], axis=2)"), interleaved()},
          false},
         {"ranks_sum_missing",
          "The sum over the ranks is left out: each goes on with its own part.",
