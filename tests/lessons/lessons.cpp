@@ -181,7 +181,7 @@ TEST_CASE("a lesson is in the list if and only if it has a folder, and its title
     for (const auto& entry : std::filesystem::directory_iterator(lessons))
         folders += entry.is_directory() &&
                    std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())) != 0;
-    CHECK(folders == lesson_topics().size());
+    CHECK(folders == curriculum().size());
     const std::string listed = run({"attn", "lessons"}).output;
     for (const CurriculumEntry& entry : curriculum()) {
         std::ifstream page(lessons / entry.topic / "lesson.md");

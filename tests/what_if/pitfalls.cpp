@@ -11,7 +11,6 @@
 #include "attn/fast/attention.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/what_if/answers.hpp"
-#include "lessons/curriculum.hpp"
 #include "attn/trace_io/recorder.hpp"
 #include "attn/trace_io/trace_file.hpp"
 
@@ -65,8 +64,7 @@ Kills kills_among(const Pitfall& pitfall, const std::vector<GoldenCase>& cases)
 Kills kills_among_lessons(const Pitfall& pitfall)
 {
     Kills kills;
-    for (const CurriculumEntry& lesson : curriculum()) {
-        const std::string topic(lesson.topic);
+    for (const std::string& topic : lesson_topics()) {
         if (topic == "11_encoder_stack" || topic == "23_pitfalls" || topic == "13_transformer" || topic == "17_story")
             continue;
         const TemporaryFolder folder;
