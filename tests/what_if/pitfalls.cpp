@@ -3,6 +3,7 @@
 #include "attn/what_if/pitfalls.hpp"
 
 #include "golden_cases.hpp"
+#include "lesson_run.hpp"
 #include "program.hpp"
 #include "sources.hpp"
 #include "temporary_folder.hpp"
