@@ -166,6 +166,51 @@ std::optional<std::string> rewritten(const StepEdit& edit, const Step& step, con
     return std::nullopt;
 }
 
+/// Puts in the numbers of the step's scopes.
+/// @return false where a number is wanted that the step has none for
+bool fill_numbers(std::string& formula, std::string_view wanted, std::string_view path)
+{
+    if (wanted.find("{head}") != std::string_view::npos) {
+        const std::optional<HeadScope> head = head_scope(path);
+        if (!head)
+            return false;
+        replace_all(formula, "{head}", std::string(head->number));
+    }
+    if (wanted.find("{before}") != std::string_view::npos) {
+        const std::optional<std::string> before = number_before(path);
+        if (!before)
+            return false;
+        replace_all(formula, "{before}", *before);
+    }
+    return true;
+}
+
+/// Puts in the first and the last term of the right formula, where it is a sum.
+void fill_terms(std::string& formula, const std::string& right)
+{
+    constexpr std::string_view plus = " + ";
+    const std::size_t first = right.find(plus);
+    if (first == std::string::npos)
+        return;
+    replace_all(formula, "{first}", right.substr(0, first));
+    replace_all(formula, "{last}", right.substr(right.rfind(plus) + plus.size()));
+}
+
+/// Puts in the sizes of the step.
+void fill_sizes(std::string& formula, const Shape& shape)
+{
+    const bool is_batch = shape.size() == 3;
+    replace_all(formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
+    replace_all(formula, "{each}", is_batch ? ":, " : "");
+    replace_all(formula, "{shape}", joined(shape));
+    if (!shape.empty()) {
+        replace_all(formula, "{width}", std::to_string(shape.back()));
+        replace_all(formula, "{half}", std::to_string(shape.back() / 2));
+    }
+    if (shape.size() > 1)
+        replace_all(formula, "{rows}", std::to_string(shape[shape.size() - 2]));
+}
+
 /// All files of the registry, in the order of the computation.
 std::vector<Pitfall> registry()
 {
@@ -203,36 +248,15 @@ const Pitfall& find_pitfall(std::string_view id)
 std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_view value, const Step& step,
                                             const StepOf& step_of)
 {
-    const std::optional<HeadScope> head = head_scope(step.path);
-    const bool wants_head = edit.mistaken.find("{head}") != std::string_view::npos;
-    const std::optional<std::string> before = number_before(step.path);
-    const bool wants_before = edit.mistaken.find("{before}") != std::string_view::npos;
-    if (!ends_with(step.path, edit.step) || (wants_head && !head) || (wants_before && !before))
+    if (!ends_with(step.path, edit.step))
         return std::nullopt;
     std::string mistaken(edit.mistaken);
     replace_all(mistaken, "{v}", std::string(value));
     std::optional<std::string> formula = rewritten({edit.step, edit.right, mistaken}, step, step_of);
-    if (!formula)
+    if (!formula || !fill_numbers(*formula, edit.mistaken, step.path))
         return std::nullopt;
-
-    const Shape& shape = step.value.shape;
-    const bool is_batch = shape.size() == 3;
-    constexpr std::string_view plus = " + ";
-    if (const std::size_t first = step.formula.find(plus); first != std::string::npos) {
-        replace_all(*formula, "{first}", step.formula.substr(0, first));
-        replace_all(*formula, "{last}", step.formula.substr(step.formula.rfind(plus) + plus.size()));
-    }
-    replace_all(*formula, "{batch}", is_batch ? std::to_string(shape[0]) + ", " : "");
-    replace_all(*formula, "{each}", is_batch ? ":, " : "");
-    replace_all(*formula, "{shape}", joined(shape));
-    replace_all(*formula, "{head}", head ? std::string(head->number) : "");
-    replace_all(*formula, "{before}", before.value_or(""));
-    if (!shape.empty()) {
-        replace_all(*formula, "{width}", std::to_string(shape.back()));
-        replace_all(*formula, "{half}", std::to_string(shape.back() / 2));
-    }
-    if (shape.size() > 1)
-        replace_all(*formula, "{rows}", std::to_string(shape[shape.size() - 2]));
+    fill_terms(*formula, step.formula);
+    fill_sizes(*formula, step.value.shape);
     return formula;
 }
 

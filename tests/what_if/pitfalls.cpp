@@ -120,7 +120,7 @@ TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its
     std::string table = "pitfall\tlessons that notice\tlessons that don't\tmodules that notice\tmodules that don't\n";
     for (const Pitfall& pitfall : pitfalls()) {
         if (!pitfall.is_exhibit)
-            continue; // made by tests/oracle/strangers.py, between ranks by tests/mpi/mistakes.cpp, or seen in public only
+            continue; // made by tests/oracle/strangers.py, tests/mpi/mistakes.cpp, or seen in public only
         CAPTURE(pitfall.id);
         const Kills modules = kills_among(pitfall, cases), lessons = kills_among_lessons(pitfall);
         CHECK_FALSE(modules.killed.empty());
