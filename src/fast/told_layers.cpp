@@ -1,5 +1,7 @@
 #include "told_layers.hpp"
 
+#include "told.hpp"
+
 #include "attn/array.hpp"
 
 #include <algorithm>
@@ -46,18 +48,8 @@ void tell_input(const Trace& trace, std::string_view label, const Sequences& seq
 
 void tell(const Trace& trace, std::string_view label, const FormulaText& formula, const HeadRows<float>& heads)
 {
-    if (!trace.has_listener())
-        return;
-    Tensor4 value(Tensor4::shape_type{heads.batch(), heads.heads(), heads.rows(), heads.features()});
-    const auto row = [&](std::size_t i) {
-        return heads.row(i / heads.rows() / heads.heads(), i / heads.rows() % heads.heads(), i % heads.rows());
-    };
-    const std::size_t rows = heads.batch() * heads.heads() * heads.rows(), d = heads.features();
-    for (std::size_t i = 0; i < rows; ++i)
-        std::copy_n(row(i), d, value.data() + i * d);
-    const Tensor4 answer = trace(label, formula, std::move(value));
-    for (std::size_t i = 0; i < rows; ++i)
-        std::copy_n(answer.data() + i * d, d, row(i));
+    if (trace.has_listener())
+        tell_rows(trace, label, formula(), heads);
 }
 
 LinearMaps told(const Trace& trace, const LinearMaps& maps, const std::vector<MapNames>& names)
