@@ -20,6 +20,7 @@
 #include "attn/layers/encoder.hpp"
 #include "attn/mpi/ring_attention.hpp"
 #include "attn/ops/random.hpp"
+#include "attn/ops/reduce.hpp"
 #include "attn/shape.hpp"
 #include "attn/trace_io/recorder.hpp"
 
@@ -181,7 +182,7 @@ void go_by_hand(Lesson& lesson, const Heads& heads, const mpi::Layout& layout)
     const Matrix forgotten = forget_largest(wrong, hops);
     const double off = wrong(
         "off", "max(abs(context - hop." + std::to_string(rank) + ".merged_context))",
-        xt::amax(xt::abs(forgotten - context))());
+        max_all(Matrix(xt::abs(forgotten - context))));
     lesson.table({"largest error of a context"}, {{off}});
 }
 

@@ -41,7 +41,7 @@ Array heads_numbers(const Shape& shape)
 
 } // namespace
 
-TEST_CASE("every hop of every rank has the m, l and context of NumPy, in float32; the divided layer is PyTorch's",
+TEST_CASE("every hop of every rank has the m, l and context of NumPy, in float32, and the divided layer is PyTorch's",
           "[lessons][mpi][golden]")
 {
     if (!ATTN_WITH_MPI)
