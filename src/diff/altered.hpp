@@ -26,7 +26,6 @@ struct Wrong {
     bool has_effect = true;       ///< or it differs, and nothing that follows does
 };
 
-
 /// An array with minus infinity where the right one has it.
 inline Array without_fill(Array array, const Array& right)
 {

@@ -16,7 +16,6 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-
 Paths paths(const Recorder& recorder)
 {
     Paths result;

@@ -14,7 +14,8 @@
 
 using namespace attn;
 
-TEST_CASE("every step of every lesson equals its golden, and follows from its formula", "[lessons][golden][verify][slow]")
+TEST_CASE("every step of every lesson equals its golden, and follows from its formula",
+          "[lessons][golden][verify][slow]")
 {
     for (const std::string& topic : lesson_topics()) {
         CAPTURE(topic);
