@@ -1,9 +1,9 @@
 // Lesson 19: attention across machines.
 //
 // A sequence is cut into parts, one per process, which MPI calls ranks. This program
-// first does by hand what one rank of a ring does: its queries meet the keys of all parts,
-// one part after the other, and what they found is merged. It counts the scores of each
-// rank, and predicts what each one sends. Then it starts four ranks and compares.
+// first does by hand what one rank of a ring does: its queries meet the keys of all
+// parts, one part after the other, and what they found is merged. It counts the scores
+// of each rank, and predicts what each one sends. Then it starts four ranks and compares.
 
 #include "../lesson.hpp"
 #include "../ranks.hpp"
