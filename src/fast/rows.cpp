@@ -1,10 +1,9 @@
 // Compiled once per instruction set: Highway includes this file again and again, and chooses at run time.
 #include "rows.hpp"
 
-// The targets for long vectors of unknown length have no arrays of vectors.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fast/rows.cpp"
+#include "targets.hpp"
 #include <hwy/foreach_target.h> // must come before highway.h
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
