@@ -102,7 +102,7 @@ def measure(contenders, row, seconds):
     """A row's results, one per contender."""
     able = {name: contender for name, contender in contenders.items() if can_run(name, row)}
     for name in contenders.keys() - able.keys():
-        print(f"{name} can't compute {row['what']} {row['pass']} n {row['n']} in the memory that is free, or at all: it is left out",
+        print(f"{row['what']} {row['pass']} n {row['n']}: without {name}, which has no such pass or too little memory",
               file=sys.stderr)  # fmt: skip
     times = times_of(able, row, seconds)
     median = {name: statistics.median(all_times) for name, all_times in times.items()}
