@@ -85,13 +85,23 @@ Recording given_to_all()
     return mpi::unpack(bytes);
 }
 
-void write_result(const Recording& result)
+/// The standard output, for the result alone. What libraries print on theirs goes to the
+/// standard error from now on: MPI's transports complain there.
+std::FILE* take_output()
+{
+    const int kept = ::dup(STDOUT_FILENO);
+    std::FILE* const file = kept < 0 ? nullptr : ::fdopen(kept, "wb");
+    return file != nullptr && ::dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 ? file : nullptr;
+}
+
+void write_result(const Recording& result, std::FILE* output)
 {
     if (this_rank() != 0)
         return;
     const std::string bytes = mpi::pack(result);
-    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
-        std::fflush(stdout) != 0)
+    if (output == nullptr ||
+        std::fwrite(bytes.data(), 1, bytes.size(), output) != bytes.size() ||
+        std::fflush(output) != 0)
         throw Error("standard output can't be written");
 }
 
@@ -136,10 +146,11 @@ std::optional<int> run_as_rank(int argc, char** argv, RankWork work)
                          std::filesystem::path(argv[0]).filename().c_str());
         return rank == nullptr ? std::nullopt : std::optional(2);
     }
+    std::FILE* const output = take_output();
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     try {
-        write_result(work(given_to_all(), MPI_COMM_WORLD));
+        write_result(work(given_to_all(), MPI_COMM_WORLD), output);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s%s\n", std::string(error_prefix).c_str(), error.what());
         MPI_Abort(MPI_COMM_WORLD, 2);

@@ -1,5 +1,7 @@
 #include "packed_recording.hpp"
 
+#include "attn/error.hpp"
+
 #include <cstdint>
 #include <cstring>
 
@@ -38,41 +40,51 @@ private:
 /// Reads the same in the same order.
 class Reader {
 public:
-    explicit Reader(const std::string& bytes) : at_(bytes.data()) {}
+    explicit Reader(const std::string& bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
     void operator()(std::string& text)
     {
-        text.resize(count());
+        text.resize(count(1));
         raw(text.data(), text.size());
     }
     void operator()(std::uint64_t& number) { raw(&number, sizeof number); }
     template <class T>
     void numbers(std::vector<T>& all)
     {
-        all.resize(count());
+        all.resize(count(sizeof(T)));
         raw(all.data(), all.size() * sizeof(T));
     }
     template <class T>
     void each(std::vector<T>& all)
     {
-        all.resize(count());
+        all.resize(count(sizeof(std::uint64_t)));
         for (T& one : all)
             visit(one, *this);
     }
 
+    void expect_end() const { expect(at_ == end_); }
+
 private:
-    std::uint64_t count()
+    /// How many there are, of at least so many bytes each.
+    std::uint64_t count(std::size_t bytes_each)
     {
         std::uint64_t size = 0;
         (*this)(size);
+        expect(size <= static_cast<std::uint64_t>(end_ - at_) / bytes_each);
         return size;
+    }
+    static void expect(bool is_recording)
+    {
+        if (!is_recording)
+            throw Error("mpi::unpack: these bytes are no packed recording");
     }
     void raw(void* to, std::size_t size)
     {
+        expect(size <= static_cast<std::size_t>(end_ - at_));
         if (size != 0)
             std::memcpy(to, at_, size);
         at_ += size;
     }
-    const char* at_;
+    const char *at_, *end_;
 };
 
 template <class Visitor>
@@ -132,6 +144,7 @@ Recording unpack(const std::string& bytes)
     Recording recording;
     Reader reader(bytes);
     visit(recording, reader);
+    reader.expect_end();
     return recording;
 }
 

@@ -10,6 +10,7 @@ namespace attn::mpi {
 std::string pack(const Recording& recording);
 
 /// The inverse of pack().
+/// @throws Error where the bytes are not what pack() gave
 Recording unpack(const std::string& bytes);
 
 } // namespace attn::mpi

@@ -80,6 +80,17 @@ TEST_CASE("lesson 19 runs on one to eight ranks, more than it has heads, and tha
     CHECK(verify(read_trace(folder / "t.npz")).passed());
 }
 
+TEST_CASE("what MPI prints on its ranks' standard output is no part of their result", "[lessons][mpi][limits]")
+{
+    if (!ATTN_WITH_MPI)
+        return;
+    const std::string noise = std::string(ATTN_BIN_FOLDER) + "/libnoisy_mpi.so";
+    const Ended ended = run({program, "--summary"}, {"LD_PRELOAD=" + noise});
+    CHECK(ended.errors == "");
+    CHECK_THAT(ended.output, ContainsSubstring("all held"));
+    CHECK(ended.code == 0);
+}
+
 TEST_CASE("lesson 19 refuses other numbers of ranks, and to be run by mpirun, in one line", "[lessons][mpi]")
 {
     if (!ATTN_WITH_MPI)
