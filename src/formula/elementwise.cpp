@@ -4,6 +4,7 @@
 #include "terms.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -123,20 +124,55 @@ void shape_outer(Shaped& call, const Shaper&)
     call.loops.push_back({call.shape, all_of(call.shape), {{0, {1, 0}}, {0, {0, 1}}}});
 }
 
+bool is_sum(const Shaped& part)
+{
+    return part.function != nullptr && (part.function->name == "+" || part.function->name == "-") &&
+           part.operands.size() == 2;
+}
+
+/// How many terms a part of a formula adds up.
+std::size_t terms_of(const Shaped& part)
+{
+    if (is_sum(part))
+        return terms_of(part.operands[0]) + terms_of(part.operands[1]);
+    const bool is_line = part.function != nullptr && (part.function->name == "sum" || part.function->name == "@");
+    return is_line ? std::max<std::size_t>(part.length, 1) : 1;
+}
+
+/// The operation on two numbers.
+class OfTwo {
+public:
+    OfTwo(const Shaped& call, const Rounding& rounding) : function_(*call.function), rounding_(rounding)
+    {
+        if (is_sum(call))
+            terms_ = {terms_of(call.operands[0]), terms_of(call.operands[1])};
+    }
+    Rounded operator()(Rounded a, Rounded b) const
+    {
+        const Rounded result = function_.binary(a, b, rounding_);
+        return terms_ == one_each ? result : rounding_.term_by_term(result, a, terms_[0], b, terms_[1]);
+    }
+
+private:
+    static constexpr std::array<std::size_t, 2> one_each{1, 1};
+    const Function& function_;
+    const Rounding& rounding_;
+    std::array<std::size_t, 2> terms_ = one_each;
+};
+
 Cells each_two(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
     Cells result = make_cells(call.shape);
     const std::vector<Rounded>&left = operands[0].cells, &right = operands[1].cells;
-    for_each<2>(call.loops[0], [&](const auto& at) {
-        result.cells[at[0]] = call.function->binary(left[at[1]], right[at[2]], rounding);
-    });
+    const OfTwo of_two(call, rounding);
+    for_each<2>(call.loops[0], [&](const auto& at) { result.cells[at[0]] = of_two(left[at[1]], right[at[2]]); });
     return result;
 }
 
 const Scalar& binary_cell(const Shaped& call, std::size_t offset, Scalars& scalars, std::string_view op)
 {
     const Scalar &left = scalars.operand(call, 0, offset), &right = scalars.operand(call, 1, offset);
-    const Rounded value = call.function->binary(left.value, right.value, scalars.rounding());
+    const Rounded value = OfTwo(call, scalars.rounding())(left.value, right.value);
     return *Arithmetic(scalars, call, offset).binary(op, value, &left, &right);
 }
 

@@ -57,6 +57,20 @@ public:
     Rounded add(Rounded a, Rounded b) const { return result(a.value + b.value, a, b, a.error + b.error); }
     Rounded subtract(Rounded a, Rounded b) const { return result(a.value - b.value, a, b, a.error + b.error); }
 
+    /// What a sum or difference of a and b can also differ by where they are sums of so many terms themselves: a program
+    /// can add the terms of one to the other, one by one, and round by the size of both each time.
+    Rounded term_by_term(Rounded sum, Rounded a, std::size_t terms_of_a, Rounded b, std::size_t terms_of_b) const
+    {
+        const auto roundings = [&](std::size_t terms) {
+            const double count = terms == 1 ? 0 : static_cast<double>(terms);
+            return sums_ == SumErrors::largest ? count : std::sqrt(count);
+        };
+        if (std::isfinite(sum.value))
+            sum.error +=
+                unit_ * (roundings(terms_of_b) * std::abs(a.value) + roundings(terms_of_a) * std::abs(b.value));
+        return sum;
+    }
+
     Rounded multiply(Rounded a, Rounded b) const
     {
         return result(a.value * b.value, a, b, times(b.value, a.error) + times(a.value, b.error));

@@ -48,7 +48,8 @@ TEST_CASE("sums that overflow agree in any order, and what is masked beside them
     const Step masked = checked_step("m", "", {{2}, {1, -infinity}}), zero = checked_step("z", "", {{}, {0}});
     CHECK(verdict_of_last({masked, checked_step("s", "sum(m)", {{}, {-infinity}})}) == Verdict::agrees);
     CHECK(verdict_of_last({masked, checked_step("s", "sum(m)", {{}, {1}})}) == Verdict::differs);
-    CHECK(verdict_of_last({masked, checked_step("s", "m / sqrt(3)", {{2}, {1 / std::sqrt(3), 5}})}) == Verdict::differs);
+    CHECK(verdict_of_last({masked, checked_step("s", "m / sqrt(3)", {{2}, {1 / std::sqrt(3), 5}})}) ==
+          Verdict::differs);
     CHECK(verdict_of_last({zero, checked_step("s", "1 / z", {{}, {infinity}})}) == Verdict::agrees);
     CHECK(verdict_of_last({zero, checked_step("s", "1 / z", {{}, {7}})}) == Verdict::differs);
     CHECK(verdict_of_last({v, checked_step("s", "(-v) ** 0.5", {{3}, {1, 1, 1}})}) == Verdict::differs);
@@ -102,8 +103,10 @@ TEST_CASE("infinities agree by sign, and NaN with NaN only", "[verify]")
     CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {-infinity, -infinity, NAN}})}) == Verdict::differs);
     CHECK(verdict_of_last({given, checked_step("y", "x", {{3}, {infinity, -infinity, 0}})}) == Verdict::differs);
     CHECK(verdict_of_last({given, checked_step("y", "x * 0", {{3}, {0, 0, 0}})}) == Verdict::differs);
-    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {NAN}})}) == Verdict::differs);
-    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {infinity}})}) == Verdict::differs);
+    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {NAN}})}) ==
+          Verdict::differs);
+    CHECK(verdict_of_last({checked_step("x", "", {{1}, {1}}), checked_step("y", "x", {{1}, {infinity}})}) ==
+          Verdict::differs);
 }
 
 TEST_CASE("a name means the earlier step of the innermost scope that has one", "[verify]")
@@ -141,4 +144,22 @@ TEST_CASE("numbers computed in float32 agree under its roundoff, and not under d
     const std::vector<Step> steps{scores, checked_step("weights", "softmax(scores)", rounded)};
     CHECK(verify({steps, {}}, 0x1p-24).passed());
     CHECK_FALSE(verified(steps).passed());
+}
+
+TEST_CASE("a program can add the terms of a sum to another one, one by one", "[verify]")
+{
+    // Each term is less than half of what float32 can tell from 1, so that the sum so far stays 1.
+    constexpr std::size_t m = 128;
+    const Step before = checked_step("before", "", {{}, {1}});
+    const Step a = checked_step("a", "", {{m}, std::vector<double>(m, 0.75 * 0x1p-24)});
+    const Step ones = checked_step("ones", "", {{m}, std::vector<double>(m, 1)});
+    const auto passes = [&](const std::string& formula, double recorded) {
+        return verify({{before, a, ones, checked_step("sum", formula, {{}, {recorded}})}, {}}, 0x1p-24).passed();
+    };
+    for (const char* formula : {"before + a @ ones", "sum(a) + before", "before + (sum(a) + 0)"}) {
+        CAPTURE(formula);
+        CHECK(passes(formula, 1 + 0.75 * 0x1p-24 * m));
+        CHECK(passes(formula, 1));
+        CHECK_FALSE(passes(formula, 1 - 0x1p-12));
+    }
 }
