@@ -10,3 +10,6 @@ foreach(header ${headers})
 endforeach()
 add_library(attn_headers OBJECT ${sources})
 target_link_libraries(attn_headers PRIVATE attn_core attn_compiler $<TARGET_NAME_IF_EXISTS:MPI::MPI_CXX>)
+# Not together with others, which would bring what one lacks; and only to see whether it compiles.
+set_target_properties(attn_headers PROPERTIES UNITY_BUILD OFF)
+target_compile_options(attn_headers PRIVATE -O0 -g0 $<$<BOOL:${ATTN_SANITIZE}>:-fno-sanitize=all>)
