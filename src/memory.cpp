@@ -82,16 +82,18 @@ std::string bytes_text(double bytes)
     return text;
 }
 
-void expect_memory(std::string_view name, const Shape& shape, std::size_t element_size)
+void expect_memory(std::string_view name, const Shape& shape, std::size_t element_size, std::size_t beside)
 {
     // Asking the system takes longer than to make a small tensor, which it always has room for.
     constexpr double small = 1 << 24;
-    auto bytes = static_cast<double>(element_size);
+    double elements = 1;
     for (const std::size_t size : shape)
-        bytes *= static_cast<double>(size);
+        elements *= static_cast<double>(size);
+    const double bytes = elements * static_cast<double>(element_size);
     if (bytes <= small)
         return;
-    if (const std::size_t left = memory_left(); bytes > static_cast<double>(left))
+    const double needed = bytes + elements * static_cast<double>(beside);
+    if (const std::size_t left = memory_left(); needed > static_cast<double>(left))
         throw Error(std::string(name) + " would be " + to_string(shape) + ", " + bytes_text(bytes) + ", and there " +
                     "is memory for " + bytes_text(static_cast<double>(left)) + ": give smaller inputs, or more memory");
 }

@@ -7,6 +7,12 @@
 #include "attn/attention/mask.hpp"
 #include "attn/attention/restricted.hpp"
 #include "attn/error.hpp"
+#include "attn/ops/random.hpp"
+
+#include <fstream>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 using namespace attn;
 
@@ -37,4 +43,44 @@ TEST_CASE("attention over a million tokens says what its scores would be", "[mem
     RestrictedOptions all;
     all.neighbourhood.stride = 1;
     CHECK_THROWS_WITH(restricted_attention(x, x, x, all), ContainsSubstring("would be (1000000, 1999999)"));
+}
+
+namespace {
+
+/// So much memory from here on and no more, as long as it lives.
+class Limit {
+public:
+    explicit Limit(std::size_t bytes)
+    {
+        ::getrlimit(RLIMIT_DATA, &before_);
+        std::size_t pages = 0;
+        std::ifstream file("/proc/self/statm");
+        for (int column = 0; column < 6; ++column) // the sixth: data and stack
+            file >> pages;
+        const rlimit limit{pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_DATA, &limit);
+    }
+    ~Limit() { ::setrlimit(RLIMIT_DATA, &before_); }
+    Limit(const Limit&) = delete;
+    Limit& operator=(const Limit&) = delete;
+
+private:
+    rlimit before_{};
+};
+
+} // namespace
+
+TEST_CASE("causal attention needs memory for its scores and one mask, and knows it before", "[memory][limits]")
+{
+    constexpr std::size_t n = 6000, pairs = n * n, mebibyte = 1 << 20;
+    const Matrix x = RandomNumbers(1).matrix(n, 2), few = RandomNumbers(2).matrix(100, 2);
+    const AttentionOptions causal{.causal = Causal::bottom_right};
+    scaled_dot_product_attention(few, few, few, {}, {}, causal); // BLAS takes its own memory
+    {
+        const Limit enough(pairs * (sizeof(double) + sizeof(bool)) + 30 * mebibyte);
+        CHECK_NOTHROW(scaled_dot_product_attention(x, x, x, {}, {}, causal));
+    }
+    const Limit too_little(pairs * sizeof(double) + 10 * mebibyte);
+    CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, {}, {}, causal),
+                      ContainsSubstring("scores would be (6000, 6000), 274.7 MiB, and there is memory for "));
 }

@@ -19,7 +19,9 @@ std::string bytes_text(double bytes);
 /// than it has, asking for it would end the program later, without a word.
 /// @param name          of the tensor: "scores"
 /// @param element_size  in bytes
-/// @throws Error such as "scores would be (1000000, 1000000), 7.3 TiB, and there are 14.2 GiB of memory left"
-void expect_memory(std::string_view name, const Shape& shape, std::size_t element_size = sizeof(double));
+/// @param beside        bytes that will be needed beside each element, as for a mask
+/// @throws Error such as "scores would be (1000000, 1000000), 7.3 TiB, and there is memory for 14.2 GiB: …"
+void expect_memory(std::string_view name, const Shape& shape, std::size_t element_size = sizeof(double),
+                   std::size_t beside = 0);
 
 } // namespace attn

@@ -135,7 +135,7 @@ struct Places {
     bool is_batch = false;
 };
 
-Places places_of(std::size_t n, std::size_t m, const MaskParts& parts)
+Places places_of(std::size_t n, std::size_t m, const MaskParts& parts, const std::optional<Integers>& lengths)
 {
     const auto before = [n](std::size_t keys) {
         return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(n);
@@ -145,7 +145,7 @@ Places places_of(std::size_t n, std::size_t m, const MaskParts& parts)
     if (parts.causal != Causal::by_length)
         return {{before(m)}, std::to_string(m) + " - " + std::to_string(n)};
     Places places{{}, "lengths[:, None, None] - " + std::to_string(n), true};
-    for (const std::int64_t length : *parts.key_lengths)
+    for (const std::int64_t length : *lengths)
         places.first.push_back(before(static_cast<std::size_t>(length)));
     return places;
 }
@@ -189,12 +189,13 @@ struct Joined {
     std::string formula = {};
 
     /// @param subscript  that gives it the axes of the scores
-    void add(const AnyMask& part, const std::string& name, const std::string& subscript = "")
+    void add(AnyMask part, const std::string& name, const std::string& subscript = "")
     {
         const bool lacks_heads = has_heads && std::holds_alternative<BatchMask>(part);
-        const AnyMask fitting = lacks_heads ? AnyMask(for_all_heads(std::get<BatchMask>(part))) : part;
+        if (lacks_heads)
+            part = for_all_heads(std::get<BatchMask>(part));
         formula += (mask ? " & " : "") + name + (lacks_heads && subscript.empty() ? "[:, None]" : subscript);
-        mask = mask ? both(*mask, fitting) : fitting;
+        mask = mask ? both(*mask, part) : std::move(part);
     }
 };
 
@@ -248,10 +249,9 @@ Mask padding_mask(const Integers& given, std::size_t m, const Trace& trace)
         "padding[b, m]", [&] { return "arange(" + std::to_string(m) + ") < lengths[:, None]"; }, std::move(mask));
 }
 
-std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& given, const Trace& trace,
+std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
                                   std::string_view label)
 {
-    MaskParts parts = given;
     if (parts.given)
         expect_fit(parts, n, m);
     if (!parts.causal && !parts.key_lengths && !parts.window.is_limited())
@@ -259,8 +259,9 @@ std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts&
     const bool is_by_length = parts.causal == Causal::by_length;
     if (is_by_length && !parts.key_lengths)
         throw Error("a mask that is causal by length needs lengths: how many keys of each sequence are real");
+    std::optional<Integers> lengths = parts.key_lengths;
     if (is_by_length)
-        parts.key_lengths = trace.input("lengths[b]", *given.key_lengths);
+        lengths = trace.input("lengths[b]", *parts.key_lengths);
 
     Joined joined{parts.has_heads || (parts.given && std::holds_alternative<HeadMask>(*parts.given))};
     if (parts.given)
@@ -268,26 +269,26 @@ std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts&
                               *parts.given),
                    "given_mask");
     if (is_by_length)
-        joined.add(causal_by_length(*parts.key_lengths, n, m, trace), "causal");
+        joined.add(causal_by_length(*lengths, n, m, trace), "causal");
     else if (parts.causal)
         joined.add(causal_mask(n, m, *parts.causal, trace, parts.past), "causal");
-    if (parts.key_lengths && !is_by_length) // which hides padding, too
-        joined.add(for_all_queries(padding_mask(*parts.key_lengths, m, trace), n), "padding",
+    if (lengths && !is_by_length) // which hides padding, too
+        joined.add(for_all_queries(padding_mask(*lengths, m, trace), n), "padding",
                    joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
 
     if (parts.window.is_limited())
-        joined.add(window_mask(n, m, parts.window, places_of(n, m, parts), trace), "window");
+        joined.add(window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace), "window");
 
     if (joined.formula == "causal" || joined.formula == "window") {
         if (trace.has_listener())
             trace.alias(parse_step_label(label).name, joined.formula);
-        return joined.mask;
+        return std::move(joined.mask);
     }
     // Padding by itself has no axis of queries to broadcast with.
     if (!parts.given && !parts.causal && !parts.window.is_limited())
         joined.formula =
             "repeat(" + joined.formula + ", " + std::to_string(n) + (joined.has_heads ? ", axis=2)" : ", axis=1)");
-    return std::visit([&](const auto& any) -> AnyMask { return trace(label, joined.formula, any); }, *joined.mask);
+    return std::visit([&](auto& any) -> AnyMask { return trace(label, joined.formula, std::move(any)); }, *joined.mask);
 }
 
 std::string describe(const std::optional<AnyMask>& given, const std::optional<Causal>& causal)

@@ -22,8 +22,8 @@ AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, co
 
     // Remove forbidden pairs before softmax, not after: the weights of what is left sum to one.
     const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
-    const MaskParts parts{.given = given, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>};
-    if (const auto mask = join_masks(n, m, parts, trace)) {
+    if (const auto mask = join_masks(
+            n, m, {.given = given, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>}, trace)) {
         scores = trace(
             "masked[(b,) n, m]", [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
             apply_mask(*mask, std::move(scores), is_softmax ? minus_infinity : 0.0));
