@@ -56,9 +56,11 @@ public:
     std::string write()
     {
         text_ = "// " + plain_line(summary(dataflow_), 1000) + "\n";
+        // Boxes for the widest of the usual fonts: the reader's browser can have any of them.
         text_ += "digraph " + quoted(plain_line(options_.title)) + R"( {
-  graph [rankdir=TB, bgcolor=transparent, nodesep=0.22, ranksep=0.32, fontname="Helvetica,Arial,sans-serif", fontsize=11]
-  node [shape=box, height=0.3, margin="0.12,0.05", fontname="Helvetica,Arial,sans-serif", fontsize=12.5]
+  graph [rankdir=TB, bgcolor=transparent, nodesep=0.22, ranksep=0.32]
+  graph [fontname="DejaVu Sans,Verdana,sans-serif", fontsize=10.5]
+  node [shape=box, height=0.3, margin="0.12,0.05", fontname="DejaVu Sans,Verdana,sans-serif", fontsize=11.5]
   edge [arrowsize=0.6]
 )";
         add_frame(0, "  ");

@@ -23,7 +23,7 @@ constexpr std::string_view style = R"(<style>
 .attn-graph:root { color-scheme: light dark; }
 .attn-graph text { fill: currentColor; font-family: Helvetica, Arial, "Liberation Sans", sans-serif; }
 .attn-graph .cluster path { fill: currentColor; fill-opacity: 0.04; stroke: currentColor; stroke-opacity: 0.3; }
-.attn-graph .node text { font-size: 11.5px; } /* Graphviz reckons with 12.5: fonts differ in width */
+.attn-graph .node text { font-size: 11.5px; }
 .attn-graph .cluster text { font-size: 10.5px; fill-opacity: 0.75; }
 .attn-graph .gathered text, .attn-graph .node text + text { font-size: 10.5px; }
 .attn-graph .node text + text { fill-opacity: 0.8; }
