@@ -1,6 +1,7 @@
 """Pictures of the small model: what it expects next, and what its heads put their weight on."""
 
 import json
+import textwrap
 
 import numpy as np
 
@@ -37,10 +38,11 @@ def next_words(site):
 def heads_measured(site):
     """The average weights that name a head, for all eight heads."""
     heads = site.report()["heads"]
-    drawn, axes = figure(7, 0.42 * len(heads) + 0.9)
+    drawn, axes = figure(7, 0.5 * len(heads) + 0.9)
     table = np.array([np.ravel(head["average_weight_by_layer_and_head"]) for head in heads.values()])
     columns = [f"{layer}.{head}" for layer in range(2) for head in range(4)]
-    heatmap(axes, table, [head["connects"].replace("`", "") for head in heads.values()], columns, largest=1)
+    rows = [textwrap.fill(head["connects"].replace("`", ""), 26) for head in heads.values()]
+    heatmap(axes, table, rows, columns, largest=1)
     best = heads["colour_of_thing"]
     return drawn, (
         f"Average weight, for each head (layer.head, columns), that goes from one kind of word to another (rows). Head {best['layer']}.{best['head']} puts "

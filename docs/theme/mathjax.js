@@ -3,8 +3,29 @@ MathJax.Hub.Config({
   messageStyle: "none",
   SVG: { linebreaks: { automatic: true }, matchFontHeight: true, EqnChunk: 1000, EqnDelay: 0 }
 });
-// A formula that is wider than the page breaks at an operator or a comma, never beside a parenthesis; without one, it scrolls.
+// A formula that is wider than the page breaks at a wide space, or else at an operator or a comma, outside of parentheses if
+// it can. It never breaks beside a parenthesis or within a product. Without a place to break, it scrolls.
 MathJax.Hub.Register.StartupHook("SVG multiline Ready", () => {
-  const penalty = MathJax.ElementJax.mml.mbase.prototype.SVGlinebreakPenalty;
+  const mml = MathJax.ElementJax.mml, penalty = mml.mbase.prototype.SVGlinebreakPenalty;
   penalty.fence = penalty.close = penalty.nobreak;
+  penalty.nestfactor = 600;
+  penalty.spacefactor = -150;
+  const betterBreak = mml.mspace.prototype.SVGbetterBreak;
+  mml.mspace.Augment({
+    SVGbetterBreak(info, state) { return this.SVGdata.w >= 1000 && betterBreak.call(this, info, state); }
+  });
+});
+// A comma or full stop stays on the line of the formula before it.
+MathJax.Hub.Register.StartupHook("End", () => {
+  for (const script of document.querySelectorAll('script[type="math/tex"]')) {
+    const text = script.nextSibling, frame = document.getElementById(`${script.id}-Frame`);
+    const mark = text?.nodeType === Node.TEXT_NODE && text.data.match(/^[,.;:!?)]+/);
+    if (mark && frame) {
+      const line = document.createElement("span");
+      line.style.whiteSpace = "nowrap";
+      frame.before(line);
+      text.data = text.data.slice(mark[0].length);
+      line.append(frame, script, mark[0]);
+    }
+  }
 });
