@@ -21,6 +21,7 @@ FOLDERS = {
     "graph": ("Traces as pictures", "Which step uses which, drawn by Graphviz."),
     "view": ("Traces as pages", "A trace as a page in the browser."),
     "fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
+    "mpi": ("Attention across machines", "Ring attention, Ulysses and tensor parallelism on the ranks of an MPI program."),
 }
 
 

@@ -57,6 +57,12 @@ function dedent(fragment) {
     }
 }
 
+// A table that scrolls anyway gets more room for its words.
+function widen(box) {
+    box.classList.remove("wide");
+    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+}
+
 // The end of a box fades where it goes on.
 function mark(box) {
     box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
@@ -72,7 +78,10 @@ document.addEventListener("DOMContentLoaded", () => {
         }
     }
     document.querySelectorAll(".contents div.fragment").forEach(dedent);
-    const resized = new ResizeObserver(entries => entries.forEach(entry => mark(entry.target)));
+    const resized = new ResizeObserver(entries => entries.forEach(entry => {
+        widen(entry.target);
+        mark(entry.target);
+    }));
     for (const box of document.querySelectorAll(".scroll, pre.fragment, div.fragment")) {
         box.tabIndex = 0; // reached and moved with the keyboard
         box.addEventListener("scroll", () => mark(box), { passive: true });

@@ -10,10 +10,12 @@ MathJax.Hub.Register.StartupHook("SVG multiline Ready", () => {
   penalty.fence = penalty.close = penalty.nobreak;
   penalty.nestfactor = 600;
   penalty.spacefactor = -150;
-  const betterBreak = mml.mspace.prototype.SVGbetterBreak;
-  mml.mspace.Augment({
-    SVGbetterBreak(info, state) { return this.SVGdata.w >= 1000 && betterBreak.call(this, info, state); }
-  });
+  const breakOnlyIf = (node, holds) => {
+    const betterBreak = node.prototype.SVGbetterBreak;
+    node.Augment({ SVGbetterBreak(info, state) { return holds(this) && betterBreak.call(this, info, state); } });
+  };
+  breakOnlyIf(mml.mspace, space => space.SVGdata.w >= 1000);
+  breakOnlyIf(mml.mo, operator => operator.data.join("") !== "\u2061"); // between a function and what it is applied to
 });
 // A comma or full stop stays on the line of the formula before it.
 MathJax.Hub.Register.StartupHook("End", () => {
