@@ -160,6 +160,10 @@ const drawn = [...document.querySelectorAll('.MathJax_SVG svg')].filter(svg => s
 if (drawn < formulas) problems.push(`${formulas} formulas, ${drawn} drawn`);
 const bad = document.querySelector('.MathJax_Error, [id^="MathJax"] .merror, .MathJax_SVG .noError');
 if (bad) problems.push('MathJax refuses: ' + bad.textContent);
+for (const text of document.querySelectorAll('.attn-graph .node text')) {
+    const box = text.parentNode.querySelector('polygon, path').getBBox(), label = text.getBBox();
+    if (label.x < box.x + 2 || label.x + label.width > box.x + box.width - 2) problems.push('leaves its box: ' + text.textContent);
+}
 const contents = document.querySelector('.contents');
 if (contents) {
     const copy = contents.cloneNode(true);
