@@ -4,6 +4,7 @@
 
 #include "function.hpp"
 #include "near_names.hpp"
+#include "slices.hpp"
 #include "terms.hpp"
 #include "written.hpp"
 
@@ -29,12 +30,6 @@ struct Mention {
     std::size_t step;
     bool is_gradient;
     std::string hint; ///< how the step's user calls it: "x" of an alias
-};
-
-/// What one user of a step adds to its gradient. Names are numbers of mentions.
-struct Contribution {
-    std::size_t user;
-    Expression formula;
 };
 
 class BackwardPass {
@@ -136,15 +131,23 @@ private:
         std::vector<Contribution>& from = contributions_[step];
         if (from.size() == 1)
             return emit(path, step, std::move(from.front().formula));
+        if (std::vector<Slice> slices = side_by_side(from, forward_.steps[step].value.shape); !slices.empty())
+            return emit_joined(path, step, std::move(slices));
         std::vector<std::string> parts;
         for (Contribution& one : from) {
-            std::string user = inside_common_scope(forward_.steps[one.user].path, step);
-            while (by_path_.contains(path + ".from." + user)) // y, and inner.y of a step in the scope inner
-                user.insert(0, "outer.");
-            parts.push_back(path + ".from." + user);
+            parts.push_back(path_from(path, one.user, step));
             emit(parts.back(), step, std::move(one.formula));
         }
         emit_sum(path, step, parts);
+    }
+
+    /// The path of what one user contributes to the gradient of a step.
+    std::string path_from(const std::string& path, std::size_t of_user, std::size_t step) const
+    {
+        std::string user = inside_common_scope(forward_.steps[of_user].path, step);
+        while (by_path_.contains(path + ".from." + user)) // y, and inner.y of a step in the scope inner
+            user.insert(0, "outer.");
+        return path + ".from." + user;
     }
 
     /// A user's path without the scopes that it shares with the step.
@@ -156,6 +159,33 @@ private:
             if (path[i] == '.')
                 common = i + 1;
         return std::string(user.substr(common));
+    }
+
+    /// Where each user has taken a slice of a step, the gradients of the slices side by side.
+    void emit_joined(const std::string& path, std::size_t step, std::vector<Slice> slices)
+    {
+        Expression joined = terms::along("concat", {}, slices.front().axis, forward_.steps[step].value.rank());
+        joined.operands.clear();
+        for (Slice& slice : slices)
+            joined.operands.push_back(named_part(path, step, std::move(slice)));
+        emit(path, step, to_text(joined));
+    }
+
+    /// The name of a slice's gradient in the formula of the whole; one that is no step yet becomes one.
+    Expression named_part(const std::string& whole, std::size_t step, Slice slice)
+    {
+        if (slice.part.kind == Kind::name) {
+            name_mentions(slice.part, whole);
+            return std::move(slice.part);
+        }
+        const std::string path = path_from(whole, slice.user, step);
+        name_mentions(slice.part, path);
+        const std::string formula = to_text(slice.part);
+        append(path, step, formula, computed(path, formula));
+        Expression name;
+        name.kind = Kind::name;
+        name.text = name_in_scope(path, step);
+        return name;
     }
 
     /// A formula has so many terms at most; beyond that, sums of sums.
@@ -177,12 +207,17 @@ private:
     /// The parts of a step's gradient, by their names in its scope.
     std::string sum_of(std::size_t step, std::span<const std::string> parts) const
     {
-        const std::string& path = forward_.steps[step].path;
-        const std::size_t scope = path.rfind('.') + 1;
         std::string text;
         for (const std::string& part : parts)
-            text += (text.empty() ? "" : " + ") + gradient_path(part.substr(gradient_scope.size() + scope));
+            text += (text.empty() ? "" : " + ") + name_in_scope(part, step);
         return text;
+    }
+
+    /// The name of a part of a step's gradient in the step's scope.
+    std::string name_in_scope(const std::string& part, std::size_t step) const
+    {
+        const std::size_t scope = forward_.steps[step].path.rfind('.') + 1;
+        return gradient_path(part.substr(gradient_scope.size() + scope));
     }
 
     void emit(const std::string& path, std::size_t step, Expression formula)
@@ -193,12 +228,7 @@ private:
 
     void emit(const std::string& path, std::size_t step, const std::string& formula)
     {
-        try {
-            const Lookup lookup = [&](std::string_view name) { return value_of(path, name); };
-            emit(path, step, formula, evaluate(formula, lookup).value);
-        } catch (const Error& error) {
-            throw Error(path + " can't be computed: " + error.what());
-        }
+        emit(path, step, formula, computed(path, formula));
     }
 
     void emit(const std::string& path, std::size_t step, std::string formula, Array value)
@@ -207,9 +237,23 @@ private:
         if (value.shape != of.value.shape)
             throw Error(path + " has the shape " + to_string(value.shape) + ", and " + of.path + ' ' +
                         to_string(of.value.shape));
+        append(path, step, std::move(formula), std::move(value));
+    }
+
+    Array computed(const std::string& path, const std::string& formula) const
+    {
+        try {
+            return evaluate(formula, [&](std::string_view name) { return value_of(path, name); }).value;
+        } catch (const Error& error) {
+            throw Error(path + " can't be computed: " + error.what());
+        }
+    }
+
+    void append(const std::string& path, std::size_t step, std::string formula, Array value)
+    {
         value.type = ElementType::real;
         by_path_.emplace(path, result_.steps.size());
-        result_.steps.push_back({path, std::move(formula), of.axes, "", {}, std::move(value)});
+        result_.steps.push_back({path, std::move(formula), forward_.steps[step].axes, "", {}, std::move(value)});
     }
 
     /// Whatever else the step is called, its gradient is called, too.
@@ -320,7 +364,7 @@ private:
     const Recording& forward_;
     std::map<std::string, std::size_t, std::less<>> by_path_; ///< in result_
     std::vector<bool> wanted_;
-    std::vector<std::vector<Contribution>> contributions_; ///< by step
+    std::vector<std::vector<Contribution>> contributions_; ///< by step; names are numbers of mentions
     std::vector<Mention> mentions_;
 };
 

@@ -189,6 +189,34 @@ TEST_CASE("what several steps use has a contribution from each, and their sum", 
     CHECK(!has(result, "grad.a.from.output"));
 }
 
+TEST_CASE("what was cut into slices has their gradients side by side", "[formula][gradient]")
+{
+    const Array x{{2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+    const auto back = [&](const std::vector<std::pair<std::string, std::string>>& formulas) {
+        Recording result = gradients(trace_of({input("x", x)}, formulas));
+        CHECK(verify(result).passed());
+        CHECK(std::ranges::all_of(check_gradients(result), &GradientCheck::agrees));
+        return result;
+    };
+    // Slices as they are, in the order of the axis and not of their users.
+    const Recording slices = back({{"a", "x[:, 3:4]"}, {"b", "x[..., 0:3]"}, {"output", "sum(a, axis=1) + b @ b.T"}});
+    CHECK(named(slices, "grad.x").formula == "concat(grad.b, grad.a, axis=-1)");
+    CHECK(!has(slices, "grad.x.from.a"));
+    // Slices inside of longer formulas are steps.
+    const Recording gates = back({{"a", "sigmoid(x[..., 0:2])"}, {"b", "tanh(x[..., 2:4])"}, {"output", "a * b"}});
+    CHECK(named(gates, "grad.x").formula == "concat(grad.x.from.a, grad.x.from.b, axis=-1)");
+    CHECK(named(gates, "grad.x.from.a").formula == "grad.a * a * (1 - a)");
+    CHECK(named(gates, "grad.x.from.a").value.shape == Shape{2, 2});
+    const Recording rows = back({{"a", "x[0] * 2"}, {"b", "x[1] * a"}});
+    CHECK(named(rows, "grad.x").formula == "concat(grad.x.from.a, grad.x.from.b, axis=0)");
+    // A gap, an overlap, or another axis: each is padded, and they are added.
+    for (const char* other : {"x[:, 2:4]", "x[:, 0:4]", "x[0:1]"}) {
+        CAPTURE(other);
+        const Recording sum = back({{"a", "x[:, 0:1]"}, {"b", other}, {"output", "sum(a) * b"}});
+        CHECK(named(sum, "grad.x").formula == "grad.x.from.b + grad.x.from.a");
+    }
+}
+
 TEST_CASE("a step that a hundred others use has sums of sums", "[formula][gradient]")
 {
     std::vector<std::pair<std::string, std::string>> formulas;

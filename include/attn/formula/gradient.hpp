@@ -25,8 +25,9 @@ std::size_t step_of_gradients(const Recording& recording, const std::string& of)
 ///
 /// The gradient of a step is the step `grad.PATH` with the step's shape and axes, and a formula in the language of the
 /// others: `grad.scores = weights * (grad.weights - sum(grad.weights * weights, axis=-1, keepdims=True))`. Where several
-/// others use a step, the contribution of each is a step, `grad.PATH.from.USER`, and their sum is `grad.PATH`. Steps of
-/// whole numbers and booleans, and steps that `of` does not follow from, have no gradient.
+/// others use a step, the contribution of each is a step, `grad.PATH.from.USER`, and their sum is `grad.PATH`. Where each
+/// of them uses a slice, and the slices are all of one axis, `grad.PATH` is the concatenation of the slices' gradients. Steps
+/// of whole numbers and booleans, and steps that `of` does not follow from, have no gradient.
 ///
 /// `grad.OF` is an input, the seed. Without one it is ones, and the gradients are those of the sum of all its numbers.
 /// Numbers are computed by evaluate(), and each alias of a step names its gradient, too.

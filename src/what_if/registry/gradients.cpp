@@ -278,7 +278,7 @@ const std::vector<Pitfall>& gradients_pitfalls()
           {{{"grad.update", "-(%) + %", "-($1)"}}},
           {{{"grad.candidate", "grad.hidden * (1 - update)", "grad.hidden * update"}}},
           {{{"grad.candidate", "grad.hidden * (1 - update)", "grad.hidden"}}},
-          {{{"grad.recurrent_part.from.candidate", "pad(% * reset, %)", "pad($1, $2)"}}}},
+          {{{"grad.recurrent_part.from.candidate", "% * reset", "$1"}}}},
          false},
         {"grad_shared_heads",
          "The gradient of keys or values that heads share is that of one head, or their mean.",
