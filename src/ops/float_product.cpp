@@ -6,6 +6,8 @@
 extern "C" {
 void cblas_sgemm(int order, int left, int right, int rows, int columns, int inner, float factor, const float* a,
                  int a_stride, const float* b, int b_stride, float keep, float* c, int c_stride);
+void cblas_dgemm(int order, int left, int right, int rows, int columns, int inner, double factor, const double* a,
+                 int a_stride, const double* b, int b_stride, double keep, double* c, int c_stride);
 [[gnu::weak]] int openblas_get_num_threads(void);
 [[gnu::weak]] void openblas_set_num_threads(int threads);
 }
@@ -15,16 +17,30 @@ namespace {
 
 constexpr int row_major = 101, as_is = 111, flipped = 112; // CBLAS's
 
-int flip_of(const ConstView& matrix) { return matrix.is_transposed ? flipped : as_is; }
 int whole(std::size_t size) { return static_cast<int>(size); }
+
+/// @param gemm  BLAS's function for such numbers
+template <class Gemm, class Number>
+void multiply_by(Gemm gemm, const BasicView<const Number>& left, const BasicView<const Number>& right,
+                 const BasicView<Number>& into, Into what_is_there, Number factor)
+{
+    const auto flip_of = [](const auto& matrix) { return matrix.is_transposed ? flipped : as_is; };
+    gemm(row_major, flip_of(left), flip_of(right), whole(into.rows), whole(into.columns), whole(left.columns), factor,
+         left.data, whole(left.stride), right.data, whole(right.stride), what_is_there == Into::sum ? Number(1) : 0,
+         into.data, whole(into.stride));
+}
 
 } // namespace
 
 void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there, float factor)
 {
-    cblas_sgemm(row_major, flip_of(left), flip_of(right), whole(into.rows), whole(into.columns), whole(left.columns),
-                factor, left.data, whole(left.stride), right.data, whole(right.stride),
-                what_is_there == Into::sum ? 1.0F : 0.0F, into.data, whole(into.stride));
+    multiply_by(cblas_sgemm, left, right, into, what_is_there, factor);
+}
+
+void multiply(const BasicView<const double>& left, const BasicView<const double>& right, const BasicView<double>& into,
+              Into what_is_there, double factor)
+{
+    multiply_by(cblas_dgemm, left, right, into, what_is_there, factor);
 }
 
 OneThreadForBlas::OneThreadForBlas()

@@ -3,11 +3,11 @@
 #include <cstddef>
 
 /// @file
-/// Matrices in float32, and products of them.
+/// Matrices in float32, and products of them; in double for what rounding is told from.
 
 namespace attn {
 
-/// A float32 matrix in somebody else's storage, whose rows can lie further apart than they are wide.
+/// A matrix in somebody else's storage, whose rows can lie further apart than they are wide.
 template <class Number>
 struct BasicView {
     Number* data;
@@ -40,6 +40,8 @@ enum class Into { empty, sum };
 /// into = factor * left @ right, or that added to it.
 void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there = Into::empty,
               float factor = 1);
+void multiply(const BasicView<const double>& left, const BasicView<const double>& right, const BasicView<double>& into,
+              Into what_is_there = Into::empty, double factor = 1);
 
 /// While one lives, a product uses one thread, where BLAS says how that is done (OpenBLAS does).
 class OneThreadForBlas {

@@ -10,28 +10,34 @@
 namespace attn {
 namespace {
 
-/// The constants of one step, in float32.
+/// The constants of one step.
+template <class Number>
 struct Constants {
     Constants(const AdamOptions& options, const AdamFactors& factors)
-        : beta1(static_cast<float>(options.beta1)),
-          beta2(static_cast<float>(options.beta2)),
-          new1(static_cast<float>(1 - options.beta1)),
-          new2(static_cast<float>(1 - options.beta2)),
-          epsilon(static_cast<float>(options.epsilon)),
-          step(static_cast<float>(factors.step)),
-          scale(static_cast<float>(factors.scale)),
-          shrink(static_cast<float>(factors.shrink))
+        : beta1(static_cast<Number>(options.beta1)),
+          beta2(static_cast<Number>(options.beta2)),
+          new1(static_cast<Number>(1 - options.beta1)),
+          new2(static_cast<Number>(1 - options.beta2)),
+          epsilon(static_cast<Number>(options.epsilon)),
+          step(static_cast<Number>(factors.step)),
+          scale(static_cast<Number>(factors.scale)),
+          shrink(static_cast<Number>(factors.shrink))
     {
     }
 
-    float beta1, beta2, new1, new2, epsilon, step, scale, shrink;
+    Number beta1, beta2, new1, new2, epsilon, step, scale, shrink;
 };
 
 /// A number, or zero where it is smaller than the smallest normal one.
-inline float normal(float number) { return std::abs(number) < std::numeric_limits<float>::min() ? 0 : number; }
+template <class Number>
+Number normal(Number number)
+{
+    return std::abs(number) < std::numeric_limits<Number>::min() ? 0 : number;
+}
 
-ATTN_VECTORISED void move(float* __restrict weights, float* __restrict first, float* __restrict second,
-                          const float* __restrict gradient, std::size_t count, const Constants& of)
+template <class Number>
+ATTN_VECTORISED void move(Number* __restrict weights, Number* __restrict first, Number* __restrict second,
+                          const Number* __restrict gradient, std::size_t count, const Constants<Number>& of)
 {
     for (std::size_t i = 0; i < count; ++i) {
         first[i] = normal(of.beta1 * first[i] + of.new1 * gradient[i]);
@@ -42,7 +48,7 @@ ATTN_VECTORISED void move(float* __restrict weights, float* __restrict first, fl
 
 /// The same with a gradient of zero.
 ATTN_VECTORISED void coast(float* __restrict weights, float* __restrict first, float* __restrict second,
-                           std::size_t count, const Constants& of)
+                           std::size_t count, const Constants<float>& of)
 {
     for (std::size_t i = 0; i < count; ++i) {
         first[i] = normal(of.beta1 * first[i]);
@@ -82,12 +88,17 @@ double WarmUpCosine::operator()(std::uint64_t t) const
     return rate * grown * 0.5 * (1 + std::cos(std::numbers::pi * share));
 }
 
-void adam_step(AdamState& state, std::size_t begin, std::span<const float> gradient, const AdamOptions& options,
-               const AdamFactors& factors)
+template <class Number>
+void adam_step(BasicAdamState<Number>& state, std::size_t begin, std::span<const std::type_identity_t<Number>> gradient,
+               const AdamOptions& options, const AdamFactors& factors)
 {
     move(state.weights.data() + begin, state.first.data() + begin, state.second.data() + begin, gradient.data(),
-         gradient.size(), Constants(options, factors));
+         gradient.size(), Constants<Number>(options, factors));
 }
+
+template void adam_step(AdamState&, std::size_t, std::span<const float>, const AdamOptions&, const AdamFactors&);
+template void adam_step(BasicAdamState<double>&, std::size_t, std::span<const double>, const AdamOptions&,
+                        const AdamFactors&);
 
 AdamRows::AdamRows(std::size_t begin, std::size_t rows, std::size_t width)
     : begin_(begin), width_(width), settled_(rows, 0)
@@ -101,7 +112,7 @@ void AdamRows::settle(AdamState& state, std::size_t row, const AdamOptions& opti
     if (settled_[row] < steps && is_zero(first, width_) && is_zero(second, width_))
         settled_[row] = steps;
     for (; settled_[row] < steps; ++settled_[row])
-        coast(weights, first, second, width_, Constants(options, factors_[settled_[row]]));
+        coast(weights, first, second, width_, Constants<float>(options, factors_[settled_[row]]));
 }
 
 void AdamRows::step(AdamState& state, std::size_t row, std::span<const float> gradient, const AdamOptions& options)

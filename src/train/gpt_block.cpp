@@ -9,28 +9,42 @@ namespace attn::train {
 namespace {
 
 /// A buffer as so many rows, as large as they need.
-View rows_of(std::vector<float>& buffer, std::size_t rows, std::size_t columns)
+template <class Number>
+BasicView<Number> rows_of(std::vector<Number>& buffer, std::size_t rows, std::size_t columns)
 {
     buffer.resize(rows * columns);
     return view(buffer.data(), rows, columns);
 }
 
-Norm norm_of(const Pair<const float>& maps) { return {maps.weight, maps.bias}; }
+template <class Number>
+Norm<Number> norm_of(const Pair<const Number>& maps)
+{
+    return {maps.weight, maps.bias};
+}
 
-void add_rows(const View& into, const ConstView& from) { add(into.data, from.data, into.rows * into.columns); }
+template <class Number>
+void add_rows(const BasicView<Number>& into, const BasicView<Number>& from)
+{
+    add(into.data, from.data, into.rows * into.columns);
+}
 
 /// A block of texts on its way through one layer and back.
+template <class Number>
 struct Layer {
+    using Rows = BasicView<Number>;
+    using Buffer = std::vector<Number>;
+
     const GptBlock& block;
     const GptSizes& sizes;
-    const GptLayerMaps<const float>& maps;
-    GptSpace& shared;
-    GptLayerSpace& space;
+    const GptLayerMaps<const Number>& maps;
+    GptSpace<Number>& shared;
+    GptLayerSpace<Number>& space;
 
     std::size_t d_head() const { return sizes.d_model / sizes.heads; }
-    float scale() const { return 1 / std::sqrt(static_cast<float>(d_head())); }
-    View tokens(std::vector<float>& buffer) const { return rows_of(buffer, block.rows(), sizes.d_model); }
-    View hidden(std::vector<float>& buffer) const { return rows_of(buffer, block.rows(), maps.hidden.weight.columns); }
+    Number scale() const { return 1 / std::sqrt(static_cast<Number>(d_head())); }
+    Number epsilon() const { return static_cast<Number>(sizes.epsilon); }
+    Rows tokens(Buffer& buffer) const { return rows_of(buffer, block.rows(), sizes.d_model); }
+    Rows hidden(Buffer& buffer) const { return rows_of(buffer, block.rows(), maps.hidden.weight.columns); }
 
     /// Calls f(first row, length, attention weights, first column) for each head of each text.
     template <class F>
@@ -40,7 +54,7 @@ struct Layer {
         for (std::size_t text = 0; text < block.texts(); ++text)
             count += sizes.heads * block.length(text) * block.length(text);
         space.weights.resize(count);
-        float* next = space.weights.data();
+        Number* next = space.weights.data();
         for (std::size_t text = 0; text < block.texts(); ++text)
             for (std::size_t head = 0; head < sizes.heads; ++head) {
                 const std::size_t n = block.length(text);
@@ -52,8 +66,8 @@ struct Layer {
     /// Each token attends to itself and those before it.
     void attend() const
     {
-        each_head([&](std::size_t first, std::size_t n, const View& weights, std::size_t column) {
-            const auto of = [&](std::vector<float>& packed) {
+        each_head([&](std::size_t first, std::size_t n, const Rows& weights, std::size_t column) {
+            const auto of = [&](Buffer& packed) {
                 return tokens(packed).row_range(first, n).column_range(column, d_head());
             };
             multiply(of(space.query), of(space.key).transposed(), weights, Into::empty, scale());
@@ -65,13 +79,13 @@ struct Layer {
 
     void attend_backward() const
     {
-        for (std::vector<float>* grad : {&shared.grad_query, &shared.grad_key, &shared.grad_value})
+        for (Buffer* grad : {&shared.grad_query, &shared.grad_key, &shared.grad_value})
             tokens(*grad);
-        each_head([&](std::size_t first, std::size_t n, const View& weights, std::size_t column) {
-            const auto of = [&](std::vector<float>& packed) {
+        each_head([&](std::size_t first, std::size_t n, const Rows& weights, std::size_t column) {
+            const auto of = [&](Buffer& packed) {
                 return tokens(packed).row_range(first, n).column_range(column, d_head());
             };
-            const View grad = rows_of(shared.grad_weights, n, n);
+            const Rows grad = rows_of(shared.grad_weights, n, n);
             multiply(weights.transposed(), of(shared.grad_merged), of(shared.grad_value));
             multiply(of(shared.grad_merged), of(space.value).transposed(), grad);
             for (std::size_t i = 0; i < n; ++i)
@@ -81,10 +95,10 @@ struct Layer {
         });
     }
 
-    void forward(const View& x) const
+    void forward(const Rows& x) const
     {
-        norm_of(maps.norm1).forward(x, sizes.epsilon, tokens(space.normal1), space.inverse1, tokens(space.normed1));
-        const View normed = tokens(space.normed1), attended = tokens(space.merged), middle = tokens(space.middle);
+        norm_of(maps.norm1).forward(x, epsilon(), tokens(space.normal1), space.inverse1, tokens(space.normed1));
+        const Rows normed = tokens(space.normed1), attended = tokens(space.merged), middle = tokens(space.middle);
         linear(normed, maps.query.weight, maps.query.bias, tokens(space.query));
         linear(normed, maps.key.weight, maps.key.bias, tokens(space.key));
         linear(normed, maps.value.weight, maps.value.bias, tokens(space.value));
@@ -92,20 +106,19 @@ struct Layer {
         linear(attended, maps.output.weight, maps.output.bias, middle);
         add_rows(middle, x);
 
-        norm_of(maps.norm2)
-            .forward(middle, sizes.epsilon, tokens(space.normal2), space.inverse2, tokens(space.normed2));
-        const View units = hidden(space.hidden);
+        norm_of(maps.norm2).forward(middle, epsilon(), tokens(space.normal2), space.inverse2, tokens(space.normed2));
+        const Rows units = hidden(space.hidden);
         linear(tokens(space.normed2), maps.hidden.weight, maps.hidden.bias, units);
-        for (float& unit : space.hidden)
+        for (Number& unit : space.hidden)
             unit = unit > 0 ? unit : 0;
         linear(units, maps.back.weight, maps.back.bias, x);
         add_rows(x, middle);
     }
 
     /// @param grad_x  the gradient of the layer's output; becomes that of its input
-    void backward(const View& grad_x, const GptLayerMaps<float>& grad) const
+    void backward(const Rows& grad_x, const GptLayerMaps<Number>& grad) const
     {
-        const View grad_hidden = hidden(shared.grad_hidden), grad_normed = tokens(shared.grad_normed);
+        const Rows grad_hidden = hidden(shared.grad_hidden), grad_normed = tokens(shared.grad_normed);
         linear_backward(grad_x, hidden(space.hidden), maps.back.weight, grad.back.weight, grad.back.bias, grad_hidden,
                         Into::empty);
         for (std::size_t i = 0; i < space.hidden.size(); ++i)
@@ -118,7 +131,7 @@ struct Layer {
         linear_backward(grad_x, tokens(space.merged), maps.output.weight, grad.output.weight, grad.output.bias,
                         tokens(shared.grad_merged), Into::empty);
         attend_backward();
-        const View normed = tokens(space.normed1);
+        const Rows normed = tokens(space.normed1);
         linear_backward(tokens(shared.grad_query), normed, maps.query.weight, grad.query.weight, grad.query.bias,
                         grad_normed, Into::empty);
         linear_backward(tokens(shared.grad_key), normed, maps.key.weight, grad.key.weight, grad.key.bias, grad_normed,
@@ -131,7 +144,8 @@ struct Layer {
 };
 
 /// Embedded words with their positions.
-void embed(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const View& x)
+template <class Number>
+void embed(const GptBlock& block, const GptSizes& sizes, const GptMaps<const Number>& maps, const BasicView<Number>& x)
 {
     for (std::size_t text = 0; text < block.texts(); ++text)
         for (std::size_t i = block.begins[text]; i < block.begins[text + 1]; ++i) {
@@ -141,7 +155,9 @@ void embed(const GptBlock& block, const GptSizes& sizes, const GptMaps<const flo
         }
 }
 
-void embed_backward(const GptBlock& block, const GptSizes& sizes, const View& grad_x, const GptMaps<float>& grad)
+template <class Number>
+void embed_backward(const GptBlock& block, const GptSizes& sizes, const BasicView<Number>& grad_x,
+                    const GptMaps<Number>& grad)
 {
     for (std::size_t text = 0; text < block.texts(); ++text)
         for (std::size_t i = block.begins[text]; i < block.begins[text + 1]; ++i) {
@@ -152,48 +168,56 @@ void embed_backward(const GptBlock& block, const GptSizes& sizes, const View& gr
 }
 
 /// The loss of a program that gives probabilities to a loss of logits.
-double cross_entropy_of_softmax_row(float* logits, std::size_t classes, std::size_t target, double share)
+template <class Number>
+double cross_entropy_of_softmax_row(Number* logits, std::size_t classes, std::size_t target, double share)
 {
     softmax_row(logits, classes, classes);
-    std::vector<float> grad(logits, logits + classes);
-    const double loss = cross_entropy_row(grad.data(), classes, target, 0, static_cast<float>(share));
+    std::vector<Number> grad(logits, logits + classes);
+    const double loss = cross_entropy_row(grad.data(), classes, target, 0, static_cast<Number>(share));
     softmax_backward_row(logits, grad.data(), classes, 1);
     return loss;
 }
 
 } // namespace
 
-double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const GptLoss& of,
-                 GptSpace& space, const GptMaps<float>* grad)
+template <class Number>
+double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const Number>& maps, const GptLoss& of,
+                 GptSpace<Number>& space, const GptMaps<std::type_identity_t<Number>>* grad)
 {
+    using Rows = BasicView<Number>;
     const std::size_t rows = block.rows(), d = sizes.d_model;
     space.layers.resize(sizes.layers);
-    const View x = rows_of(space.x, rows, d);
+    const Rows x = rows_of(space.x, rows, d);
     embed(block, sizes, maps, x);
     for (std::size_t i = 0; i < sizes.layers; ++i)
-        Layer{block, sizes, maps.layers[i], space, space.layers[i]}.forward(x);
-    const View normal = rows_of(space.normal, rows, d), normed = rows_of(space.normed, rows, d);
-    norm_of(maps.norm).forward(x, sizes.epsilon, normal, space.inverse, normed);
-    const View logits = rows_of(space.logits, rows, sizes.vocabulary);
+        Layer<Number>{block, sizes, maps.layers[i], space, space.layers[i]}.forward(x);
+    const Rows normal = rows_of(space.normal, rows, d), normed = rows_of(space.normed, rows, d);
+    norm_of(maps.norm).forward(x, static_cast<Number>(sizes.epsilon), normal, space.inverse, normed);
+    const Rows logits = rows_of(space.logits, rows, sizes.vocabulary);
     multiply(normed, maps.words.transposed(), logits);
     double loss = 0;
     for (std::size_t i = 0; i < rows; ++i)
         loss += of.is_of_softmax
                     ? cross_entropy_of_softmax_row(logits.row(i), sizes.vocabulary, block.targets[i], of.share)
                     : cross_entropy_row(logits.row(i), sizes.vocabulary, block.targets[i], of.smoothing,
-                                        static_cast<float>(of.share));
+                                        static_cast<Number>(of.share));
     if (grad == nullptr)
         return loss;
 
-    const View grad_x = rows_of(space.grad_x, rows, d), grad_normed = rows_of(space.grad_normed, rows, d);
-    multiply(ConstView(logits).transposed(), normed, grad->words, Into::sum);
+    const Rows grad_x = rows_of(space.grad_x, rows, d), grad_normed = rows_of(space.grad_normed, rows, d);
+    multiply(logits.transposed(), normed, grad->words, Into::sum);
     multiply(logits, maps.words, grad_normed);
-    std::ranges::fill(space.grad_x, 0.0F);
+    std::ranges::fill(space.grad_x, Number(0));
     norm_of(maps.norm).backward(grad_normed, normal, space.inverse, grad->norm.weight, grad->norm.bias, grad_x);
     for (std::size_t i = sizes.layers; i-- > 0;)
-        Layer{block, sizes, maps.layers[i], space, space.layers[i]}.backward(grad_x, grad->layers[i]);
+        Layer<Number>{block, sizes, maps.layers[i], space, space.layers[i]}.backward(grad_x, grad->layers[i]);
     embed_backward(block, sizes, grad_x, *grad);
     return loss;
 }
+
+template double gpt_block(const GptBlock&, const GptSizes&, const GptMaps<const float>&, const GptLoss&,
+                          GptSpace<float>&, const GptMaps<float>*);
+template double gpt_block(const GptBlock&, const GptSizes&, const GptMaps<const double>&, const GptLoss&,
+                          GptSpace<double>&, const GptMaps<double>*);
 
 } // namespace attn::train

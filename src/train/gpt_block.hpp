@@ -7,14 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-/// A decoder like GPT-2 in float32, a few texts at a time.
+/// A decoder like GPT-2 in float32 or double, a few texts at a time.
 namespace attn::train {
 
 struct GptSizes {
     std::size_t vocabulary, d_model, heads, layers;
-    float epsilon;
+    double epsilon;
     bool has_positions = true;
 };
 
@@ -61,16 +62,18 @@ GptMaps<Number> gpt_maps_in(Number* numbers, const ParameterTable& table, std::s
 }
 
 /// What the way back of a layer needs, a row per token.
+template <class Number>
 struct GptLayerSpace {
-    std::vector<float> normal1, inverse1, normed1, query, key, value, weights, merged;
-    std::vector<float> middle, normal2, inverse2, normed2, hidden;
+    std::vector<Number> normal1, inverse1, normed1, query, key, value, weights, merged;
+    std::vector<Number> middle, normal2, inverse2, normed2, hidden;
 };
 
 /// Where one thread computes.
+template <class Number>
 struct GptSpace {
-    std::vector<float> x, normal, inverse, normed, logits;
-    std::vector<GptLayerSpace> layers;
-    std::vector<float> grad_x, grad_normed, grad_query, grad_key, grad_value, grad_merged, grad_hidden, grad_weights;
+    std::vector<Number> x, normal, inverse, normed, logits;
+    std::vector<GptLayerSpace<Number>> layers;
+    std::vector<Number> grad_x, grad_normed, grad_query, grad_key, grad_value, grad_merged, grad_hidden, grad_weights;
 };
 
 /// Some texts of a batch, one after another without their last ids: each id predicts the next one.
@@ -91,7 +94,8 @@ struct GptLoss {
 };
 
 /// The sum of the losses; with a gradient also the gradients of that sum times the share, which are added to it.
-double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const float>& maps, const GptLoss& of,
-                 GptSpace& space, const GptMaps<float>* grad);
+template <class Number>
+double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<const Number>& maps, const GptLoss& of,
+                 GptSpace<Number>& space, const GptMaps<std::type_identity_t<Number>>* grad);
 
 } // namespace attn::train

@@ -43,14 +43,15 @@ void expect_trainable(const GptWeights& weights, const GptOptions& options)
 
 } // namespace
 
-struct GptTrainer::Network {
+template <class Number>
+struct BasicGptTrainer<Number>::Network {
     static constexpr std::size_t texts_per_block = 6;
 
     Network(const GptWeights& initial, const GptTrainingOptions& given)
         : options(given),
           shapes(initial),
           table(table_of(initial)),
-          state(packed(initial)),
+          state(packed<Number>(initial)),
           gradient(table.size),
           workers(std::max<std::size_t>(given.threads, 1)),
           spaces(workers.threads())
@@ -63,7 +64,7 @@ struct GptTrainer::Network {
                 shapes.token_embedding.shape(1),
                 options.model.heads,
                 shapes.layers.size(),
-                static_cast<float>(options.model.norm.epsilon),
+                options.model.norm.epsilon,
                 options.mistake != GptMistake::positions_forgotten};
     }
 
@@ -112,17 +113,17 @@ struct GptTrainer::Network {
     /// @return the loss
     double backward()
     {
-        const auto maps = gpt_maps_in<const float>(state.weights.data(), table, shapes.layers.size());
-        parts.assign(blocks.size() * table.size, 0.0F);
+        const auto maps = gpt_maps_in<const Number>(state.weights.data(), table, shapes.layers.size());
+        parts.assign(blocks.size() * table.size, 0);
         std::vector<double> losses(blocks.size());
         workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
-            const auto grad = gpt_maps_in<float>(parts.data() + number * table.size, table, shapes.layers.size());
+            const auto grad = gpt_maps_in<Number>(parts.data() + number * table.size, table, shapes.layers.size());
             const GptLoss loss{options.label_smoothing, 1 / static_cast<double>(targets),
                                options.mistake == GptMistake::softmax_twice};
             losses[number] = gpt_block(blocks[number], sizes(), maps, loss, spaces[thread], &grad);
         });
         if (options.mistake != GptMistake::gradients_not_cleared)
-            std::ranges::fill(gradient, 0.0F);
+            std::ranges::fill(gradient, Number(0));
         for (std::size_t number = 0; number < blocks.size(); ++number)
             add(gradient.data(), parts.data() + number * table.size, table.size);
         return loss_of(losses);
@@ -130,7 +131,7 @@ struct GptTrainer::Network {
 
     double forward()
     {
-        const auto maps = gpt_maps_in<const float>(state.weights.data(), table, shapes.layers.size());
+        const auto maps = gpt_maps_in<const Number>(state.weights.data(), table, shapes.layers.size());
         std::vector<double> losses(blocks.size());
         workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
             losses[number] = gpt_block(blocks[number], sizes(), maps, {}, spaces[thread], nullptr);
@@ -141,25 +142,28 @@ struct GptTrainer::Network {
     GptTrainingOptions options;
     GptWeights shapes;
     ParameterTable table;
-    AdamState state;
-    std::vector<float> gradient, parts;
+    BasicAdamState<Number> state;
+    std::vector<Number> gradient, parts;
     std::vector<GptBlock> blocks;
     std::size_t targets = 0; ///< how many ids the batch predicts
 
     OneThreadForBlas one_thread;
     Workers workers;
-    std::vector<GptSpace> spaces; ///< of each thread
+    std::vector<GptSpace<Number>> spaces; ///< of each thread
 };
 
-GptTrainer::GptTrainer(const GptWeights& initial, const GptTrainingOptions& options)
+template <class Number>
+BasicGptTrainer<Number>::BasicGptTrainer(const GptWeights& initial, const GptTrainingOptions& options)
 {
     expect_trainable(initial, options.model);
     network_ = std::make_unique<Network>(initial, options);
 }
 
-GptTrainer::~GptTrainer() = default;
+template <class Number>
+BasicGptTrainer<Number>::~BasicGptTrainer() = default;
 
-double GptTrainer::step(std::span<const Text> texts)
+template <class Number>
+double BasicGptTrainer<Number>::step(std::span<const Text> texts)
 {
     Network& of = *network_;
     of.take(texts, of.options.mistake);
@@ -169,23 +173,35 @@ double GptTrainer::step(std::span<const Text> texts)
     return loss;
 }
 
-GptWeights GptTrainer::gradient(std::span<const Text> texts)
+template <class Number>
+GptWeights BasicGptTrainer<Number>::gradient(std::span<const Text> texts)
 {
     network_->take(texts);
     network_->backward();
     return unpacked(network_->gradient, network_->shapes);
 }
 
-double GptTrainer::evaluate(std::span<const Text> texts)
+template <class Number>
+double BasicGptTrainer<Number>::evaluate(std::span<const Text> texts)
 {
     network_->take(texts);
     return network_->forward();
 }
 
-GptWeights GptTrainer::weights() const { return unpacked(network_->state.weights, network_->shapes); }
-const AdamState& GptTrainer::state() const { return network_->state; }
+template <class Number>
+GptWeights BasicGptTrainer<Number>::weights() const
+{
+    return unpacked(network_->state.weights, network_->shapes);
+}
 
-void GptTrainer::restore(AdamState given)
+template <class Number>
+const BasicAdamState<Number>& BasicGptTrainer<Number>::state() const
+{
+    return network_->state;
+}
+
+template <class Number>
+void BasicGptTrainer<Number>::restore(BasicAdamState<Number> given)
 {
     const std::size_t expected = network_->table.size;
     if (given.weights.size() != expected || given.first.size() != expected || given.second.size() != expected)
@@ -193,5 +209,8 @@ void GptTrainer::restore(AdamState given)
                     std::to_string(expected));
     network_->state = std::move(given);
 }
+
+template class BasicGptTrainer<float>;
+template class BasicGptTrainer<double>;
 
 } // namespace attn

@@ -33,19 +33,23 @@ inline float exponential(float x)
     return power * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-inline float total(const float (&sums)[lanes])
+inline double exponential(double x) { return std::exp(x); }
+
+template <class Number>
+Number total(const Number (&sums)[lanes])
 {
-    float sum = 0;
-    for (const float part : sums)
+    Number sum = 0;
+    for (const Number part : sums)
         sum += part;
     return sum;
 }
 
 /// row = e^(row - largest)
 /// @return their sum
-ATTN_VECTORISED float exponentials(float* __restrict row, std::size_t count, float largest)
+template <class Number>
+ATTN_VECTORISED Number exponentials(Number* __restrict row, std::size_t count, Number largest)
 {
-    float sums[lanes] = {};
+    Number sums[lanes] = {};
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes)
         for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -59,9 +63,10 @@ ATTN_VECTORISED float exponentials(float* __restrict row, std::size_t count, flo
     return total(sums);
 }
 
-ATTN_VECTORISED float largest_of(const float* row, std::size_t count)
+template <class Number>
+ATTN_VECTORISED Number largest_of(const Number* row, std::size_t count)
 {
-    float largest[lanes];
+    Number largest[lanes];
     std::fill_n(largest, lanes, row[0]);
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes)
@@ -72,22 +77,25 @@ ATTN_VECTORISED float largest_of(const float* row, std::size_t count)
     return *std::max_element(largest, largest + lanes);
 }
 
-ATTN_VECTORISED void multiply_by(float* row, std::size_t count, float factor)
+template <class Number>
+ATTN_VECTORISED void multiply_by(Number* row, std::size_t count, Number factor)
 {
     for (std::size_t i = 0; i < count; ++i)
         row[i] *= factor;
 }
 
-ATTN_VECTORISED void weigh(float* __restrict weights, const float* __restrict grad, std::size_t count, float mean,
-                           float scale)
+template <class Number>
+ATTN_VECTORISED void weigh(Number* __restrict weights, const Number* __restrict grad, std::size_t count, Number mean,
+                           Number scale)
 {
     for (std::size_t i = 0; i < count; ++i)
         weights[i] = weights[i] * (grad[i] - mean) * scale;
 }
 
-ATTN_VECTORISED float sum_of(const float* row, std::size_t count)
+template <class Number>
+ATTN_VECTORISED Number sum_of(const Number* row, std::size_t count)
 {
-    float sums[lanes] = {};
+    Number sums[lanes] = {};
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes)
         for (std::size_t lane = 0; lane < lanes; ++lane)
@@ -99,9 +107,10 @@ ATTN_VECTORISED float sum_of(const float* row, std::size_t count)
 
 } // namespace
 
-ATTN_VECTORISED float dot(const float* left, const float* right, std::size_t count)
+template <class Number>
+ATTN_VECTORISED Number dot(const Number* left, const Number* right, std::size_t count)
 {
-    float sums[lanes] = {};
+    Number sums[lanes] = {};
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes)
         for (std::size_t lane = 0; lane < lanes; ++lane)
@@ -111,36 +120,40 @@ ATTN_VECTORISED float dot(const float* left, const float* right, std::size_t cou
     return total(sums);
 }
 
-ATTN_VECTORISED void add(float* __restrict into, const float* __restrict from, std::size_t count, float factor)
+template <class Number>
+ATTN_VECTORISED void add(Number* __restrict into, const Number* __restrict from, std::size_t count, As<Number> factor)
 {
     for (std::size_t i = 0; i < count; ++i)
         into[i] += factor * from[i];
 }
 
-void softmax_row(float* row, std::size_t count, std::size_t width)
+template <class Number>
+void softmax_row(Number* row, std::size_t count, std::size_t width)
 {
-    const float sum = exponentials(row, count, largest_of(row, count));
+    const Number sum = exponentials(row, count, largest_of(row, count));
     multiply_by(row, count, 1 / sum);
-    std::fill(row + count, row + width, 0.0F);
+    std::fill(row + count, row + width, Number(0));
 }
 
-void softmax_backward_row(float* weights, const float* grad, std::size_t count, float scale)
+template <class Number>
+void softmax_backward_row(Number* weights, const Number* grad, std::size_t count, As<Number> scale)
 {
     weigh(weights, grad, count, dot(weights, grad, count), scale);
 }
 
-void Norm::forward(const View& x, float epsilon, const View& normal, std::vector<float>& inverse,
-                   const View& output) const
+template <class Number>
+void Norm<Number>::forward(const BasicView<Number>& x, Number epsilon, const BasicView<Number>& normal,
+                           std::vector<Number>& inverse, const BasicView<Number>& output) const
 {
     const std::size_t d = x.columns;
     inverse.resize(x.rows);
     for (std::size_t i = 0; i < x.rows; ++i) {
-        const float* from = x.row(i);
-        float* to = normal.row(i);
-        const float mean = sum_of(from, d) / static_cast<float>(d);
+        const Number* from = x.row(i);
+        Number* to = normal.row(i);
+        const Number mean = sum_of(from, d) / static_cast<Number>(d);
         for (std::size_t j = 0; j < d; ++j)
             to[j] = from[j] - mean;
-        inverse[i] = 1 / std::sqrt(dot(to, to, d) / static_cast<float>(d) + epsilon);
+        inverse[i] = 1 / std::sqrt(dot(to, to, d) / static_cast<Number>(d) + epsilon);
         for (std::size_t j = 0; j < d; ++j) {
             to[j] *= inverse[i];
             output.row(i)[j] = to[j] * gain.data[j] + bias.data[j];
@@ -148,34 +161,40 @@ void Norm::forward(const View& x, float epsilon, const View& normal, std::vector
     }
 }
 
-void Norm::backward(const View& grad, const View& normal, const std::vector<float>& inverse, const View& grad_gain,
-                    const View& grad_bias, const View& grad_x) const
+template <class Number>
+void Norm<Number>::backward(const BasicView<Number>& grad, const BasicView<Number>& normal,
+                            const std::vector<Number>& inverse, const BasicView<Number>& grad_gain,
+                            const BasicView<Number>& grad_bias, const BasicView<Number>& grad_x) const
 {
     const std::size_t d = grad.columns;
-    std::vector<float> through(d);
+    std::vector<Number> through(d);
     for (std::size_t i = 0; i < grad.rows; ++i) {
-        const float *g = grad.row(i), *z = normal.row(i);
+        const Number *g = grad.row(i), *z = normal.row(i);
         for (std::size_t j = 0; j < d; ++j) {
             grad_gain.data[j] += g[j] * z[j];
             grad_bias.data[j] += g[j];
             through[j] = g[j] * gain.data[j];
         }
-        const float mean = sum_of(through.data(), d) / static_cast<float>(d);
-        const float along = dot(through.data(), z, d) / static_cast<float>(d);
+        const Number mean = sum_of(through.data(), d) / static_cast<Number>(d);
+        const Number along = dot(through.data(), z, d) / static_cast<Number>(d);
         for (std::size_t j = 0; j < d; ++j)
             grad_x.row(i)[j] += inverse[i] * (through[j] - mean - z[j] * along);
     }
 }
 
-void linear(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& output)
+template <class Number>
+void linear(const Given<Number>& x, const Given<Number>& weight, const Given<Number>& bias,
+            const BasicView<Number>& output)
 {
     for (std::size_t i = 0; i < output.rows; ++i)
         std::copy_n(bias.data, output.columns, output.row(i));
     multiply(x, weight, output, Into::sum);
 }
 
-void linear_backward(const ConstView& grad, const ConstView& x, const ConstView& weight, const View& grad_weight,
-                     const View& grad_bias, const View& grad_x, Into what_is_there)
+template <class Number>
+void linear_backward(const Given<Number>& grad, const Given<Number>& x, const Given<Number>& weight,
+                     const BasicView<Number>& grad_weight, const BasicView<Number>& grad_bias,
+                     const BasicView<Number>& grad_x, Into what_is_there)
 {
     multiply(x.transposed(), grad, grad_weight, Into::sum);
     for (std::size_t i = 0; i < grad.rows; ++i)
@@ -183,19 +202,35 @@ void linear_backward(const ConstView& grad, const ConstView& x, const ConstView&
     multiply(grad, weight.transposed(), grad_x, what_is_there);
 }
 
-double cross_entropy_row(float* logits, std::size_t classes, std::size_t target, double smoothing, float factor)
+template <class Number>
+double cross_entropy_row(Number* logits, std::size_t classes, std::size_t target, double smoothing, As<Number> factor)
 {
-    const float largest = largest_of(logits, classes);
+    const Number largest = largest_of(logits, classes);
     const double wanted = logits[target] - largest,
                  mean = sum_of(logits, classes) / static_cast<double>(classes) - largest;
-    const float sum = exponentials(logits, classes, largest);
+    const Number sum = exponentials(logits, classes, largest);
     const double log_sum = std::log(static_cast<double>(sum));
     multiply_by(logits, classes, factor / sum);
     if (smoothing > 0)
         for (std::size_t i = 0; i < classes; ++i)
-            logits[i] -= factor * static_cast<float>(smoothing / static_cast<double>(classes));
-    logits[target] -= factor * static_cast<float>(1 - smoothing);
+            logits[i] -= factor * static_cast<Number>(smoothing / static_cast<double>(classes));
+    logits[target] -= factor * static_cast<Number>(1 - smoothing);
     return log_sum - (1 - smoothing) * wanted - smoothing * mean;
 }
+
+// The types of numbers that networks are trained in.
+#define ATTN_TRAINS_IN(Number)                                                                                         \
+    template void softmax_row(Number*, std::size_t, std::size_t);                                                      \
+    template Number dot(const Number*, const Number*, std::size_t);                                                    \
+    template void add(Number*, const Number*, std::size_t, Number);                                                    \
+    template void softmax_backward_row(Number*, const Number*, std::size_t, Number);                                   \
+    template struct Norm<Number>;                                                                                      \
+    template void linear(const Given<Number>&, const Given<Number>&, const Given<Number>&, const BasicView<Number>&);  \
+    template void linear_backward(const Given<Number>&, const Given<Number>&, const Given<Number>&,                    \
+                                  const BasicView<Number>&, const BasicView<Number>&, const BasicView<Number>&, Into); \
+    template double cross_entropy_row(Number*, std::size_t, std::size_t, double, Number);
+ATTN_TRAINS_IN(float)
+ATTN_TRAINS_IN(double)
+#undef ATTN_TRAINS_IN
 
 } // namespace attn::train

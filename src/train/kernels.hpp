@@ -3,48 +3,66 @@
 #include "../ops/float_product.hpp"
 
 #include <cstddef>
-#include <span>
+#include <type_traits>
 #include <vector>
 
-/// Parts of networks in float32, forwards and backwards. They add in an order that depends on the sizes alone.
+/// Parts of networks, forwards and backwards, in float32, and in double to tell rounding from mistakes. They add in an order
+/// that depends on the sizes alone.
 namespace attn::train {
 
+/// What is read; another argument says the type of its numbers.
+template <class Number>
+using Given = BasicView<const std::type_identity_t<Number>>;
+template <class Number>
+using As = std::type_identity_t<Number>;
+
 /// Softmax of the first `count` numbers of a row, in place; the rest becomes zero.
-void softmax_row(float* row, std::size_t count, std::size_t width);
+template <class Number>
+void softmax_row(Number* row, std::size_t count, std::size_t width);
 
 /// The sum of the products of entry with entry.
-float dot(const float* left, const float* right, std::size_t count);
+template <class Number>
+Number dot(const Number* left, const Number* right, std::size_t count);
 
 /// into += factor * from
-void add(float* into, const float* from, std::size_t count, float factor = 1);
+template <class Number>
+void add(Number* into, const Number* from, std::size_t count, As<Number> factor = 1);
 
 /// The gradient of softmax's input: weights * (grad - dot(grad, weights)) * scale, in place of the weights.
 /// @param grad  of softmax's output
-void softmax_backward_row(float* weights, const float* grad, std::size_t count, float scale);
+template <class Number>
+void softmax_backward_row(Number* weights, const Number* grad, std::size_t count, As<Number> scale);
 
 /// Layer norm of each row, and what its way back needs.
+template <class Number>
 struct Norm {
-    ConstView gain, bias; ///< (1, d)
+    Given<Number> gain, bias; ///< (1, d)
 
     /// @param normal   gets the rows with mean 0 and variance 1
     /// @param inverse  gets 1 / sqrt(variance + epsilon) of each row
-    void forward(const View& x, float epsilon, const View& normal, std::vector<float>& inverse,
-                 const View& output) const;
+    void forward(const BasicView<Number>& x, Number epsilon, const BasicView<Number>& normal,
+                 std::vector<Number>& inverse, const BasicView<Number>& output) const;
     /// @param grad       of the output, (n, d)
     /// @param grad_gain  gets a sum, as does grad_bias
     /// @param grad_x     is added to
-    void backward(const View& grad, const View& normal, const std::vector<float>& inverse, const View& grad_gain,
-                  const View& grad_bias, const View& grad_x) const;
+    void backward(const BasicView<Number>& grad, const BasicView<Number>& normal, const std::vector<Number>& inverse,
+                  const BasicView<Number>& grad_gain, const BasicView<Number>& grad_bias,
+                  const BasicView<Number>& grad_x) const;
 };
 
 /// y = x W + b
-void linear(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& output);
+template <class Number>
+void linear(const Given<Number>& x, const Given<Number>& weight, const Given<Number>& bias,
+            const BasicView<Number>& output);
 /// @param grad_x  becomes the gradient of x, or has it added
-void linear_backward(const ConstView& grad, const ConstView& x, const ConstView& weight, const View& grad_weight,
-                     const View& grad_bias, const View& grad_x, Into what_is_there);
+template <class Number>
+void linear_backward(const Given<Number>& grad, const Given<Number>& x, const Given<Number>& weight,
+                     const BasicView<Number>& grad_weight, const BasicView<Number>& grad_bias,
+                     const BasicView<Number>& grad_x, Into what_is_there);
 
 /// Cross-entropy of one row of logits, which become softmax(logits) less the target's one, times a factor: the gradient.
 /// @return the loss
-double cross_entropy_row(float* logits, std::size_t classes, std::size_t target, double smoothing, float factor);
+template <class Number>
+double cross_entropy_row(Number* logits, std::size_t classes, std::size_t target, double smoothing, As<Number> factor);
 
 } // namespace attn::train

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace attn {
@@ -50,27 +51,31 @@ struct WarmUpCosine {
     double operator()(std::uint64_t t) const;
 };
 
-/// Weights in float32 with what Adam remembers of each: the means of its gradients and of their squares.
+/// Weights with what Adam remembers of each: the means of its gradients and of their squares.
 ///
-/// A mean that is smaller than the smallest normal float32 is set to zero. It can't move a weight any more, and processors
+/// A mean that is smaller than the smallest normal number of its type is set to zero. It can't move a weight any more, and processors
 /// compute slowly with such numbers.
-struct AdamState {
-    explicit AdamState(std::vector<float> initial_weights)
+/// @tparam Number  float or double
+template <class Number>
+struct BasicAdamState {
+    explicit BasicAdamState(std::vector<Number> initial_weights)
         : weights(std::move(initial_weights)), first(weights.size()), second(weights.size())
     {
     }
 
-    std::vector<float> weights;
-    std::vector<float> first;  ///< m
-    std::vector<float> second; ///< v
-    std::uint64_t steps = 0;   ///< how many were taken
+    std::vector<Number> weights;
+    std::vector<Number> first;  ///< m
+    std::vector<Number> second; ///< v
+    std::uint64_t steps = 0;    ///< how many were taken
 };
+using AdamState = BasicAdamState<float>;
 
 /// One step of Adam on a range of the weights.
 /// @param gradient  one number per weight of the range
 /// @param factors   of the step; the caller counts steps
-void adam_step(AdamState& state, std::size_t begin, std::span<const float> gradient, const AdamOptions& options,
-               const AdamFactors& factors);
+template <class Number>
+void adam_step(BasicAdamState<Number>& state, std::size_t begin, std::span<const std::type_identity_t<Number>> gradient,
+               const AdamOptions& options, const AdamFactors& factors);
 
 /// Adam for the rows of a table of which each step uses a few, such as an embedding.
 ///

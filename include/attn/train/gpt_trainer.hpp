@@ -22,7 +22,7 @@ enum class GptMistake {
     positions_forgotten    ///< words are embedded without their positions
 };
 
-/// Options of GptTrainer.
+/// Options of BasicGptTrainer.
 struct GptTrainingOptions {
     GptOptions model = {};
     double label_smoothing = 0;
@@ -32,17 +32,20 @@ struct GptTrainingOptions {
     GptMistake mistake = GptMistake::none;
 };
 
-/// Trains a gpt() in float32: the tied kind, with biases everywhere and ReLU, as lessons/small_model has it.
+/// Trains a gpt(): the tied kind, with biases everywhere and ReLU, as lessons/small_model has it. In float32 for speed; in
+/// double to tell what rounding does to a training.
 ///
 /// The way back is written by hand; tests hold it against attn::gradients() of the traced model. Nothing is computed for
 /// padding, since no text has any here: the texts of a block lie one after another. Texts are computed in blocks of six,
 /// and what the blocks give is added in their order, so the numbers do not depend on how many threads share the
 /// blocks. They do depend on the BLAS library and on what it does on the processor.
-class GptTrainer {
+/// @tparam Number  float or double
+template <class Number>
+class BasicGptTrainer {
 public:
     /// @throws Error where the weights do not fit this trainer
-    GptTrainer(const GptWeights& initial, const GptTrainingOptions& options);
-    ~GptTrainer();
+    BasicGptTrainer(const GptWeights& initial, const GptTrainingOptions& options);
+    ~BasicGptTrainer();
 
     /// Takes a step on some texts.
     /// @return the loss before the step, the mean over all predicted ids
@@ -60,14 +63,18 @@ public:
     GptWeights weights() const;
 
     /// Weights and Adam's means after the steps so far, for a checkpoint.
-    const AdamState& state() const;
+    const BasicAdamState<Number>& state() const;
     /// Goes on from a checkpoint.
     /// @throws Error where it has another number of weights
-    void restore(AdamState state);
+    void restore(BasicAdamState<Number> state);
 
 private:
     struct Network;
     std::unique_ptr<Network> network_;
 };
+using GptTrainer = BasicGptTrainer<float>;
+
+extern template class BasicGptTrainer<float>;
+extern template class BasicGptTrainer<double>;
 
 } // namespace attn

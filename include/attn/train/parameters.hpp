@@ -44,15 +44,15 @@ ParameterTable table_of(const Weights& weights)
     return table;
 }
 
-/// The parameters in float32, one after another as table_of() says.
-template <class Weights>
-std::vector<float> packed(const Weights& weights)
+/// The parameters as float32 or double, one after another as table_of() says.
+template <class Number = float, class Weights>
+std::vector<Number> packed(const Weights& weights)
 {
-    std::vector<float> numbers;
+    std::vector<Number> numbers;
     visit(weights, "", [&numbers](const WeightTensor&, const auto&... parts) {
         const auto add = [&](const auto& part) {
             for (const double number : part)
-                numbers.push_back(static_cast<float>(number));
+                numbers.push_back(static_cast<Number>(number));
         };
         (add(parts), ...);
     });
@@ -61,10 +61,10 @@ std::vector<float> packed(const Weights& weights)
 
 /// The other way round: gives weights of the same shapes the numbers of a buffer.
 /// @param weights  say the shapes; their numbers are replaced
-template <class Weights>
-Weights unpacked(const std::vector<float>& numbers, Weights weights)
+template <class Number, class Weights>
+Weights unpacked(const std::vector<Number>& numbers, Weights weights)
 {
-    const float* next = numbers.data();
+    const Number* next = numbers.data();
     visit(weights, "", [&next](const WeightTensor&, auto&... parts) {
         const auto fill = [&](auto& part) {
             for (double& number : part)
