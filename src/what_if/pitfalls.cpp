@@ -217,7 +217,8 @@ std::vector<Pitfall> registry()
     std::vector<Pitfall> all;
     for (const auto& part :
          {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls, layers_pitfalls,
-          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, machines_pitfalls, gradients_pitfalls})
+          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, training_pitfalls, machines_pitfalls,
+          gradients_pitfalls})
         all.insert(all.end(), part().begin(), part().end());
     return all;
 }

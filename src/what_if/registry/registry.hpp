@@ -18,6 +18,7 @@ const std::vector<Pitfall>& norms_pitfalls();
 const std::vector<Pitfall>& feed_forward_pitfalls();
 const std::vector<Pitfall>& models_pitfalls();
 const std::vector<Pitfall>& machines_pitfalls();
+const std::vector<Pitfall>& training_pitfalls();
 const std::vector<Pitfall>& gradients_pitfalls();
 
 } // namespace attn
