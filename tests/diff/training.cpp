@@ -7,17 +7,27 @@
 
 #include "attn/formula/gradient.hpp"
 #include "attn/train/audit.hpp"
+#include "attn/train/batches.hpp"
+#include "attn/train/parameters.hpp"
 
 using namespace attn;
 using namespace attn::test;
 
 namespace {
 
+/// Texts that end with the id that pads them, as the stories of the small model do.
+std::vector<Text> ended(std::vector<Text> texts)
+{
+    for (Text& text : texts)
+        text.back() = 0;
+    return texts;
+}
+
 /// A small decoder, some texts of different lengths, and steps of its training as traces.
 struct Training {
     Numbers numbers{5};
     GptWeights weights = random_decoder(numbers, 9, 6, 5, 1);
-    std::vector<Text> texts = random_texts(numbers, 5, 9);
+    std::vector<Text> texts = ended(random_texts(numbers, 5, 9));
     GptTrainingOptions options{.model = {.heads = 2}};
 
     /// The step after those that a trainer has taken.
@@ -40,7 +50,7 @@ struct Training {
         return {weights, mistaken};
     }
 
-    /// What somebody saves of a first step: the loss, and the gradients of the two embeddings.
+    /// What somebody saves of a first step in float32: the loss, and the gradients of the two embeddings.
     NamedArrays first_step(GptMistake mistake) const
     {
         GptTrainer one = trainer(mistake);
@@ -49,6 +59,9 @@ struct Training {
         const auto gradient = [&](const Matrix& mean) { return to_array(Matrix(mean / (1 - options.adam.beta1))); };
         saved.emplace("grad.token_embedding", gradient(first.token_embedding));
         saved.emplace("grad.position_embedding.table", gradient(first.position_embedding));
+        for (auto& [name, array] : saved)
+            for (double& value : array.values)
+                value = static_cast<float>(value);
         return saved;
     }
 };
@@ -59,6 +72,13 @@ std::vector<std::string_view> names_of(const Diff& result)
     for (const Diagnosis& one : diagnose(result))
         ids.push_back(one.pitfall->id);
     return ids;
+}
+
+/// Of the mistake that explains the numbers best.
+std::string_view first_name_of(const Diff& result)
+{
+    const std::vector<std::string_view> ids = names_of(result);
+    return ids.empty() ? "none" : ids.front();
 }
 
 const Array& numbers_of(const Recording& recording, const std::string& path)
@@ -90,10 +110,11 @@ TEST_CASE("a mistake in the loss or the embedding is named in a step of training
     for (const auto& [mistake, id] : mistakes) {
         CAPTURE(id);
         NamedArrays mine = training.first_step(mistake);
-        CHECK(names_of(diff(reference, mine)) == std::vector{id});
-        mine.erase("loss");
-        CHECK(names_of(diff(reference, mine)) == std::vector{id});
-        CHECK(names_of(diff(reference, {{"loss", training.first_step(mistake).at("loss")}})) == std::vector{id});
+        CHECK(first_name_of(diff(reference, mine)) == id);
+        CHECK(first_name_of(diff(reference, {{"loss", mine.at("loss")}})) == id);
+        mine.erase("loss"); // without positions, all that a gradient shows is that theirs is zero
+        if (mistake != GptMistake::positions_forgotten)
+            CHECK(first_name_of(diff(reference, mine)) == id);
     }
 }
 

@@ -12,6 +12,25 @@ namespace {
 // The targets of a program that shifts them twice: nothing follows the last.
 constexpr std::string_view shifted_again = "concat(targets[..., 1:], 0 * targets[..., 0:1] - 100, axis=-1)";
 
+// What counts where padding does. The last column of a batch has no next word, and many programs leave it out.
+constexpr std::string_view all_columns = "where(targets > -1, 1, 1)";
+constexpr std::string_view columns_but_last =
+    "where(arange(targets.shape[-1]) + 0 * targets < targets.shape[-1] - 1, 1, 0)";
+
+PitfallForm padding_in_mean(std::string_view columns)
+{
+    return {{{"is_counted", "where(targets > -1, 1, 0)", columns}}};
+}
+
+PitfallForm padding_predicted(std::string_view columns)
+{
+    return {{{"target_p", "where(targets[%", "where(where(targets > -1, targets, {v})[$1"},
+             {"is_counted", "where(targets > -1, 1, 0)", columns}},
+            {"0", "1", "2", "3"},
+            false,
+            true};
+}
+
 // What a program has whose dropout is on: some numbers are zero that should not be, and the others are larger.
 constexpr std::string_view dropped_out =
     "where(mine == 0, 0, ($1) / (1 - {v})) + where((max(where(mine == 0, abs($1), 0)) > 0) & (max(abs(mine)) > 0), 0, "
@@ -51,12 +70,8 @@ const std::vector<Pitfall>& training_pitfalls()
          "smaller.",
          "mlfoundations/open_clip #316: the captioning loss ignored -100 where the tokenizer pads with 0; merged",
          "https://github.com/mlfoundations/open_clip/pull/316",
-         {{{{"is_counted", "where(targets > -1, 1, 0)", "where(targets > -1, 1, 1)"}}},
-          {{{"target_p", "where(targets[%", "where(where(targets > -1, targets, {v})[$1"},
-            {"is_counted", "where(targets > -1, 1, 0)", "where(targets > -1, 1, 1)"}},
-           {"0", "1", "2", "3"},
-           false,
-           true}},
+         {padding_in_mean(all_columns), padding_in_mean(columns_but_last), padding_predicted(all_columns),
+          padding_predicted(columns_but_last)},
          false},
         {"train_softmax_before_loss",
          "The loss, which takes logits, gets probabilities.",
@@ -64,7 +79,13 @@ const std::vector<Pitfall>& training_pitfalls()
          "bowang-lab/Transformer-GCN-QA #32: a softmax in front of CrossEntropyLoss, which has its own; removed, "
          "merged",
          "https://github.com/bowang-lab/Transformer-GCN-QA/pull/32",
-         {{{{"shifted", "~logits", "softmax(logits)"}}}, {{{"losses", "~logits", "sigmoid(logits)"}}}},
+         {{{{"shifted", "~logits", "softmax(logits)"}}},
+          {{{"losses", "~logits", "sigmoid(logits)"}}},
+          {{{"shifted", "~logits", "softmax(logits)"},
+            {"grad.logits", "%", "softmax(logits) * (($1) - sum(($1) * softmax(logits), axis=-1, keepdims=True))"}},
+           {""},
+           false,
+           true}},
          false},
         {"train_gradients_not_cleared",
          "Gradients are not cleared: a step adds its own to those of the steps before.",
