@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <vector>
 
-/// Parts of networks, forwards and backwards, in float32, and in double to tell rounding from mistakes. They add in an order
-/// that depends on the sizes alone.
+/// Parts of networks, forwards and backwards, in float32, and in double to tell rounding from mistakes. They add in an
+/// order that depends on the sizes alone.
 namespace attn::train {
 
 /// What is read; another argument says the type of its numbers.

@@ -1,5 +1,5 @@
-// Mistakes of training: made by the trainer in float32, whose ways back are written by hand, or by another trace, and looked
-// for in the trace of the step.
+// Mistakes of training: made by the trainer in float32, whose ways back are written by hand, or by another trace, and
+// looked for in the trace of the step.
 
 #include "runs.hpp"
 #include "test.hpp"

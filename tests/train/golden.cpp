@@ -47,10 +47,12 @@ TEST_CASE("each loss of the first 50 steps of the small model is PyTorch's", "[t
         CHECK(error < 1e-11);
 }
 
+// In PyTorch's training in float32, too: at step 43 a rectifier gets -4e-8 for one word, and rounding makes it positive.
+// A weight's gradient changes by 2 %, and more units follow. Its losses end 1.3e-5 from those in float64, and 4.8e-5 where
+// the stories of each batch are in another order.
 TEST_CASE("in float32, roundings move the first 50 losses as little as they move PyTorch's", "[train][golden]")
 {
     const std::vector<double> errors = errors_of_losses<float>();
-    for (const double e : errors) UNSCOPED_INFO(e);
     CHECK(*std::max_element(errors.begin(), errors.begin() + 40) < 1e-5);
     CHECK(*std::ranges::max_element(errors) < 1e-4);
 }
