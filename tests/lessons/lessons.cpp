@@ -132,7 +132,7 @@ TEST_CASE("lesson 18 measures with --measure only: memory grows with n squared i
     };
     const std::vector<double> reference = numbers("measured.reference_mib"), fast = numbers("measured.fast_mib");
     REQUIRE(numbers("measured.n") == std::vector<double>{256, 512, 1024});
-    CHECK(reference[2] / reference[0] > 15);
+    CHECK(reference[2] / reference[0] > 14); // 16 but for the transposed keys, which grow with n
     CHECK(reference[2] / reference[0] < 17);
     CHECK(fast[2] / fast[0] < 5);
     CHECK_THAT(run({lesson}).output, !ContainsSubstring("MiB: reference"));
