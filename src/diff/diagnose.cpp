@@ -31,7 +31,7 @@ std::optional<std::string> edited(const StepEdit& edit, std::string_view value, 
     constexpr double operations = 50;
     spend(operations);
     const StepOf step_of = [&](std::string_view name) {
-        auto number = world.names.resolve(step, name);
+        auto number = world.names.resolve_any(step, name);
         while (number && is_copy(world.reference[*number]))
             number = world.names.resolve(*number, world.reference[*number].formula);
         return number ? &world.reference[*number] : nullptr;
@@ -152,6 +152,28 @@ std::set<std::size_t> before_what_is_right(Diff::World& world)
     return before;
 }
 
+/// True where a form makes a step of one head from those of all.
+bool is_of_all_heads(const PitfallForm& form)
+{
+    return std::ranges::any_of(
+        form.edits, [](const StepEdit& edit) { return edit.mistaken.find("{heads.") != std::string_view::npos; });
+}
+
+/// What MINE does not have before a step of one head, and before the same step of the others.
+std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
+{
+    std::set<std::size_t> unknown;
+    const auto head = head_scope(world.reference[step].path);
+    for (std::size_t i = 0; head; ++i) {
+        const auto other =
+            world.names.find(std::string(head->before) + "head." + std::to_string(i) + std::string(head->rest));
+        if (!other)
+            break;
+        unknown.merge(world.unknown_before(*other));
+    }
+    return unknown;
+}
+
 /// Tries mistakes until half of what was left of the budget is spent.
 class Search {
 public:
@@ -162,6 +184,8 @@ public:
             for (const std::size_t step : before_what_is_right(world))
                 open_.erase(step);
         open_.insert(wrong.step);
+        open_in_heads_ = unknown_before_heads(wrong.step, world);
+        open_in_heads_.insert(open_.begin(), open_.end());
     }
 
     /// The mistakes of a backward pass, or of a forward one, that give what is wrong, the nearest first.
@@ -188,7 +212,8 @@ private:
             for (const std::string_view value : form.values) {
                 if (is_exhausted())
                     return best;
-                for (const Edits& edits : choices_of(form, value, reach, open_, world_)) {
+                const std::set<std::size_t>& open = is_of_all_heads(form) ? open_in_heads_ : open_;
+                for (const Edits& edits : choices_of(form, value, reach, open, world_)) {
                     if ((!wrong_.has_effect && !form.is_risk) || is_exhausted())
                         continue;
                     const std::optional<double> off = distance_after(edits, wrong_, distance_, world_);
@@ -207,7 +232,8 @@ private:
     const Wrong& wrong_;
     Diff::World& world_;
     double distance_;
-    std::set<std::size_t> open_;
+    std::set<std::size_t> open_;          ///< where a mistake can have been made
+    std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
     double least_left_ = current_budget()->left() / 2;
 };
 

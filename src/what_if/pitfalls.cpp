@@ -185,6 +185,34 @@ bool fill_numbers(std::string& formula, std::string_view wanted, std::string_vie
     return true;
 }
 
+/// "head.0.masked, head.1.masked": a step of all heads, and how many these are.
+std::pair<std::string, std::size_t> of_all_heads(const std::string& name, const StepOf& step_of)
+{
+    std::string list;
+    for (std::size_t heads = 0;; ++heads) {
+        const std::string path = "head." + std::to_string(heads) + '.' + name;
+        if (step_of(path) == nullptr)
+            return {list, heads};
+        list += (heads == 0 ? "" : ", ") + path;
+    }
+}
+
+/// Puts in the steps of all heads, and the number of heads.
+/// @return false where such a step is wanted, and heads have none
+bool fill_heads(std::string& formula, const StepOf& step_of)
+{
+    constexpr std::string_view begin = "{heads.";
+    for (std::size_t at = formula.find(begin); at != std::string::npos; at = formula.find(begin, at)) {
+        const std::size_t name = at + begin.size(), end = formula.find('}', at);
+        const auto [list, heads] = of_all_heads(formula.substr(name, end - name), step_of);
+        if (heads == 0)
+            return false;
+        formula.replace(at, end + 1 - at, list);
+        replace_all(formula, "{heads}", std::to_string(heads));
+    }
+    return true;
+}
+
 /// Puts in the first and the last term of the right formula, where it is a sum.
 void fill_terms(std::string& formula, const std::string& right)
 {
@@ -215,10 +243,9 @@ void fill_sizes(std::string& formula, const Shape& shape)
 std::vector<Pitfall> registry()
 {
     std::vector<Pitfall> all;
-    for (const auto& part :
-         {positions_pitfalls, heads_pitfalls, scores_pitfalls, masks_pitfalls, weights_pitfalls, layers_pitfalls,
-          norms_pitfalls, feed_forward_pitfalls, models_pitfalls, training_pitfalls, machines_pitfalls,
-          gradients_pitfalls})
+    for (const auto& part : {positions_pitfalls, heads_pitfalls, cache_pitfalls, scores_pitfalls, masks_pitfalls,
+                             weights_pitfalls, layers_pitfalls, norms_pitfalls, feed_forward_pitfalls, models_pitfalls,
+                             training_pitfalls, machines_pitfalls, gradients_pitfalls})
         all.insert(all.end(), part().begin(), part().end());
     return all;
 }
@@ -254,7 +281,7 @@ std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_vi
     std::string mistaken(edit.mistaken);
     replace_all(mistaken, "{v}", std::string(value));
     std::optional<std::string> formula = rewritten({edit.step, edit.right, mistaken}, step, step_of);
-    if (!formula || !fill_numbers(*formula, edit.mistaken, step.path))
+    if (!formula || !fill_numbers(*formula, edit.mistaken, step.path) || !fill_heads(*formula, step_of))
         return std::nullopt;
     fill_terms(*formula, step.formula);
     fill_sizes(*formula, step.value.shape);

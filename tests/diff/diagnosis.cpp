@@ -1,3 +1,4 @@
+#include "formula/trace_of.hpp"
 #include "runs.hpp"
 #include "test.hpp"
 
@@ -79,4 +80,50 @@ TEST_CASE("a mistake in what a step is given is recognised where it is saved, an
     all["feed_forward.x"] = all["residual1"];
     CHECK(diagnosed(run_layer, all, {"residual1", "norm1.output", "feed_forward.x", "feed_forward.hidden"}) ==
           std::vector<std::string>{"norm_skipped in feed_forward.x"});
+}
+
+namespace {
+
+/// Rows one after the other.
+Array rows(Array first, const Array& second)
+{
+    first.shape[0] += second.shape[0];
+    first.values.insert(first.values.end(), second.values.begin(), second.values.end());
+    return first;
+}
+
+/// The keys and values of two layers, whose caches hold three tokens; one is new.
+Recording two_cached_layers()
+{
+    Numbers numbers(29);
+    Recording recording;
+    for (const std::string layer : {"layers.0.self_attn.", "layers.1.self_attn."})
+        for (const std::string what : {"keys", "values"}) {
+            const Array past = to_array(numbers.matrix(3, 4)), added = to_array(numbers.matrix(1, 4));
+            recording.steps.push_back(input(layer + "past_" + what, past));
+            recording.steps.push_back(input(layer + "new_" + what, added));
+            recording.steps.push_back(
+                {layer + what, "concat(past_" + what + ", new_" + what + ", axis=0)", {}, "", {}, rows(past, added)});
+        }
+    return recording;
+}
+
+} // namespace
+
+TEST_CASE("a cache that all layers share is named where a layer reads another one's", "[diff][diagnose]")
+{
+    const Recording reference = two_cached_layers();
+    const auto of = [&](const std::string& path) { return named(reference, path).value; };
+    NamedArrays mine;
+    for (const std::string what : {"keys", "values"}) {
+        mine.emplace("layers.0.self_attn." + what,
+                     rows(of("layers.1.self_attn.past_" + what), of("layers.0.self_attn.new_" + what)));
+        mine.emplace("layers.1.self_attn." + what, of("layers.1.self_attn." + what));
+    }
+    const Diff result = diff(reference, mine);
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "layers.0.self_attn.keys");
+    const std::vector<Diagnosis> found = diagnose(result);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().pitfall->id == "cache_shared");
 }

@@ -2,7 +2,7 @@
 
     python3 strangers.py ATTN
 
-Each program is NumPy in float32: an encoder layer, a decoder layer or an LSTM, written as other people write them. Heads are
+Each program is NumPy in float32: an encoder layer, a decoder layer, attention with a cache or an LSTM, written as other people write them. Heads are
 folded into the batch or come after the tokens; queries, keys and values are packed in one array in any order; the scale
 is part of the queries; forbidden scores are -inf, -1e9 or the smallest float32; one variable holds the scores before the
 mask, after it, and the weights; a variable called `x` is something else on every line. Nothing is mapped to a step by hand.
@@ -78,7 +78,9 @@ def gelu(x, mistake):
 
 
 def softmax(scores, mistake=None):
-    axis = -2 if mistake == "softmax_axis" else -1
+    of_heads = 1 if scores.ndim == 4 else 0  # the axis that PyTorch takes where none is given
+    axis = {"softmax_axis": -2, "softmax_heads": of_heads, "softmax_heads: and keys": (1, 3),
+            "softmax_all: heads, queries, keys": (1, 2, 3)}.get(mistake, -1)  # fmt: skip
     exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
@@ -115,6 +117,8 @@ def heads_of(x):
 
 def merged(x, mistake):
     """(b, h, n, d_k) to (b, n, d_model)"""
+    if mistake == "heads_unpermuted_merge: heads first":  # (h, b, n, d_k) taken for (b, h, n, d_k)
+        x = x.swapaxes(0, 1)
     return (x if mistake == "heads_unpermuted_merge" else x.swapaxes(1, 2)).reshape(BATCH, -1, D)
 
 
@@ -152,7 +156,7 @@ def folded(keep, mistake):
     root = np.sqrt(scale(mistake))
     queries, keys = keep("queries", queries * root), keep("keys", keys * root)
     dot = keep("dot", queries @ keys.swapaxes(1, 2))
-    dot = keep("dot", np.where(allowed(mistake), dot, np.float32(-np.inf)))
+    dot = keep("dot", np.where(allowed(mistake), dot, np.float32(-1e4 if mistake == "softmax_heads" else -np.inf)))
     dot = keep("dot", softmax(dot, mistake))
     out = keep("out", (dot @ values).reshape(BATCH, HEADS, TOKENS, D_K))
     out = keep("out", merged(out, mistake))
@@ -166,13 +170,16 @@ def sequence_first(keep, mistake):
     q = keep("q", projection(query, WEIGHTS, 0) * scale(mistake))
     k, v = keep("k", projection(query, WEIGHTS, 1)), keep("v", projection(query, WEIGHTS, 2))
     fold = lambda x: x.reshape(TOKENS, BATCH * HEADS, D_K).swapaxes(0, 1)
+    if mistake == "heads_unpermuted_split: no transpose":
+        fold = lambda x: x.reshape(BATCH * HEADS, TOKENS, D_K)
     q, k, v = keep("q", fold(q)), keep("k", fold(k)), keep("v", fold(v))
     attn_weights = keep("attn_weights", q @ k.swapaxes(1, 2))
     attn_mask = keep("attn_mask", np.where(allowed(mistake), np.float32(0), np.float32(-np.inf)))
     attn_weights = keep("attn_weights", attn_weights + attn_mask)
     attn_probs = keep("attn_probs", softmax(attn_weights, mistake))
     attn = keep("attn", attn_probs @ v)
-    attn = keep("attn", attn.swapaxes(0, 1).reshape(TOKENS, BATCH, D))
+    swapped = attn if mistake == "heads_unpermuted_merge: no transpose" else attn.swapaxes(0, 1)
+    attn = keep("attn", swapped.reshape(TOKENS, BATCH, D))
     attn = keep("attn", linear(attn, WEIGHTS, "self_attn.out_proj"))
     rest_of_layer(keep, query, attn, mistake, ["x", "residual", "x", "x", "x", "x"])
 
@@ -313,6 +320,9 @@ STEPS = {  # where each mistake is made
     "causal_next": HEAD + "(masked|weights)|causal",
     "mask_missing": HEAD + "(masked|weights)|causal",
     "softmax_axis": HEAD + "weights",
+    "softmax_heads": HEAD + "weights",
+    "softmax_all": HEAD + "weights",
+    "heads_unpermuted_split": HEAD + "(queries|keys|values)",
     "heads_unpermuted_merge": r"self_attn\.merged",
     "qkv_swapped": r"self_attn\.(query|key|value)|" + HEAD + "(queries|keys|values|scores|scaled)",
     "qkv_packed_by_head": r"self_attn\.(query|key|value)|" + HEAD + "(queries|keys|values)",
@@ -321,13 +331,15 @@ STEPS = {  # where each mistake is made
     "gelu_tanh": r"feed_forward\.activated",
     "quick_gelu": r"feed_forward\.activated",
 }
-LAYERS = {  # a program, and the mistakes that it is tried with
-    folded: ["scale_d_model", "softmax_axis", "norm_bessel"],
-    sequence_first: ["no_scale", "mask_missing", "residual_stale"],
-    packed_by_head: ["qkv_packed_by_head", "heads_unpermuted_merge", "quick_gelu"],
-    packed("kqv"): ["qkv_swapped", "causal_next", "gelu_tanh"],
-    packed("vqk"): ["scale_d_k", "residual_stale"],
-    heads_after_tokens: ["scale_d_model", "heads_unpermuted_merge", "gelu_tanh"],
+LAYERS = {  # a program, and the mistakes that it is tried with; after a colon, in which form
+    folded: ["scale_d_model", "softmax_axis", "softmax_heads", "norm_bessel"],
+    sequence_first: ["no_scale", "mask_missing", "residual_stale", "heads_unpermuted_split: no transpose",
+                     "heads_unpermuted_merge: no transpose"],
+    packed_by_head: ["qkv_packed_by_head", "heads_unpermuted_merge", "quick_gelu", "softmax_heads"],
+    packed("kqv"): ["qkv_swapped", "causal_next", "gelu_tanh", "softmax_heads: and keys"],
+    packed("vqk"): ["scale_d_k", "residual_stale", "softmax_all: heads, queries, keys"],
+    heads_after_tokens: ["scale_d_model", "heads_unpermuted_merge", "heads_unpermuted_merge: heads first", "gelu_tanh",
+                         "softmax_heads"],
     copies: ["mask_missing", "heads_unpermuted_merge", "norm_bessel", "residual_stale"],
     loops: ["qkv_swapped", "scale_d_model", "causal_next", "quick_gelu", "residual_stale"],
 }
@@ -368,6 +380,50 @@ DECODER_STEPS = {
     "mask_missing": r"cross_attn\.(mask|head\.\d\.(masked|weights))",
     "cross_shared_weights": r"cross_attn\.(query|key|value|head\.\d\.(queries|keys|values))",
     "norms_swapped": r"norm3\..*",
+}
+
+PAST, NEW = 5, 2
+CACHED_WEIGHTS = attention_weights(70, "")
+CACHED_X = drawn(4, BATCH, NEW, D) * 3
+CACHED = {f"past_{what}": drawn(5 + i, BATCH, HEADS, PAST, D_K) for i, what in enumerate(("keys", "values"))}
+
+
+def written(past, new, mistake):
+    """A buffer of past tokens that has room for the new ones, with these at their place."""
+    buffer = np.concatenate([past, np.zeros_like(new)], axis=2)
+    if mistake == "cache_lost":
+        buffer = np.zeros_like(buffer)
+    if mistake == "cache_overwritten: the place never moves on":  # two of the past tokens were written there before
+        buffer[:, :, 3:] = 0
+    place = {"cache_overwritten: from the start": 0, "cache_overwritten: one too early": PAST - 1,
+             "cache_overwritten: the place never moves on": 3, "cache_overwritten: one too late": PAST + 1}.get(mistake, PAST)  # fmt: skip
+    count = min(NEW, PAST + NEW - place)
+    buffer[:, :, place : place + count] = new[:, :, :count]
+    if mistake == "cache_overwritten: views of one variable":
+        buffer[:] = new[:, :, -1:]
+    return buffer
+
+
+def cached(keep, mistake):
+    """New tokens attend to those in a cache, and to each other."""
+    q, xk, xv = (keep(name, heads_of(projection(CACHED_X, CACHED_WEIGHTS, i, ""))) for i, name in enumerate(("q", "xk", "xv")))
+    past = CACHED["past_values" if mistake == "cache_shared" else "past_keys"]  # one buffer, which values are written to last
+    cache_k, cache_v = keep("cache_k", written(past, xk, mistake)), keep("cache_v", written(CACHED["past_values"], xv, mistake))
+    att = keep("att", q @ cache_k.swapaxes(-1, -2) * scale(mistake))
+    att = keep("att", np.where(np.tril(np.ones((NEW, PAST + NEW), bool), k=PAST), att, np.float32(-np.inf)))
+    y = keep("y", merged(keep("att", softmax(att)) @ cache_v, mistake))
+    keep("out", linear(y, CACHED_WEIGHTS, "out_proj"))
+
+
+OF_CACHE = r"head\.\d\.(keys|values)"
+CACHE_STEPS = {
+    "cache_overwritten: from the start": OF_CACHE,
+    "cache_overwritten: one too early": OF_CACHE,
+    "cache_overwritten: one too late": OF_CACHE,
+    "cache_overwritten: the place never moves on": OF_CACHE,
+    "cache_overwritten: views of one variable": OF_CACHE,
+    "cache_lost": OF_CACHE,
+    "cache_shared": OF_CACHE,
 }
 
 CELLS, INPUTS = 6, 4
@@ -430,7 +486,7 @@ class Reference:
         names = [match["id"] for match in found["looks_like"]]
         what = f"{program.__name__}, {mistake}, {what}: {found['first_wrong']}, {', '.join(names) or 'nothing known'}"
         print(what)
-        expect(not found["same"] and mistake in names[:1], what)
+        expect(not found["same"] and mistake.split(":")[0] in names[:1], what)
         steps = [found["first_wrong"] or "", *(found["looks_like"][0]["steps"] if names else [])]
         expect(any(re.fullmatch(step, made) for made in steps), f"{what}; the step is {step}")
 
@@ -455,11 +511,13 @@ def main(arguments):
         layer = Reference(arguments[0], folder, "encoder-layer", {"x": X}, WEIGHTS,
                           "--heads", HEADS, "--mask", "causal", "--activation", "gelu")  # fmt: skip
         for program, mistakes in LAYERS.items():
-            layer.check(program, {mistake: STEPS[mistake] for mistake in mistakes})
+            layer.check(program, {mistake: STEPS[mistake.split(":")[0]] for mistake in mistakes})
         Reference(arguments[0], folder, "encoder-layer", {"x": X[0]}, WEIGHTS, "--heads", HEADS, "--mask", "causal",
                   "--activation", "gelu").check(list_of_heads, {m: STEPS[m] for m in ("qkv_swapped", "no_scale", "gelu_tanh")})  # fmt: skip
         Reference(arguments[0], folder, "decoder-layer", {"x": X, "memory": MEMORIES, "memory_lengths": REAL},
                   DECODER_WEIGHTS, "--heads", HEADS, "--mask", "causal").check(decoder, DECODER_STEPS)  # fmt: skip
+        Reference(arguments[0], folder, "multi-head-attention", {"x": CACHED_X, **CACHED}, CACHED_WEIGHTS,
+                  "--heads", HEADS, "--mask", "causal").check(cached, CACHE_STEPS)  # fmt: skip
         Reference(arguments[0], folder, "lstm", {"x": CELL_X}, CELL_WEIGHTS).check(cell, GATES)
     print(f"{len(failures)} failures" if failures else "all as it has to be")
     return 1 if failures else 0

@@ -151,9 +151,9 @@ TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a
 TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfalls]")
 {
     // Steps that no golden case has: shared heads, caches, RMS norm, gates.
-    const std::set<std::string_view> elsewhere{"rotary_offset",  "kv_tiled",       "norm_gain_plus_one",
-                                               "rms_multiplied", "swiglu_swapped", "swiglu_parenthesis",
-                                               "gates_order",    "gru_reset",      "gru_update"};
+    const std::set<std::string_view> elsewhere{
+        "rotary_offset", "kv_tiled",  "norm_gain_plus_one", "rms_multiplied", "swiglu_swapped", "swiglu_parenthesis",
+        "gates_order",   "gru_reset", "gru_update",         "cache_lost",     "cache_shared",   "cache_overwritten"};
     std::vector<Recording> recordings{of_tiles()};
     for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases()})
         for (const GoldenCase& one : cases) {

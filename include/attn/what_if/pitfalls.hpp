@@ -15,15 +15,17 @@ namespace attn {
 
 /// A step, computed by another formula.
 ///
-/// `step` is the name of the step, or the last words of its path: "masked", "norm2.mean", with * for any one word. With "grad."
-/// in front it is the gradient of such a step; without, no gradient is meant. The right formula is matched with a pattern, in which each % stands for any text; in the wrong one, $1 is the text of the
-/// first %, and so on. A pattern "~x" means the name x wherever the formula uses it, and the mistaken side is what it
+/// `step` is the name of the step, or the last words of its path: "masked", "norm2.mean", with * for any one word. With
+/// "grad." in front it is the gradient of such a step; without, no gradient is meant. The right formula is matched with
+/// a pattern, in which each % stands for any text; in the wrong one, $1 is the text of the first %, and so on. A pattern
+/// "~x" means the name x wherever the formula uses it, and the mistaken side is what it
 /// means instead. Besides,
 ///
 /// | in the mistaken formula | stands for |
 /// |-------------------------|------------|
 /// | {v}                     | one of the values of the form, each tried |
 /// | {head}                  | the number of the head, by the step's scope |
+/// | {heads.x}, {heads}      | x of all heads, `head.0.x, head.1.x`, and their number; not in the edit that is shown |
 /// | {before}                | the number before that of the step's innermost numbered scope: 1 in rank.0.hop.2 |
 /// | {width}, {half}         | the size of the step's last axis, and half of it |
 /// | {shape}                 | the sizes of all its axes |
@@ -68,7 +70,7 @@ std::span<const Pitfall> pitfalls();
 /// @throws Error where there is none; the message lists those with similar names
 const Pitfall& find_pitfall(std::string_view id);
 
-/// Finds the earlier step that a name in a step's formula means; nullptr where there is none.
+/// Finds the step that a name in a step's formula means, an earlier one if there is one; nullptr where there is none.
 using StepOf = std::function<const Step*(std::string_view name)>;
 
 /// The mistaken formula for a step; nothing where the edit is not about such a step.

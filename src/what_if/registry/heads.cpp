@@ -4,6 +4,31 @@
 
 namespace attn {
 
+namespace {
+
+// A head has the rows that are its share of the tokens, whole: (b, n, h d) reshaped as (b, h, n, d).
+const std::vector<StepEdit> whole_tokens{
+    {"queries", "query[..., %]", "reshape(query, {batch}query.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
+    {"keys", "key[..., %]", "reshape(key, {batch}key.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
+    {"values", "value[..., %]", "reshape(value, {batch}value.shape[-1] / {width}, {rows}, {width})[{each}{head}]"}};
+
+// The same where tokens come before the sequences of the batch: (n, b, h d) reshaped as (b, h, n, d).
+const std::vector<StepEdit> whole_tokens_sequence_first{
+    {"queries", "query[..., %]",
+     "reshape(permute(query, 1, 0, 2), {batch}query.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
+    {"keys", "key[..., %]",
+     "reshape(permute(key, 1, 0, 2), {batch}key.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
+    {"values", "value[..., %]",
+     "reshape(permute(value, 1, 0, 2), {batch}value.shape[-1] / {width}, {rows}, {width})[{each}{head}]"}};
+
+std::vector<StepEdit> with(std::vector<StepEdit> edits, StepEdit last)
+{
+    edits.push_back(last);
+    return edits;
+}
+
+} // namespace
+
 const std::vector<Pitfall>& heads_pitfalls()
 {
     static const std::vector<Pitfall> pitfalls{
@@ -90,17 +115,18 @@ const std::vector<Pitfall>& heads_pitfalls()
          "reczoo/FuxiCTR #30: heads were split by view(batch * heads, -1, dim) without the transpose, wrong for "
          "num_heads > 1",
          "https://github.com/reczoo/FuxiCTR/issues/30",
-         {{{{"queries", "query[..., %]",
-             "reshape(query, {batch}query.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
-            {"keys", "key[..., %]", "reshape(key, {batch}key.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
-            {"values", "value[..., %]",
-             "reshape(value, {batch}value.shape[-1] / {width}, {rows}, {width})[{each}{head}]"}}},
-          {{{"queries", "query[..., %]",
-             "reshape(query, {batch}query.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
-            {"keys", "key[..., %]", "reshape(key, {batch}key.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
-            {"values", "value[..., %]",
-             "reshape(value, {batch}value.shape[-1] / {width}, {rows}, {width})[{each}{head}]"},
-            {"merged", "concat(%, axis=-1)", "reshape(concat($1, axis=-2), {shape})"}},
+         {{whole_tokens},
+          {{{"queries", "permute(reshape(query, %), 0, 2, 1, 3)", "reshape(query, {shape})"},
+            {"keys", "permute(reshape(key, %), 0, 2, 1, 3)", "reshape(key, {shape})"},
+            {"values", "permute(reshape(value, %), 0, 2, 1, 3)", "reshape(value, {shape})"}}},
+          {whole_tokens_sequence_first},
+          {with(whole_tokens, {"merged", "concat(%, axis=-1)", "reshape(concat($1, axis=-2), {shape})"}),
+           {""},
+           false,
+           true},
+          {with(whole_tokens_sequence_first,
+                {"merged", "concat(%, axis=-1)",
+                 "permute(reshape(concat({heads.context}, axis=-2), {rows}, {batch}{width}), 1, 0, 2)"}),
            {""},
            false,
            true}}},

@@ -4,6 +4,16 @@
 
 namespace attn {
 
+namespace {
+
+// The orders of the axes (b, h, n, d) in which contexts can stand where they are reshaped as (b, n, h d), or as
+// (n, b, h d), but for the right one.
+const std::vector<std::string_view> batch_first{"0, 1, 2, 3", "1, 0, 2, 3", "1, 2, 0, 3", "2, 0, 1, 3", "2, 1, 0, 3"};
+const std::vector<std::string_view> sequence_first{"0, 1, 2, 3", "0, 2, 1, 3", "1, 0, 2, 3", "1, 2, 0, 3",
+                                                   "2, 1, 0, 3"};
+
+} // namespace
+
 const std::vector<Pitfall>& layers_pitfalls()
 {
     static const std::vector<Pitfall> pitfalls{
@@ -20,7 +30,19 @@ const std::vector<Pitfall>& layers_pitfalls()
          "jsbaan/transformer-from-scratch #6: heads were merged by reshape without permute(0, 2, 1, 3) first, mixing "
          "sequence positions; training test still passed",
          "https://github.com/jsbaan/transformer-from-scratch/pull/6",
-         {{{{"merged", "concat(%, axis=-1)", "reshape(concat($1, axis=-2), {shape})"}}}}},
+         {{{{"merged", "concat(%, axis=-1)", "reshape(concat($1, axis=-2), {shape})"}}},
+          {{{"merged", "concat(%, axis=-1)",
+             "reshape(permute(reshape(concat({heads.context}, axis=-2), {batch}{heads}, {rows}, {width} / {heads}), "
+             "{v}), {shape})"}},
+           batch_first},
+          {{{"merged", "concat(%, axis=-1)",
+             "permute(reshape(permute(reshape(concat({heads.context}, axis=-2), {batch}{heads}, {rows}, {width} / "
+             "{heads}), {v}), {rows}, {batch}{width}), 1, 0, 2)"}},
+           sequence_first},
+          {{{"output", "reshape(permute(context, 0, 2, 1, 3), %)", "reshape(permute(context, {v}), $1)"}}, batch_first},
+          {{{"output", "reshape(permute(context, 0, 2, 1, 3), %)",
+             "permute(reshape(permute(context, {v}), {rows}, {batch}{width}), 1, 0, 2)"}},
+           sequence_first}}},
         {"output_map_missing",
          "The output map W^O is left out.",
          "The features of different heads are never mixed.",

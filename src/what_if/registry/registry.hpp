@@ -10,6 +10,7 @@ namespace attn {
 
 const std::vector<Pitfall>& positions_pitfalls();
 const std::vector<Pitfall>& heads_pitfalls();
+const std::vector<Pitfall>& cache_pitfalls();
 const std::vector<Pitfall>& scores_pitfalls();
 const std::vector<Pitfall>& masks_pitfalls();
 const std::vector<Pitfall>& weights_pitfalls();

@@ -4,6 +4,42 @@
 
 namespace attn {
 
+namespace {
+
+const std::vector<std::string_view> usual_fills{"-1e9", "-3.4028234663852886e38", "-1e4", "-1e10"};
+
+// Weights, and the same where -inf, or one of the usual large numbers, is all that softmax sees of what the mask hides.
+PitfallForm filled(StepEdit weights)
+{
+    return {{{"masked", "where(mask, %, -inf)", "where(mask, $1, {v})"}, weights}, usual_fills, false, true};
+}
+
+// The scores of all heads, (b, n, h, m), and a softmax over their heads; NaN where none of them can attend.
+constexpr StepEdit over_heads{
+    "weights", "softmax(%)",
+    "softmax(reshape(concat({heads.$1}, axis=-1), {batch}{rows}, {heads}, {width}), axis=-2)[..., {head}, :]"};
+constexpr StepEdit over_heads_or_nan{
+    "weights", "softmax(%)",
+    "softmax(reshape(concat({heads.$1}, axis=-1), {batch}{rows}, {heads}, {width}), axis=-2)[..., {head}, :] + "
+    "where(max(reshape(concat({heads.$1}, axis=-1), {batch}{rows}, {heads}, {width}), axis=-2) == -inf, inf - inf, 0)"};
+
+// Heads are folded into the batch, (b h, n, m), and softmax runs over that axis: the first of three.
+constexpr StepEdit over_folded{
+    "weights", "softmax(%)",
+    "reshape(softmax(reshape(permute(reshape(concat({heads.$1}, axis=-1), {batch}{rows}, {heads}, {width}), 0, 2, 1, "
+    "3), $1.shape[0] * {heads}, {rows} * {width}), axis=0), {batch}{heads}, {rows}, {width})[:, {head}]"};
+
+// The same where one step has all heads, (b, h, n, m).
+constexpr StepEdit over_axis_of_heads{"weights", "softmax(%)", "permute(softmax(permute($1, 0, 2, 3, 1)), 0, 3, 1, 2)"};
+constexpr StepEdit over_folded_axes{
+    "weights", "softmax(%)",
+    "reshape(softmax(reshape($1, $1.shape[0] * $1.shape[1], {rows}, {width}), axis=0), {shape})"};
+
+// Of one head, (b, n, m): the axis of sequences.
+constexpr StepEdit over_sequences{"weights", "softmax(%)", "permute(softmax(permute($1, 1, 2, 0)), 2, 0, 1)"};
+
+} // namespace
+
 const std::vector<Pitfall>& weights_pitfalls()
 {
     static const std::vector<Pitfall> pitfalls{
@@ -14,20 +50,50 @@ const std::vector<Pitfall>& weights_pitfalls()
          "over dim 1 instead of dim 2, the axis j of the keys; confirmed as a bug",
          "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
          {{{{"weights", "softmax(%)", "softmax($1, axis=-2)"}}},
-          {{{"weights", "softmax(%)", "softmax($1, axis={v})"}}, {"0", "1"}},
-          {{{"masked", "where(mask, %, -inf)", "where(mask, $1, {v})"},
-            {"weights", "softmax(%)", "softmax($1, axis=-2)"}},
-           {"-1e9", "-3.4028234663852886e38", "-1e4", "-1e10"},
-           false,
-           true}}},
-        {"softmax_all",
-         "Softmax runs over the whole tensor.",
-         "The whole tensor sums to one, all sequences of a batch together.",
+          filled({"weights", "softmax(%)", "softmax($1, axis=-2)"})}},
+        {"softmax_heads",
+         "Softmax runs over the heads, over heads and keys together, or over the sequences of a batch.",
+         "The weights of one head depend on the scores of the others, and no row sums to one.",
          "facebookresearch/detr #247: MHAttention flattened the heads together with the positions before the softmax, "
          "normalising over all heads at once; confirmed by the maintainer",
          "https://github.com/facebookresearch/detr/issues/247",
+         {{{over_axis_of_heads}},
+          {{{"weights", "softmax(%)",
+             "softmax(concat({heads.$1}, axis=-1))[..., {head} * {width}:({head} + 1) * {width}]"}}},
+          {{{"weights", "softmax(%)",
+             "permute(reshape(softmax(reshape(permute($1, 0, 2, 1, 3), $1.shape[0], {rows}, $1.shape[1] * {width})), "
+             "$1.shape[0], {rows}, $1.shape[1], {width}), 0, 2, 1, 3)"}}},
+          {{over_heads}},
+          {{over_heads_or_nan}},
+          {{over_folded}},
+          {{over_folded_axes}},
+          {{over_sequences}},
+          filled(over_axis_of_heads),
+          filled(over_heads),
+          filled(over_folded),
+          filled(over_folded_axes),
+          filled(over_sequences)},
+         false},
+        {"softmax_all",
+         "Softmax runs over the whole tensor.",
+         "The whole tensor sums to one, all sequences of a batch together.",
+         "nntrainer/nntrainer #1602: softmax flattened its tensor unintentionally and ran over the last three axes "
+         "together; attention needed it over the last one",
+         "https://github.com/nntrainer/nntrainer/pull/1602",
          {{{{"weights", "softmax(%)", "exp($1) / sum(exp($1))"}}},
-          {{{"weights", "softmax(%)", "exp($1 - max($1)) / sum(exp($1 - max($1)))"}}}}},
+          {{{"weights", "softmax(%)", "exp($1 - max($1)) / sum(exp($1 - max($1)))"}}},
+          {{{"weights", "softmax(%)",
+             "reshape(softmax(reshape($1, {batch}{rows} * {width})), {batch}{rows}, {width})"}}},
+          {{{"weights", "softmax(%)",
+             "exp($1 - max(concat({heads.$1}, axis=-1))) / sum(exp(concat({heads.$1}, axis=-1) - "
+             "max(concat({heads.$1}, axis=-1))))"}}},
+          {{{"weights", "softmax(%)",
+             "reshape(softmax(reshape(concat({heads.$1}, axis=-1), {batch}{rows} * {heads} * {width})), "
+             "{batch}{rows}, {heads}, {width})[..., {head}, :]"}}},
+          {{{"weights", "softmax(%)",
+             "reshape(softmax(reshape($1, $1.shape[0], $1.shape[1] * {rows} * {width})), {shape})"}}},
+          {{{"weights", "softmax(%)",
+             "reshape(softmax(reshape($1, $1.shape[0], $1.shape[1], {rows} * {width})), {shape})"}}}}},
         {"softmax_missing",
          "Scores are used as weights, without softmax.",
          "Weights can be negative and of any size.",
