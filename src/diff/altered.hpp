@@ -1,7 +1,6 @@
 #pragma once
 
 #include "compare.hpp"
-#include "operands_first.hpp"
 #include "world.hpp"
 
 #include <algorithm>
@@ -74,7 +73,8 @@ public:
     /// the numbers beside it.
     Diff::World::Recomputed recompute(const Array& right)
     {
-        Diff::World::Both both = both_of(wrong_.step);
+        Diff::World::Both both =
+            world_.evaluate_both(wrong_.step, formula_of(wrong_.step), plain_, moves_, &wrong_.found);
         both.plain.value = without_fill(std::move(both.plain.value), right);
         both.moved.value = without_fill(std::move(both.moved.value), right);
         return world_.recomputed(std::move(both));
@@ -102,17 +102,13 @@ private:
     {
         if (!is_altered(step))
             return world_.moved(step);
+        if (world_.is_exact(step))
+            return plain(step);
         before(step, moved_, [this](std::size_t operand) { moved(operand); });
         const auto known = moved_.find(step);
-        return known != moved_.end()
-                   ? known->second
-                   : compute(step, moved_, [&] { return world_.computed_otherwise(step, both_of(step)); });
-    }
-
-    Diff::World::Both both_of(std::size_t step)
-    {
-        return world_.evaluate_both(step, formula_of(step), plain_, moves_,
-                                    step == wrong_.step ? &wrong_.found : nullptr);
+        return known != moved_.end() ? known->second : compute(step, moved_, [&] {
+            return world_.computed_otherwise(step, world_.evaluate_step(step, formula_of(step), moves_));
+        });
     }
 
     /// Computes what a step follows from, where that could nest too deeply. An edited formula need not use all of it, and what
@@ -123,8 +119,8 @@ private:
         constexpr std::size_t many = 2000;
         if (wrong_.before.size() < many)
             return;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return world_.operands(at); },
+        world_.steps.before(
+            step,
             [&](std::size_t operand) {
                 return !is_altered(operand) || results.contains(operand) || under_way_.contains(operand);
             },
@@ -156,8 +152,8 @@ private:
         const auto known = altered_.find(step);
         if (known != altered_.end())
             return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return world_.operands(at); },
+        world_.steps.before(
+            step,
             [this](std::size_t operand) {
                 return edits_.contains(operand) || !wrong_.before.contains(operand) || altered_.contains(operand);
             },

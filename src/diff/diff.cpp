@@ -9,6 +9,7 @@
 #include "compare.hpp"
 #include "diagnose.hpp"
 #include "matching.hpp"
+#include "rules.hpp"
 #include "words.hpp"
 #include "world.hpp"
 
@@ -66,8 +67,7 @@ void round_inputs(Diff::World& world, NumberType type)
         Array& rounded = world.kept.emplace_back(step.value);
         for (double& value : rounded.values)
             value = rounded_to(type, value);
-        world.known[i].own = &rounded;
-        world.known[i].is_same = same_numbers(rounded, step.value);
+        world.steps.set(i, &rounded, !same_numbers(rounded, step.value));
     }
 }
 
@@ -153,11 +153,12 @@ Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptio
     const std::vector<Claim>& claims = world.claims.claims;
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
-    world.has_nan_rows = has_nan_rows(world);
-    if (world.has_nan_rows)
+    if (has_nan_rows(world)) {
+        world.expect_nan_rows();
         result.hint =
             "MINE has NaN, and in the reference some queries can attend to nothing, which gives zeros there: NaN that "
             "follows from these is taken for right";
+    }
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
 
@@ -303,12 +304,59 @@ Hypothesis hypothesis_about(const Diff& diff)
     return {.guesses = true};
 }
 
+/// The step that follows at once from the one whose numbers an array has, if the first wrong step follows from that,
+/// MINE does not have it, and the array is rather called so; empty where there is none.
+std::string step_after(const Found& found, const Diff& diff)
+{
+    Diff::World& world = *diff.world;
+    const auto step = world.names.find(filled(found.step, "h", "0"));
+    if (!step || found.how != found_by_numbers)
+        return "";
+    const std::size_t words = words_in_common(found.mine, found.step);
+    for (const std::string& path : diff.first_wrong()->through) {
+        const std::size_t after = world.names.find(path).value();
+        const auto& operands = world.operands(after);
+        if (std::ranges::find(operands, *step) != operands.end() && words_in_common(found.mine, path) > words &&
+            world.reference[after].value.shape == world.reference[*step].value.shape)
+            return path;
+    }
+    return "";
+}
+
+/// The same where an array that was found by its numbers is used as the next step: scores that are not scaled have the
+/// numbers of scores, and what MINE has after them follows as from scaled ones. So they are the first wrong step.
+std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
+                                    const DiffOptions& options, Hypothesis& hypothesis)
+{
+    const StepDiff* wrong = diff.first_wrong();
+    if (wrong == nullptr || wrong->through.empty())
+        return std::nullopt;
+    for (const Found& found : diff.matched) {
+        const std::string after = step_after(found, diff);
+        if (after.empty())
+            continue;
+        Hypothesis used = hypothesis;
+        used.used_as.emplace(found.mine, after);
+        Diff again = judged(reference, mine, options, used);
+        const auto same = std::ranges::find(again.steps, wrong->mine, &StepDiff::mine);
+        if (again.first_wrong() != nullptr && again.first_wrong()->mine.starts_with(found.mine) &&
+            same != again.steps.end() && same->verdict != DiffVerdict::bug &&
+            again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug)) {
+            hypothesis = std::move(used);
+            return again;
+        }
+    }
+    return std::nullopt;
+}
+
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
 {
     Diff result = judged(reference, mine, options, {});
-    const Hypothesis hypothesis = hypothesis_about(result);
+    Hypothesis hypothesis = hypothesis_about(result);
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
+    if (auto again = with_used_steps(result, reference, mine, options, hypothesis))
+        result = std::move(*again);
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
         result.hint = hint;
     if (result.hint.empty() && result.passed())

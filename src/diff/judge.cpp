@@ -82,8 +82,7 @@ void Judge::judge(const Claim& claim, bool is_same)
     known.is_wrong = known.is_wrong || !result.passed();
     if (!is_first)
         return;
-    known.is_same = is_same;
-    known.own = own_;
+    world_.steps.set(step, own_, !is_same);
     known.dumped = own_ == claim.array ? nullptr : claim.array;
 }
 
@@ -252,6 +251,15 @@ std::optional<std::string> Judge::other_head(const Array& found, const Tolerance
     return std::nullopt;
 }
 
+bool Judge::leads_to_gradients(std::size_t step)
+{
+    for (std::size_t user = step + 1; user < world_.reference.size(); ++user)
+        if (const auto& operands = world_.operands(user);
+            label(user).path.starts_with(gradient_scope) && std::ranges::find(operands, step) != operands.end())
+            return true;
+    return false;
+}
+
 /// True where the step is right for operands in the layout that MINE has them in.
 bool Judge::follows_as_dumped(const Array& found, std::size_t step)
 {
@@ -291,9 +299,11 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
                                  : distance.infinities > 0 ? "is infinite"
                                                            : "differs",
                                  count, found.size());
-    if (is_seed(right))
+    if (is_seed(right) && leads_to_gradients(step))
         result.message +=
             ": the gradients begin here, so MINE has another loss, or attn grad --seed was given another one";
+    else if (is_seed(right))
+        result.message += ": the reference does not say what it follows from, so the cause can be an earlier step";
     else if (right.formula.empty())
         result.message += ": it is an input, so MINE was given other numbers";
     else if (!trouble.empty())

@@ -33,6 +33,7 @@ private:
                     StepDiff& result);
     std::optional<std::string> other_head(const Array& found, const Tolerance& tolerance, std::size_t step) const;
     bool follows_as_dumped(const Array& found, std::size_t step);
+    bool leads_to_gradients(std::size_t step);
     void blame(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
                const std::string& trouble, StepDiff& result);
 

@@ -1,151 +1,106 @@
 #pragma once
 
-#include "names.hpp"
-#include "operands_first.hpp"
-#include "targets.hpp"
-
-#include "attn/budget.hpp"
-#include "attn/formula/evaluate.hpp"
+#include "attn/array.hpp"
 #include "attn/formula/scope.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
-#include <utility>
+#include <string>
 #include <vector>
 
 namespace attn {
 
-/// What MINE has for the steps of a reference, as far as its arrays are known.
+/// What MINE has for the steps of a reference: its own arrays, what follows from those, or else the reference's.
 class KnownSteps {
 public:
-    explicit KnownSteps(const Recording& reference) : steps_(reference.steps), names_(reference) {}
-
-    void set(std::size_t step, const Array& array)
+    /// Both outlive this.
+    KnownSteps(const Recording& reference, const StepNames& names)
+        : steps_(reference.steps), names_(names), known_(steps_.size())
     {
-        own_.insert_or_assign(step, array);
-        forget();
     }
 
-    void unset(std::size_t step)
+    /// MINE's array of a step, in the reference's layout, which outlives this; nullptr where it is of no use.
+    /// @param differs  it is not the reference's
+    void set(std::size_t step, const Array* own, bool differs);
+    void unset(std::size_t step);
+
+    /// By which MINE computes a step, where that is another one than the reference's.
+    void set_formula(std::size_t step, std::string formula);
+
+    const std::string& formula(std::size_t step) const;
+
+    /// MINE's own array; nullptr where it has none that is of use.
+    const Array* own(std::size_t step) const { return known_[step].own; }
+
+    /// The earlier steps that a step's formula names.
+    const std::vector<std::size_t>& operands(std::size_t step);
+
+    /// Makes known what a step follows from, operands before what uses them, but for what is known. Whatever is
+    /// computed by asking for its operands, each of which asks for its own, then never nests as deep as the trace is
+    /// long.
+    /// @param is_known  true for a step that needs no computing
+    /// @param compute   makes a step known
+    template <class IsKnown, class Compute>
+    void before(std::size_t step, const IsKnown& is_known, const Compute& compute)
     {
-        own_.erase(step);
-        forget();
+        struct Open {
+            std::size_t step, next = 0; ///< the operand to look at
+        };
+        std::vector<Open> open{{step}};
+        while (!open.empty()) {
+            const std::size_t at = open.back().step;
+            const std::vector<std::size_t>& list = operands(at);
+            if (open.back().next < list.size()) {
+                const std::size_t operand = list[open.back().next++];
+                if (!is_known(operand))
+                    open.push_back({operand});
+                continue;
+            }
+            open.pop_back();
+            if (!open.empty())
+                compute(at);
+        }
     }
 
-    bool has(std::size_t step) const { return own_.contains(step); }
-
-    /// The steps before one that MINE has as the reference has it: none of them is wrong.
-    std::set<std::size_t> innocent()
+    /// All steps that some steps follow from, but for those that are left out and what only these follow from.
+    template <class IsLeftOut>
+    std::set<std::size_t> all_before(std::vector<std::size_t> open, const IsLeftOut& is_left_out)
     {
-        std::set<std::size_t> known;
-        std::vector<std::size_t> open = right();
+        std::set<std::size_t> found;
         while (!open.empty()) {
             const std::size_t step = open.back();
             open.pop_back();
             for (const std::size_t operand : operands(step))
-                if (known.insert(operand).second)
+                if (!is_left_out(operand) && found.insert(operand).second)
                     open.push_back(operand);
         }
-        return known;
+        return found;
     }
 
-    /// These, and those that MINE has as the reference has them.
-    std::set<std::size_t> right_or_innocent()
-    {
-        std::set<std::size_t> known = innocent();
-        for (const std::size_t step : right())
-            known.insert(step);
-        return known;
-    }
+    /// True where MINE has another array than the reference, or one that follows from such an array.
+    bool differs(std::size_t step);
 
-    /// True where a step follows from an array of MINE that is not the reference's.
-    bool differs(std::size_t step)
-    {
-        const auto own = own_.find(step);
-        if (own != own_.end())
-            return relative_distance(own->second, steps_[step].value) > hardly_different;
-        const auto known = differs_.find(step);
-        if (known != differs_.end())
-            return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
-            [this](std::size_t operand) { return own_.contains(operand) || differs_.contains(operand); },
-            [this](std::size_t operand) { differs(operand); });
-        bool is_other = false;
-        for (const std::size_t operand : operands(step))
-            is_other = is_other || differs(operand);
-        return differs_[step] = is_other;
-    }
-
-    /// MINE's array of a step, or what follows for it; the reference's where that can't be computed.
-    const Array& value(std::size_t step)
-    {
-        const auto own = own_.find(step);
-        if (own != own_.end())
-            return own->second;
-        return differs(step) ? following(step) : steps_[step].value;
-    }
-
-    /// What a step's formula gives from what MINE has.
-    const Array& following(std::size_t step)
-    {
-        const auto known = computed_.find(step);
-        if (known != computed_.end())
-            return known->second;
-        operands_first(
-            step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); },
-            [this](std::size_t operand) {
-                return own_.contains(operand) || computed_.contains(operand) || !differs(operand);
-            },
-            [this](std::size_t operand) { following(operand); });
-        Array result = steps_[step].value;
-        try {
-            const Lookup lookup = [&](std::string_view name) {
-                const auto operand = names_.resolve(step, name);
-                return operand ? &value(*operand) : nullptr;
-            };
-            Array computed = evaluate(steps_[step].formula, lookup).value;
-            if (computed.shape == result.shape)
-                result = std::move(computed);
-        } catch (const FormulaError&) {
-        }
-        return computed_.emplace(step, std::move(result)).first->second;
-    }
+    /// MINE's array of a step, or what its formula gives from what MINE has; the reference's where neither is another
+    /// one, or where that can't be computed.
+    const Array& value(std::size_t step);
 
 private:
-    // A step that follows from one that differs by less than this is taken to be the reference's.
-    static constexpr double hardly_different = 1e-4;
+    struct Known {
+        const Array* own = nullptr;
+        bool is_set = false, differs = false;
+        std::optional<std::string> formula;
+        std::optional<std::vector<std::size_t>> operands;
+    };
 
-    /// What MINE has as the reference has it.
-    std::vector<std::size_t> right() const
-    {
-        std::vector<std::size_t> steps;
-        for (const auto& [step, own] : own_)
-            if (relative_distance(own, steps_[step].value) <= right_enough(own))
-                steps.push_back(step);
-        return steps;
-    }
-
-    void forget()
-    {
-        computed_.clear();
-        differs_.clear();
-    }
-
-    const std::vector<std::size_t>& operands(std::size_t step)
-    {
-        constexpr double operations = 100;
-        spend(operations);
-        const auto known = operands_.find(step);
-        return known != operands_.end() ? known->second
-                                        : operands_.emplace(step, operands_of(step, steps_, names_)).first->second;
-    }
+    void forget_from(std::size_t step);
+    Array computed(std::size_t step);
 
     const std::vector<Step>& steps_;
-    StepNames names_;
-    std::map<std::size_t, Array> own_, computed_;
-    std::map<std::size_t, bool> differs_;
-    std::map<std::size_t, std::vector<std::size_t>> operands_;
+    const StepNames& names_;
+    std::vector<Known> known_;
+    std::map<std::size_t, Array> computed_; ///< what follows from other arrays
+    std::map<std::size_t, bool> differs_;   ///< whether it does, of steps that MINE doesn't have
 };
 
 } // namespace attn

@@ -29,6 +29,8 @@ namespace {
 constexpr std::size_t most_candidates = 12;
 // How many of the other arrays are asked whether they follow from it.
 constexpr std::size_t most_followers = 3;
+// A step that follows from one that differs by less than this is taken to be the reference's.
+constexpr double hardly_different = 1e-4;
 
 /// An array that stands for a target in some layout.
 struct Placed {
@@ -42,11 +44,11 @@ public:
             const Hypothesis& hypothesis)
         : steps_(reference.steps),
           targets_(targets_of(reference.steps)),
-          known_(reference),
+          step_names_(reference),
+          known_(reference, step_names_),
           names_(names),
           in_order_(in_order),
           hypothesis_(hypothesis),
-          step_names_(reference),
           has_gradients_(
               std::ranges::any_of(steps_, [](const Step& step) { return step.path.starts_with(gradient_scope); })),
           placed_(names.size())
@@ -65,30 +67,70 @@ public:
     {
         for (const Claim& claim : claims)
             if (claim.array != nullptr && claim.array->shape == steps_[claim.step].value.shape)
-                known_.set(claim.step, *claim.array);
+                know(claim.step, *claim.array);
     }
 
     std::vector<Match> matches()
     {
+        place_used();
         place_right();
         if (has_gradients_) { // then what single users contribute, where what they add up to is right
-            innocent_ = known_.right_or_innocent();
+            innocent_ = innocent();
+            for (const std::size_t step : right())
+                innocent_.insert(step);
             place_right();
         }
         for (const bool is_twin : {false, true})
             for (std::size_t i = 0; i < names_.size(); ++i)
                 if (is_tensor(i) && placed_[i].target == nullptr && has_later_twin(i) == is_twin)
                     place_other(i);
+        turn_maps();
         return std::move(matches_);
     }
 
 private:
+    void know(std::size_t step, const Array& own)
+    {
+        known_.set(step, &own, relative_distance(own, steps_[step].value) > hardly_different);
+    }
+
+    /// What MINE has as the reference has it.
+    std::vector<std::size_t> right() const
+    {
+        std::vector<std::size_t> found;
+        for (std::size_t step = 0; step < steps_.size(); ++step)
+            if (const Array* own = known_.own(step);
+                own != nullptr && relative_distance(*own, steps_[step].value) <= right_enough(*own))
+                found.push_back(step);
+        return found;
+    }
+
+    /// The steps before those: none of them is wrong.
+    std::set<std::size_t> innocent()
+    {
+        return known_.all_before(right(), [](std::size_t) { return false; });
+    }
+
+    /// Takes arrays for the steps that MINE uses them as.
+    void place_used()
+    {
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            const auto used = hypothesis_.used_as.find(names_[i]);
+            if (used == hypothesis_.used_as.end())
+                continue;
+            const std::size_t first = step_names_.find(used->second).value();
+            for (const Target& target : targets_)
+                if (placed_[i].target == nullptr && target.first() == first && fits(i, target))
+                    place(i, placed_at(target, i), "by its use");
+        }
+    }
+
     void place_right()
     {
         for (std::size_t i = 0; i < names_.size(); ++i)
             if (is_tensor(i) && !is_zero(i) && !is_the_result(i) && placed_[i].target == nullptr)
                 if (const auto right = nearest_right(i); right && !is_taken(*right->target))
-                    place(i, right, "by its numbers");
+                    place(i, right, found_by_numbers);
     }
 
     /// Masks, ids and lengths are not found by numbers: many steps have such numbers. A gradient says what it is.
@@ -164,7 +206,7 @@ private:
 
     bool is_taken(const Target& target) const
     {
-        return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.has(step); });
+        return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.own(step) != nullptr; });
     }
 
     /// Equally near: one that no other array is, then the one that the array's name says.
@@ -182,18 +224,18 @@ private:
         return merits(*one.target) > merits(*other.target);
     }
 
-    void place(std::size_t i, const std::optional<Placed>& placed, std::string how)
+    void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how)
     {
         if (!placed)
             return;
         placed_[i] = *placed;
-        Match match{parts_of(i, *placed), {names_[i], placed->target->text, std::move(how), ""}};
-        if (match.parts.front().array.shape != arrays_[i]->shape)
+        Match match{parts_of(i, *placed), {names_[i], placed->target->text, std::string(how), ""}};
+        if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed->fit.order))
             match.found.layout = layout_text(*placed->target, placed->fit, arrays_[i]->shape);
-        for (const Match::Part& part : match.parts)
-            if (!known_.has(part.step))
-                known_.set(part.step, part.array);
         matches_.push_back(std::move(match));
+        for (const Match::Part& part : matches_.back().parts) // these stay where they are
+            if (known_.own(part.step) == nullptr)
+                know(part.step, part.array);
     }
 
     /// Takes back what was placed on free steps.
@@ -203,6 +245,53 @@ private:
             known_.unset(step);
         placed_[i] = {};
         matches_.pop_back();
+    }
+
+    /// A program has all maps as (d_in, d_out), or all as (d_out, d_in). The numbers of a square one fit both ways.
+    void turn_maps()
+    {
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            const Placed& placed = placed_[i];
+            if (!is_map_gradient(placed) || !is_square(*placed.target))
+                continue;
+            const std::optional<bool> others = are_maps_turned_but(i);
+            if (others && *others != is_turned(placed.fit))
+                turn(i);
+        }
+    }
+
+    static bool is_map_gradient(const Placed& placed)
+    {
+        return placed.target != nullptr && is_map(*placed.target) && placed.target->text.starts_with(gradient_scope);
+    }
+
+    bool is_near(std::size_t i) const { return placed_[i].fit.distance <= near_enough(*arrays_[i]); }
+
+    /// Whether MINE has maps as (d_out, d_in), as far as others tell than one gradient: the map itself, or right
+    /// gradients that are all stored in the same way. To contradict right numbers, these have to be two.
+    std::optional<bool> are_maps_turned_but(std::size_t i) const
+    {
+        const std::string of = placed_[i].target->text.substr(gradient_scope.size());
+        std::size_t turned = 0, all = 0;
+        for (std::size_t k = 0; k < placed_.size(); ++k)
+            if (placed_[k].target != nullptr && placed_[k].target->text == of && is_near(k))
+                return is_turned(placed_[k].fit);
+        for (std::size_t k = 0; k < placed_.size(); ++k)
+            if (k != i && is_map_gradient(placed_[k]) && is_near(k)) {
+                all += placed_[k].target->steps.size();
+                turned += is_turned(placed_[k].fit) ? placed_[k].target->steps.size() : 0;
+            }
+        const bool is_told = all > (is_near(i) ? 1 : 0) && (turned == 0 || turned == all);
+        return is_told ? std::optional(turned == all) : std::nullopt;
+    }
+
+    /// Takes the array of a square map for one that is stored the other way round.
+    void turn(std::size_t i)
+    {
+        swap_maps_axes(placed_[i].fit);
+        const auto match = std::ranges::find(matches_, names_[i], [](const Match& one) { return one.found.mine; });
+        match->parts = parts_of(i, placed_[i]);
+        match->found.layout = layout_text(*placed_[i].target, placed_[i].fit, arrays_[i]->shape);
     }
 
     std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed) const
@@ -249,7 +338,7 @@ private:
         const bool is_result = is_the_result(i);
         for (const auto& found : {nearest_following(i), nearest_mistaken(i)})
             if (found && !is_result && !is_zero(i) && !is_taken(*found->target))
-                return place(i, found, "by its numbers");
+                return place(i, found, found_by_numbers);
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
         if (const auto result = as_result(i))
@@ -259,7 +348,7 @@ private:
             again.reset(); // dxhat, without the gain, is dout once more
         const auto guess = best_guess(i);
         if (again && (!guess || words_in_common(meanings_[i], guess->target->text) == 0))
-            place(i, again, "by its numbers");
+            place(i, again, found_by_numbers);
         else if (guess)
             place(i, guess, "by its shape, place and name");
         else
@@ -319,12 +408,13 @@ private:
                steps_[target.first()].formula.empty() && target.text.starts_with(gradient_scope);
     }
 
-    /// True where MINE has steps that are no gradients.
-    bool has_forward() const
+    /// True where MINE has gradients, or steps that are none.
+    bool has_any(bool of_gradients) const
     {
-        return std::ranges::any_of(placed_, [](const Placed& placed) {
-            return placed.target != nullptr && !placed.target->text.starts_with(gradient_scope);
-        });
+        for (std::size_t step = 0; step < steps_.size(); ++step)
+            if (known_.own(step) != nullptr && steps_[step].path.starts_with(gradient_scope) == of_gradients)
+                return true;
+        return false;
     }
 
     /// True for what one user of a step adds to its gradient.
@@ -357,7 +447,7 @@ private:
     void place_misshapen(std::size_t i)
     {
         const auto step = says_gradient(i) ? step_of_name(i) : std::nullopt;
-        if (!step || known_.has(*step) || steps_[*step].value.size() == arrays_[i]->size())
+        if (!step || known_.own(*step) != nullptr || steps_[*step].value.size() == arrays_[i]->size())
             return;
         matches_.push_back({{{*step, "", *arrays_[i]}}, {names_[i], steps_[*step].path, "by its name", ""}});
     }
@@ -371,16 +461,38 @@ private:
         return fits(i, result) && !is_taken(result) ? placed_at(result, i) : std::nullopt;
     }
 
+    /// The gradient of an input or a weight that an array can be which is not called one: the only one of its size
+    /// that MINE does not have, where all else that MINE has are gradients. A weight that has been trained on is none.
+    std::optional<Placed> only_gradient_left(std::size_t i)
+    {
+        constexpr double trained_on = 0.5; // of the weight before
+        std::optional<Placed> only;
+        for (const Target& target : targets_) {
+            if (!fits(i, target) || !is_gradient_of_input(target) || is_taken(target))
+                continue;
+            const std::size_t of = *step_names_.find(steps_[target.first()].path.substr(gradient_scope.size()));
+            const auto weight = best_fit(*arrays_[i], target, steps_[of].value);
+            const bool is_other = only && only->target->first() != target.first();
+            if (is_other || (weight && weight->distance < trained_on))
+                return std::nullopt;
+            if (!only)
+                only = placed_at(target, i);
+        }
+        return only;
+    }
+
     /// The step that a wrong array fits best. Nothing follows from the gradient of a weight, so that all others are right tells
     /// nothing of it: it is looked for even where no other array is to be guessed.
     std::optional<Placed> best_guess(std::size_t i)
     {
-        if (!says_gradient(i) && (!hypothesis_.guesses || (has_gradients_ && !has_forward())))
+        if (!says_gradient(i) && has_gradients_ && !has_any(false))
+            return has_any(true) ? only_gradient_left(i) : std::nullopt;
+        if (!says_gradient(i) && !hypothesis_.guesses)
             return std::nullopt;
         std::vector<std::pair<double, Placed>> candidates;
-        const std::set<std::size_t> innocent = known_.innocent();
+        const std::set<std::size_t> never = innocent();
         for (const Target& target : targets_) {
-            const auto is_innocent = [&](std::size_t step) { return innocent.contains(step); };
+            const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
             const bool is_unsaid =
                 says_gradient(i) && (words_in_common(meanings_[i], target.text) == 0 ||
                                      !(hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target)));
@@ -458,11 +570,11 @@ private:
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
     const Target* result_ = nullptr;
+    const StepNames step_names_;
     KnownSteps known_;
     const std::vector<std::string>& names_;
     bool in_order_;
     const Hypothesis& hypothesis_;
-    const StepNames step_names_;
     const bool has_gradients_;
     std::set<std::size_t> innocent_; ///< steps that something right follows from
     std::vector<const Array*> arrays_;

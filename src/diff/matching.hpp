@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attn {
@@ -20,12 +21,18 @@ struct Match {
     Found found;
 };
 
+/// How an array was found that has the numbers of a step, or of what follows from MINE's for it.
+inline constexpr std::string_view found_by_numbers = "by its numbers";
+
 /// What else than the reference's numbers an array can have.
 struct Hypothesis {
     /// What steps would be after a mistake that explains what is known to be wrong, by path.
     std::map<std::string, Array, std::less<>> mistaken = {};
     /// Whether an array whose numbers no step has is the step that it fits best.
     bool guesses = false;
+    /// Arrays that are another step than the one whose numbers they have, by name: the path of that step, or of its
+    /// first head.
+    std::map<std::string, std::string, std::less<>> used_as = {};
 };
 
 /// Finds the steps that arrays without a step's name are.

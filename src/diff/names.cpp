@@ -421,21 +421,6 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
     return claims;
 }
 
-std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const StepNames& names)
-{
-    if (steps[step].formula.empty())
-        return {};
-    std::set<std::size_t> found;
-    try {
-        for (const UsedName& used : names_in(steps[step].formula))
-            if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
-                found.insert(*operand);
-    } catch (const FormulaError&) {
-        return {};
-    }
-    return {found.begin(), found.end()};
-}
-
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference)
 {
     const auto head = head_scope(path);

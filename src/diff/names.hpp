@@ -45,9 +45,6 @@ struct Claims {
 Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
                  const DiffOptions& options, const Hypothesis& hypothesis);
 
-/// The earlier steps that a step's formula names, in order; none for an input, or a formula that can't be read.
-std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const StepNames& names);
-
 /// How many heads stand beside a step, or beside each other where it is one of theirs; 0 where there are none.
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference);
 

@@ -245,9 +245,6 @@ double distance_of(const Array& found, const Array& expected, const Place& place
     return std::isnan(distance) ? infinity : distance;
 }
 
-/// True for the weights of a linear map, or their gradient.
-bool is_map(const Target& target) { return target.text.ends_with("_weights"); }
-
 /// True for an order of axes that programs have: heads before their features, the others as in the step; the axis of
 /// sequences can stand anywhere before the features.
 bool is_natural(const Target& target, const Axes& order)
@@ -276,6 +273,22 @@ bool is_natural(const Target& target, const Axes& order)
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 
+bool is_map(const Target& target) { return target.text.ends_with("_weights") && target.shape.size() > 1; }
+
+bool is_square(const Target& target) { return target.shape.back() == target.shape[target.shape.size() - 2]; }
+
+bool is_turned(const Fit& fit)
+{
+    const std::size_t rank = fit.shape.size();
+    return std::ranges::find(fit.order, rank - 1) < std::ranges::find(fit.order, rank - 2);
+}
+
+void swap_maps_axes(Fit& fit)
+{
+    const std::size_t rank = fit.shape.size();
+    std::iter_swap(std::ranges::find(fit.order, rank - 1), std::ranges::find(fit.order, rank - 2));
+}
+
 double near_enough(const Array& found)
 {
     constexpr double of_most = 0.02, of_bfloat16 = 0.08;
@@ -303,6 +316,8 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
 {
     constexpr std::size_t most_axes = 5, samples = 61;
     constexpr double far_away = 0.5; // of a sample
+    constexpr double clearly_nearer =
+        0.5; // as the step has its axes: of wrong numbers, another order is nearer by chance
     if (found.size() != numbers.size() || numbers.rank() > most_axes)
         return std::nullopt;
     const std::size_t stride = found.size() / samples + 1;
@@ -320,7 +335,8 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
         if (stride > 1 && distance < far_away)
             distance = distance_of(found, numbers, place, 1);
         std::optional<Fit>& nearest = is_natural(target, order) ? best_natural : best;
-        if (!nearest || distance < nearest->distance)
+        const double most = nearest && std::ranges::is_sorted(nearest->order) ? clearly_nearer : 1;
+        if (!nearest || distance < most * nearest->distance)
             nearest = Fit{order, numbers.shape, distance};
     } while (std::ranges::next_permutation(order).found);
     return best_natural ? best_natural : best;

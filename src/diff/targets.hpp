@@ -62,6 +62,18 @@ double relative_distance(const Array& found, const Array& expected);
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
 std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers);
 
+/// True for the weights of a linear map, or their gradient: (…, d_in, d_out).
+bool is_map(const Target& target);
+
+/// True for a map to as many features as it has.
+bool is_square(const Target& target);
+
+/// True where an array has a map as (d_out, d_in).
+bool is_turned(const Fit& fit);
+
+/// The same array, read as a map that is stored the other way round.
+void swap_maps_axes(Fit& fit);
+
 /// The array with its axes as the target has them.
 Array in_target_layout(const Array& found, const Fit& fit);
 

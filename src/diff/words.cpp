@@ -53,7 +53,7 @@ const WordTable& known_words()
         {"keys", {"k", "key", "keys", "xk"}},
         {"value", {"v", "value", "val", "xv"}},
         {"values", {"v", "value", "values", "val", "xv"}},
-        {"scores", {"score", "scores", "dots", "qk", "sim", "energy", "raw", "att", "attn"}},
+        {"scores", {"score", "scores", "dots", "qk", "sim", "energy", "raw"}},
         {"scaled", {"scaled", "att", "attn", "scores", "dots", "sim", "energy", "logits"}},
         {"masked", {"masked", "att", "attn", "scores", "dots"}},
         {"weights", {"weights", "probs", "prob", "p", "att", "attn", "attention", "softmax", "alpha"}},
@@ -212,12 +212,18 @@ Words words_of_gradient(std::string_view name)
 std::optional<std::string> without_gradient(const std::string& word)
 {
     const std::string small = lowered(word);
-    for (const std::string_view before : {"gradient_", "grad_", "dloss_d", "dl_d", "dld", "d_"})
+    for (const std::string_view before :
+         {"gradient_", "grad_", "delta_", "adjoint_", "d_loss_d_", "dloss_d", "dloss/d", "dl_d", "dl/d", "dld", "d_"})
         if (small.starts_with(before) && small.size() > before.size())
             return word.substr(before.size());
-    for (const std::string_view after : {"_gradient", "_grads", "_grad"})
+    for (const std::string_view after : {"_gradient", "_grads", "_grad", "_delta", "_adjoint"})
         if (small.ends_with(after) && small.size() > after.size())
             return word.substr(0, word.size() - after.size());
+    constexpr std::string_view grad = "grad"; // gradWq, WqGrad
+    if (small.starts_with(grad) && word.size() > grad.size() && is_capital(word[grad.size()]))
+        return word.substr(grad.size());
+    if (word.ends_with("Grad") && word.size() > grad.size())
+        return word.substr(0, word.size() - grad.size());
     if (word.size() < 2 || word.front() != 'd')
         return std::nullopt;
     const bool is_word = parts_of(words_of(word.substr(1)).front()).has_value();

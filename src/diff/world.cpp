@@ -3,7 +3,6 @@
 #include "world.hpp"
 
 #include "compare.hpp"
-#include "operands_first.hpp"
 
 #include "attn/formula/expression.hpp"
 
@@ -82,6 +81,7 @@ Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> array
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),
+      steps(recording, names),
       known(reference.size())
 {
 }
@@ -94,53 +94,18 @@ const Step& Diff::World::original(std::size_t step) const
     return found == run.steps.end() ? reference[step] : *found;
 }
 
-const std::vector<std::size_t>& Diff::World::operands(std::size_t step)
+void Diff::World::expect_nan_rows()
 {
-    constexpr double operations = 4;
-    spend(operations);
-    std::optional<std::vector<std::size_t>>& found = known[step].operands;
-    if (!found)
-        found = operands_of(step, reference, names);
-    return *found;
-}
-
-/// Makes known what a step follows from.
-template <class IsKnown, class Compute>
-void Diff::World::known_before(std::size_t step, const IsKnown& is_known, const Compute& compute)
-{
-    operands_first(
-        step, [this](std::size_t at) -> const std::vector<std::size_t>& { return operands(at); }, is_known, compute);
-}
-
-bool Diff::World::is_clean(std::size_t step)
-{
-    Known& one = known[step];
-    if (one.own != nullptr || one.dumped != nullptr)
-        return one.is_same;
-    if (one.is_clean)
-        return *one.is_clean;
-    known_before(
-        step, [this](std::size_t i) { return known[i].own || known[i].dumped || known[i].is_clean; },
-        [this](std::size_t operand) { is_clean(operand); });
-    one.is_clean = formula_of(step) == reference[step].formula &&
-                   std::ranges::all_of(operands(step), [&](std::size_t operand) { return is_clean(operand); });
-    return *one.is_clean;
-}
-
-/// The formula of a step; of weights, where MINE has NaN for queries that can attend to nothing, the one that gives NaN.
-const std::string& Diff::World::formula_of(std::size_t step)
-{
-    std::optional<std::string>& formula = known[step].formula;
-    if (formula)
-        return *formula;
-    formula = reference[step].formula;
     constexpr std::string_view softmax = "softmax(";
-    if (has_nan_rows && formula->starts_with(softmax) && has_empty_row(reference[step].value)) {
-        const std::string scores = formula->substr(softmax.size(), formula->size() - softmax.size() - 1);
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+        const std::string& formula = reference[i].formula;
+        if (!formula.starts_with(softmax) || !has_empty_row(reference[i].value))
+            continue;
+        const std::string scores = formula.substr(softmax.size(), formula.size() - softmax.size() - 1);
         if (is_step_path(scores))
-            *formula += " + where(max(" + scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)";
+            steps.set_formula(i,
+                              formula + " + where(max(" + scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)");
     }
-    return *formula;
 }
 
 bool Diff::World::is_exact(std::size_t step)
@@ -148,7 +113,7 @@ bool Diff::World::is_exact(std::size_t step)
     std::optional<bool>& answer = known[step].is_exact;
     if (answer)
         return *answer;
-    known_before(
+    steps.before(
         step, [this](std::size_t i) { return known[i].is_exact.has_value(); },
         [this](std::size_t operand) { is_exact(operand); });
     const Array& value = reference[step].value;
@@ -167,7 +132,7 @@ bool Diff::World::has_wrong_operand(std::size_t step)
     std::optional<bool>& answer = known[step].has_wrong_operand;
     if (answer)
         return *answer;
-    known_before(
+    steps.before(
         step, [this](std::size_t i) { return known[i].is_claimed || known[i].has_wrong_operand; },
         [this](std::size_t operand) { has_wrong_operand(operand); });
     answer = std::ranges::any_of(operands(step), [&](std::size_t operand) {
@@ -179,16 +144,7 @@ bool Diff::World::has_wrong_operand(std::size_t step)
 
 std::set<std::size_t> Diff::World::unknown_before(std::size_t step)
 {
-    std::set<std::size_t> unknown;
-    std::vector<std::size_t> open{step};
-    while (!open.empty()) {
-        const std::size_t next = open.back();
-        open.pop_back();
-        for (const std::size_t operand : operands(next))
-            if (!known[operand].is_claimed && unknown.insert(operand).second)
-                open.push_back(operand);
-    }
-    return unknown;
+    return steps.all_before({step}, [this](std::size_t operand) { return known[operand].is_claimed; });
 }
 
 Array Diff::World::moved_by_roundings(const Array& array, std::size_t step)
@@ -204,15 +160,7 @@ Array Diff::World::moved_by_roundings(const Array& array, std::size_t step)
 
 const Array& Diff::World::plain(std::size_t step, bool as_dumped)
 {
-    Known& one = known[step];
-    if (as_dumped && one.dumped != nullptr)
-        return *one.dumped;
-    if (one.own != nullptr)
-        return *one.own;
-    if (reference[step].formula.empty() || is_clean(step))
-        return reference[step].value;
-    compute(step);
-    return *one.computed;
+    return as_dumped && known[step].dumped != nullptr ? *known[step].dumped : steps.value(step);
 }
 
 const Array& Diff::World::moved(std::size_t step, bool as_dumped)
@@ -223,13 +171,32 @@ const Array& Diff::World::moved(std::size_t step, bool as_dumped)
             one.dumped_moved = moved_by_roundings(*one.dumped, step);
         return *one.dumped_moved;
     }
-    if (one.own != nullptr || reference[step].formula.empty()) {
-        if (!one.own_moved)
-            one.own_moved = moved_by_roundings(one.own != nullptr ? *one.own : reference[step].value, step);
-        return *one.own_moved;
+    if (!one.moved) {
+        steps.before(
+            step,
+            [this](std::size_t i) { return known[i].moved || steps.own(i) != nullptr || reference[i].formula.empty(); },
+            [this](std::size_t operand) { moved(operand); });
+        one.moved = moved_again(step);
     }
-    compute(step);
-    return *one.computed_moved;
+    return *one.moved;
+}
+
+/// With other roundings: what is given, each number for itself; what follows, as it follows from what was moved.
+Array Diff::World::moved_again(std::size_t step)
+{
+    if (steps.own(step) != nullptr || reference[step].formula.empty() || is_exact(step))
+        return moved_by_roundings(steps.value(step), step);
+    const std::string& formula = steps.formula(step);
+    const ArrayOf moved_of = [&](std::size_t i) -> const Array& {
+        if (i > step)
+            throw FormulaError(formula, 0, "a later step is used");
+        return moved(i);
+    };
+    try {
+        return computed_otherwise(step, evaluate_step(step, formula, moved_of));
+    } catch (const FormulaError&) {
+        return moved_by_roundings(steps.value(step), step);
+    }
 }
 
 Tolerance Diff::World::tolerance_of(const Array& expected) const
@@ -271,14 +238,12 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
     return both;
 }
 
-Array Diff::World::computed_otherwise(std::size_t step, const Both& both)
+Array Diff::World::computed_otherwise(std::size_t step, const Evaluated& moved)
 {
-    if (is_exact(step))
-        return both.plain.value;
-    Array rounded = moved_by_roundings(both.moved.value, step);
+    Array rounded = moved_by_roundings(moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
-        if (std::isfinite(both.moved.error[i])) // of what overflows nothing is known
-            rounded.values[i] += sign_of(draw_, step, i + 1) * both.moved.error[i];
+        if (std::isfinite(moved.error[i])) // of what overflows nothing is known
+            rounded.values[i] += sign_of(draw_, step, i + 1) * moved.error[i];
     return rounded;
 }
 
@@ -301,43 +266,13 @@ Diff::World::Recomputed Diff::World::recomputed(Both both, double least_move) co
     return result;
 }
 
-/// A step that MINE doesn't have, from what it has; the reference's where that can't be done.
-void Diff::World::compute(std::size_t step)
-{
-    Known& one = known[step];
-    if (one.computed_moved)
-        return; // by this draw
-    if (std::exchange(one.is_under_way, true))
-        throw FormulaError(formula_of(step), 0, "the step is computed from itself"); // names can mean later steps
-    known_before(
-        step,
-        [this](std::size_t i) {
-            return known[i].own || reference[i].formula.empty() || known[i].computed_moved || known[i].is_under_way;
-        },
-        [this](std::size_t operand) { compute(operand); });
-    const Step& label = reference[step];
-    try {
-        Both both = evaluate_both(
-            step, formula_of(step), [&](std::size_t i) -> const Array& { return plain(i); },
-            [&](std::size_t i) -> const Array& { return moved(i); });
-        one.computed_moved = computed_otherwise(step, both);
-        if (!one.computed)
-            one.computed = is_clean(step) ? label.value : std::move(both.plain.value);
-    } catch (const FormulaError&) {
-        one.computed = label.value;
-        one.computed_moved = moved_by_roundings(label.value, step);
-    }
-    one.is_under_way = false;
-}
-
 void Diff::World::redraw(std::size_t draw)
 {
     if (draw == draw_)
         return;
     draw_ = draw;
     for (Known& one : known) {
-        one.computed_moved.reset();
-        one.own_moved.reset();
+        one.moved.reset();
         one.dumped_moved.reset();
     }
 }

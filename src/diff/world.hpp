@@ -5,6 +5,7 @@
 #include "attn/formula/scope.hpp"
 
 #include "compare.hpp"
+#include "known_steps.hpp"
 #include "names.hpp"
 
 #include <deque>
@@ -75,8 +76,9 @@ struct Diff::World {
     /// @throws FormulaError where that can't be done
     Both evaluate_both(std::size_t step, const std::string& formula, const ArrayOf& plain_of, const ArrayOf& moved_of,
                        const Array* judged = nullptr);
-    /// A step as another program would compute it: by sums in another order, from other roundings.
-    Array computed_otherwise(std::size_t step, const Both& both);
+    /// A step as another program would compute it: by sums in another order.
+    /// @param moved  what its formula gives from operands with other roundings
+    Array computed_otherwise(std::size_t step, const Evaluated& moved);
     /// @param least_move  a change by other roundings that has been seen
     Recomputed recomputed(Both both, double least_move = 0) const;
 
@@ -88,8 +90,11 @@ struct Diff::World {
     /// The same with other roundings.
     const Array& moved(std::size_t step, bool as_dumped = false);
 
+    /// Takes weights of queries that can attend to nothing for NaN, as MINE has them: 0 / 0.
+    void expect_nan_rows();
+
     /// The earlier steps that a step's formula names.
-    const std::vector<std::size_t>& operands(std::size_t step);
+    const std::vector<std::size_t>& operands(std::size_t step) { return steps.operands(step); }
     /// True where no rounding moves a step: whole numbers that were given, or that follow from such alone.
     bool is_exact(std::size_t step);
     /// True where an operand is wrong, or follows from one that is.
@@ -106,24 +111,18 @@ struct Diff::World {
     const Recording& recording;         ///< of the reference, with MINE's aliases as steps where they are others
     const std::vector<Step>& reference; ///< its steps
     StepNames names;
+    KnownSteps steps; ///< what MINE has for them
     NumberType type = NumberType::float64;
     std::vector<NumberType> coarser; ///< types that MINE can have computed in as well, as far as its numbers tell
     bool has_rounded_inputs = false; ///< MINE computed from inputs of a shorter type
-    bool has_nan_rows =
-        false; ///< MINE has NaN, and in the reference queries can attend to nothing: 0 / 0 where that has zeros
 
     /// What is known of one step.
     struct Known {
-        const Array* own = nullptr; ///< MINE's array in the reference's layout; none where it is missing or of no use
         const Array* dumped = nullptr; ///< as it is in MINE, where that is another layout
-        bool is_same = false;          ///< bit by bit the reference's
         bool is_wrong = false;         ///< a bug, another layout or inherited
         bool is_claimed = false;
-        bool is_under_way = false; ///< is being computed
-        std::optional<std::vector<std::size_t>> operands;
-        std::optional<Array> computed, computed_moved, own_moved, dumped_moved;
-        std::optional<bool> is_clean, is_exact, has_wrong_operand; ///< once they are known
-        std::optional<std::string> formula; ///< by which MINE computes it, as far as that is known
+        std::optional<Array> moved, dumped_moved;        ///< with other roundings
+        std::optional<bool> is_exact, has_wrong_operand; ///< once they are known
     };
 
     std::vector<Known> known;
@@ -133,12 +132,8 @@ struct Diff::World {
     bool is_search_cut = false;      ///< not all mistakes were tried
 
 private:
-    bool is_clean(std::size_t step);
-    const std::string& formula_of(std::size_t step);
     Array moved_by_roundings(const Array& array, std::size_t step);
-    void compute(std::size_t step);
-    template <class IsKnown, class Compute>
-    void known_before(std::size_t step, const IsKnown& is_known, const Compute& compute);
+    Array moved_again(std::size_t step);
     void redraw(std::size_t draw);
 
     std::size_t draw_ = 0; ///< which roundings are tried

@@ -44,6 +44,17 @@ Recording attention()
                       {"context", "weights @ values"}});
 }
 
+Recording square_maps()
+{
+    return backwards({{"x", {3, 4}}, {"query_weights", {4, 4}}, {"key_weights", {4, 4}}, {"value_weights", {4, 4}}}, {},
+                     {{"query", "x @ query_weights"},
+                      {"key", "x @ key_weights"},
+                      {"value", "x @ value_weights"},
+                      {"scores", "query @ key.T"},
+                      {"weights", "softmax(scores)"},
+                      {"context", "weights @ value"}});
+}
+
 Recording norm()
 {
     return backwards({{"x", {4, 5}}, {"gain", {5}}, {"bias", {5}}}, {},
@@ -167,13 +178,18 @@ TEST_CASE("a name says that an array is a gradient, and of what", "[diff][names]
         {"dLdq", "grad.q"},
         {"block1.dx", "grad.block1.x"},
         {"dln1b.0", "grad.ln1b.0"},
-        {"dfcprojw", "grad.fcprojw"}};
+        {"dfcprojw", "grad.fcprojw"},
+        {"gradWq", "grad.Wq"},
+        {"WqGrad", "grad.Wq"},
+        {"delta_hidden", "grad.hidden"},
+        {"d_loss_d_x", "grad.x"},
+        {"dL/dW", "grad.W"}};
     for (const auto& [name, path] : names) {
         CAPTURE(name);
         CHECK(gradient_name(name).value_or("none") == path);
     }
-    for (const std::string name :
-         {"x", "dropout", "decoder", "dense", "down", "dots", "data", "grad", "d", "dim", "deltas"}) {
+    for (const std::string name : {"x", "dropout", "decoder", "dense", "down", "dots", "data", "grad", "d", "dim",
+                                   "deltas", "x_bar", "gradually"}) {
         CAPTURE(name);
         CHECK_FALSE(gradient_name(name));
     }
@@ -279,6 +295,36 @@ TEST_CASE("right gradients are the same under names of a program's own, packed a
     CHECK(wrong.count(DiffVerdict::bug) == 1);
 }
 
+TEST_CASE("one square map whose gradient is stored the other way round than the others is transposed",
+          "[diff][matching][layouts][gradient]")
+{
+    const Recording reference = square_maps();
+    const auto of = [&](const std::string& part) { return named(reference, "grad." + part + "_weights").value; };
+    const auto turned = [&](const std::string& part) { return permuted(of(part), {1, 0}); };
+    for (const bool is_other : {true, false}) { // (d_out, d_in) among (d_in, d_out), and the reverse
+        const auto mine = [&](const std::string& part, bool is_odd) {
+            return is_odd == is_other ? turned(part) : of(part);
+        };
+        const Diff result =
+            diff(reference, {{"dWq", mine("query", false)}, {"dWk", mine("key", true)}, {"dWv", mine("value", false)}});
+        REQUIRE(result.first_wrong() != nullptr);
+        CHECK(result.first_wrong()->mine == "dWk");
+        CHECK(result.first_wrong()->verdict == DiffVerdict::layout);
+        CHECK(is_named(result, find_pitfall("grad_weight_transposed")));
+        CHECK(result.steps.size() == 3);
+        CHECK(std::ranges::count_if(result.steps, &StepDiff::passed) == 2);
+    }
+    // Of two, either can be the right one; the map itself tells.
+    NamedArrays two{{"dWq", turned("query")}, {"dWk", of("key")}};
+    CHECK(diff(reference, two).passed());
+    two.emplace("Wq", named(reference, "query_weights").value);
+    const Diff told = diff(reference, two);
+    REQUIRE(told.first_wrong() != nullptr);
+    CHECK(told.first_wrong()->mine == "dWq");
+    two["Wq"] = permuted(two["Wq"], {1, 0});
+    CHECK(diff(reference, two).passed());
+}
+
 TEST_CASE("the gradient of a weight under the step's own name has its layout", "[diff][layouts][gradient]")
 {
     const Recording reference = residual();
@@ -316,8 +362,26 @@ TEST_CASE("a gradient that nothing explains is not passed over", "[diff][gradien
     const Diff result = diff(reference, mine);
     CHECK_FALSE(result.passed());
     CHECK(result.extra == std::vector<std::string>{"dQQ"});
-    // What is not called a gradient is not compared, and a hint says how it can be.
-    const Diff unsaid = diff(reference, {{"dx", mine.at("dx")}, {"error", mine.at("dQQ")}});
-    CHECK(unsaid.passed());
-    CHECK_THAT(unsaid.hint, ContainsSubstring("--map error=grad.w"));
+}
+
+TEST_CASE("what is not called a gradient is compared where it can be one only", "[diff][matching][gradient]")
+{
+    const Recording reference = residual();
+    Numbers numbers(3);
+    const Array dx = named(reference, "grad.x").value, other = drawn(numbers, {4, 4});
+    const Diff unsaid = diff(reference, {{"dx", dx}, {"error", other}});
+    REQUIRE(unsaid.first_wrong() != nullptr);
+    CHECK(unsaid.first_wrong()->mine == "error");
+    CHECK(unsaid.first_wrong()->step->path == "grad.w");
+    CHECK(diff(reference, {{"dx", dx}, {"error", named(reference, "grad.w").value}}).passed());
+    // Not beside steps that are no gradients, nor what is nearly the weight itself: a hint says how it can be compared.
+    Array trained = named(reference, "w").value;
+    for (double& value : trained.values)
+        value *= 0.9;
+    const NamedArrays beside{{"dx", dx}, {"hidden", named(reference, "hidden").value}, {"error", other}};
+    for (const NamedArrays& mine : {beside, NamedArrays{{"dx", dx}, {"error", trained}}}) {
+        const Diff result = diff(reference, mine);
+        CHECK(result.passed());
+        CHECK_THAT(result.hint, ContainsSubstring("--map error=grad.w"));
+    }
 }

@@ -399,6 +399,7 @@ OF_ATTENTION = {
 OF_MAPS = {
     "dmerged: no transpose": "grad_transpose_missing", "dbo: not summed": "grad_not_summed",
     "dbo: one sequence": "grad_not_summed", "dbo: mean": "grad_not_summed",
+    "dWo: transposed": "grad_weight_transposed", "dWk: transposed": "grad_weight_transposed",
 }  # fmt: skip
 OF_NORM = {
     "dbeta: not summed": "grad_not_summed", "dxhat: no gain": "grad_norm_gain", "dx: no mean": "grad_norm_terms",

@@ -6,8 +6,9 @@
 
 namespace attn {
 
-/// The path that an array's name gives the gradient of a step: "grad.x" for x.grad, grads.x, grad_x, x_grad, d_x, dL_dx and
-/// dx. After a plain d has to come a capital letter or words that programs have for steps: dWq and dscores, not dropout.
+/// The path that an array's name gives the gradient of a step: "grad.x" for x.grad, grads.x, grad_x, x_grad, gradX,
+/// d_x, dL_dx, dx and delta_x. After a plain d has to come a capital letter or words that programs have for steps: dWq
+/// and dscores, not dropout.
 /// @return nothing where the name says no gradient
 std::optional<std::string> gradient_name(std::string_view name);
 
