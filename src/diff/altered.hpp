@@ -38,10 +38,11 @@ inline Array without_fill(Array array, const Array& right)
 inline bool has_fill_of(const Array& found, const Array& mistaken, const Array& right)
 {
     constexpr double nearly = 0.01; // bfloat16 has three digits
-    for (std::size_t i = 0; i < right.size() && found.shape == right.shape; ++i)
-        if (right.values[i] == minus_infinity &&
-            !(times_off(found.values[i], mistaken.values[i], nearly * std::abs(mistaken.values[i])) <= 1))
+    for (std::size_t i = 0; i < right.size() && found.shape == right.shape; ++i) {
+        const double fill = mistaken.values[i], tolerance = std::isfinite(fill) ? nearly * std::abs(fill) : 0;
+        if (right.values[i] == minus_infinity && !(times_off(found.values[i], fill, tolerance) <= 1))
             return false;
+    }
     return true;
 }
 

@@ -72,6 +72,16 @@ TEST_CASE("what is right, and what no known mistake gives, is not diagnosed", "[
     CHECK(diagnosed(run_layer, wrong, {"self_attn.output"}).empty());
 }
 
+TEST_CASE("scores that are not masked at all do not look like a mask of another form", "[diff][diagnose]")
+{
+    const Run run = [](const Trace& trace) {
+        const Matrix square = Numbers(31).matrix(5, 5);
+        scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, trace);
+    };
+    CHECK(diagnosed(run, mistaken(run, "mask_missing"), {"scaled", "masked"}) ==
+          std::vector<std::string>{"mask_missing in masked"});
+}
+
 TEST_CASE("a mistake in what a step is given is recognised where it is saved, and where it is not", "[diff][aliases]")
 {
     NamedArrays all = mistaken(run_layer, "norm_skipped");
