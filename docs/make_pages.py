@@ -11,6 +11,7 @@ right one. Placeholders:
     {{table weights}}  {{shape weights}}  {{formula weights}}  {{steps}}  {{steps head.0}}
     {{report heads.colour_of_thing.average_weight:.2f}}   what script/train-model measured
     {{cost hide.far:.0f}}  {{cost_table runs}}   what bench/mpi_cost.py measured, and what the model of costs makes of it
+    {{speed encoder.1.times.least:.2f}}  {{speed_table encoder_1}}   what bench/fast/fast.py measured
     {{picture NAME}}                 a function of docs/pictures/PAGE.py
     {{graph}}  {{graph --depth 1}}   attn graph of the lesson's run
     {{fold TITLE}} ... {{end}}  {{question TEXT}} ... {{end}}   what unfolds

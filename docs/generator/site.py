@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import headers, mpi_cost, mpi_cost_tables, picture, registers, tables
+from . import headers, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
@@ -28,12 +28,13 @@ TOKEN = re.compile(
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
-# What {{report PATH}} and {{cost PATH}} read, and what made it.
+# What {{report PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
 NUMBERS = {
     "report": ("lessons/small_model/report.json", "script/train-model"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
+    "speed": ("docs/speed.json", "script/bench"),
 }
-ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights fast mpi mpi_cost pitfalls xtensor_pitfalls".split()
+ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights fast speed mpi mpi_cost pitfalls xtensor_pitfalls".split()
 
 
 class Page:
@@ -86,7 +87,8 @@ class Site:
             "pitfalls": lambda *_: registers.pitfalls(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
-            "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured_cost(), name)),
+            "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
+            "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
         }  # fmt: skip
         self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
 
@@ -168,17 +170,23 @@ class Site:
         found = self.report()["heads"][role]
         return found["layer"], found["head"], f"layers.{found['layer']}.self_attn.head.{found['head']}"
 
-    def measured_cost(self):
-        """What bench/mpi_cost.py measured, and what the model makes of it."""
-        if "cost" not in self.loaded:
-            self.loaded["cost"] = mpi_cost.Measured(self.root)
-        return self.loaded["cost"]
+    def measured(self, module):
+        """What a program of bench/ measured, as the module reads it: mpi_cost or speed."""
+        if module not in self.loaded:
+            self.loaded[module] = module.Measured(self.root)
+        return self.loaded[module]
+
+    def numbers_called(self, verb):
+        """All that {{report PATH}}, {{cost PATH}} or {{speed PATH}} can name."""
+        if verb == "report":
+            return self.report()
+        return mpi_cost_tables.numbers(self.measured(mpi_cost)) if verb == "cost" else speed.numbers(self.measured(speed))
 
     def number_called(self, verb, text, context):
-        """A number of the report, heads.colour_of_thing.average_weight:.2f, or of the costs, hide.far:.0f."""
+        """A number of the report, heads.colour_of_thing.average_weight:.2f, of the costs, hide.far:.0f, or of the speeds."""
         file, source = NUMBERS[verb]
         path, _, specification = text.partition(":")
-        value = self.report() if verb == "report" else mpi_cost_tables.numbers(self.measured_cost())
+        value = self.numbers_called(verb)
         for key in path.split("."):
             try:
                 value = value[int(key)] if isinstance(value, list) else value[key]

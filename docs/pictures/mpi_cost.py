@@ -13,7 +13,7 @@ TOKENS = [1024 * 2**i for i in range(14)] + [10_000_000]
 
 
 def machines(site):
-    return (("constants measured here", alone(site.measured_cost().machine)), ("published constants", model.PUBLISHED))
+    return (("constants measured here", alone(site.measured(model).machine)), ("published constants", model.PUBLISHED))
 
 
 def ranks_axis(axes):
@@ -102,7 +102,7 @@ def memory(_site):
 def check(site):
     """Measured over predicted time of every run."""
     drawn, axes = figure(6, 3)
-    runs = list(site.measured_cost().runs())
+    runs = list(site.measured(model).runs())
     for (what, title), colour in zip(TITLES.items(), COLOURS.values()):
         for ranks, marker in ((1, "o"), (2, "s"), (4, "^")):
             points = [(predicted, found) for row, predicted, found in runs if (row["what"], row["ranks"]) == (what, ranks)]
