@@ -156,18 +156,24 @@ grep -q 'a > 2' seen && sleep 100
 exit 0
 END
 chmod +x bin/attn_tests''')
-        done = self.run_script("mutants", "99", "--seed", "3", "--patience", "0.3", "--jobs", "1")
+        self.stub("ctest", """echo '{"tests": [{"name": "less", "command": ["bin/attn_tests"],
+"properties": [{"name": "WORKING_DIRECTORY", "value": "'$PWD'"}]}]}'""")
+        words = ("mutants", "99", "--seed", "3", "--patience", "0.3", "--jobs", "1", "--log", self.folder / "log")
+        done = self.run_script(*words)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
         tried = [line for line in lines if " of 99 " in line]
         self.assertEqual(len(tried), 8, done.stdout)  # + and its 1, <, 2 and true; && compiles not
-        self.assertEqual(sum("killed by a test of its own room" in line and "'+' becomes '-'" in line for line in tried), 1)
-        self.assertEqual(sum("killed by a crash of its own room" in line and "'1' becomes" in line for line in tried), 2)
-        self.assertEqual(sum("killed by time of its own room" in line and "'<' becomes '>'" in line for line in tried), 1)
+        self.assertEqual(sum("killed by a test: less" in line and "'+' becomes '-'" in line for line in tried), 1)
+        self.assertEqual(sum("killed by a crash: less" in line and "'1' becomes" in line for line in tried), 2)
+        self.assertEqual(sum("killed by time: less" in line and "'<' becomes '>'" in line for line in tried), 1)
         survivors = [line for line in lines if line.startswith("survived: ")]
         self.assertEqual(len(survivors), 4, done.stdout)  # a <= 2, a < 1, a < 3, false
-        self.assertIn("survived: src/ops/x.cpp:4: 'true' becomes 'false' in: return a < 2 && true; // a < 2", survivors)
+        self.assertIn("survived: src/ops/x.cpp:4:21: 'true' becomes 'false' in: return a < 2 && true; // a < 2", survivors)
+        self.assertIn("src/ops: 4 of 8 killed", lines)
         self.assertIn("4 of 8 killed, 1 more did not compile", done.stdout)
+        # What stands in the log is not tried again.
+        self.assertEqual([line for line in self.run_script(*words).stdout.splitlines() if " of 99 " in line], [])
         self.assertEqual(tree.read_text(), source)
         self.assertEqual((self.root / "src" / "ops" / "x.cpp").read_text(), source)
 
