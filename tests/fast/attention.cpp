@@ -196,6 +196,19 @@ TEST_CASE("fast attention says which shapes disagree", "[fast]")
           "fast::attention: queries (1, 1, 2, 3) and keys (1, 1, 2, 4) must agree in d_k");
     CHECK(refused(rows(3, 2, 2), rows(2, 2, 2), rows(2, 2, 2), rows(3, 2, 2)) ==
           "fast::attention: 3 query heads can't be divided evenly among 2 key/value heads");
+    CHECK(refused(rows(2, 2, 2), rows(2, 2, 2), rows(1, 2, 2), rows(2, 2, 2)) ==
+          "fast::attention: keys (1, 2, 2, 2) and values (1, 1, 2, 2) must agree in g");
+    CHECK(refused(rows(2, 2, 2), rows(2, 2, 2), rows(2, 2, 2), rows(1, 2, 2)) ==
+          "fast::attention: queries (1, 2, 2, 2) and context (1, 1, 2, 2) must agree in h");
+    CHECK(refused(rows(1, 2, 2), rows(1, 3, 2), rows(1, 4, 2), rows(1, 2, 2)) ==
+          "fast::attention: keys (1, 1, 3, 2) and values (1, 1, 4, 2) must agree in m");
+    CHECK(refused(rows(1, 2, 2), rows(1, 3, 2), rows(1, 3, 2), rows(1, 3, 2)) ==
+          "fast::attention: queries (1, 1, 2, 2) and context (1, 1, 3, 2) must agree in n");
+    CHECK(refused(rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 3), rows(1, 2, 2)) ==
+          "fast::attention: values (1, 1, 2, 3) and context (1, 1, 2, 2) must agree in d_v");
+    CHECK(refused(rows(1, 2, 2), rows(0, 2, 2), rows(0, 2, 2), rows(1, 2, 2)) ==
+          "fast::attention: 1 query heads can't be divided evenly among 0 key/value heads");
+    CHECK(refused(rows(0, 2, 2), rows(0, 2, 2), rows(0, 2, 2), rows(0, 2, 2)) == "nothing");
     const std::int64_t lengths[] = {5};
     CHECK(refused(rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), {.key_lengths = lengths}) ==
           "fast::attention: key_lengths[0] is 5, expected 0 to m = 2 keys");

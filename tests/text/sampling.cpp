@@ -13,6 +13,7 @@ using namespace attn;
 TEST_CASE("the most likely token has the largest logit, and of equal ones it is the first", "[sampling]")
 {
     CHECK(argmax(Vector{1, 3, 2, 3}) == 1);
+    CHECK(argmax(Vector{3, 3}) == 0);
     CHECK(argmax(Vector{-5}) == 0);
     CHECK(argmax(Vector{-std::numeric_limits<double>::infinity(), -1e300}) == 1);
     CHECK_THROWS_AS(argmax(Vector{1, NAN}), Error);
