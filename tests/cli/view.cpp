@@ -36,6 +36,9 @@ TEST_CASE("attn view writes one page and says how large it is", "[cli][view]")
     const std::string page = bytes_of(folder / "p.html");
     CHECK(page.starts_with("<!DOCTYPE html>\n"));
     CHECK(page.ends_with("</html>\n"));
+    char size[32];
+    std::snprintf(size, sizeof size, "%.1f MiB", static_cast<double>(page.size()) / 1048576);
+    CHECK_THAT(ended.output, ContainsSubstring(size));
     CHECK_THAT(page, ContainsSubstring("\"title\":\"t.npz\""));
     CHECK(page.find(folder.path().string()) == std::string::npos);
 }
@@ -96,6 +99,10 @@ TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[
         CHECK(bytes_of(page) == "old");
     }
     CHECK(folder.count() == 6);
+    CHECK_THAT(folder.view({trace, "-o", page, "--tokens", folder / "latin.txt"}).errors,
+               ContainsSubstring("latin.txt has bytes that are not UTF-8 in line 1"));
+    for (const char* port : {"1", "65535"}) // are ports: what is wrong is the file
+        CHECK_THAT(folder.view({folder / "missing.npz", "--port", port}).errors, ContainsSubstring("missing.npz"));
 }
 
 TEST_CASE("attn view without -o says where it serves, until Ctrl-C or SIGTERM ends it with 0", "[cli][view]")

@@ -85,6 +85,32 @@ TEST_CASE("a folded scope says how many steps it has and what it ends with", "[g
     CHECK_THAT(dot, ContainsSubstring("label=\"queries[n=2, d_k=3]\\nkeys[m=4, d_k=3]\", class=\"given gathered\""));
 }
 
+TEST_CASE("a frame is called without the frame around it, but never by a number alone", "[graph][dot]")
+{
+    const Recording recording{{drawn_step("layers.x"), drawn_step("layers.y", "x"), drawn_step("layers.norm.x", "y"),
+                               drawn_step("layers.norm.y", "x"), drawn_step("layers.1.x", "layers.norm.y"),
+                               drawn_step("layers.1.y", "x")},
+                              {}};
+    const std::string dot = to_dot(dataflow_of(recording));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers\" {\n    label=\"layers\""));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.norm\" {\n      label=\"norm\""));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.1\" {\n      label=\"layers.1\""));
+}
+
+TEST_CASE("of more than twelve given steps in a box the first twelve are named, and the others counted", "[graph][dot]")
+{
+    std::vector<Step> steps;
+    std::string sum = "x0";
+    for (std::size_t i = 0; i < 14; ++i) {
+        steps.push_back(drawn_step("x" + std::to_string(i)));
+        sum += i == 0 ? "" : " + x" + std::to_string(i);
+    }
+    steps.push_back(drawn_step("s.y", sum));
+    steps.push_back(drawn_step("s.z", "y"));
+    const std::string dot = to_dot(dataflow_of({steps, {}}, {.depth = 0}));
+    CHECK_THAT(dot, ContainsSubstring("x10[1]\\nx11[1]\\nand 2 more\""));
+}
+
 TEST_CASE("names and formulas stay text in DOT and SVG, whatever characters they have", "[graph][dot][svg]")
 {
     const std::string hostile = "\"]; evil [label=\"\\N\\l<script>alert(1)</script>&lt;-- ]]>\xEF\xBF\xBE\xFF\n\x01";

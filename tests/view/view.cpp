@@ -1,9 +1,11 @@
 #include "attn/view/view.hpp"
 
 #include "attn/trace_io/file.hpp"
+#include "attn/trace_io/npy.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace attn;
@@ -65,6 +67,21 @@ std::string trace_of(const std::string& page)
     return page.substr(begin, page.find("</script>", begin) - begin);
 }
 
+/// The bytes that a text in base64 stands for.
+std::string decoded(const std::string& text)
+{
+    const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string bytes;
+    unsigned bits = 0, count = 0;
+    for (const char c : text.substr(0, text.find('='))) {
+        bits = (bits << 6 | static_cast<unsigned>(digits.find(c))) & 0xFFFF;
+        count += 6;
+        if (count >= 8)
+            bytes += static_cast<char>(bits >> (count -= 8) & 0xFF);
+    }
+    return bytes;
+}
+
 } // namespace
 
 TEST_CASE("the same steps give the same page, which holds each of them", "[view]")
@@ -82,6 +99,20 @@ TEST_CASE("the same steps give the same page, which holds each of them", "[view]
     CHECK(page.find("{{") == std::string::npos);
 }
 
+TEST_CASE("a page carries each tensor as an .npy file in base64, in as many letters as it takes", "[view]")
+{
+    const std::string page = page_of(viewed());
+    for (std::size_t i = 0; i < viewed().size(); ++i) {
+        CAPTURE(viewed()[i].path);
+        const std::string open = "id=\"tensor-0-" + std::to_string(i) + "\">";
+        const std::size_t begin = page.find(open) + open.size();
+        const std::string text = page.substr(begin, page.find('<', begin) - begin), bytes = encode_npy(viewed()[i].value);
+        CHECK((decoded(text) == bytes));
+        CHECK(text.size() == (bytes.size() + 2) / 3 * 4);
+        CHECK(static_cast<std::size_t>(std::ranges::count(text, '=')) == (3 - bytes.size() % 3) % 3);
+    }
+}
+
 TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[view]")
 {
     const std::string page = page_of(viewed());
@@ -91,6 +122,8 @@ TEST_CASE("a page's policy lets nothing load, and runs its own scripts only", "[
     CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
     CHECK(policy.ends_with("'; base-uri 'none'; form-action 'none'"));
     CHECK(count(policy, "'sha256-") == 6); // five scripts, one style
+    for (std::size_t at = policy.find("'sha256-"); at != std::string::npos; at = policy.find("'sha256-", at + 1))
+        CHECK(policy.find('\'', at + 1) - at == 8 + 44); // of 32 bytes each
     CHECK(count(policy, "unsafe") + count(policy, "*") + count(policy, ":") == 0);
     for (const char* way_out : {"http://", "https://", "@import", "url(", "innerHTML", "eval(", "fetch(", "src="})
         CHECK(count(page, way_out) == 0);

@@ -199,3 +199,13 @@ TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitf
     CHECK(ended.code == 2);
     CHECK_THAT(ended.errors, ContainsSubstring("there is no pitfall mask_wrong"));
 }
+
+TEST_CASE("of all mistakes only a finite fill is named where it has no effect, since other scores can give it one", "[pitfalls]")
+{
+    std::set<std::string_view> named_anyway;
+    for (const Pitfall& pitfall : pitfalls())
+        for (const PitfallForm& form : pitfall.forms)
+            if (form.is_risk)
+                named_anyway.insert(pitfall.id);
+    CHECK(named_anyway == std::set<std::string_view>{"mask_finite"});
+}
