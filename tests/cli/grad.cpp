@@ -52,6 +52,18 @@ TEST_CASE("attn grad writes the trace with its gradients, which attn verify reco
     CHECK_THAT(run({"attn", "graph", grads}).output, ContainsSubstring("\"grad.output\" -> \"grad.y\""));
 }
 
+TEST_CASE("attn grad --check ends with 1 where differences are not the gradient, as at a corner", "[cli][gradient]")
+{
+    const TemporaryFolder folder;
+    const std::string trace = folder / "corner.npz";
+    write_trace(trace, {{{"x", "", {"n"}, "", {}, {{1}, {0}}}, {"output", "maximum(x, 0)", {"n"}, "", {}, {{1}, {0}}}}, {}});
+    const Ended ended = run({"attn", "grad", trace, "--check"});
+    CHECK(ended.code == 1);
+    CHECK_THAT(ended.output, ContainsSubstring("DIFFERS  x: "));
+    CHECK_THAT(ended.output,
+               ContainsSubstring("1 inputs checked by central differences along random directions, 1 differ\n"));
+}
+
 TEST_CASE("attn grad begins at a number, at a row or with what a file gives", "[cli][gradient]")
 {
     const GradFolder folder;

@@ -309,6 +309,24 @@ TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, 
     CHECK_FALSE(diff(program.recording, mine).passed());
 }
 
+TEST_CASE("of many inputs that were rounded to a shorter type four are named, and the others counted", "[diff][type]")
+{
+    ByFormulas program, rounded_program;
+    double number = 0.1;
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+        Array input = real({2, 2}, {number, -1.7 * number, 0.3 + number, 1.9 - number});
+        program.given(name, input);
+        for (double& value : input.values)
+            value = rounded_to(NumberType::float32, value);
+        rounded_program.given(name, input);
+        number *= 1.3;
+    }
+    for (ByFormulas* one : {&program, &rounded_program})
+        one->computed("y", "softmax(a @ b + c @ d + e @ f)");
+    CHECK_THAT(diff(program.recording, arrays_of(rounded_program.recording)).hint,
+               ContainsSubstring("a, b, c, d and 2 more are the reference's rounded to float32"));
+}
+
 // -------------------------------------------------------------------------------------------------------- aliases
 
 namespace {
