@@ -56,7 +56,7 @@ TEST_CASE("attn grad --check ends with 1 where differences are not the gradient,
 {
     const TemporaryFolder folder;
     const std::string trace = folder / "corner.npz";
-    write_trace(trace, {{{"x", "", {"n"}, "", {}, {{1}, {0}}}, {"output", "maximum(x, 0)", {"n"}, "", {}, {{1}, {0}}}}, {}});
+    write_trace(trace, {{{"x", "", {"n"}, "", {}, {{1}, {0}}}, {"output", "relu(x)", {"n"}, "", {}, {{1}, {0}}}}, {}});
     const Ended ended = run({"attn", "grad", trace, "--check"});
     CHECK(ended.code == 1);
     CHECK_THAT(ended.output, ContainsSubstring("DIFFERS  x: "));

@@ -100,7 +100,7 @@ TEST_CASE("attn view on wrong usage ends with 2, one line, and the old page", "[
     }
     CHECK(folder.count() == 6);
     CHECK_THAT(folder.view({trace, "-o", page, "--tokens", folder / "latin.txt"}).errors,
-               ContainsSubstring("latin.txt has bytes that are not UTF-8 in line 1"));
+               ContainsSubstring("latin.txt: has bytes that are not UTF-8 in line 1"));
     for (const char* port : {"1", "65535"}) // are ports: what is wrong is the file
         CHECK_THAT(folder.view({folder / "missing.npz", "--port", port}).errors, ContainsSubstring("missing.npz"));
 }

@@ -87,14 +87,14 @@ TEST_CASE("a folded scope says how many steps it has and what it ends with", "[g
 
 TEST_CASE("a frame is called without the frame around it, but never by a number alone", "[graph][dot]")
 {
-    const Recording recording{{drawn_step("layers.x"), drawn_step("layers.y", "x"), drawn_step("layers.norm.x", "y"),
-                               drawn_step("layers.norm.y", "x"), drawn_step("layers.1.x", "layers.norm.y"),
-                               drawn_step("layers.1.y", "x")},
+    const Recording recording{{drawn_step("layers.2.x"), drawn_step("layers.2.y", "x"), drawn_step("layers.2.norm.x", "y"),
+                               drawn_step("layers.2.norm.y", "x"), drawn_step("layers.2.1.x", "layers.2.norm.y"),
+                               drawn_step("layers.2.1.y", "x")},
                               {}};
     const std::string dot = to_dot(dataflow_of(recording));
-    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers\" {\n    label=\"layers\""));
-    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.norm\" {\n      label=\"norm\""));
-    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.1\" {\n      label=\"layers.1\""));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.2\" {\n    label=\"layers.2\""));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.2.norm\" {\n      label=\"norm\""));
+    CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.2.1\" {\n      label=\"layers.2.1\""));
 }
 
 TEST_CASE("of more than twelve given steps in a box the first twelve are named, and the others counted", "[graph][dot]")

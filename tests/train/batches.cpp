@@ -53,6 +53,6 @@ TEST_CASE("shorter texts are padded at their end, and what follows the padding i
 {
     const std::vector<Text> texts{{5, 6, 7}, {8, 9}};
     const TextBatch batch = batch_of(texts, 3);
-    CHECK(batch.ids == IntegerMatrix{{5, 6}, {8, 3}});
-    CHECK(batch.targets == IntegerMatrix{{6, 7}, {9, ignored_target}});
+    CHECK(batch.ids == IntegerMatrix{{5, 6, 7}, {8, 9, 3}});
+    CHECK(batch.targets == IntegerMatrix{{6, 7, ignored_target}, {9, ignored_target, ignored_target}});
 }
