@@ -92,6 +92,13 @@ TEST_CASE("a mask is made of booleans only: a matrix of numbers might mean the r
     CHECK(same_bits(from_array<Mask>(booleans), Mask{{true, false}}));
 }
 
+TEST_CASE("whole numbers are made of whole numbers only, as far as a double counts", "[tensor]")
+{
+    CHECK(same_bits(from_array<Integers>({{2}, {-3, 0x1p53}}), Integers{-3, std::int64_t{1} << 53}));
+    for (const double wrong : {0.5, 0x1p54, -1e300, infinity, not_a_number})
+        CHECK_THROWS_WITH(from_array<Integers>({{1}, {wrong}}), ContainsSubstring("expected whole numbers"));
+}
+
 TEST_CASE("an array with more or fewer numbers than its shape holds is refused", "[tensor]")
 {
     CHECK_THROWS_AS(from_array<Matrix>({{2, 2}, {1, 2, 3, 4, 5}}), Error);
