@@ -51,6 +51,13 @@ std::string step_of(const Diff& diff, const std::string& mine)
     return found == diff.matched.end() ? "" : found->step;
 }
 
+/// The axes that an array was found to have, where the step has others.
+std::string layout_of(const Diff& diff, const std::string& mine)
+{
+    const auto found = std::ranges::find(diff.matched, mine, &Found::mine);
+    return found == diff.matched.end() ? "" : found->layout;
+}
+
 /// A post-norm layer of two heads over four tokens.
 Recording layer_run()
 {
@@ -72,6 +79,10 @@ TEST_CASE("heads that are apart are found by their numbers, wherever their axis 
     CHECK(step_of(result, "q_first") == "self_attn.head.{h}.queries");
     CHECK(step_of(result, "q_second") == "self_attn.head.{h}.queries");
     CHECK(result.count(DiffVerdict::equal) == 4);
+    CHECK(layout_of(result, "q_second") == "(n, h, d_k)");
+    Array packed = permuted(apart, {1, 2, 0}); // a row per token: of each feature both heads
+    packed.shape = {4, 6};
+    CHECK(layout_of(diff(reference, NamedArrays{{"q", packed}}), "q") == "(n, d_k h)");
 }
 
 TEST_CASE("queries, keys and values in one array are found in whatever order they stand", "[diff][matching]")
