@@ -80,9 +80,6 @@ TEST_CASE("heads that are apart are found by their numbers, wherever their axis 
     CHECK(step_of(result, "q_second") == "self_attn.head.{h}.queries");
     CHECK(result.count(DiffVerdict::equal) == 4);
     CHECK(layout_of(result, "q_second") == "(n, h, d_k)");
-    Array packed = permuted(apart, {1, 2, 0}); // a row per token: of each feature both heads
-    packed.shape = {4, 6};
-    CHECK(layout_of(diff(reference, NamedArrays{{"q", packed}}), "q") == "(n, d_k h)");
 }
 
 TEST_CASE("queries, keys and values in one array are found in whatever order they stand", "[diff][matching]")
