@@ -50,6 +50,7 @@ TEST_CASE("the distance of two arrays has the worst number, the largest differen
 
 TEST_CASE("the place of a number is named by its head and by the words for its axes", "[diff][compare]")
 {
-    CHECK(place_of({"head.3.scores", "", {"n", "m"}, "", {}, {{2, 2}, {1, 2, 3, 4}}}, {1, 0}) == "head 3, query 1, key 0");
+    CHECK(place_of({"head.3.scores", "", {"n", "m"}, "", {}, {{2, 2}, {1, 2, 3, 4}}}, {1, 0}) ==
+          "head 3, query 1, key 0");
     CHECK(place_of({"w", "", {}, "", {}, {{2}, {1, 2}}}, {1}).empty());
 }

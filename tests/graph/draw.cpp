@@ -87,9 +87,9 @@ TEST_CASE("a folded scope says how many steps it has and what it ends with", "[g
 
 TEST_CASE("a frame is called without the frame around it, but never by a number alone", "[graph][dot]")
 {
-    const Recording recording{{drawn_step("layers.2.x"), drawn_step("layers.2.y", "x"), drawn_step("layers.2.norm.x", "y"),
-                               drawn_step("layers.2.norm.y", "x"), drawn_step("layers.2.1.x", "layers.2.norm.y"),
-                               drawn_step("layers.2.1.y", "x")},
+    const Recording recording{{drawn_step("layers.2.x"), drawn_step("layers.2.y", "x"),
+                               drawn_step("layers.2.norm.x", "y"), drawn_step("layers.2.norm.y", "x"),
+                               drawn_step("layers.2.1.x", "layers.2.norm.y"), drawn_step("layers.2.1.y", "x")},
                               {}};
     const std::string dot = to_dot(dataflow_of(recording));
     CHECK_THAT(dot, ContainsSubstring("subgraph \"cluster_layers.2\" {\n    label=\"layers.2\""));

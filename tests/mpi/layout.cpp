@@ -45,7 +45,8 @@ TEST_CASE("a layout that leaves out a token, or has one twice, is refused and na
     CHECK(refusal({Chunks{{0, 2}}, Chunks{{3, 2}}}) == "mpi::Layout: token 2 is in no chunk, expected in one");
     CHECK(refusal({Chunks{{0, 3}}, Chunks{{2, 2}}}) == "mpi::Layout: token 2 is in several chunks, expected in one");
     CHECK(refusal({Chunks{{1, 2}}}) == "mpi::Layout: token 0 is in no chunk, expected in one");
-    CHECK(refusal({Chunks{{2, 2}, {7, 0}}, Chunks{{0, 2}}}) == "accepted"); // in any order; an empty chunk holds nothing
+    CHECK(refusal({Chunks{{2, 2}, {7, 0}}, Chunks{{0, 2}}}) ==
+          "accepted"); // in any order; an empty chunk holds nothing
 }
 
 TEST_CASE("a message has at most as many numbers as MPI can count", "[mpi]")

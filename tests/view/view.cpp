@@ -106,7 +106,8 @@ TEST_CASE("a page carries each tensor as an .npy file in base64, in as many lett
         CAPTURE(viewed()[i].path);
         const std::string open = "id=\"tensor-0-" + std::to_string(i) + "\">";
         const std::size_t begin = page.find(open) + open.size();
-        const std::string text = page.substr(begin, page.find('<', begin) - begin), bytes = encode_npy(viewed()[i].value);
+        const std::string text = page.substr(begin, page.find('<', begin) - begin),
+                          bytes = encode_npy(viewed()[i].value);
         CHECK((decoded(text) == bytes));
         CHECK(text.size() == (bytes.size() + 2) / 3 * 4);
         CHECK(static_cast<std::size_t>(std::ranges::count(text, '=')) == (3 - bytes.size() % 3) % 3);

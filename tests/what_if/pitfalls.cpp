@@ -200,7 +200,8 @@ TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitf
     CHECK_THAT(ended.errors, ContainsSubstring("there is no pitfall mask_wrong"));
 }
 
-TEST_CASE("of all mistakes only a finite fill is named where it has no effect, since other scores can give it one", "[pitfalls]")
+TEST_CASE("of all mistakes only a finite fill is named where it has no effect, since other scores can give it one",
+          "[pitfalls]")
 {
     std::set<std::string_view> named_anyway;
     for (const Pitfall& pitfall : pitfalls())
