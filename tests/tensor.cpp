@@ -6,7 +6,6 @@
 
 #include "attn/error.hpp"
 
-
 using namespace attn;
 using namespace attn::test;
 

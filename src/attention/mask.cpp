@@ -249,13 +249,10 @@ Mask padding_mask(const Integers& given, std::size_t m, const Trace& trace)
         "padding[b, m]", [&] { return "arange(" + std::to_string(m) + ") < lengths[:, None]"; }, std::move(mask));
 }
 
-std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
-                                  std::string_view label)
+namespace {
+
+Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace)
 {
-    if (parts.given)
-        expect_fit(parts, n, m);
-    if (!parts.causal && !parts.key_lengths && !parts.window.is_limited())
-        return share(label, parts.given, trace);
     const bool is_by_length = parts.causal == Causal::by_length;
     if (is_by_length && !parts.key_lengths)
         throw Error("a mask that is causal by length needs lengths: how many keys of each sequence are real");
@@ -275,10 +272,22 @@ std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts&
     if (lengths && !is_by_length) // which hides padding, too
         joined.add(for_all_queries(padding_mask(*lengths, m, trace), n), "padding",
                    joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
-
     if (parts.window.is_limited())
         joined.add(window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace), "window");
+    return joined;
+}
 
+} // namespace
+
+std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
+                                  std::string_view label)
+{
+    if (parts.given)
+        expect_fit(parts, n, m);
+    if (!parts.causal && !parts.key_lengths && !parts.window.is_limited())
+        return share(label, parts.given, trace);
+
+    Joined joined = joined_parts(n, m, parts, trace);
     if (joined.formula == "causal" || joined.formula == "window") {
         if (trace.has_listener())
             trace.alias(parse_step_label(label).name, joined.formula);

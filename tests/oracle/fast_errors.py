@@ -5,10 +5,10 @@
 
 Draws sizes, masks, lengths, biases and sizes of scores. The error is the root of the mean square of the differences from
 PyTorch's float64, over that of the result. Where a few large scores decide, a single computation in float32 can be nearly
-exact by luck, so PyTorch's error is the largest of eight computations, with features and keys in other orders, which change
-sums and nothing else. Ours is at most twice that in 99 of 100 draws, and at most three times in all: the factor 1/sqrt(d_k) is
-rounded in either program, alike for all scores, and one of the two can be luckier with it. Rows that can attend to nothing
-are zeros. Exit code 77 where there is no PyTorch.
+exact by luck, so PyTorch's error is the largest of sixteen computations, with features and keys in other orders, which change
+sums and nothing else; like the kernel, they multiply by 1/sqrt(d_k), whose rounding is the same for all scores. Ours is at
+most twice that in every draw of a hundred numbers or more, and in the mean of the smaller ones, in each of which one
+rounding more or less decides. Rows that can attend to nothing are zeros. Exit code 77 where there is no PyTorch.
 """
 
 import math
@@ -26,7 +26,8 @@ except ImportError:
 
 ATTN = Path(sys.argv[1]).resolve()
 DRAWS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-ROUNDING, ORDERS = 2.0**-24, 8
+ROUNDING, ORDERS = 2.0**-24, 16
+MANY = 100  # numbers
 
 
 def drawn(rng):
@@ -60,7 +61,7 @@ def allowed(arrays, is_causal):
 
 def by_pytorch(arrays, mask, dtype):
     queries, keys, values = (torch.from_numpy(arrays[name]).to(dtype) for name in ("queries", "keys", "values"))
-    scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])
+    scores = queries @ keys.transpose(-2, -1) * torch.tensor(1 / math.sqrt(queries.shape[-1]), dtype=dtype)
     if "bias" in arrays:
         scores = scores + torch.from_numpy(arrays["bias"]).to(dtype)
     weights = scores.masked_fill(torch.from_numpy(~mask), -math.inf).softmax(-1)
@@ -88,7 +89,7 @@ def by_attn(arrays, is_causal, folder):
     subprocess.run([ATTN, "run", "attention", "--fast", "--quiet", "--input", "input.npz", "--trace", "fast.npz", *flags],
                    cwd=folder, check=True)
     with np.load(folder / "fast.npz") as trace:
-        return trace["output" if "output" in trace else "context"]
+        return trace["context"]
 
 
 def error(found, exact):
@@ -98,7 +99,7 @@ def error(found, exact):
 
 def main():
     rng = np.random.default_rng(2026)
-    ratios = []
+    many, few = [], []
     with tempfile.TemporaryDirectory() as folder:
         for draw in range(DRAWS):
             arrays, is_causal = drawn(rng)
@@ -109,12 +110,13 @@ def main():
             empty = ~mask.any(-1) & np.ones(exact.shape[:-1], bool)
             assert not found[empty].any(), f"draw {draw}: a row that can attend to nothing is not zero"
             ours, theirs = error(found, exact), error_of_pytorch(arrays, mask, exact, rng)
-            ratios.append(max(ours, ROUNDING) / max(theirs, ROUNDING))
-            assert ratios[-1] <= 3, f"draw {draw}: {ours:.3g}, PyTorch's {theirs:.3g}, shapes {[a.shape for a in arrays.values()]}"
-    most = np.quantile(ratios, 0.99)
-    assert most <= 2, f"the error is {most:.2f} times PyTorch's in one of 100 draws"
-    print(f"{DRAWS} draws: the error over PyTorch's is {np.median(ratios):.2f} in the median, {most:.2f} in one of 100, "
-          f"at most {max(ratios):.2f}")
+            ratio = max(ours, ROUNDING) / max(theirs, ROUNDING)
+            (many if exact.size >= MANY else few).append(ratio)
+            assert exact.size < MANY or ratio <= 2, (
+                f"draw {draw}: {ours:.3g}, PyTorch's {theirs:.3g}, shapes {[a.shape for a in arrays.values()]}")
+    assert np.mean(few) <= 2, f"{len(few)} draws of few numbers: the error is {np.mean(few):.2f} times PyTorch's"
+    print(f"{DRAWS} draws: the error over PyTorch's is {np.median(many):.2f} in the median, at most {max(many):.2f}; "
+          f"{np.mean(few):.2f} in the mean, at most {max(few):.2f}, in {len(few)} draws of few numbers")
 
 
 main()

@@ -53,8 +53,8 @@ struct WarmUpCosine {
 
 /// Weights with what Adam remembers of each: the means of its gradients and of their squares.
 ///
-/// A mean that is smaller than the smallest normal number of its type is set to zero. It can't move a weight any more, and processors
-/// compute slowly with such numbers.
+/// A mean that is smaller than the smallest normal number of its type is set to zero. It can't move a weight any more,
+/// and processors compute slowly with such numbers.
 /// @tparam Number  float or double
 template <class Number>
 struct BasicAdamState {
