@@ -1,5 +1,6 @@
 // Does once what each line that it reads asks for, and answers with the seconds that it took: a worker of
-// bench/fast/fast.py. A line is a contender (fast or reference), what it computes, and sizes; or what the machine can do:
+// bench/fast/fast.py. A line is a contender (fast or reference), what it computes, and sizes; or what the machine can
+// do:
 //
 //     fast attention forward 2048 1
 //     reference encoder 8 128

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-// What the worker of bench/fast/fast.py can time. Each function reads its sizes from the rest of the line, does the work
-// once, and returns the seconds that it took.
+// What the worker of bench/fast/fast.py can time. Each function reads its sizes from the rest of the line, does the
+// work once, and returns the seconds that it took.
 namespace attn::bench {
 
 double attention(const std::string& contender, std::istream& sizes); ///< PASS N CAUSAL: forward 2048 1
