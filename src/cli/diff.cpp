@@ -38,17 +38,19 @@ struct Request {
 void print_likely_mistakes(const Diff& diff)
 {
     const std::vector<Diagnosis> diagnoses = diagnose(diff);
-    for (const Diagnosis& diagnosis : diagnoses) {
-        const Step& step = *diagnosis.steps.front();
-        print("looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n", diagnosis.pitfall->id,
-              diagnosis.pitfall->sentence, step.path, diagnosis.formulas.front(), step.formula,
-              diagnosis.pitfall->link);
-    }
+    const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
     if (is_diagnosis_cut(diff))
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
-    else if (diagnoses.empty() && diff.first_wrong() != nullptr)
+    else if (diff.first_wrong() != nullptr && (diagnoses.empty() || later != nullptr))
         print("looks like none of the well-known mistakes that attn pitfalls lists\n");
+    for (const Diagnosis& diagnosis : diagnoses) {
+        const Step& step = *diagnosis.steps.front();
+        print("{}looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n",
+              later == nullptr ? "" : later->path + ", which is wrong by itself, ", diagnosis.pitfall->id,
+              diagnosis.pitfall->sentence, step.path, diagnosis.formulas.front(), step.formula,
+              diagnosis.pitfall->link);
+    }
 }
 
 // ------------------------------------------------------------------------------------------------ for people
@@ -270,9 +272,13 @@ Json json_of(const Diagnosis& diagnosis)
     Json steps = Json::array();
     for (const Step* step : diagnosis.steps)
         steps.push_back(step->path);
-    return {{"id", diagnosis.pitfall->id},           {"sentence", diagnosis.pitfall->sentence},
-            {"link", diagnosis.pitfall->link},       {"steps", steps},
-            {"formula", diagnosis.formulas.front()}, {"right", diagnosis.steps.front()->formula}};
+    return {{"id", diagnosis.pitfall->id},
+            {"sentence", diagnosis.pitfall->sentence},
+            {"link", diagnosis.pitfall->link},
+            {"steps", steps},
+            {"formula", diagnosis.formulas.front()},
+            {"right", diagnosis.steps.front()->formula},
+            {"later", diagnosis.later == nullptr ? Json(nullptr) : Json(diagnosis.later->path)}};
 }
 
 Json path_or_null(const StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }

@@ -192,11 +192,13 @@ public:
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients)
     {
         std::vector<Diagnosis> diagnoses;
-        for (const Pitfall& pitfall : pitfalls()) // the general ones come last
-            if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients &&
-                (!pitfall.is_general || diagnoses.empty()))
-                if (auto one = best_form(pitfall, reach))
-                    diagnoses.push_back(std::move(*one));
+        for (const bool general : {false, true})
+            if (diagnoses.empty())
+                for (const Pitfall& pitfall : pitfalls())
+                    if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients &&
+                        pitfall.is_general == general)
+                        if (auto one = best_form(pitfall, reach))
+                            diagnoses.push_back(std::move(*one));
         std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
         return diagnoses;
     }
@@ -269,10 +271,6 @@ std::vector<Diagnosis> mistakes_in_use(std::size_t copy, const Array& found, Dif
     return {};
 }
 
-} // namespace
-
-namespace {
-
 /// What is to be explained: the first wrong step, or the first that differs without effect.
 const StepDiff* to_explain(const Diff& diff)
 {
@@ -285,48 +283,25 @@ const Array* array_of(const StepDiff& step, const Diff& diff)
     return diff.world->claims.claims[static_cast<std::size_t>(&step - diff.steps.data())].array;
 }
 
-} // namespace
-
-std::map<std::string, Array, std::less<>> steps_after(const Diagnosis& diagnosis, const Diff& diff)
+std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
 {
-    if (diff.world->of_result != nullptr)
-        return steps_after(diagnosis, *diff.world->of_result);
-    Diff::World& world = *diff.world;
-    const StepDiff* wrong = to_explain(diff);
-    const std::size_t step = world.names.find(wrong->step->path).value();
-    Edits edits;
-    for (std::size_t i = 0; i < diagnosis.steps.size(); ++i)
-        edits.emplace(world.names.find(diagnosis.steps[i]->path).value(), diagnosis.formulas[i]);
-    const Wrong at_step{step, *array_of(*wrong, diff), {}, world.unknown_before(step)};
-    return Altered(world, at_step, edits).steps();
-}
-
-namespace {
-
-std::vector<Diagnosis> explanations(const Diff& diff)
-{
-    const StepDiff* wrong = to_explain(diff);
-    const bool is_of_gradient = wrong != nullptr && is_gradient(*wrong->step);
-    if (wrong == nullptr || (wrong->step->formula.empty() && !is_of_gradient))
+    const bool is_of_gradient = is_gradient(*wrong.step);
+    if (wrong.step->formula.empty() && !is_of_gradient)
         return {};
     Diff::World& world = *diff.world;
-    const std::size_t step = world.names.find(wrong->step->path).value();
-    const Array* found = array_of(*wrong, diff);
-    if (found == nullptr || (found->shape != wrong->step->value.shape && !is_of_gradient))
+    const std::size_t step = world.names.find(wrong.step->path).value();
+    const Array* found = array_of(wrong, diff);
+    if (found == nullptr || (found->shape != wrong.step->value.shape && !is_of_gradient))
         return {}; // what is not summed over the copies has another shape
     try {
-        const Array right = wrong->step->formula.empty() ? wrong->step->value : world.recompute(step).value;
+        const Array right = wrong.step->formula.empty() ? wrong.step->value : world.recompute(step).value;
         auto diagnoses = mistakes_that_give(
-            {step, *found, right, world.unknown_before(step), wrong->verdict != DiffVerdict::no_effect}, world);
-        return diagnoses.empty() && is_copy(*wrong->step) ? mistakes_in_use(step, *found, world) : diagnoses;
+            {step, *found, right, world.unknown_before(step), wrong.verdict != DiffVerdict::no_effect}, world);
+        return diagnoses.empty() && is_copy(*wrong.step) ? mistakes_in_use(step, *found, world) : diagnoses;
     } catch (const FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape
     }
 }
-
-} // namespace
-
-namespace {
 
 /// What explains the last array that differs, as if MINE had nothing else. So saving more arrays never loses a
 /// diagnosis.
@@ -345,7 +320,50 @@ std::vector<Diagnosis> explanations_of_result(const Diff& diff)
     return diagnose(*diff.world->of_result);
 }
 
+/// What explains a later step that is wrong by itself. Dropout gives a product that no formula does, and then zeros.
+std::vector<Diagnosis> explanations_of_others(const Diff& diff)
+{
+    std::size_t left = 4; // each takes as long as the first
+    for (const StepDiff& step : diff.steps) {
+        if (step.verdict != DiffVerdict::bug || &step == diff.first_wrong() || left == 0)
+            continue;
+        --left;
+        std::vector<Diagnosis> diagnoses = explanations_of(step, diff);
+        for (Diagnosis& diagnosis : diagnoses)
+            diagnosis.later = step.step;
+        if (!diagnoses.empty())
+            return diagnoses;
+    }
+    return {};
+}
+
+std::vector<Diagnosis> all_explanations(const Diff& diff)
+{
+    const StepDiff* wrong = to_explain(diff);
+    std::vector<Diagnosis> diagnoses = wrong == nullptr ? std::vector<Diagnosis>{} : explanations_of(*wrong, diff);
+    if (!diagnoses.empty() || diff.first_wrong() == nullptr)
+        return diagnoses;
+    diagnoses = explanations_of_result(diff);
+    return diagnoses.empty() ? explanations_of_others(diff) : diagnoses;
+}
+
 } // namespace
+
+std::map<std::string, Array, std::less<>> steps_after(const Diagnosis& diagnosis, const Diff& diff)
+{
+    if (diff.world->of_result != nullptr && !diff.world->of_result->world->diagnoses->empty())
+        return steps_after(diagnosis, *diff.world->of_result);
+    Diff::World& world = *diff.world;
+    const StepDiff& wrong = diagnosis.later == nullptr
+                                ? *to_explain(diff)
+                                : *std::ranges::find(diff.steps, diagnosis.later, &StepDiff::step);
+    const std::size_t step = world.names.find(wrong.step->path).value();
+    Edits edits;
+    for (std::size_t i = 0; i < diagnosis.steps.size(); ++i)
+        edits.emplace(world.names.find(diagnosis.steps[i]->path).value(), diagnosis.formulas[i]);
+    const Wrong at_step{step, *array_of(wrong, diff), {}, world.unknown_before(step)};
+    return Altered(world, at_step, edits).steps();
+}
 
 bool is_diagnosis_cut(const Diff& diff) { return diff.world->is_search_cut; }
 
@@ -354,9 +372,7 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     const BudgetScope budget;
     std::optional<std::vector<Diagnosis>>& known = diff.world->diagnoses;
     if (!known)
-        known = explanations(diff);
-    if (known->empty() && diff.first_wrong() != nullptr && diff.world->of_result == nullptr)
-        known = explanations_of_result(diff);
+        known = all_explanations(diff);
     return *known;
 }
 

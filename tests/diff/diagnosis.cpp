@@ -92,6 +92,53 @@ TEST_CASE("a mistake in what a step is given is recognised where it is saved, an
           std::vector<std::string>{"norm_skipped in feed_forward.x"});
 }
 
+TEST_CASE("where no mistake explains the first wrong step, a later one that is wrong by itself is explained",
+          "[diff][diagnose]")
+{
+    const Recording reference = recording_of(run_heads);
+    Planted planted("merged", 0.5);
+    const NamedArrays all = arrays_of(recording_of(run_heads, planted));
+    Array dropped = all.at("output");
+    for (std::size_t i = 0; i < dropped.size(); ++i)
+        dropped.values[i] = i % 7 == 0 ? 0 : dropped.values[i] / 0.9;
+    const Diff result = diff(reference, {{"merged", all.at("merged")}, {"output", dropped}});
+    CHECK(result.first_wrong()->step->path == "merged");
+    const std::vector<Diagnosis> found = diagnose(result);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().pitfall->id == "dropout_on");
+    REQUIRE(found.front().later != nullptr);
+    CHECK(found.front().later->path == "output");
+}
+
+TEST_CASE("another epsilon is not taken for one outside the root", "[diff][diagnose]")
+{
+    Numbers numbers(41);
+    const Matrix x = numbers.matrix(5, 8);
+    const Recording reference =
+        recording_of([&](const Trace& trace) { (void)layer_norm(x, random_norm(numbers, 8), {}, trace); });
+    const NamedArrays right = arrays_of(reference);
+    const auto normalized = [&](auto deviation) {
+        Array found = right.at("normalized");
+        for (std::size_t i = 0; i < found.size(); ++i)
+            found.values[i] = static_cast<float>((x.flat(i) - right.at("mean").values[i / 8]) /
+                                                 deviation(right.at("variance").values[i / 8]));
+        return NamedArrays{{"normalized", found}};
+    };
+    const auto named = [&](NamedArrays mine) {
+        std::vector<std::string_view> ids;
+        const Diff result = diff(reference, std::move(mine));
+        for (const Diagnosis& diagnosis : diagnose(result))
+            ids.push_back(diagnosis.pitfall->id);
+        return ids;
+    };
+    using Ids = std::vector<std::string_view>;
+    CHECK(named(normalized([](double variance) { return std::sqrt(variance + 1e-6); })) == Ids{"norm_epsilon_value"});
+    CHECK(named(normalized([](double variance) { return std::sqrt(variance) + 1e-4; })) == Ids{});
+    CHECK(named(normalized([](double variance) { return std::sqrt(variance) + 1e-5; })) == Ids{"norm_epsilon_outside"});
+    CHECK(named(normalized([](double variance) { return std::sqrt(variance * 8 / 7) + 1e-6; })) ==
+          Ids{"norm_epsilon_outside"});
+}
+
 namespace {
 
 /// Rows one after the other.

@@ -148,18 +148,20 @@ Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& optio
 /// @throws FileError  where it is not one of these, or damaged
 Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
 
-/// A well-known mistake that gives the numbers of MINE's first wrong step.
+/// A well-known mistake that gives the numbers of MINE's first wrong step, or of a later one.
 struct Diagnosis {
     const Pitfall* pitfall;
     std::vector<const Step*>
-        steps;           ///< where it is made: in the wrong step, or in those before it that MINE doesn't have
+        steps; ///< where it is made: in the wrong step, or in those before it that MINE doesn't have
     std::vector<std::string> formulas; ///< of each of them, by which it is computed instead
-    double off = 0;      ///< by how much MINE differs from what the mistake gives, at most
+    double off = 0;                    ///< by how much MINE differs from what the mistake gives, at most
+    const Step* later = nullptr;       ///< the wrong step that it explains, where no mistake explains the first
 };
 
 /// Makes each form of each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs
 /// without effect) and in the steps before it that MINE doesn't have, wherever it can be made: in all of them, in those of
-/// one map or one block, in one. It computes on to the wrong step.
+/// one map or one block, in one. It computes on to the wrong step. Where no mistake gives its numbers, the last array that
+/// differs is explained, as if MINE had nothing else, and then a later step that is wrong by itself.
 /// @return those that give MINE's numbers up to noise, where the right formulas don't; the nearest first
 /// @param diff  outlives the result, whose steps it can hold
 std::vector<Diagnosis> diagnose(const Diff& diff);

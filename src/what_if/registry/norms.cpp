@@ -41,9 +41,12 @@ const std::vector<Pitfall>& norms_pitfalls()
           {{{"normalized", "x / sqrt(mean_square[..., None] + %)", "x / (sqrt(mean_square[..., None]) + {v})"}},
            {"1e-5", "1e-6", "1e-8", "1e-12"}},
           {{{"normalized", "(x - mean[..., None]) / sqrt(variance[..., None] + %)",
-             "(x - mean[..., None]) / (sqrt(variance[..., None] * x.shape[-1] / (x.shape[-1] - 1)) + $1)"}}}}},
+             "(x - mean[..., None]) / (sqrt(variance[..., None] * x.shape[-1] / (x.shape[-1] - 1)) + {v})"}},
+           {"1e-5", "1e-6", "1e-8", "1e-12"}}},
+         true,
+         true}, // a small epsilon gives the same inside or outside
         {"norm_epsilon_value",
-         "Epsilon is another model's: 1e-12 instead of 1e-5.",
+         "Epsilon has another model's value, as 1e-12 instead of 1e-5.",
          "It changes the sixth digit; more where a token's features are nearly equal.",
          "huggingface/transformers #532: BERT's layer norm had 1e-12 built in, where the weights of ERNIE want 1e-5; "
          "reported",

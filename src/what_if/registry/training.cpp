@@ -31,19 +31,6 @@ PitfallForm padding_predicted(std::string_view columns)
             true};
 }
 
-// What a program has whose dropout is on: some numbers are zero that should not be, and the others are larger.
-constexpr std::string_view dropped_out =
-    "where(mine == 0, 0, ($1) / (1 - {v})) + where((max(where(mine == 0, abs($1), 0)) > 0) & (max(abs(mine)) > 0), 0, "
-    "inf)";
-
-std::vector<PitfallForm> dropout_after(const std::vector<std::string_view>& steps)
-{
-    std::vector<PitfallForm> forms;
-    for (const std::string_view step : steps)
-        forms.push_back({{{step, "%", dropped_out}}, {"0.1", "0.2", "0.3", "0.5", "0.05", "0.15", "0.25", "0.4"}});
-    return forms;
-}
-
 } // namespace
 
 const std::vector<Pitfall>& training_pitfalls()
@@ -97,11 +84,6 @@ const std::vector<Pitfall>& training_pitfalls()
              "$1 * second_before + $2 * (grad.$3 + first_before / (1 - {v})) ** 2"}},
            {"0.9"}}},
          false},
-        {"train_dropout_in_tests", "Dropout is on where the model is used or evaluated.",
-         "Two runs on the same input give different numbers. Some are zero, the others too large.",
-         "ipolharvard/ethos-ares #20: no eval() anywhere, so dropout was active in inference; confirmed",
-         "https://github.com/ipolharvard/ethos-ares/issues/20",
-         dropout_after({"weights", "output", "activated", "embedded", "pooled"}), false},
         {"train_positions_forgotten",
          "Words are embedded without their positions.",
          "Without a causal mask, the model sees a bag of words.",

@@ -38,6 +38,20 @@ constexpr StepEdit over_folded_axes{
 // Of one head, (b, n, m): the axis of sequences.
 constexpr StepEdit over_sequences{"weights", "softmax(%)", "permute(softmax(permute($1, 1, 2, 0)), 2, 0, 1)"};
 
+// What a program has whose dropout is on: some numbers are zero that should not be, and the others are larger.
+constexpr std::string_view dropped_out =
+    "where(mine == 0, 0, ($1) / (1 - {v})) + where((max(where(mine == 0, abs($1), 0)) > 0) & (max(abs(mine)) > 0), 0, "
+    "inf)";
+
+std::vector<PitfallForm> dropout_after(const std::vector<std::string_view>& steps)
+{
+    std::vector<PitfallForm> forms;
+    for (const std::string_view step : steps)
+        forms.push_back(
+            {{{step, "%", dropped_out}}, {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}});
+    return forms;
+}
+
 } // namespace
 
 const std::vector<Pitfall>& weights_pitfalls()
@@ -154,19 +168,11 @@ const std::vector<Pitfall>& weights_pitfalls()
              "where(max($1, axis=-1, keepdims=True) > {v}, where($1 > {v}, inf - inf, 0), softmax($1))"}},
            {"88.722839", "11.0898"}}},
          false},
-        {"dropout_on",
-         "Dropout is left on.",
-         "Some numbers are zero, and the others are larger by one factor.",
+        {"dropout_on", "Dropout is left on.", "Some numbers are zero, and the others are larger by one factor.",
          "huggingface/pytorch-image-models #1978: scaled_dot_product_attention drops whenever dropout_p > 0, in eval "
          "too; gated by self.training and merged",
          "https://github.com/huggingface/pytorch-image-models/pull/1978",
-         {{{{"weights", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
-           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}},
-          {{{"output", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
-           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}},
-          {{{"activated", "%", "where(mine == 0, 0, ($1) / (1 - {v}))"}},
-           {"0.1", "0.05", "0.2", "0.5", "0.3", "0.25", "0.15", "0.4", "0.6"}}},
-         false},
+         dropout_after({"weights", "output", "activated", "embedded", "pooled"}), false},
     };
     return pitfalls;
 }
