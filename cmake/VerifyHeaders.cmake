@@ -3,6 +3,12 @@ file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/inclu
 if(NOT ATTN_BUILD_MPI)
     list(FILTER headers EXCLUDE REGEX "^attn/mpi/")
 endif()
+# One that another includes before anything else is compiled by itself with that one.
+foreach(header ${headers})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/include/${header} first REGEX "^#include" LIMIT_COUNT 1)
+    string(REGEX REPLACE "^#include \"(.*)\"$" "\\1" first "${first}")
+    list(REMOVE_ITEM headers ${first})
+endforeach()
 foreach(header ${headers})
     string(REPLACE "/" "_" name ${header})
     file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp CONTENT "#include <${header}>\n")

@@ -92,18 +92,25 @@ class Browser:
     def show(self, width, height, scheme):
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
         self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.wait_until(f"return matchMedia('(prefers-color-scheme: {scheme})').matches;")  # the page hears of it later
 
     def open(self, place, ready):
         """Opens a file or an address and waits until a script says that it is there. Returns what the console complains about."""
         self.console()
         self.call("POST", "/url", {"url": place if isinstance(place, str) else place.as_uri()})
-        until = time.monotonic() + 30
-        while not self.run(ready):
-            if time.monotonic() > until:
-                return ["is not ready after 30 seconds"]
-            time.sleep(0.05)
+        if not self.wait_until(ready):
+            return ["is not ready after 30 seconds"]
         time.sleep(0.1)
         return self.console()
+
+    def wait_until(self, script):
+        """Waits until a script says that it is so. Returns whether it did within 30 seconds."""
+        until = time.monotonic() + 30
+        while not self.run(script):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
 
     def console(self):
         """What the console has complained about since it was last asked."""

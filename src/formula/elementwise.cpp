@@ -262,7 +262,7 @@ Expression for_operand(const Backward& at, std::size_t operand, Expression grad)
     return summed_to(at.shape_of(operand), std::move(grad), at.call.shape);
 }
 
-Expression sum_gradient(const Backward& at, std::size_t operand) { return for_operand(at, operand, at.grad); }
+Expression addition_gradient(const Backward& at, std::size_t operand) { return for_operand(at, operand, at.grad); }
 
 Expression difference_gradient(const Backward& at, std::size_t operand)
 {
@@ -381,7 +381,7 @@ std::span<const Function> elementwise_functions()
             nullptr),
 
         of_two(
-            "+", [](Rounded a, Rounded b, R r) { return r.add(a, b); }, shape_arithmetic, sum_gradient),
+            "+", [](Rounded a, Rounded b, R r) { return r.add(a, b); }, shape_arithmetic, addition_gradient),
         of_two(
             "-", [](Rounded a, Rounded b, R r) { return r.subtract(a, b); }, shape_arithmetic, difference_gradient),
         of_two("*", multiply, shape_arithmetic, product_gradient),

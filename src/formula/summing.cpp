@@ -344,7 +344,7 @@ Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, co
                                                  : products<TypicalErrorOfSum>(call, operands, rounding);
 }
 
-const Scalar& product_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+const Scalar& matrix_product_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
 {
     Arithmetic a(scalars, call, offset);
     const auto left = line_of(call, 0, source(call.loops[0], 0, offset).value(), scalars);
@@ -369,7 +369,7 @@ Expression matrix_gradient(const Backward& at, std::size_t operand)
 }
 
 /// Where one side is a vector, as a matrix of one row or one column.
-Expression product_gradient(const Backward& at, std::size_t operand)
+Expression matrix_product_gradient(const Backward& at, std::size_t operand)
 {
     using namespace terms;
     const Expression &a = at.operands[0], &b = at.operands[1];
@@ -469,8 +469,8 @@ std::span<const Function> summing_functions()
          .tensors = 2,
          .shape = shape_product,
          .numbers = product_numbers,
-         .cell = product_cell,
-         .gradient = product_gradient},
+         .cell = matrix_product_cell,
+         .gradient = matrix_product_gradient},
         {.name = "scatter_add",
          .tensors = 2,
          .numbers_after = 1,

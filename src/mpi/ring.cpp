@@ -151,7 +151,7 @@ void Transfer::receive(const Ring& ring, Block& block, std::size_t tokens)
               ring.comm, &received_);
 }
 
-AttentionShape shape_of(const Const& queries, const Const& keys, const Const& values)
+AttentionShape attention_shape(const Const& queries, const Const& keys, const Const& values)
 {
     return {queries.batch(), queries.heads(), keys.heads(), queries.features(), values.features()};
 }
@@ -160,7 +160,7 @@ void agree_on_attention(MPI_Comm comm, std::string_view function, const Layout& 
                         const Const& keys, const Const& values, const fast::Scoring& scoring,
                         const std::function<void()>& further)
 {
-    const AttentionShape shape = shape_of(queries, keys, values);
+    const AttentionShape shape = attention_shape(queries, keys, values);
     const auto number = [](std::size_t count) { return static_cast<double>(count); };
     const std::vector<Fact> facts{{"b", number(shape.b)},
                                   {"h", number(shape.h)},

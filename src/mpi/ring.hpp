@@ -121,6 +121,6 @@ void agree_on_attention(MPI_Comm comm, std::string_view function, const Layout& 
 /// @throws Error where it can't
 void expect_ring_scoring(const fast::Scoring& scoring);
 
-AttentionShape shape_of(const Const& queries, const Const& keys, const Const& values);
+AttentionShape attention_shape(const Const& queries, const Const& keys, const Const& values);
 
 } // namespace attn::mpi

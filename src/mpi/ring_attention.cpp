@@ -10,7 +10,7 @@
 namespace attn::mpi {
 namespace {
 
-constexpr std::string_view function = "mpi::ring_attention";
+constexpr std::string_view ring_function = "mpi::ring_attention";
 
 /// Partial results in memory of their own.
 class Partial {
@@ -234,23 +234,24 @@ void ring_attention(const Const& queries, const Const& keys, const Const& values
                     const fast::Scoring& scoring, const HeadRows<float>& context, const fast::SoftmaxSums& sums,
                     MPI_Comm comm, Traffic* traffic, const Trace& caller)
 {
-    agree_on_attention(comm, function, layout, queries, keys, values, scoring, [&] {
-        const AttentionShape shape = shape_of(queries, keys, values);
+    agree_on_attention(comm, ring_function, layout, queries, keys, values, scoring, [&] {
+        const AttentionShape shape = attention_shape(queries, keys, values);
         const std::size_t all = shape.b * shape.h * queries.rows();
         expect_ring_scoring(scoring);
         expect_shapes({{"context", context.shape, {shape.b, shape.h, queries.rows(), shape.d_v}}});
         for (const std::span<float>& given : {sums.largest, sums.sum})
             if (!given.empty())
                 expect_shapes({{"sums", {given.size(), 1, 1, 1}, {all, 1, 1, 1}}});
-        message_size(function, Block::size_of(shape, layout.most_tokens()));
+        message_size(ring_function, Block::size_of(shape, layout.most_tokens()));
     });
-    abort_on_error(comm, function, [&] {
-        const Trace named = caller.module(function, [&] { return options_of(scoring, layout); });
+    abort_on_error(comm, ring_function, [&] {
+        const Trace named = caller.module(ring_function, [&] { return options_of(scoring, layout); });
         const std::size_t rank = rank_in(comm);
         const Trace of_rank = named.scope("rank", rank);
         const Trace trace = layout.tokens(rank) == 0 ? Trace() : of_rank;
         const Inputs inputs(queries, keys, values, scoring, layout.of_rank[rank], layout.tokens(), trace);
-        RingAttention here(inputs.queries(), layout, shape_of(queries, keys, values), inputs.scoring(), context, comm);
+        RingAttention here(inputs.queries(), layout, attention_shape(queries, keys, values), inputs.scoring(), context,
+                           comm);
         Traffic counted;
         here.run(inputs.keys(), inputs.values(), counted, trace);
         here.copy_sums(sums);

@@ -174,7 +174,7 @@ void ring_attention_backward(const Const& queries, const Const& keys, const Cons
                              const HeadRows<float>& grad_keys, const HeadRows<float>& grad_values, MPI_Comm comm,
                              Traffic* traffic)
 {
-    const AttentionShape shape = shape_of(queries, keys, values);
+    const AttentionShape shape = attention_shape(queries, keys, values);
     agree_on_attention(comm, backward_function, layout, queries, keys, values, scoring, [&] {
         const std::size_t n = queries.rows(), all = shape.b * shape.h * n;
         const std::array<std::size_t, 4> of_context{shape.b, shape.h, n, shape.d_v};

@@ -190,7 +190,7 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
                                const fast::Scoring& scoring, const HeadRows<float>& context, MPI_Comm comm,
                                Traffic* traffic, const Trace& caller)
 {
-    const AttentionShape shape = shape_of(queries, keys, values);
+    const AttentionShape shape = attention_shape(queries, keys, values);
     agree_on_attention(comm, ulysses, layout, queries, keys, values, scoring,
                        [&] { expect_fit(shape, queries.rows(), layout, scoring, context); });
     UlyssesHeads heads;
