@@ -119,6 +119,8 @@ def merged(x, mistake):
     """(b, h, n, d_k) to (b, n, d_model)"""
     if mistake == "heads_unpermuted_merge: heads first":  # (h, b, n, d_k) taken for (b, h, n, d_k)
         x = x.swapaxes(0, 1)
+    if mistake == "heads_unpermuted_merge: read as heads first":
+        return x.reshape(HEADS, BATCH, -1, D_K).transpose(1, 2, 0, 3).reshape(BATCH, -1, D)
     return (x if mistake == "heads_unpermuted_merge" else x.swapaxes(1, 2)).reshape(BATCH, -1, D)
 
 
@@ -337,7 +339,8 @@ LAYERS = {  # a program, and the mistakes that it is tried with; after a colon, 
                      "heads_unpermuted_merge: no transpose"],
     packed_by_head: ["qkv_packed_by_head", "heads_unpermuted_merge", "quick_gelu", "softmax_heads"],
     packed("kqv"): ["qkv_swapped", "causal_next", "gelu_tanh", "softmax_heads: and keys"],
-    packed("vqk"): ["scale_d_k", "residual_stale", "softmax_all: heads, queries, keys"],
+    packed("vqk"): ["scale_d_k", "residual_stale", "softmax_all: heads, queries, keys",
+                    "heads_unpermuted_merge: read as heads first"],
     heads_after_tokens: ["scale_d_model", "heads_unpermuted_merge", "heads_unpermuted_merge: heads first", "gelu_tanh",
                          "softmax_heads"],
     copies: ["mask_missing", "heads_unpermuted_merge", "norm_bessel", "residual_stale"],

@@ -36,6 +36,10 @@ const std::vector<Pitfall>& layers_pitfalls()
              "{v}), {shape})"}},
            batch_first},
           {{{"merged", "concat(%, axis=-1)",
+             "reshape(permute(reshape(concat({heads.context}, axis=-2), {heads}, {batch}{rows}, {width} / {heads}), "
+             "{v}), {shape})"}},
+           {"1, 2, 0, 3", "0, 2, 1, 3"}}, // (b, h) taken for (h, b)
+          {{{"merged", "concat(%, axis=-1)",
              "permute(reshape(permute(reshape(concat({heads.context}, axis=-2), {batch}{heads}, {rows}, {width} / "
              "{heads}), {v}), {rows}, {batch}{width}), 1, 0, 2)"}},
            sequence_first},
