@@ -18,9 +18,11 @@ import numpy as np  # noqa: E402
 # Each colour stands for a variable of docs/theme/attn.css.
 INK, QUIET, FAINT, PAPER = "#010203", "#010204", "#010205", "#010206"
 BLUE, ORANGE, GREEN, RED, PURPLE = "#010207", "#010208", "#010209", "#01020a", "#01020b"
+STRONG_INK = "#01020c"
 VARIABLES = {
     INK: "--attn-ink", QUIET: "--attn-quiet", FAINT: "--attn-line", PAPER: "--attn-paper", BLUE: "--attn-blue",
     ORANGE: "--attn-orange", GREEN: "--attn-green", RED: "--attn-red", PURPLE: "--attn-purple",
+    STRONG_INK: "--attn-strong-ink",
 }  # fmt: skip
 CYCLE = [BLUE, ORANGE, GREEN, PURPLE, RED]
 
@@ -46,6 +48,11 @@ def figure(width=7.0, height=3.0, rows=1, columns=1, **options):
     return drawn, axes
 
 
+def ink_on(colour, alpha):
+    """The colour of text on a colour that covers the paper by alpha: on a dark page, strong colours are light."""
+    return STRONG_INK if colour in CYCLE and alpha > (0.66 if colour == BLUE else 0.57) else INK
+
+
 def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):
     """A matrix of at most 900 cells: the larger a number is, the stronger its cell. Negative numbers are orange.
 
@@ -57,12 +64,12 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
     numbers = values.size <= 100 if numbers is None else numbers
     for (i, j), value in np.ndenumerate(values):
         strength = 0 if not np.isfinite(value) else min(1, abs(value) / largest)
-        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colour if value >= 0 else ORANGE,
-                                     alpha=0.85 * strength, linewidth=0))  # fmt: skip
+        paint, alpha = colour if value >= 0 else ORANGE, 0.85 * strength
+        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=paint, alpha=alpha, linewidth=0))
         axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
         if numbers:
             text = "−∞" if value == -np.inf else f"{value:.{decimals}f}"
-            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=INK)
+            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
     axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
     axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])

@@ -1,7 +1,7 @@
 """Pictures of lesson 6."""
 
 import numpy as np
-from generator.picture import BLUE, GREEN, INK, QUIET, figure, heatmap, picture
+from generator.picture import BLUE, GREEN, INK, QUIET, figure, heatmap, ink_on, picture
 from matplotlib.patches import ConnectionPatch, Rectangle
 
 HEAD_COLOURS = (BLUE, GREEN)
@@ -94,8 +94,9 @@ def _cells(axes, values, colours, title):
     largest = np.max(np.abs(values)) or 1
     heatmap(axes, np.zeros_like(values), numbers=False)
     for (i, j), value in np.ndenumerate(values):
-        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colours[j], alpha=0.12 + 0.6 * abs(value) / largest, linewidth=0))
-        axes.text(j, i, f"{value:.0f}" if value == round(value) else f"{value:.2f}", ha="center", va="center", fontsize=7, color=INK)
+        alpha = 0.12 + 0.6 * abs(value) / largest
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colours[j], alpha=alpha, linewidth=0))
+        axes.text(j, i, f"{value:.0f}" if value == round(value) else f"{value:.2f}", ha="center", va="center", fontsize=7, color=ink_on(colours[j], alpha))
     axes.set_title(title)
     return axes
 

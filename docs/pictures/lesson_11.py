@@ -1,6 +1,6 @@
 """Pictures of lesson 11."""
 
-from generator.picture import BLUE, GREEN, INK, ORANGE, PURPLE, QUIET, RED, figure, picture
+from generator.picture import BLUE, GREEN, ORANGE, PURPLE, QUIET, RED, figure, ink_on, picture
 
 COLOURS = {"attention": BLUE, "feed-forward": ORANGE, "norms": RED, "words": GREEN, "positions": PURPLE}
 
@@ -29,7 +29,7 @@ def parameters(site):
         for name, size in parts.items():
             axes.barh(row, size, left=left, height=0.6, color=COLOURS[name], alpha=0.75)
             if size > 5:
-                axes.text(left + size / 2, row, f"{size:.1f}", ha="center", va="center", color=INK, fontsize=9)
+                axes.text(left + size / 2, row, f"{size:.1f}", ha="center", va="center", color=ink_on(COLOURS[name], 0.75), fontsize=9)
             left += size
         axes.text(left + 1, row, f"{left:.1f} M", va="center", color=QUIET)
     for name, colour in COLOURS.items():

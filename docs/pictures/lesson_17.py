@@ -4,7 +4,7 @@ import json
 import textwrap
 
 import numpy as np
-from generator.picture import BLUE, CYCLE, FAINT, GREEN, INK, ORANGE, PURPLE, QUIET, figure, picture
+from generator.picture import BLUE, CYCLE, FAINT, GREEN, INK, ORANGE, PURPLE, QUIET, figure, ink_on, picture
 from matplotlib.patches import Rectangle
 
 LESSON = "17_story"
@@ -27,7 +27,7 @@ def boxes(axes, texts, x, y, colours, gap=0.35, width_of=lambda text: 0.62 * len
         if x + width > right:
             x, y = left, y - height - 0.4
         axes.add_patch(Rectangle((x - 0.15, y - 0.8), width + 0.3, 1.6, facecolor=colour, alpha=strength, linewidth=0))
-        axes.text(x + width / 2, y, text, ha="center", va="center", fontsize=9, color=INK)
+        axes.text(x + width / 2, y, text, ha="center", va="center", fontsize=9, color=ink_on(colour, strength))
         x += width + gap
     return y
 

@@ -3,7 +3,7 @@
 import matplotlib.colors as colours
 import numpy as np
 
-from generator.picture import BLUE, FAINT, INK, ORANGE, RED, figure, picture
+from generator.picture import BLUE, FAINT, ORANGE, RED, figure, ink_on, picture
 
 PER_ROW = 2  # mistakes; each has two heatmaps
 
@@ -16,10 +16,11 @@ def cells(axes, values, title, others=None, largest=1.0):
         strength = 0.8 * min(1.0, abs(value) / largest) if np.isfinite(value) else 0
         differs = values.shape != others.shape or not (value == others[i, j] or abs(value - others[i, j]) <= 1e-12)
         inset = 0.47 if differs else 0.5
+        colour = BLUE if value >= 0 else ORANGE
         axes.fill([j - inset, j + inset, j + inset, j - inset], [i - inset, i - inset, i + inset, i + inset],
-                  facecolor=colours.to_rgba(BLUE if value >= 0 else ORANGE, strength), edgecolor=RED if differs else FAINT, linewidth=0.9)  # fmt: skip
+                  facecolor=colours.to_rgba(colour, strength), edgecolor=RED if differs else FAINT, linewidth=0.9)  # fmt: skip
         text = "−∞" if value == -np.inf else f"{value:.0e}".replace("e+0", "e") if abs(value) >= 1000 else f"{value:.2f}"
-        axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=INK)
+        axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=ink_on(colour, strength))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5))
     axes.set_title(title, fontsize=8)
     axes.set_xticks([])
