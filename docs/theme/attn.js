@@ -57,15 +57,61 @@ function dedent(fragment) {
     }
 }
 
-// A table that scrolls anyway gets more room for its words.
-function widen(box) {
-    box.classList.remove("wide");
-    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+// Short code stays on one line. Longer code has places where it can break; the style sheet says when it does.
+function breakable(code) {
+    if (code.textContent.length <= 20) {
+        code.classList.add("short");
+        return;
+    }
+    code.classList.toggle("long", Math.max(...code.textContent.split(/\s+/).map(word => word.length)) > 34);
+    const texts = [], walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        texts.push(walker.currentNode);
+    }
+    for (const text of texts) {
+        const parts = text.data.replace(/\w(?:[/._,(=]|::)(?=[a-zA-Z"'])/g, "$&\0").split("\0");
+        text.replaceWith(...parts.flatMap((part, i) => (i > 0 ? [document.createElement("wbr"), part] : [part])));
+    }
 }
 
-// The end of a box fades where it goes on.
+// What a table is, for phones: words or numbers, and what the columns of its cells are called.
+function describe(table) {
+    const [head, ...rows] = table.rows;
+    const cells = rows.flatMap(row => [...row.cells]);
+    const letters = cells.reduce((sum, cell) => sum + cell.textContent.trim().length, 0);
+    table.classList.toggle("words", head.cells.length <= 3 || letters > 15 * cells.length);
+    if (head.cells.length > 2) {
+        table.classList.add("labelled");
+        rows.forEach(row => [...row.cells].slice(1).forEach((cell, i) => {
+            const name = head.cells[i + 1]?.textContent.trim() ?? "";
+            if (name !== "" && !name.includes("\\")) { // no TeX
+                cell.dataset.column = name;
+            }
+        }));
+    }
+}
+
+// Where a table is wider than its box, its code breaks; if that isn't enough, each row of words becomes a block, and a table of
+// numbers scrolls, with more room. The style sheet does so on phones only.
+function fit(box) {
+    const table = box.querySelector(":scope > table.markdownTable");
+    if (!table) {
+        return;
+    }
+    box.classList.remove("broken", "stacked", "wide");
+    for (const way of ["broken", table.classList.contains("words") ? "stacked" : "wide"]) {
+        if (box.scrollWidth <= box.clientWidth + 1) {
+            return;
+        }
+        box.classList.remove("broken");
+        box.classList.add(way);
+    }
+}
+
+// A box fades where it goes on.
 function mark(box) {
     box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+    box.classList.toggle("before", box.scrollLeft > 1);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -77,15 +123,28 @@ document.addEventListener("DOMContentLoaded", () => {
             box.append(wide);
         }
     }
+    document.querySelectorAll(".contents table.markdownTable").forEach(describe);
+    document.querySelectorAll(".contents :is(code, span.tt)").forEach(breakable);
     document.querySelectorAll(".contents div.fragment").forEach(dedent);
     const resized = new ResizeObserver(entries => entries.forEach(entry => {
-        widen(entry.target);
+        fit(entry.target);
         mark(entry.target);
     }));
     for (const box of document.querySelectorAll(".scroll, pre.fragment, div.fragment")) {
         box.tabIndex = 0; // reached and moved with the keyboard
         box.addEventListener("scroll", () => mark(box), { passive: true });
         resized.observe(box);
+    }
+});
+
+// The map of the lessons is shown from its top, lesson 1, which is in its middle.
+window.addEventListener("load", () => {
+    const map = document.querySelector("figure:has([id$='-what_builds_on_what']) .scroll");
+    if (map) {
+        const centre = element => element.getBoundingClientRect().left + element.getBoundingClientRect().width / 2;
+        const top = element => element.getBoundingClientRect().top;
+        const first = [...map.querySelectorAll("text")].reduce((a, b) => (top(b) < top(a) ? b : a));
+        map.scrollLeft = centre(first) - centre(map);
     }
 });
 
