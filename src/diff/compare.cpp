@@ -115,8 +115,8 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
         distance.beyond += off <= 1 ? 0 : 1;
         if (!same(number, expected)) {
             ++distance.differing;
-            distance.nans += std::isnan(number) ? 1 : 0;
-            distance.infinities += std::isinf(number) ? 1 : 0;
+            distance.nans += std::isnan(number) && !std::isnan(judged_by.values[i]) ? 1 : 0;
+            distance.infinities += std::isinf(number) && number != judged_by.values[i] ? 1 : 0;
         }
         if (!std::isfinite(number) || !std::isfinite(expected))
             continue;

@@ -349,9 +349,29 @@ std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference
     return std::nullopt;
 }
 
+/// True where the first wrong step is off as if by roundings, and nobody says which are allowed.
+bool can_be_rounding(const Diff& diff, const DiffOptions& options)
+{
+    const StepDiff* wrong = diff.first_wrong();
+    return wrong != nullptr && is_like_rounding(*wrong) && !options.type && !options.atol && !options.rtol;
+}
+
+/// The same where what is wrong comes from inputs that were rounded, or from computing in float32.
+std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
+                                   const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    if (!can_be_rounding(diff, options))
+        return std::nullopt;
+    if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
+        return again;
+    return as_promoted_float32(diff, reference, mine, options, hypothesis);
+}
+
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
 {
     Diff result = judged(reference, mine, options, {});
+    if (auto again = with_roundings(result, reference, mine, options, {})) // before all mistakes are tried
+        return std::move(*again);
     Hypothesis hypothesis = hypothesis_about(result);
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
@@ -361,14 +381,9 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
         result.hint = hint;
     if (result.hint.empty() && result.passed())
         result.hint = hint_at_gradient(result);
-    const StepDiff* wrong = result.first_wrong();
-    if (wrong == nullptr || !is_like_rounding(*wrong) || options.type || options.atol || options.rtol)
-        return result;
-    if (auto again = with_rounded_inputs(result, reference, mine, options, hypothesis))
+    if (auto again = with_roundings(result, reference, mine, options, hypothesis))
         return std::move(*again);
-    if (auto again = as_promoted_float32(result, reference, mine, options, hypothesis))
-        return std::move(*again);
-    if (result.hint.empty())
+    if (result.hint.empty() && can_be_rounding(result, options))
         result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
     return result;
 }

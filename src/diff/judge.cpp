@@ -21,6 +21,8 @@ namespace {
 
 // An input is rounded once, and so is the reference's.
 constexpr double roundings_of_input = 2;
+// It can be the result of another run in double, of some layers.
+constexpr double roundings_of_result = 256;
 // Where the gradients begin, MINE can have computed them from its own output: softmax(logits) less the target.
 constexpr double roundings_of_seed = 8;
 // What one draw of roundings finds wrong is tried with more before it is said.
@@ -100,7 +102,7 @@ Tolerance Judge::tolerance_that_is_given(const Array& expected) const
     return tolerance;
 }
 
-/// An input is rounded once, each number for itself.
+/// An input is rounded once, each number for itself, if it is no result.
 Tolerance Judge::tolerance_of_input(std::size_t step) const
 {
     const Array& expected = label(step).value;
@@ -109,6 +111,7 @@ Tolerance Judge::tolerance_of_input(std::size_t step) const
     if (expected.type != ElementType::real || std::ranges::all_of(expected.values, is_whole))
         return {};
     Tolerance tolerance{smallest_of(diff_.type), std::vector<double>(expected.size())};
+    tolerance.common += roundings_of_result * roundoff_of(NumberType::float64) * largest_of(expected);
     if (is_seed(label(step)))
         tolerance.common += roundings_of_seed * roundoff_of(diff_.type) * largest_of(expected);
     for (std::size_t i = 0; i < expected.size(); ++i)

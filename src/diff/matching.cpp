@@ -209,7 +209,22 @@ private:
         return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.own(step) != nullptr; });
     }
 
-    /// Equally near: one that no other array is, then the one that the array's name says.
+    /// True where another array, taken for this target, has the same numbers: it is the same in another layout.
+    bool is_copied(const Target& target, std::size_t i) const
+    {
+        const auto sorted = [&](std::size_t k) {
+            std::vector<double> values = arrays_[k]->values;
+            std::ranges::sort(values);
+            return values;
+        };
+        for (std::size_t k = 0; k < names_.size(); ++k)
+            if (k != i && placed_[k].target == &target && sorted(k) == sorted(i))
+                return true;
+        return false;
+    }
+
+    /// Equally near: one that MINE has the same numbers for, then one that no other array is, then the one that the array's
+    /// name says.
     bool is_better(const Placed& one, const Placed& other, std::size_t i) const
     {
         constexpr double as_near = 1.5, rounding = 1e-15;
@@ -218,8 +233,9 @@ private:
         if (other.fit.distance > as_near * one.fit.distance + rounding)
             return true;
         const auto merits = [&](const Target& target) {
-            return std::tuple(!is_of_other_layer(names_[i], target.text), !is_taken(target), !is_contribution(target),
-                              words_in_common(meanings_[i], target.text), !steps_[target.first()].formula.empty());
+            return std::tuple(!is_of_other_layer(names_[i], target.text), is_copied(target, i), !is_taken(target),
+                              !is_contribution(target), words_in_common(meanings_[i], target.text),
+                              !steps_[target.first()].formula.empty());
         };
         return merits(*one.target) > merits(*other.target);
     }

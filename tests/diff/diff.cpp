@@ -140,6 +140,38 @@ TEST_CASE("numbers that were printed with nine digits are compared as float32", 
     CHECK(seen.passed());
 }
 
+TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend to nothing", "[diff][type]")
+{
+    const Recording reference = recording_of([](const Trace& trace) {
+        Numbers numbers(43);
+        Mask mask(Mask::shape_type{5, 6}, true);
+        for (std::size_t j = 0; j < 6; ++j)
+            mask(2, j) = false;
+        scaled_dot_product_attention(numbers.matrix(5, 4), numbers.matrix(6, 4), numbers.matrix(6, 3), mask, {}, {},
+                                     trace);
+    });
+    Array context = arrays_of(reference).at("context");
+    for (std::size_t i = 0; i < context.size(); ++i)
+        context.values[i] = i / 3 == 2 ? NAN : context.values[i] * (1 + 6e-8 * std::sin(static_cast<double>(i) + 1));
+    const Diff result = diff(reference, {{"context", context}});
+    CHECK(result.passed());
+    CHECK(result.type == NumberType::float32);
+}
+
+TEST_CASE("what the trace does not compute can be another run's result, in double", "[diff][type]")
+{
+    const Recording reference{{{"change", "", {}, "", {}, {{2}, {0, 3.7397583374}}},
+                               {"square", "change ** 2", {}, "", {}, {{2}, {0, 3.7397583374 * 3.7397583374}}}},
+                              {}};
+    const auto with_change = [&](double change) {
+        return diff(reference, {{"change", {{2}, {0, change}}}, {"square", {{2}, {0, change * change}}}});
+    };
+    const Diff result = with_change(3.7397583374 + 1e-14);
+    CHECK(result.type == NumberType::float64);
+    CHECK(result.count(DiffVerdict::equal) == 2);
+    CHECK(with_change(3.7397583374 + 1e-11).count(DiffVerdict::equal) < 2);
+}
+
 TEST_CASE("what is multiplied in fewer digits than it is stored in is told which type makes it noise", "[diff]")
 {
     const Recording reference = recording_of(run_stack);

@@ -103,6 +103,30 @@ TEST_CASE("what is called keys is never taken for the values, whatever its numbe
     CHECK(step_of(result, "v") != "self_attn.head.{h}.keys");
 }
 
+TEST_CASE("an array with the numbers of another one is the same step, though a free one is as near", "[diff][matching]")
+{
+    Numbers numbers(23);
+    const EncoderLayerWeights weights = random_encoder_layer(numbers);
+    Matrix alike = numbers.matrix(4, 6); // tokens that are nearly the same: what they attend to is what each has
+    for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t f = 0; f < 6; ++f)
+            alike(i, f) = alike(0, f) * (1 + 1e-5 * static_cast<double>(i));
+    Recorder recorder;
+    encoder_layer(alike, {}, weights, {.attention = {.heads = 2}}, Trace(recorder));
+    const Recording reference = recorder.recording();
+    const auto noisy = [](Array array) { // as after many layers in bfloat16
+        for (double& value : array.values)
+            value = rounded_to(NumberType::bfloat16, value + 0.01 * std::sin(1e4 * value));
+        return array;
+    };
+    const auto mine = [&](const char* name) { return noisy(value_of(reference, std::string("self_attn.") + name)); };
+    const Diff result = diff(reference, NamedArrays{{"a", side_by_side({mine("query"), mine("key"), mine("value")})},
+                                                    {"b", mine("value")},
+                                                    {"c", noisy(of_heads(reference, "values"))}});
+    CHECK(step_of(result, "b") == "self_attn.head.{h}.values");
+    CHECK(step_of(result, "c") == "self_attn.head.{h}.values");
+}
+
 TEST_CASE("an array that no step has is no wrong step where what would follow from it is right", "[diff][matching]")
 {
     const Recording reference = layer_run();
