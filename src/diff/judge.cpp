@@ -155,8 +155,8 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
             return pass(found, tolerance, step, result);
         if (follows)
             return inherit(found, tolerance, step, result);
-        if (!again || is_overridden())
-            break;
+        if (!again || is_overridden() || found.size() != reference.size())
+            break; // more roundings tell nothing
     }
     const Array& expected = again ? again->value : reference;
     if (is_input && is_rounded_input(found, step, result))
