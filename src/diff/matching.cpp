@@ -232,9 +232,11 @@ private:
             return false;
         if (other.fit.distance > as_near * one.fit.distance + rounding)
             return true;
+        // Of one token, the context is the value: two arrays have the same numbers there.
+        const bool are_distinct = std::abs(one.fit.distance - other.fit.distance) > rounding;
         const auto merits = [&](const Target& target) {
-            return std::tuple(!is_of_other_layer(names_[i], target.text), is_copied(target, i), !is_taken(target),
-                              !is_contribution(target), words_in_common(meanings_[i], target.text),
+            return std::tuple(!is_of_other_layer(names_[i], target.text), are_distinct && is_copied(target, i),
+                              !is_taken(target), !is_contribution(target), words_in_common(meanings_[i], target.text),
                               !steps_[target.first()].formula.empty());
         };
         return merits(*one.target) > merits(*other.target);
