@@ -95,7 +95,7 @@ def depth(site):
     drawn.legend(*axes[0].get_legend_handles_labels(), loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     ratio = {name: float(trace[f"depth.24.{name}.ratio"]) for name, _, _ in RECIPES}
     return drawn, (
-        "The norm of the gradient at the input of each layer; the last dot is the end of the stack. Read from right to left. From the end to the "
-        f"first layer of 24 it is multiplied by {ratio['neither']:.1e} without residuals and norms, by {ratio['residual_only']:.1e} with "
+        "The norm of the gradient at the input of each layer; the last dot is the end of the stack. Read from right to left. In these "
+        f"stacks, from the end to the first layer of 24 it is multiplied by {ratio['neither']:.1e} without residuals and norms, by {ratio['residual_only']:.1e} with "
         f"residuals alone, by {ratio['post']:.2f} with post-norm and by {ratio['pre']:.1f} with pre-norm."
     )

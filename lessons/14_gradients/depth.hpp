@@ -10,6 +10,7 @@
 #include "attn/ops/reduce.hpp"
 #include "attn/trace_io/recorder.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace attn {
@@ -124,11 +125,11 @@ struct Reached {
     Vector spreads; ///< of the tokens
 };
 
-/// Sends a gradient of norm 1 back from the end of a stack.
-inline Reached send_through(std::size_t layers, const Recipe& recipe)
+/// Sends a gradient of norm 1 back from the end of a stack, whose numbers are drawn.
+inline Reached send_through(std::size_t layers, const Recipe& recipe,
+                            RandomNumbers numbers)
 {
     constexpr std::size_t n = 8, d = 32, d_ff = 64;
-    RandomNumbers numbers(14);
     Matrix arriving = numbers.matrix(n, d);
     arriving /= norm_of(arriving);
 
@@ -156,6 +157,20 @@ inline Reached send_through(std::size_t layers, const Recipe& recipe)
     }
     //! [send]
     return reached;
+}
+
+/// The gradient at the first layer's input over that at the end.
+inline double ratio_of(const Vector& norms) { return norms(0) / norms(norms.size() - 1); }
+
+/// The ratios of several stacks, each drawn anew, from the least to the largest.
+inline Vector sorted_ratios(std::size_t stacks, std::size_t layers, const Recipe& recipe)
+{
+    Vector ratios = xt::zeros<double>({stacks});
+    for (std::size_t stack = 0; stack < stacks; ++stack)
+        ratios(stack) =
+            ratio_of(send_through(layers, recipe, RandomNumbers(stack)).norms);
+    std::ranges::sort(ratios);
+    return ratios;
 }
 
 } // namespace attn

@@ -279,19 +279,37 @@ void go_deep(Lesson& lesson)
         const Trace depth = lesson.trace().scope("depth", layers);
         rows.push_back({static_cast<double>(layers)});
         for (const Recipe& recipe : recipes) {
-            const Reached reached = send_through(layers, recipe);
+            const Reached reached = send_through(layers, recipe, RandomNumbers(14));
             const Trace trace = depth.scope(recipe.name);
             const Vector norms = trace("norms[layer]", "", reached.norms);
             std::ignore = trace("spreads[layer]", "", reached.spreads);
             rows.back().push_back(
                 trace("ratio", "norms[0] / norms[" + std::to_string(layers) + "]",
-                      norms(0) / norms(layers)));
+                      ratio_of(norms)));
         }
     }
     lesson.say("the gradient at the first layer's input over that at the end:");
     lesson.table(
         {"layers", "post-norm", "pre-norm", "residual only", "norm only", "neither"},
         rows);
+}
+
+/// The same ratio in other stacks of 24 layers with norms, where it depends on the draw.
+void draw_again(Lesson& lesson)
+{
+    const Trace depth = lesson.trace().scope("depth");
+    const Trace others = depth.scope("others");
+    std::vector<std::vector<double>> rows(9);
+    for (const Recipe& recipe : recipes)
+        if (recipe.norm != Recipe::Norm::none) {
+            const Trace trace = others.scope(recipe.name);
+            const Vector ratios =
+                trace("ratios[stack]", "", sorted_ratios(rows.size(), 24, recipe));
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                rows[i].push_back(ratios(i));
+        }
+    lesson.say("the same of other stacks of 24 layers, from the least to the largest:");
+    lesson.table({"post-norm", "pre-norm", "norm only"}, rows);
 }
 
 // --------------------------------------------------------------------------- 9. mistakes
@@ -374,6 +392,7 @@ void teach(Lesson& lesson)
 
     lesson.heading("7. What reaches the layers of a stack");
     go_deep(lesson);
+    draw_again(lesson);
 
     lesson.heading("8. What reaches the words of the sentence");
     const SmallModel model = small_model();

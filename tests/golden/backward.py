@@ -148,14 +148,18 @@ def depth():
     golden = {}
     for count in (6, 24):
         for name, (residual, norm) in recipes.items():
-            norms, spreads = through_stack(count, residual, norm)
+            norms, spreads = through_stack(count, residual, norm, 14)
             golden |= within(f"depth.{count}.{name}", {"norms": norms, "spreads": spreads, "ratio": norms[0] / norms[-1]})
+    for name, (residual, norm) in recipes.items():
+        if norm:
+            others = [through_stack(24, residual, norm, seed)[0] for seed in range(9)]
+            golden[f"depth.others.{name}.ratios"] = torch.sort(torch.stack([one[0] / one[-1] for one in others])).values
     return golden
 
 
-def through_stack(count, residual, norm, n=8, d=32, d_ff=64):
+def through_stack(count, residual, norm, seed, n=8, d=32, d_ff=64):
     """At each layer's input and at the end: the gradient's norm, and how much of the tokens differs between them."""
-    draw = planted.SplitMix(14)
+    draw = planted.SplitMix(seed)
     glorot = lambda rows, columns: torch.from_numpy(draw(rows, columns, scale=(6 / (rows + columns)) ** 0.5))
     normalized = lambda x: F.layer_norm(x, (d,))
     arriving = torch.from_numpy(draw(n, d))
