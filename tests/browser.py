@@ -92,7 +92,6 @@ class Browser:
     def show(self, width, height, scheme):
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 768)
         self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.wait_until(f"return matchMedia('(prefers-color-scheme: {scheme})').matches;")  # the page hears of it later
 
     def open(self, place, ready):
         """Opens a file or an address and waits until a script says that it is there. Returns what the console complains about."""

@@ -204,7 +204,8 @@ void TracedGradients::in_scope(const QueryTile& queries, const Work& work) const
 
 void TracedGradients::begin_queries(const QueryTile& queries)
 {
-    const auto [b, head, number] = queries;
+    const std::size_t b = queries.b, head = queries.head,
+                      number = queries.number; // not bound: clang 14 captures no bindings
     call_.begin_queries(b, head, number, D_.get());
     const ScoreFormulas formulas(call_.scoring, call_.queries, call_.keys, b, head, number * tile_rows,
                                  call_.rows(number));
@@ -233,7 +234,7 @@ void TracedGradients::work_on_keys(std::size_t i)
 
 bool TracedGradients::meet_queries(const QueryTile& queries, const std::string& last_of_keys)
 {
-    const auto [b, head, number_in_head] = queries;
+    const std::size_t b = queries.b, head = queries.head, number_in_head = queries.number;
     std::string& last = last_of_queries_[number(queries)];
     bool meets = false;
     in_scope(queries, [&](const Trace& trace) {

@@ -195,8 +195,11 @@ def check_pages(browser, site, screenshots):
             for scheme in SCHEMES if name in prose else SCHEMES[:1]:
                 browser.show(width, height, scheme)
                 where = f"{name} ({width} px, {scheme})"
-                # A page that is open follows the scheme.
-                found = browser.open(site / name, READY) if scheme == SCHEMES[0] else browser.console()
+                if scheme == SCHEMES[0]:
+                    found = browser.open(site / name, READY)
+                else:  # a page that is open follows the scheme, in its own time
+                    browser.wait_until("return document.documentElement.classList.contains('dark-mode') || !document.querySelector('link[href*=awesome]')")
+                    found = browser.console()
                 seen = browser.run(PROBE)
                 opened += 1
                 found += seen["problems"]

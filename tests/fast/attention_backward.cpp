@@ -124,7 +124,9 @@ double worst_of(const DrawnGradients& all)
         worst =
             std::max(worst, worst_error(matrix_of(all.grad_queries, i, n, d_k), exact(all, "queries", i / h, i % h)));
     for (std::size_t i = 0; i < b * g; ++i) {
-        const auto expected = [&](std::string_view gradient) { return exact_of_group(all, gradient, i / g, i % g); };
+        const auto expected = [&, g = g](std::string_view gradient) {
+            return exact_of_group(all, gradient, i / g, i % g);
+        };
         worst = std::max(worst, worst_error(matrix_of(all.grad_keys, i, m, d_k), expected("keys")));
         worst = std::max(worst, worst_error(matrix_of(all.grad_values, i, m, d_v), expected("values")));
     }
