@@ -281,14 +281,23 @@ void attend_once(const float* query, const ConstView& keys, const ConstView& val
     });
     const float sum = sum_of(scores, keys.rows, [](Floats v) { return v; });
 
-    // Average the values.
-    std::fill_n(context, values.columns, 0.0F);
-    for (std::size_t j = 0; j < values.rows; ++j) {
-        const Floats weight = hn::Set(lanes, scores[j] / sum);
-        each_part(values.columns, [&](std::size_t k, const auto& load, const auto& store) {
-            store(hn::MulAdd(weight, load(values.row(j) + k), load(context + k)), context + k);
-        });
-    }
+    // Average the values: four sums, so that none waits for the one before.
+    each_part(values.columns, [&](std::size_t k, const auto& load, const auto& store) {
+        Floats a = hn::Zero(lanes), b = a, c = a, d = a;
+        const auto add_value = [&](std::size_t j, Floats& to) {
+            to = hn::MulAdd(hn::Set(lanes, scores[j]), load(values.row(j) + k), to);
+        };
+        std::size_t j = 0;
+        for (; j + 4 <= values.rows; j += 4) {
+            add_value(j, a);
+            add_value(j + 1, b);
+            add_value(j + 2, c);
+            add_value(j + 3, d);
+        }
+        for (; j < values.rows; ++j)
+            add_value(j, a);
+        store(hn::Div(hn::Add(hn::Add(a, b), hn::Add(c, d)), hn::Set(lanes, sum)), context + k);
+    });
 }
 
 } // namespace attn::fast::HWY_NAMESPACE
