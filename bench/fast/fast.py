@@ -2,7 +2,7 @@
 """How fast attn::fast is: beside the reference, peers, and what the machine's sgemm and memory make in the same minutes.
 
     bench/fast/fast.py BENCH_FAST [--out FILE.json] [--python PYTHON]... [--onnxruntime MODULES] [--llama2c FOLDER]
-                       [--runs N] [--seconds S] [--lengths N,...] [--threads N,...] [--only WORD]
+                       [--runs N] [--seconds S] [--lengths N,...] [--threads N,...] [--only WORD] [--into MEASURED.json]
 
 BENCH_FAST is the worker in C++. The peers are
   PyTorch        of /usr/bin/python3, and of each PYTHON that is given
@@ -13,7 +13,7 @@ All contenders of a row take turns, again and again, for about S seconds (10 unl
 machine that slows down slows all of them alike. The first round does not count. All rows are measured N times (once unless
 given), one pass after the other.
 OpenBLAS chooses its kernels itself: variables OPENBLAS_... of the environment are left out. --only takes the rows whose
-line has WORD in it: --only encoder.
+line has WORD in it: --only encoder. --into replaces these rows in a file of before, which then says when.
 
 A row has the least, the median and the spread of a contender's times, and the share that its least is of a limit that was
 measured in the same row: operations per second of sgemm, or bytes of weights per second of a dot product of two long vectors
@@ -86,6 +86,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--into", type=Path)
     parser.add_argument("--python", action="append", default=[])
     parser.add_argument("--onnxruntime", type=Path)
     parser.add_argument("--llama2c", type=Path)
@@ -95,6 +96,14 @@ def arguments():
     parser.add_argument("--threads", type=numbers, default=[1, 2])
     parser.add_argument("--only", default="")
     return parser.parse_args()
+
+
+def replaced(before, result, which):
+    """What was measured before, with these rows anew."""
+    anew = {(line["row"], line["threads"]) for line in result["lines"]}
+    kept = [line for line in before["lines"] if (line["row"], line["threads"]) not in anew]
+    again = before["machine"].get("again", {}) | {which: {name: result["machine"][name] for name in ("date", "commit")}}
+    return {"machine": before["machine"] | {"again": again}, "lines": kept + result["lines"]}
 
 
 def main():
@@ -109,6 +118,8 @@ def main():
                         result["lines"].append({"run": run, "threads": threads, **line})
                         print_line(result["lines"][-1])
     result["machine"]["load_after"] = os.getloadavg()[0]
+    if options.into:
+        write(replaced(json.loads(options.into.read_text()), result, options.only), options.into)
     if options.out:
         write(result, options.out)
 

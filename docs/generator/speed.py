@@ -112,6 +112,7 @@ def about(measured):
         ("attn", machine["commit"]),
         ("load of the machine before and after", f"{machine['load_before']:.1f}, {machine['load_after']:.1f}"),
         ("runs", runs),
+        *((f"{rows} measured again", f"{one['date']}, attn {one['commit']}") for rows, one in machine.get("again", {}).items()),
     ], "speed")  # fmt: skip
 
 
