@@ -95,7 +95,10 @@ def arguments():
     parser.add_argument("--lengths", type=numbers, default=[512, 2048, 8192])
     parser.add_argument("--threads", type=numbers, default=[1, 2])
     parser.add_argument("--only", default="")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.into and not options.only:
+        parser.error("--into replaces the rows of --only WORD; --out writes all")
+    return options
 
 
 def replaced(before, result, which):
@@ -108,6 +111,7 @@ def replaced(before, result, which):
 
 def main():
     options = arguments()
+    before = json.loads(options.into.read_text()) if options.into else None  # what can't be read is said at once
     rows = [row for row in all_rows(options.lengths) if options.only in row.line]
     result = {"machine": machine(), "lines": []}
     for run in range(1, options.runs + 1):
@@ -118,8 +122,8 @@ def main():
                         result["lines"].append({"run": run, "threads": threads, **line})
                         print_line(result["lines"][-1])
     result["machine"]["load_after"] = os.getloadavg()[0]
-    if options.into:
-        write(replaced(json.loads(options.into.read_text()), result, options.only), options.into)
+    if before:
+        write(replaced(before, result, options.only), options.into)
     if options.out:
         write(result, options.out)
 

@@ -191,21 +191,24 @@ public:
     /// The mistakes of a backward pass, or of a forward one, that give what is wrong, the nearest first.
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients)
     {
-        std::vector<Diagnosis> diagnoses;
-        for (const bool general : {false, true})
-            if (diagnoses.empty())
-                for (const Pitfall& pitfall : pitfalls())
-                    if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients &&
-                        pitfall.is_general == general)
-                        if (auto one = best_form(pitfall, reach))
-                            diagnoses.push_back(std::move(*one));
-        std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
-        return diagnoses;
+        std::vector<Diagnosis> diagnoses = mistakes(reach, of_gradients, false);
+        return diagnoses.empty() ? mistakes(reach, of_gradients, true) : diagnoses;
     }
 
     bool is_exhausted() const { return current_budget()->left() < least_left_; }
 
 private:
+    std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients, bool are_general)
+    {
+        std::vector<Diagnosis> diagnoses;
+        for (const Pitfall& pitfall : pitfalls())
+            if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients && pitfall.is_general == are_general)
+                if (auto one = best_form(pitfall, reach))
+                    diagnoses.push_back(std::move(*one));
+        std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
+        return diagnoses;
+    }
+
     /// A mistake in the form that explains the wrong numbers best; nothing where none does.
     std::optional<Diagnosis> best_form(const Pitfall& pitfall, Reach reach)
     {
@@ -317,63 +320,66 @@ std::vector<Diagnosis> explanations_of_result(const Diff& diff)
     options.type = diff.type;
     diff.world->of_result =
         std::make_shared<Diff>(attn::diff(diff.world->run, {{last->step->path, *array_of(*last, diff)}}, options));
-    return diagnose(*diff.world->of_result);
+    return diagnoses_of_first(*diff.world->of_result);
 }
 
 /// What explains a later step that is wrong by itself. Dropout gives a product that no formula does, and then zeros.
-std::vector<Diagnosis> explanations_of_others(const Diff& diff)
+std::vector<Diagnosis> explanations_of_later(const Diff& diff)
 {
-    std::size_t left = 4; // each takes as long as the first
+    const bool is_cut = diff.world->is_search_cut; // the search for the first wrong step
+    std::size_t left = 4;                          // each takes as long as the first
+    std::vector<Diagnosis> diagnoses;
     for (const StepDiff& step : diff.steps) {
-        if (step.verdict != DiffVerdict::bug || &step == diff.first_wrong() || left == 0)
+        if (step.verdict != DiffVerdict::bug || &step == diff.first_wrong() || left == 0 || !diagnoses.empty())
             continue;
         --left;
-        std::vector<Diagnosis> diagnoses = explanations_of(step, diff);
+        diagnoses = explanations_of(step, diff);
         for (Diagnosis& diagnosis : diagnoses)
             diagnosis.later = step.step;
-        if (!diagnoses.empty())
-            return diagnoses;
     }
-    return {};
+    diff.world->is_search_cut = is_cut;
+    return diagnoses;
 }
 
-std::vector<Diagnosis> all_explanations(const Diff& diff)
+std::vector<Diagnosis> explanations(const Diff& diff)
 {
     const StepDiff* wrong = to_explain(diff);
     std::vector<Diagnosis> diagnoses = wrong == nullptr ? std::vector<Diagnosis>{} : explanations_of(*wrong, diff);
-    if (!diagnoses.empty() || diff.first_wrong() == nullptr)
-        return diagnoses;
-    diagnoses = explanations_of_result(diff);
-    return diagnoses.empty() ? explanations_of_others(diff) : diagnoses;
+    return diagnoses.empty() && diff.first_wrong() != nullptr ? explanations_of_result(diff) : diagnoses;
 }
 
 } // namespace
 
 std::map<std::string, Array, std::less<>> steps_after(const Diagnosis& diagnosis, const Diff& diff)
 {
-    if (diff.world->of_result != nullptr && !diff.world->of_result->world->diagnoses->empty())
+    if (diff.world->of_result != nullptr)
         return steps_after(diagnosis, *diff.world->of_result);
     Diff::World& world = *diff.world;
-    const StepDiff& wrong = diagnosis.later == nullptr
-                                ? *to_explain(diff)
-                                : *std::ranges::find(diff.steps, diagnosis.later, &StepDiff::step);
-    const std::size_t step = world.names.find(wrong.step->path).value();
+    const StepDiff* wrong = to_explain(diff);
+    const std::size_t step = world.names.find(wrong->step->path).value();
     Edits edits;
     for (std::size_t i = 0; i < diagnosis.steps.size(); ++i)
         edits.emplace(world.names.find(diagnosis.steps[i]->path).value(), diagnosis.formulas[i]);
-    const Wrong at_step{step, *array_of(wrong, diff), {}, world.unknown_before(step)};
+    const Wrong at_step{step, *array_of(*wrong, diff), {}, world.unknown_before(step)};
     return Altered(world, at_step, edits).steps();
 }
 
 bool is_diagnosis_cut(const Diff& diff) { return diff.world->is_search_cut; }
 
-std::vector<Diagnosis> diagnose(const Diff& diff)
+const std::vector<Diagnosis>& diagnoses_of_first(const Diff& diff)
 {
     const BudgetScope budget;
     std::optional<std::vector<Diagnosis>>& known = diff.world->diagnoses;
     if (!known)
-        known = all_explanations(diff);
+        known = explanations(diff);
     return *known;
+}
+
+std::vector<Diagnosis> diagnose(const Diff& diff)
+{
+    const BudgetScope budget;
+    const std::vector<Diagnosis>& of_first = diagnoses_of_first(diff);
+    return of_first.empty() && diff.first_wrong() != nullptr ? explanations_of_later(diff) : of_first;
 }
 
 } // namespace attn

@@ -269,7 +269,8 @@ std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, c
             continue;
         DiffOptions coarser = options;
         coarser.type = type;
-        if (judged(reference, mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 && diagnose(diff).empty())
+        if (judged(reference, mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 &&
+            diagnoses_of_first(diff).empty())
             return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
                                name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
                                type == NumberType::float16 ? " or TF32" : "");
@@ -299,7 +300,7 @@ Hypothesis hypothesis_about(const Diff& diff)
         return {};
     if (diff.first_wrong() == nullptr && has_result(diff))
         return {}; // what is right up to the result has no wrong step
-    if (const std::vector<Diagnosis> diagnoses = diagnose(diff); !diagnoses.empty())
+    if (const std::vector<Diagnosis>& diagnoses = diagnoses_of_first(diff); !diagnoses.empty())
         return {.mistaken = steps_after(diagnoses.front(), diff)};
     return {.guesses = true};
 }

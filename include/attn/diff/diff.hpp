@@ -167,7 +167,7 @@ struct Diagnosis {
 std::vector<Diagnosis> diagnose(const Diff& diff);
 std::vector<Diagnosis> diagnose(const Diff&&) = delete;
 
-/// True where no mistake was found and not all were tried, as for a large model of which only the result is known.
+/// True where no mistake explains the first wrong step and not all were tried, as for a large model of which only the result is known.
 bool is_diagnosis_cut(const Diff& diff);
 
 } // namespace attn
