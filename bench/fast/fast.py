@@ -98,6 +98,8 @@ def arguments():
     options = parser.parse_args()
     if options.into and not options.only:
         parser.error("--into replaces the rows of --only WORD; --out writes all")
+    if options.into and not options.into.is_file():
+        parser.error(f"{options.into} is no file: --into replaces rows of what --out wrote before")
     return options
 
 
