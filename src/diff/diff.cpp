@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace attn {
@@ -350,6 +351,53 @@ std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference
     return std::nullopt;
 }
 
+/// True where one step follows from another at once, or through steps that MINE does not have.
+bool follows(Diff::World& world, std::size_t step, std::size_t from)
+{
+    std::set<std::size_t> users = world.unknown_before(step);
+    users.insert(step);
+    return std::ranges::any_of(users, [&](std::size_t user) {
+        const auto& operands = world.operands(user);
+        return std::ranges::find(operands, from) != operands.end();
+    });
+}
+
+/// True where MINE has something right that follows from the reference's numbers for a step, and not from its own.
+bool is_contradicted(const Diff& diff, std::size_t step)
+{
+    Diff::World& world = *diff.world;
+    for (std::size_t i = 0; i < diff.steps.size(); ++i) {
+        const std::size_t user = world.claims.claims[i].step;
+        const bool is_right =
+            diff.steps[i].verdict == DiffVerdict::equal || diff.steps[i].verdict == DiffVerdict::noise;
+        if (!is_right || world.steps.own(user) == nullptr || !follows(world, user, step))
+            continue;
+        try {
+            const Diff::World::Recomputed again = world.recompute(user, more_draws);
+            if (!agrees(*world.steps.own(user), again.value, again.tolerance))
+                return true;
+        } catch (const FormulaError&) {
+            continue; // for an operand of another shape
+        }
+    }
+    return false;
+}
+
+/// Arrays that only look like the step whose numbers they nearly have: MINE computes on with others. NaN is no look-alike.
+std::set<std::string, std::less<>> look_alikes(const Diff& diff)
+{
+    std::set<std::string, std::less<>> names;
+    for (std::size_t i = 0; i < diff.steps.size(); ++i) {
+        const StepDiff& step = diff.steps[i];
+        const auto found = std::ranges::find(diff.matched, step.mine.substr(0, step.mine.find('[')), &Found::mine);
+        const bool is_finite = step.distance.nans == 0 && step.distance.infinities == 0;
+        if (step.verdict == DiffVerdict::bug && is_finite && found != diff.matched.end() &&
+            found->how == found_by_numbers && is_contradicted(diff, diff.world->claims.claims[i].step))
+            names.insert(found->mine);
+    }
+    return names;
+}
+
 /// True where the first wrong step is off as if by roundings, and nobody says which are allowed.
 bool can_be_rounding(const Diff& diff, const DiffOptions& options)
 {
@@ -371,9 +419,14 @@ std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference,
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
 {
     Diff result = judged(reference, mine, options, {});
-    if (auto again = with_roundings(result, reference, mine, options, {})) // before all mistakes are tried
+    const auto no_step = look_alikes(result);
+    if (!no_step.empty())
+        result = judged(reference, mine, options, {.no_step = no_step});
+    if (auto again =
+            with_roundings(result, reference, mine, options, {.no_step = no_step})) // before mistakes are tried
         return std::move(*again);
     Hypothesis hypothesis = hypothesis_about(result);
+    hypothesis.no_step = no_step;
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
     if (auto again = with_used_steps(result, reference, mine, options, hypothesis))

@@ -25,8 +25,6 @@ constexpr double roundings_of_input = 2;
 constexpr double roundings_of_result = 256;
 // Where the gradients begin, MINE can have computed them from its own output: softmax(logits) less the target.
 constexpr double roundings_of_seed = 8;
-// What one draw of roundings finds wrong is tried with more before it is said.
-constexpr std::size_t more_draws = 5;
 
 /// By which factor all numbers are off, where that is one; where both are zero, any is.
 std::optional<double> common_factor(const Array& found, const Array& expected, Tolerance tolerance)

@@ -137,7 +137,7 @@ private:
     bool is_tensor(std::size_t i) const
     {
         const Array& array = *arrays_[i];
-        return array.type == ElementType::real && array.size() > 1 &&
+        return array.type == ElementType::real && array.size() > 1 && !hypothesis_.no_step.contains(names_[i]) &&
                (says_gradient(i) || !std::ranges::all_of(array.values, is_whole));
     }
 

@@ -3,6 +3,7 @@
 #include "names.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ struct Hypothesis {
     /// Arrays that are another step than the one whose numbers they have, by name: the path of that step, or of its
     /// first head.
     std::map<std::string, std::string, std::less<>> used_as = {};
+    /// Arrays that are no step, whatever step's numbers they nearly have.
+    std::set<std::string, std::less<>> no_step = {};
 };
 
 /// Finds the steps that arrays without a step's name are.

@@ -18,6 +18,8 @@ namespace {
 constexpr double noise_factor = 3;
 // The evaluator's bound is of first order, and both computations err.
 constexpr double sum_factor = 6;
+// The bound where each operation's result is stored: MINE alone errs so, and no sum is behind it.
+constexpr double stored_factor = 1.25;
 // Roundings of a result beside the largest number of its array.
 constexpr double stored_roundings = 2;
 // Roundings inside a formula that an operand shows which is moved, and an exact one doesn't.
@@ -45,13 +47,6 @@ double largest_move_of(const Array& plain, const Array& moved)
             largest = std::max(largest, move);
     }
     return largest;
-}
-
-/// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits. But it can store them so.
-ErrorModel error_model_of(NumberType type)
-{
-    const double stored = roundoff_of(type);
-    return {std::min(stored, roundoff_of(NumberType::float32)), stored, SumErrors::typical};
 }
 
 } // namespace
@@ -206,6 +201,13 @@ Tolerance Diff::World::tolerance_of(const Array& expected) const
     return {stored_roundings * roundoff_of(type) * largest_of(expected) + smallest_of(type)};
 }
 
+/// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits. But it can store them so.
+ErrorModel Diff::World::error_model() const
+{
+    const double stored = roundoff_of(type);
+    return {std::min(stored, roundoff_of(NumberType::float32)), stored, SumErrors::typical, draw_ > 0};
+}
+
 Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
                                      const Array* judged) const
 {
@@ -215,7 +217,7 @@ Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formul
             return &array_of(*operand);
         return name == "mine" ? judged : name == "given" ? &reference[step].value : nullptr;
     };
-    Evaluated result = evaluate(formula, lookup, error_model_of(type));
+    Evaluated result = evaluate(formula, lookup, error_model());
     if (reference[step].value.type == ElementType::integer)
         result.value.type = ElementType::integer;
     return result;
@@ -247,12 +249,12 @@ Array Diff::World::computed_otherwise(std::size_t step, const Evaluated& moved)
     return rounded;
 }
 
-Diff::World::Recomputed Diff::World::recomputed(Both both, double least_move) const
+Diff::World::Recomputed Diff::World::recomputed(Both both, const Otherwise& otherwise) const
 {
     Recomputed result{std::move(both.plain.value), {}};
     if (result.value.type != ElementType::real)
         return result;
-    const double largest_move = std::max(least_move, largest_move_of(result.value, both.moved.value));
+    const double largest_move = std::max(otherwise.largest_move, largest_move_of(result.value, both.moved.value));
     const double roundoff = roundoff_of(type), largest = largest_of(result.value);
     const double most = std::min(most_growth * roundoff, most_relative) * std::max(largest, both.scale);
     result.tolerance = tolerance_of(result.value);
@@ -263,6 +265,9 @@ Diff::World::Recomputed Diff::World::recomputed(Both both, double least_move) co
     result.tolerance.each = std::move(both.plain.error);
     for (double& error : result.tolerance.each)
         error *= sum_factor;
+    for (std::size_t i = 0; i < otherwise.error.size(); ++i)
+        result.tolerance.each[i] =
+            std::max(result.tolerance.each[i], stored_factor * otherwise.error[i] - result.tolerance.common);
     return result;
 }
 
@@ -284,14 +289,15 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
             step, reference[step].formula, [&](std::size_t i) -> const Array& { return plain(i, as_dumped); },
             [&](std::size_t i) -> const Array& { return moved(i, as_dumped); });
     };
-    double largest_move = 0;
+    Otherwise otherwise;
     for (std::size_t draw = draws; draw-- > 1;) {
         redraw(draw);
-        const Both both = evaluated();
-        largest_move = std::max(largest_move, largest_move_of(both.plain.value, both.moved.value));
+        Both both = evaluated();
+        otherwise.largest_move = std::max(otherwise.largest_move, largest_move_of(both.plain.value, both.moved.value));
+        otherwise.error = std::move(both.plain.error);
     }
     redraw(0);
-    return recomputed(evaluated(), largest_move);
+    return recomputed(evaluated(), otherwise);
 }
 
 } // namespace attn

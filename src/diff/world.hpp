@@ -18,6 +18,9 @@
 
 namespace attn {
 
+/// What one draw of roundings finds wrong is tried with more before it is said.
+inline constexpr std::size_t more_draws = 5;
+
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:
@@ -66,6 +69,12 @@ struct Diff::World {
     };
     using ArrayOf = std::function<const Array&(std::size_t step)>;
 
+    /// What other roundings have done to a result.
+    struct Otherwise {
+        double largest_move = 0;
+        std::vector<double> error; ///< of each number, where each operation's result was rounded, too
+    };
+
     /// Computes a step by a formula from operands of whatever source; its names can mean later steps, too.
     /// @param judged  what the name mine means, if anything
     /// @throws FormulaError where that can't be done
@@ -79,8 +88,8 @@ struct Diff::World {
     /// A step as another program would compute it: by sums in another order.
     /// @param moved  what its formula gives from operands with other roundings
     Array computed_otherwise(std::size_t step, const Evaluated& moved);
-    /// @param least_move  a change by other roundings that has been seen
-    Recomputed recomputed(Both both, double least_move = 0) const;
+    /// @param otherwise  what other roundings did
+    Recomputed recomputed(Both both, const Otherwise& otherwise) const;
 
     /// How far off the numbers of an array can be that was rounded and nothing else.
     Tolerance tolerance_of(const Array& expected) const;
@@ -136,7 +145,9 @@ private:
     Array moved_again(std::size_t step);
     void redraw(std::size_t draw);
 
-    std::size_t draw_ = 0; ///< which roundings are tried
+    ErrorModel error_model() const;
+
+    std::size_t draw_ = 0; ///< which roundings are tried: in all but the first, those of each operation, too
 };
 
 } // namespace attn

@@ -203,7 +203,7 @@ Rounded raised(Rounded base, Rounded exponent, const Rounding& rounding)
     const bool is_undefined = base.value == 0 || std::isnan(value); // no overflow: 1 / 0, or a root of -1
     if (is_undefined && !std::isfinite(value) && !base.is_unknown() && !exponent.is_unknown())
         return {value, 0};
-    return rounding.result(value, base, exponent, by_base + by_exponent, 4);
+    return rounding.result(value, base, exponent, by_base + by_exponent, rounding.library_roundings());
 }
 
 Function of_two(std::string_view op, decltype(Function::binary) binary, decltype(Function::shape) shape,

@@ -31,11 +31,20 @@ public:
     using Number = Rounded;
 
     explicit Rounding(const ErrorModel& errors)
-        : unit_(errors.roundoff), stored_unit_(errors.stored_roundoff), sums_(errors.sums)
+        : unit_(errors.stores_each ? std::max(errors.roundoff, errors.stored_roundoff) : errors.roundoff),
+          sum_unit_(errors.roundoff),
+          stored_unit_(errors.stored_roundoff),
+          sums_(errors.sums)
     {
     }
 
     double unit() const { return unit_; }
+    /// The unit roundoff of additions and multiplications inside a sum.
+    double sum_unit() const { return sum_unit_; }
+    /// The arithmetic inside a sum.
+    Rounding inside_sums() const { return Rounding(ErrorModel{sum_unit_, stored_unit_, sums_}); }
+    /// What a sum errs by when it is stored.
+    double stored(double sum) const { return unit_ > sum_unit_ ? unit_ * std::abs(sum) : 0; }
     SumErrors sums() const { return sums_; }
 
     /// A result with the error that its operands bring, plus so many roundings of its own.
@@ -67,7 +76,7 @@ public:
         };
         if (std::isfinite(sum.value))
             sum.error +=
-                unit_ * (roundings(terms_of_b) * std::abs(a.value) + roundings(terms_of_a) * std::abs(b.value));
+                sum_unit_ * (roundings(terms_of_b) * std::abs(a.value) + roundings(terms_of_a) * std::abs(b.value));
         return sum;
     }
 
@@ -94,11 +103,13 @@ public:
     /// A function with a known slope; the libraries' functions are within a few units of the truth.
     Rounded function(double value, double slope, Rounded argument) const
     {
-        constexpr double library_roundings = 4;
         if (argument.is_unknown())
             return {value, unknown_error};
-        return result(value, times(slope, argument.error), library_roundings);
+        return result(value, times(slope, argument.error), library_roundings());
     }
+
+    /// By how many roundings a library's function is off, once it is stored.
+    double library_roundings() const { return unit_ > sum_unit_ ? std::max(4 * sum_unit_ / unit_, 1.0) : 4; }
 
     /// The sum of at(0), at(1), …
     template <class At>
@@ -137,7 +148,7 @@ private:
         return (std::isfinite(a.value) && std::isfinite(b.value)) || a.is_unknown() || b.is_unknown();
     }
 
-    double unit_, stored_unit_;
+    double unit_, sum_unit_, stored_unit_;
     SumErrors sums_;
 };
 
@@ -155,7 +166,8 @@ public:
     {
         if (std::isinf(errors_))
             return {total_, unknown_error};
-        return rounding.result(total_, errors_ + static_cast<double>(count) * rounding.unit() * sizes_, 0);
+        return rounding.result(
+            total_, errors_ + static_cast<double>(count) * rounding.sum_unit() * sizes_ + rounding.stored(total_), 0);
     }
 
 private:
@@ -174,10 +186,11 @@ public:
 
     Rounded result(std::size_t, const Rounding& rounding) const
     {
-        const double unit = rounding.unit();
+        const double unit = rounding.sum_unit();
         if (std::isinf(error_squares_))
             return {total_, unknown_error};
-        return rounding.result(total_, std::sqrt(error_squares_ + unit * unit * partial_squares_), 0);
+        return rounding.result(total_,
+                               std::sqrt(error_squares_ + unit * unit * partial_squares_) + rounding.stored(total_), 0);
     }
 
 private:

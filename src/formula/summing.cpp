@@ -316,6 +316,7 @@ Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rou
         lines.shape.back() = 1;
     }
     constexpr std::size_t most = 8;
+    const Rounding inside = rounding.inside_sums();
     const Rounded *left = operands[0].cells.data(), *right = operands[1].cells.data();
     for_each<2>(lines, [&](const auto& at) {
         for (std::size_t first = 0; first < count; first += most) {
@@ -325,13 +326,13 @@ Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rou
                 const Rounded* l = left + at[1] + first * left_step + i * call.steps[0];
                 const Rounded* r = right + at[2] + first * right_step + i * call.steps[1];
                 for (std::size_t j = 0; j < neighbours; ++j)
-                    sums[j].add(rounding.multiply(l[j * left_step], r[j * right_step]));
+                    sums[j].add(inside.multiply(l[j * left_step], r[j * right_step]));
             }
             for (std::size_t j = 0; j < neighbours; ++j)
                 result.cells[at[0] + first + j] =
                     with_overflow(sums[j].result(call.length, rounding), call.length, [&](std::size_t i) {
-                        return rounding.multiply(left[at[1] + (first + j) * left_step + i * call.steps[0]],
-                                                 right[at[2] + (first + j) * right_step + i * call.steps[1]]);
+                        return inside.multiply(left[at[1] + (first + j) * left_step + i * call.steps[0]],
+                                               right[at[2] + (first + j) * right_step + i * call.steps[1]]);
                     });
         }
     });

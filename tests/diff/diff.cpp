@@ -208,31 +208,6 @@ TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
 
 namespace {
 
-/// A recording of given arrays and of what formulas make of them, as a stranger's program writes it.
-class ByFormulas {
-public:
-    ByFormulas& given(const std::string& path, Array value)
-    {
-        recording.steps.push_back({path, "", {}, "", {}, std::move(value)});
-        return *this;
-    }
-
-    ByFormulas& computed(const std::string& path, const std::string& formula)
-    {
-        const StepNames names(recording);
-        const Lookup lookup = [&](std::string_view name) {
-            const auto step = names.find(name);
-            return step ? &recording.steps[*step].value : nullptr;
-        };
-        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
-        return *this;
-    }
-
-    Recording recording;
-};
-
-Array real(Shape shape, std::vector<double> values) { return {std::move(shape), std::move(values), ElementType::real}; }
-
 /// Averages of the first keys of each sequence, with the lengths as a file of version 1 has them: as real numbers.
 Recording padded_averages(const std::vector<double>& lengths)
 {
@@ -286,6 +261,24 @@ TEST_CASE("what jumps from one whole number to another is not measured as noise"
     const Recording& reference = program.recording;
     REQUIRE(named(reference, "changed").value.values == std::vector<double>{1});
     CHECK_FALSE(diff(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("in a short type, each operation of a formula can have been stored, and what cancels then is noise",
+          "[diff][type]")
+{
+    const Array hidden = real({4}, {-3.125, -4.5625, -4.5625, -0.703125}); // numbers of bfloat16
+    ByFormulas program;
+    program.given("hidden", hidden)
+        .computed("activated", "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))");
+    Array stored = named(program.recording, "activated").value;
+    stored.values = {0, 0, 0, rounded_to(NumberType::bfloat16, stored.values[3])}; // 1 + tanh(-3.58) is 1 - 1
+    const auto passes = [&](NumberType type) {
+        return diff(program.recording, {{"hidden", hidden}, {"activated", stored}}, {.type = type}).passed();
+    };
+    CHECK(passes(NumberType::bfloat16));
+    CHECK_FALSE(passes(NumberType::float16));
+    stored.values[0] = 0x1p-7; // two roundings of 1 away, times -1.6
+    CHECK_FALSE(passes(NumberType::bfloat16));
 }
 
 TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")

@@ -3,6 +3,7 @@
 #include "attn/diff/diff.hpp"
 
 #include "layers/examples.hpp"
+#include "runs.hpp"
 #include "test.hpp"
 
 #include "attn/error.hpp"
@@ -139,6 +140,47 @@ TEST_CASE("an array that no step has is no wrong step where what would follow fr
     CHECK(result.first_wrong() == nullptr);
     CHECK(result.passed());
     CHECK(result.extra == std::vector<std::string>{"tmp"});
+}
+
+TEST_CASE("an array that nearly has a step's numbers is not that step where what is right does not follow from it",
+          "[diff][matching]")
+{
+    const Recording reference = layer_run();
+    Array near = value_of(reference, "norm1.output");
+    for (double& value : near.values)
+        value *= 1 + 1e-4 * std::sin(1e4 * value);
+    const NamedArrays mine{{"near", near}, {"q", value_of(reference, "self_attn.query")}};
+    const Diff wrong = diff(reference, mine); // nothing says that it is not
+    CHECK(step_of(wrong, "near") == "norm1.output");
+    CHECK_FALSE(wrong.passed());
+    for (const char* right : {"feed_forward.hidden", "norm2.output"}) { // at once, and through steps that MINE lacks
+        CAPTURE(right);
+        NamedArrays with_user = mine;
+        with_user["z"] = value_of(reference, right);
+        const Diff result = diff(reference, with_user);
+        CHECK(step_of(result, "near").empty());
+        CHECK(result.first_wrong() == nullptr);
+        CHECK(result.extra == std::vector<std::string>{"near"});
+    }
+}
+
+TEST_CASE("a wrong array is guessed to be the step that others follow from, though another one is nearer",
+          "[diff][matching]")
+{
+    ByFormulas program, wrong;
+    const Array x = real({2, 3}, {0.5, 1.1, 1.9, 2.3, 2.9, 3.7});
+    program.given("x", x).computed("first", "x * 2").computed("second", "sin(x)");
+    wrong.given("x", x).computed("second", "x * 1.8");
+    for (ByFormulas* one : {&program, &wrong})
+        one->computed("third", "second * second + x").computed("output", "third @ x.T");
+    const Diff result = diff(program.recording, NamedArrays{{"t", value_of(wrong.recording, "second")},
+                                                            {"u", value_of(wrong.recording, "third")},
+                                                            {"y", value_of(wrong.recording, "output")}});
+    CHECK(step_of(result, "t") == "second");
+    CHECK(step_of(result, "u") == "third");
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->mine == "t");
+    CHECK(result.count(DiffVerdict::bug) == 1);
 }
 
 TEST_CASE("an array is found by its numbers though some rows of it are NaN", "[diff][matching]")

@@ -3,6 +3,7 @@
 #include "layers/examples.hpp"
 
 #include "attn/diff/diff.hpp"
+#include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/what_if/answers.hpp"
 
@@ -58,6 +59,34 @@ inline void run_heads(const Trace& trace)
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const Tensor3 memory = numbers.tensor3(3, 5, 6);
     multi_head_attention(x, memory, {}, {}, weights, {.heads = 2}, trace);
+}
+
+/// A recording of given arrays and of what formulas make of them, as a stranger's program writes it.
+class ByFormulas {
+public:
+    ByFormulas& given(const std::string& path, Array value)
+    {
+        recording.steps.push_back({path, "", {}, "", {}, std::move(value)});
+        return *this;
+    }
+
+    ByFormulas& computed(const std::string& path, const std::string& formula)
+    {
+        const StepNames names(recording);
+        const Lookup lookup = [&](std::string_view name) {
+            const auto step = names.find(name);
+            return step ? &recording.steps[*step].value : nullptr;
+        };
+        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+        return *this;
+    }
+
+    Recording recording;
+};
+
+inline Array real(Shape shape, std::vector<double> values)
+{
+    return {std::move(shape), std::move(values), ElementType::real};
 }
 
 inline Recording recording_of(const Run& run)

@@ -421,3 +421,23 @@ TEST_CASE("the error of a softmax covers a computation through the logarithm of 
     const Evaluated stored = evaluate_with("softmax(0 * arange(1000))", {}, {.stored_roundoff = 0x1p-9});
     CHECK(stored.error[0] >= std::log(1000) * 0x1p-9 * stored.value.values[0]);
 }
+
+TEST_CASE("where each result is stored, sums are stored once and keep the digits that they add up", "[formula]")
+{
+    const Values given{{"x", {{3}, {1, 2, -3}}}, {"half", {{}, {-0.5}}}};
+    const ErrorModel in_float{.roundoff = 0x1p-24, .stored_roundoff = 0x1p-9, .sums = SumErrors::typical};
+    ErrorModel each = in_float;
+    each.stores_each = true;
+    const auto error = [&](const char* formula, const ErrorModel& model) {
+        return evaluate_with(formula, given, model).error[0];
+    };
+    CHECK(error("1 + tanh(half)", in_float) < 0x1p-20);
+    CHECK(error("1 + tanh(half)", each) == Approx(0x1p-9 * (std::tanh(0.5) + 1 - std::tanh(0.5))));
+    for (const char* sum : {"x @ x", "sum(x * 1)"}) {
+        CAPTURE(sum);
+        CHECK(error(sum, in_float) < 0x1p-18);
+    }
+    CHECK(error("x @ x", each) == Approx(0x1p-9 * 14).epsilon(1e-3));
+    CHECK(error("x @ arange(3)", each) == Approx(0x1p-9 * 4).epsilon(1e-3)); // of 2 - 6, no product is stored
+    CHECK(error("sum(x)", each) < 0x1p-20);
+}

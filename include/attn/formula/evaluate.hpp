@@ -32,6 +32,7 @@ struct ErrorModel {
     double roundoff = double_roundoff;        ///< the unit roundoff of its operations
     double stored_roundoff = double_roundoff; ///< of results that it stores between two operations
     SumErrors sums = SumErrors::largest;
+    bool stores_each = false; ///< each result inside a formula is stored, too; what a sum adds is not
 };
 
 /// Computes a formula by plain loops: no xtensor, no BLAS, so that it can check what was computed with them. The type of
