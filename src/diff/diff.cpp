@@ -389,11 +389,10 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
     std::set<std::string, std::less<>> names;
     for (std::size_t i = 0; i < diff.steps.size(); ++i) {
         const StepDiff& step = diff.steps[i];
-        const auto found = std::ranges::find(diff.matched, step.mine.substr(0, step.mine.find('[')), &Found::mine);
+        const Claim& claim = diff.world->claims.claims[i];
         const bool is_finite = step.distance.nans == 0 && step.distance.infinities == 0;
-        if (step.verdict == DiffVerdict::bug && is_finite && found != diff.matched.end() &&
-            found->how == found_by_numbers && is_contradicted(diff, diff.world->claims.claims[i].step))
-            names.insert(found->mine);
+        if (step.verdict == DiffVerdict::bug && is_finite && claim.is_found && is_contradicted(diff, claim.step))
+            names.insert(step.mine.substr(0, step.mine.find('[')));
     }
     return names;
 }

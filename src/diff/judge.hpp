@@ -41,6 +41,7 @@ private:
     Diff::World& world_;
     const DiffOptions& options_;
     const Array* own_ = nullptr; ///< of the array that is judged, in the reference's layout
+    bool is_found_ = false;      ///< that array, by its numbers
 };
 
 } // namespace attn

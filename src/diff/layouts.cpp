@@ -89,7 +89,7 @@ std::optional<Layout> as_permutation(const Array& found, const Expected& expecte
             continue;
         Array moved = with_axes(found, order);
         if (agrees(moved, expected.value, expected.tolerance))
-            return Layout{permutation_text(expected.step, order), std::move(moved)};
+            return Layout{permutation_text(expected.step, order), std::move(moved), true};
     }
     return std::nullopt;
 }

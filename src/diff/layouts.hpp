@@ -10,8 +10,9 @@ namespace attn {
 
 /// The right numbers in another layout.
 struct Layout {
-    std::string text; ///< "is the reference's transpose"
-    Array value;      ///< in the reference's layout; empty where the array is another step's
+    std::string text;            ///< "is the reference's transpose"
+    Array value;                 ///< in the reference's layout; empty where the array is another step's
+    bool has_other_axes = false; ///< and nothing else: its axes stand in another order
 };
 
 /// What there is to recognise an array by.

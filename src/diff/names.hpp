@@ -21,6 +21,7 @@ struct Claim {
     std::string mine;     ///< "probs[..., 3, :, :]"
     const Array* array = nullptr;
     std::string complaint; ///< why no part could be taken; empty where one was
+    bool is_found = false; ///< by its numbers: no name says that it is this step
 };
 
 struct Hypothesis;

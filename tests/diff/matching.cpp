@@ -164,6 +164,32 @@ TEST_CASE("an array that nearly has a step's numbers is not that step where what
     }
 }
 
+TEST_CASE("of tokens that are nearly the same, an array found by its numbers is right with its axes in any order",
+          "[diff][matching]")
+{
+    constexpr std::size_t n = 3;
+    constexpr double step = 0.007, noise = 0.014;
+    Array x{{n, n, 2}, {}, ElementType::real}, noisy = x, turned = x;
+    for (std::size_t i = 0; i < n * n; ++i)
+        for (const double feature : {0.5, -0.45})
+            x.values.push_back(feature * (1 + step * static_cast<double>(i)));
+    ByFormulas program;
+    program.given("x", x).computed("doubled", "x + x").computed("scaled", "0.9 * doubled");
+    program.computed("output", "scaled * scaled");
+    noisy.values = named(program.recording, "doubled").value.values; // as after some layers in bfloat16
+    for (std::size_t i = 0; i < noisy.size(); ++i)
+        noisy.values[i] = rounded_to(NumberType::bfloat16, noisy.values[i] + (i % 4 < 2 ? noise : -noise));
+    for (std::size_t i = 0; i < noisy.size(); ++i) // sequence first: token i / 2 stands elsewhere
+        turned.values.push_back(
+            rounded_to(NumberType::bfloat16, 0.9 * noisy.values[(i / 2 % n * n + i / 2 / n) * 2 + i % 2]));
+    const DiffOptions options{.type = NumberType::bfloat16};
+    const Diff result = diff(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options);
+    CHECK(step_of(result, "b") == "scaled");
+    CHECK(result.passed());
+    std::ranges::rotate(turned.values, turned.values.begin() + 2); // no order of the axes
+    CHECK_FALSE(diff(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options).passed());
+}
+
 TEST_CASE("a wrong array is guessed to be the step that others follow from, though another one is nearer",
           "[diff][matching]")
 {

@@ -98,7 +98,8 @@ TEST_CASE("a right step of training is right, from its loss and from gradients",
     CHECK(diff(reference, mine).passed());
 }
 
-TEST_CASE("a mistake in the loss or the embedding is named in a step of training", "[diff][train][diagnose][pitfalls]")
+TEST_CASE("a mistake in the loss or the embedding is named in a step of training",
+          "[diff][train][diagnose][pitfalls][slow]")
 {
     const Training training;
     const Recording reference = training.next_step(AdamState(packed(training.weights)));

@@ -136,7 +136,7 @@ TEST_CASE("lessons 5 to 11 run on numbers of other sizes", "[input]")
                         "output") == Shape{1, 3, 512});
 }
 
-TEST_CASE("lesson 14 runs on numbers of other sizes, also on one token of one feature", "[input][gradient]")
+TEST_CASE("lesson 14 runs on numbers of other sizes, also on one token of one feature", "[input][gradient][slow]")
 {
     const auto maps = [](std::size_t n, std::size_t d, std::size_t d_k, std::size_t d_v) {
         return taught("lesson_14_gradients", {{"inputs", numbers({n, d})},

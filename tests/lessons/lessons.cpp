@@ -28,7 +28,7 @@ TEST_CASE("every step of every lesson equals its golden, and follows from its fo
     }
 }
 
-TEST_CASE("two runs write the same bytes, whatever is printed and whatever the time zone", "[lessons]")
+TEST_CASE("two runs write the same bytes, whatever is printed and whatever the time zone", "[lessons][slow]")
 {
     for (const std::string& topic : lesson_topics()) {
         if (topic == "11_encoder_stack" || topic == "13_transformer")
@@ -41,7 +41,8 @@ TEST_CASE("two runs write the same bytes, whatever is printed and whatever the t
     }
 }
 
-TEST_CASE("a lesson prints its own steps and a line per scope, in few lines, and every step with --all", "[lessons]")
+TEST_CASE("a lesson prints its own steps and a line per scope, in few lines, and every step with --all",
+          "[lessons][slow]")
 {
     std::size_t lines = 0;
     for (const std::string& topic : lesson_topics()) {
