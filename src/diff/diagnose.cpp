@@ -330,7 +330,9 @@ std::vector<Diagnosis> explanations_of_later(const Diff& diff)
     std::size_t left = 4;                          // each takes as long as the first
     std::vector<Diagnosis> diagnoses;
     for (const StepDiff& step : diff.steps) {
-        if (step.verdict != DiffVerdict::bug || &step == diff.first_wrong() || left == 0 || !diagnoses.empty())
+        if (left == 0 || !diagnoses.empty())
+            break;
+        if (step.verdict != DiffVerdict::bug || &step == diff.first_wrong())
             continue;
         --left;
         diagnoses = explanations_of(step, diff);

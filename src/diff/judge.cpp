@@ -292,7 +292,7 @@ void Judge::blame(const Array& found, const Array& expected, const Tolerance& to
         result.through.push_back(world_.reference[unknown].path);
     if (found.shape != right.value.shape) {
         own_ = nullptr;
-        const auto part = recognise_part(found, {right, right.value, tolerance, 0});
+        const auto part = recognise_part(found, {right, right.value, tolerance});
         result.message =
             part ? *part
                  : fmt::format("has the shape {}, expected {}", to_string(found.shape), to_string(right.value.shape));

@@ -109,6 +109,20 @@ TEST_CASE("attn diff ends with 1 at a mistake, and names the number and the form
     CHECK_THAT(ended.output, ContainsSubstring("mine.npz: different: "));
 }
 
+TEST_CASE("attn diff gives each step that differs a line, and one line to the same step of several heads",
+          "[cli][diff]")
+{
+    const TemporaryFolder folder;
+    REQUIRE(run({"lesson_06_multi_head", "--quiet", "--trace", folder / "right.npz"}).code == 0);
+    REQUIRE(run({"lesson_06_multi_head", "--quiet", "--pitfall", "no_scale", "--trace", folder / "wrong.npz"}).code ==
+            0);
+    const std::string output = run({"attn", "diff", folder / "right.npz", folder / "wrong.npz"}).output;
+    CHECK_THAT(output,
+               ContainsSubstring("\nbug        head.1.scaled[") && ContainsSubstring("\ninherited  head.0.weights[") &&
+                   ContainsSubstring("; and 1 more head.{i}.weights\n") &&
+                   ContainsSubstring("\ninherited  head.0.context[") && ContainsSubstring("\ninherited  merged["));
+}
+
 TEST_CASE("attn diff --diagnose says which mistake it looks like, or that it knows none", "[cli][diff]")
 {
     const TemporaryFolder folder;

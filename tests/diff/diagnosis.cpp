@@ -110,6 +110,42 @@ TEST_CASE("where no mistake explains the first wrong step, a later one that is w
     CHECK(found.front().later->path == "output");
 }
 
+TEST_CASE("of later wrong steps, the first that a mistake explains is the one that is named", "[diff][diagnose]")
+{
+    const Recording reference = recording_of(run_layer);
+    Planted planted("self_attn.merged", 0.5);
+    NamedArrays mine = arrays_of(recording_of(run_layer, planted));
+    std::erase_if(mine, [](const auto& array) {
+        return array.first != "self_attn.merged" && array.first != "self_attn.output" && array.first != "norm2.mean";
+    });
+    Array& dropped = mine.at("self_attn.output");
+    for (std::size_t i = 0; i < dropped.size(); ++i)
+        dropped.values[i] = i % 7 == 0 ? 0 : dropped.values[i] / 0.9;
+    for (double& value : mine.at("norm2.mean").values)
+        value = value * value + 1;
+    const Diff result = diff(reference, mine);
+    CHECK(result.count(DiffVerdict::bug) == 3);
+    const std::vector<Diagnosis> found = diagnose(result);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().pitfall->id == "dropout_on");
+    CHECK(found.front().later->path == "self_attn.output");
+}
+
+TEST_CASE("half of a mistake that is made in two steps together is not that mistake", "[diff][diagnose]")
+{
+    const Run run = [](const Trace& trace) { (void)sinusoidal_positions(4, 6, {}, trace); };
+    const Recording reference = recording_of(run);
+    const Array& angles = named(reference, "angles").value;
+    Array positions = named(reference, "positions").value;
+    for (std::size_t i = 0; i < angles.size(); ++i) // as fits an exponent that counts features, which this has not
+        positions.values[2 * i + 1] =
+            std::cos(angles.values[i] * std::sqrt(named(reference, "frequencies").value.values[1]));
+    const Diff result =
+        diff(reference, {{"frequencies", named(reference, "frequencies").value}, {"positions", positions}});
+    CHECK_FALSE(result.passed());
+    CHECK(diagnose(result).empty());
+}
+
 TEST_CASE("another epsilon is not taken for one outside the root", "[diff][diagnose]")
 {
     Numbers numbers(41);

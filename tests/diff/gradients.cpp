@@ -364,6 +364,17 @@ TEST_CASE("a gradient that nothing explains is not passed over", "[diff][gradien
     CHECK(result.extra == std::vector<std::string>{"dQQ"});
 }
 
+TEST_CASE("a gradient that is not summed over the tokens is the step that its name says", "[diff][matching][gradient]")
+{
+    const Recording reference = residual();
+    Numbers numbers(3);
+    const Diff result = diff(reference, {{"dx", named(reference, "grad.x").value}, {"db", drawn(numbers, {3, 4})}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->mine == "db");
+    CHECK(result.first_wrong()->step->path == "grad.b");
+    CHECK_THAT(result.first_wrong()->message, ContainsSubstring("has the shape (3, 4), expected (4,)"));
+}
+
 TEST_CASE("what is not called a gradient is compared where it can be one only", "[diff][matching][gradient]")
 {
     const Recording reference = residual();

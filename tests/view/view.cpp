@@ -157,6 +157,21 @@ TEST_CASE("tokens have to fit an axis", "[view]")
     CHECK_THAT(refusal(viewed(), TokenLabels{{}, {"a"}}), ContainsSubstring("1 tokens for the axis m"));
 }
 
+TEST_CASE("a page has the first 60 characters of a token, whatever its bytes are", "[view]")
+{
+    const auto has_cut = [](std::size_t count, const std::string& character) {
+        std::string token;
+        for (std::size_t i = 0; i < count; ++i)
+            token += character;
+        return page_of(viewed(), TokenLabels{{token, "b"}, {"x", "y", "z"}}).find("\\u2026\"") != std::string::npos;
+    };
+    for (const char* character : {"a", "ä", "€", "\xff"}) {
+        CAPTURE(character);
+        CHECK_FALSE(has_cut(60, character));
+        CHECK(has_cut(61, character));
+    }
+}
+
 TEST_CASE("a page of two runs says of each step how they differ", "[view]")
 {
     std::vector<Step> others = viewed();
