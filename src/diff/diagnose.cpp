@@ -258,22 +258,6 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
     return diagnoses;
 }
 
-/// The mistakes that give a wrong copy: those in a step that uses it which give what the wrong copy does there.
-std::vector<Diagnosis> mistakes_in_use(std::size_t copy, const Array& found, Diff::World& world)
-{
-    const Edits right{{copy, world.reference[copy].formula}};
-    for (std::size_t step = copy + 1; step < world.reference.size(); ++step) {
-        if (std::ranges::find(world.operands(step), copy) == world.operands(step).end())
-            continue;
-        const Array used = world.recompute(step).value;
-        const Wrong at_copy{step, found, {}, {}};
-        auto diagnoses = mistakes_that_give({step, used, Altered(world, at_copy, right).value(), {}}, world);
-        if (!diagnoses.empty())
-            return diagnoses;
-    }
-    return {};
-}
-
 /// What is to be explained: the first wrong step, or the first that differs without effect.
 const StepDiff* to_explain(const Diff& diff)
 {
@@ -298,9 +282,8 @@ std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
         return {}; // what is not summed over the copies has another shape
     try {
         const Array right = wrong.step->formula.empty() ? wrong.step->value : world.recompute(step).value;
-        auto diagnoses = mistakes_that_give(
+        return mistakes_that_give(
             {step, *found, right, world.unknown_before(step), wrong.verdict != DiffVerdict::no_effect}, world);
-        return diagnoses.empty() && is_copy(*wrong.step) ? mistakes_in_use(step, *found, world) : diagnoses;
     } catch (const FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape
     }

@@ -227,6 +227,7 @@ struct Extreme {
     double error = 0;
 };
 
+/// @param count  one or more
 template <class At>
 Extreme extreme_of(std::size_t count, const At& at, bool is_largest)
 {
@@ -238,7 +239,7 @@ Extreme extreme_of(std::size_t count, const At& at, bool is_largest)
             (std::isnan(next.value) || (is_largest ? next.value > so_far.value : next.value < so_far.value)))
             best.place = i;
     }
-    const bool has_error = count > 0 && (std::isfinite(at(best.place).value) || std::isinf(best.error));
+    const bool has_error = std::isfinite(at(best.place).value) || std::isinf(best.error);
     return {best.place, has_error ? best.error : 0};
 }
 

@@ -168,6 +168,19 @@ TEST_CASE("weights from .safetensors are the same as from .npz, and of a larger 
     }
 }
 
+TEST_CASE("attn run --parameters groups the digits of large counts", "[cli][run]")
+{
+    const auto zeros = [](const Shape& shape) { return Array{shape, std::vector<double>(element_count(shape))}; };
+    const NamedArrays weights{{"linear1.weight", zeros({1000, 3})},
+                              {"linear1.bias", zeros({1000})},
+                              {"linear2.weight", zeros({3, 1000})},
+                              {"linear2.bias", zeros({3})}};
+    const std::string output =
+        Desk({{"x", zeros({1, 3})}}, weights).run_module("feed-forward", {"--parameters"}).output;
+    for (const char* count : {" 3,000\n", " 1,000\n", " 3\n", " 7,003\n"})
+        CHECK_THAT(output, ContainsSubstring(count));
+}
+
 TEST_CASE("attn run --parameters prints names, shapes, counts and the total of the weights", "[cli][run]")
 {
     const Example example = example_of("encoder-layer");
