@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 
 using namespace attn;
 using namespace attn::test;
@@ -197,6 +198,11 @@ TEST_CASE("attn run --parameters prints names, shapes, counts and the total of t
     }
     CHECK(ended.output.ends_with(" " + std::to_string(total) + "\n"));
     CHECK(lines_in(ended.output) == example.weights.size() + 2);
+    std::istringstream lines(ended.output);
+    std::set<std::size_t> widths; // of the lines of a table
+    for (std::string line; std::getline(lines, line);)
+        widths.insert(line.size());
+    CHECK(widths.size() == 1);
     CHECK_THAT(refusal_of("attention", "--parameters"), ContainsSubstring("no effect without --weights"));
 }
 
