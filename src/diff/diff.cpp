@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -351,48 +352,52 @@ std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference
     return std::nullopt;
 }
 
-/// True where one step follows from another at once, or through steps that MINE does not have.
-bool follows(Diff::World& world, std::size_t step, std::size_t from)
+/// The steps that one follows from, at once or through steps that MINE does not have.
+std::set<std::size_t> sources(Diff::World& world, std::size_t step)
 {
-    std::set<std::size_t> users = world.unknown_before(step);
+    std::set<std::size_t> users = world.unknown_before(step), all;
     users.insert(step);
-    return std::ranges::any_of(users, [&](std::size_t user) {
-        const auto& operands = world.operands(user);
-        return std::ranges::find(operands, from) != operands.end();
-    });
+    for (const std::size_t user : users)
+        all.insert(world.operands(user).begin(), world.operands(user).end());
+    return all;
 }
 
-/// True where MINE has something right that follows from the reference's numbers for a step, and not from its own.
-bool is_contradicted(const Diff& diff, std::size_t step)
+/// True where MINE's numbers for a step follow from its own for the steps before.
+bool follows_from_own(Diff::World& world, std::size_t step)
 {
-    Diff::World& world = *diff.world;
-    for (std::size_t i = 0; i < diff.steps.size(); ++i) {
-        const std::size_t user = world.claims.claims[i].step;
-        const bool is_right =
-            diff.steps[i].verdict == DiffVerdict::equal || diff.steps[i].verdict == DiffVerdict::noise;
-        if (!is_right || world.steps.own(user) == nullptr || !follows(world, user, step))
-            continue;
-        try {
-            const Diff::World::Recomputed again = world.recompute(user, more_draws);
-            if (!agrees(*world.steps.own(user), again.value, again.tolerance))
-                return true;
-        } catch (const FormulaError&) {
-            continue; // for an operand of another shape
-        }
+    try {
+        const Diff::World::Recomputed again = world.recompute(step, more_draws);
+        return agrees(*world.steps.own(step), again.value, again.tolerance);
+    } catch (const FormulaError&) {
+        return true; // for an operand of another shape: that is told
     }
-    return false;
 }
 
-/// Arrays that only look like the step whose numbers they nearly have: MINE computes on with others. NaN is no look-alike.
+/// Arrays that only look like the step whose numbers they nearly have: what is right in MINE does not follow from them.
 std::set<std::string, std::less<>> look_alikes(const Diff& diff)
 {
-    std::set<std::string, std::less<>> names;
-    for (std::size_t i = 0; i < diff.steps.size(); ++i) {
+    Diff::World& world = *diff.world;
+    const std::vector<Claim>& claims = world.claims.claims;
+    std::map<std::size_t, std::string> suspects; // by step
+    for (std::size_t i = 0; i < claims.size(); ++i) {
         const StepDiff& step = diff.steps[i];
-        const Claim& claim = diff.world->claims.claims[i];
-        const bool is_finite = step.distance.nans == 0 && step.distance.infinities == 0;
-        if (step.verdict == DiffVerdict::bug && is_finite && claim.is_found && is_contradicted(diff, claim.step))
-            names.insert(step.mine.substr(0, step.mine.find('[')));
+        const bool is_finite = step.distance.nans == 0 && step.distance.infinities == 0; // NaN looks like nothing
+        if (step.verdict == DiffVerdict::bug && claims[i].is_found && is_finite)
+            suspects.emplace(claims[i].step, step.mine.substr(0, step.mine.find('[')));
+    }
+    std::set<std::string, std::less<>> names;
+    for (std::size_t i = 0; i < claims.size() && !suspects.empty(); ++i) {
+        const DiffVerdict verdict = diff.steps[i].verdict;
+        const std::size_t user = claims[i].step;
+        if ((verdict != DiffVerdict::equal && verdict != DiffVerdict::noise) || world.steps.own(user) == nullptr)
+            continue;
+        const std::set<std::size_t> from = sources(world, user);
+        const auto is_source = [&](const auto& suspect) { return from.contains(suspect.first); };
+        if (std::ranges::none_of(suspects, is_source) || follows_from_own(world, user))
+            continue;
+        for (const auto& [step, name] : suspects)
+            if (from.contains(step))
+                names.insert(name);
     }
     return names;
 }
@@ -421,10 +426,10 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
     const auto no_step = look_alikes(result);
     if (!no_step.empty())
         result = judged(reference, mine, options, {.no_step = no_step});
-    if (auto again =
-            with_roundings(result, reference, mine, options, {.no_step = no_step})) // before mistakes are tried
+    Hypothesis hypothesis{.no_step = no_step};
+    if (auto again = with_roundings(result, reference, mine, options, hypothesis)) // before all mistakes are tried
         return std::move(*again);
-    Hypothesis hypothesis = hypothesis_about(result);
+    hypothesis = hypothesis_about(result);
     hypothesis.no_step = no_step;
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
