@@ -549,6 +549,12 @@ TEST_CASE("numbers that are all off by one factor are said to be", "[diff]")
     NamedArrays mine = arrays_of(reference);
     mine["output"].values[0] *= 1.5;
     CHECK_THAT(diff(reference, std::move(mine)).first_wrong()->message, !ContainsSubstring("times as large"));
+
+    ByFormulas program; // of one number, any other is a multiple
+    program.given("x", real({3}, {0.3, 0.7, -1.1})).computed("total", "sum(x * x)");
+    const Diff one = diff(program.recording, {{"x", real({3}, {0.3, 0.7, -1.1})}, {"total", real({}, {2.5})}});
+    REQUIRE(one.first_wrong() != nullptr);
+    CHECK_THAT(one.first_wrong()->message, !ContainsSubstring("times as large"));
 }
 
 TEST_CASE("NaN and infinity fail, each by its own message", "[diff]")

@@ -441,3 +441,23 @@ TEST_CASE("where each result is stored, sums are stored once and keep the digits
     CHECK(error("x @ arange(3)", each) == Approx(0x1p-9 * 4).epsilon(1e-3)); // of 2 - 6, no product is stored
     CHECK(error("sum(x)", each) < 0x1p-20);
 }
+
+TEST_CASE("a function passes on the error of its argument by its slope", "[formula]")
+{
+    const Values given{{"x", {{}, {0.7}}}};
+    const double of_argument = evaluate_with("1e6 * x - 1e6 * x + x", given).error[0];
+    REQUIRE(of_argument > 1e-11);
+    const auto slope = [&](const std::string& function) {
+        return evaluate_with(function + "(1e6 * x - 1e6 * x + x)", given).error[0] / of_argument;
+    };
+    for (const char* largest_is_one : {"sin", "cos", "erf", "abs"}) { // a bound: up to the largest slope
+        CAPTURE(largest_is_one);
+        CHECK(slope(largest_is_one) >= 0.6);
+        CHECK(slope(largest_is_one) <= 1.2);
+    }
+    CHECK(slope("exp") == Approx(std::exp(0.7)).epsilon(1e-4));
+    CHECK(slope("sqrt") == Approx(0.5 / std::sqrt(0.7)).epsilon(1e-4));
+    CHECK(slope("tanh") == Approx(1 - std::pow(std::tanh(0.7), 2)).epsilon(1e-4));
+    const double sigmoid = 1 / (1 + std::exp(-0.7));
+    CHECK(slope("sigmoid") == Approx(sigmoid * (1 - sigmoid)).epsilon(1e-4));
+}
