@@ -362,18 +362,7 @@ std::set<std::size_t> sources(Diff::World& world, std::size_t step)
     return all;
 }
 
-/// True where MINE's numbers for a step follow from its own for the steps before.
-bool follows_from_own(Diff::World& world, std::size_t step)
-{
-    try {
-        const Diff::World::Recomputed again = world.recompute(step, more_draws);
-        return agrees(*world.steps.own(step), again.value, again.tolerance);
-    } catch (const FormulaError&) {
-        return true; // for an operand of another shape: that is told
-    }
-}
-
-/// Arrays that only look like the step whose numbers they nearly have: what is right in MINE does not follow from them.
+/// Arrays that only look like the step whose numbers they nearly have: what follows from that step is right in MINE.
 std::set<std::string, std::less<>> look_alikes(const Diff& diff)
 {
     Diff::World& world = *diff.world;
@@ -388,13 +377,9 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
     std::set<std::string, std::less<>> names;
     for (std::size_t i = 0; i < claims.size() && !suspects.empty(); ++i) {
         const DiffVerdict verdict = diff.steps[i].verdict;
-        const std::size_t user = claims[i].step;
-        if ((verdict != DiffVerdict::equal && verdict != DiffVerdict::noise) || world.steps.own(user) == nullptr)
+        if (verdict != DiffVerdict::equal && verdict != DiffVerdict::noise)
             continue;
-        const std::set<std::size_t> from = sources(world, user);
-        const auto is_source = [&](const auto& suspect) { return from.contains(suspect.first); };
-        if (std::ranges::none_of(suspects, is_source) || follows_from_own(world, user))
-            continue;
+        const std::set<std::size_t> from = sources(world, claims[i].step);
         for (const auto& [step, name] : suspects)
             if (from.contains(step))
                 names.insert(name);

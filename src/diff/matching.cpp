@@ -517,6 +517,7 @@ private:
             if (!fits(i, target) || is_unsaid || is_taken(target) ||
                 (steps_[target.first()].formula.empty() && !says_gradient(i)) ||
                 std::ranges::all_of(target.steps, is_innocent) || is_of_other_layer(names_[i], target.text) ||
+                is_outside_layers(i, target) ||
                 (!says_gradient(i) && is_ordered() && !is_between_neighbours(i, target)))
                 continue;
             if (const auto placed = placed_at(target, i))
@@ -530,6 +531,14 @@ private:
             score += of_follower * static_cast<double>(followers_of(i, placed));
         std::ranges::stable_sort(candidates, by_score);
         return candidates.empty() ? std::nullopt : std::optional(candidates.front().second);
+    }
+
+    /// True for a step outside the layers, where the array's name says which layer it is of.
+    bool is_outside_layers(std::size_t i, const Target& target) const
+    {
+        const auto is_in_layer = [](std::string_view path) { return path.find("layers.") != std::string_view::npos; };
+        return says_layer(names_[i]) && !is_in_layer(target.text) &&
+               std::ranges::any_of(steps_, is_in_layer, &Step::path);
     }
 
     /// True where MINE has all that was found so far in the order of the steps.

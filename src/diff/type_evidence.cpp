@@ -98,6 +98,10 @@ void TypeEvidence::add(const Array& found, const Array& reference)
 NumberType TypeEvidence::type() const
 {
     constexpr std::size_t enough = 4; // that many are no accident
+    const auto are_all = [&](NumberType one) { return exact_[static_cast<std::size_t>(one)] == arrays_; };
+    // Some numbers of float16 need no more digits than bfloat16 has.
+    if (type_ == NumberType::bfloat16 && are_all(NumberType::float16) && !are_all(NumberType::bfloat16))
+        return NumberType::float16;
     return type_ == NumberType::float64 && is_text_ && long_texts_ >= enough ? NumberType::float32 : type_;
 }
 
@@ -114,13 +118,14 @@ std::vector<NumberType> TypeEvidence::coarser_types() const
 
 std::string TypeEvidence::hint() const
 {
-    const std::size_t exact = exact_[static_cast<std::size_t>(type_)];
-    if (type_ == NumberType::float64 || exact == 0 || exact == arrays_)
+    const NumberType told = type();
+    const std::size_t exact = exact_[static_cast<std::size_t>(told)];
+    if (told == NumberType::float64 || exact == 0 || exact == arrays_)
         return "";
     return fmt::format(
         "{0} of {1} arrays hold {2} numbers only, so all of them are compared as {2}; --type float64 compares "
         "every digit",
-        exact, arrays_, name_of(type_));
+        exact, arrays_, name_of(told));
 }
 
 NumberType type_rounded_to(const Array& found, const Array& reference)

@@ -8,6 +8,7 @@
 #include "attn/what_if/head_scope.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 #include <vector>
@@ -274,6 +275,16 @@ bool is_of_other_layer(std::string_view name, std::string_view step)
         step.find("layers.") != std::string_view::npos || step.find("step.") != std::string_view::npos;
     const std::string mine = first_number(words_of(name)), theirs = first_number(words_of(step));
     return is_numbered && !mine.empty() && !theirs.empty() && mine != theirs;
+}
+
+bool says_layer(std::string_view name)
+{
+    constexpr std::array<std::string_view, 4> of_layers{"layer", "layers", "block", "blocks"};
+    const Words words = words_of(name);
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)
+        if (std::ranges::find(of_layers, words[i]) != of_layers.end() && is_number(words[i + 1]))
+            return true;
+    return false;
 }
 
 bool contradicts(std::string_view name, std::string_view step)

@@ -14,6 +14,9 @@ std::size_t words_in_common(std::string_view name, std::string_view step);
 /// True where the first number in a name is another one than that of the step's layer or time: block.1.out, layers.0.output.
 bool is_of_other_layer(std::string_view name, std::string_view step);
 
+/// True where a name has the number of a layer: layers_3_norm2_var, block.1.out.
+bool says_layer(std::string_view name);
+
 /// True where a name says queries, keys or values, and the step is another of these; or the gradient of a bias, and the step
 /// is none.
 bool contradicts(std::string_view name, std::string_view step);

@@ -18,9 +18,6 @@
 
 namespace attn {
 
-/// What one draw of roundings finds wrong is tried with more before it is said.
-inline constexpr std::size_t more_draws = 5;
-
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:

@@ -281,6 +281,31 @@ TEST_CASE("in a short type, each operation of a formula can have been stored, an
     CHECK_FALSE(passes(NumberType::bfloat16));
 }
 
+TEST_CASE("numbers of float16 that need no more digits than bfloat16 has make no program one in bfloat16",
+          "[diff][type]")
+{
+    const Array x = real({4}, {0.3, 0.7, -1.1, 1.9});
+    ByFormulas program;
+    program.given("x", x)
+        .computed("sine", "sin(x)")
+        .computed("few", "sine[0:2] * 0.1")
+        .computed("tiny", "sine[0:2] * 1e-6");
+    NamedArrays mine;
+    for (const char* path : {"sine", "few", "tiny"}) {
+        Array array = named(program.recording, path).value;
+        const NumberType type = path == std::string("sine") ? NumberType::float16 : NumberType::bfloat16;
+        for (double& value : array.values)
+            value = rounded_to(NumberType::float16, rounded_to(type, value));
+        mine.emplace(path, array);
+    }
+    const Diff result = diff(program.recording, mine);
+    CHECK(result.type == NumberType::float16);
+    CHECK(result.hint.empty());
+    for (double& value : mine.at("sine").values) // of a program in bfloat16 that keeps some numbers in float32
+        value = rounded_to(NumberType::float32, value + 1e-4);
+    CHECK(diff(program.recording, mine).type == NumberType::bfloat16);
+}
+
 TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
 {
     Recording reference = padded_averages({2, 3, 1});

@@ -221,6 +221,21 @@ TEST_CASE("an array is found by its numbers though some rows of it are NaN", "[d
     CHECK(step_of(diff(reference, most), "z").empty());
 }
 
+TEST_CASE("what is named after a layer is guessed to be a step in a layer", "[diff][matching]")
+{
+    const Recording reference = recording_of(run_stack);
+    Array wrong = value_of(reference, "norm.normalized");
+    for (double& value : wrong.values)
+        value = 1.3 * value + 0.1;
+    const auto guessed = [&](const char* name) {
+        return step_of(
+            diff(reference, NamedArrays{{name, wrong}, {"q", value_of(reference, "layers.0.self_attn.query")}}), name);
+    };
+    CHECK_FALSE(guessed("normalized").starts_with("layers."));
+    for (const char* name : {"layers_1_normalized", "block.1.normalized"})
+        CHECK(guessed(name).starts_with("layers.1."));
+}
+
 TEST_CASE("what has a step's name and the numbers of a later one beside it is that one", "[diff][matching]")
 {
     const Recording reference = layer_run();
