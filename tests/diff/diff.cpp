@@ -184,7 +184,7 @@ TEST_CASE("what is multiplied in fewer digits than it is stored in is told which
     const Diff result = diff(reference, mine);
     CHECK(result.type == NumberType::float32);
     CHECK_FALSE(result.passed());
-    CHECK_THAT(result.hint, ContainsSubstring("--type float16"));
+    CHECK_THAT(result.hint, ContainsSubstring(" or TF32, say so with --type float16"));
     CHECK(diff(reference, mine, {.type = NumberType::float16}).passed());
     Planted planted("layers.0.self_attn.head.0.scaled", 0.5);
     CHECK(diff(reference, rounded(recording_of(run_stack, planted), Precision::float32)).hint.empty());

@@ -189,7 +189,7 @@ TEST_CASE("a name says that an array is a gradient, and of what", "[diff][names]
         CHECK(gradient_name(name).value_or("none") == path);
     }
     for (const std::string name : {"x", "dropout", "decoder", "dense", "down", "dots", "data", "grad", "d", "dim",
-                                   "deltas", "x_bar", "gradually"}) {
+                                   "deltas", "x_bar", "gradually", "_grad", "grad_"}) {
         CAPTURE(name);
         CHECK_FALSE(gradient_name(name));
     }

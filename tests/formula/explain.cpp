@@ -489,3 +489,11 @@ TEST_CASE("the arithmetic of every step of every lesson, read again, gives the r
         CHECK(explained > 40);
     }
 }
+
+TEST_CASE("the arithmetic of rows that are added up names the rows", "[explain]")
+{
+    CHECK(lines("scatter_add(q, ids, 4)", "[0,1]") == "x[0,1] = scatter_add(q, ids, 4)\n  = q[1,1]\n  = 0.5\n");
+    CHECK(lines("scatter_add(q, 0 * ids, 2)", "[0,2]") ==
+          "x[0,2] = scatter_add(q, 0 * ids, 2)\n  = q[0,2] + q[1,2]\n  = 2 + 3\n  = 5\n");
+    CHECK_THAT(lines("scatter_add(q, ids, 4)", "[1,1]"), ContainsSubstring("is 0 there"));
+}
