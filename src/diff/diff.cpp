@@ -177,15 +177,17 @@ Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptio
     return result;
 }
 
-/// True where a step is off as if by roundings: many numbers, each by little. Zeros, as in padding, are not rounded.
+/// True where a step is off as if by roundings: many numbers, each by little. Those that float32 has are not rounded: zeros, as in
+/// padding, or what is copied.
 bool is_like_rounding(const StepDiff& step)
 {
     constexpr double nearly_parallel = 0.999;
     const Distance& distance = step.distance;
     const std::vector<double>& numbers = step.step->value.values;
-    const std::size_t zeros = static_cast<std::size_t>(std::ranges::count(numbers, 0.0));
+    const auto is_rounded = [](double number) { return !is_exactly(NumberType::float32, number); };
+    const auto rounded = static_cast<std::size_t>(std::ranges::count_if(numbers, is_rounded));
     return step.verdict == DiffVerdict::bug && distance.nans == 0 && distance.infinities == 0 &&
-           distance.cosine > nearly_parallel && distance.beyond > (numbers.size() - zeros) / 4;
+           distance.cosine > nearly_parallel && distance.beyond > 0 && 4 * distance.beyond >= rounded;
 }
 
 std::string text_about_inputs(const std::string& inputs, NumberType type, NumberType own)

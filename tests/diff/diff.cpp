@@ -306,6 +306,38 @@ TEST_CASE("numbers of float16 that need no more digits than bfloat16 has make no
     CHECK(diff(program.recording, mine).type == NumberType::bfloat16);
 }
 
+TEST_CASE("two numbers in nine digits tell of a text of float32, numbers that are short by themselves do not",
+          "[diff][type]")
+{
+    const Array x = real({3}, {0.3, 0.7, 0});
+    ByFormulas program;
+    program.given("x", x).computed("sine", "sin(x)");
+    const auto compared = [&](double first, double second) {
+        return diff(program.recording, NamedArrays{{"sine", real({3}, {first, second, 0})}});
+    };
+    const Diff text = compared(0.295520216, 0.644217670); // of float32, as %.9g prints them
+    CHECK(text.type == NumberType::float32);
+    CHECK(text.passed());
+    CHECK(compared(0x1p-12, 0x3p-13).type == NumberType::float64); // 0.000244140625
+}
+
+TEST_CASE("numbers that float32 has are not counted among those that roundings could have moved", "[diff][type]")
+{
+    const Array x = real({8}, {0.3, 0.7, -1.1, 1.9, 0, 0, 0, 0});
+    ByFormulas program;
+    program.given("x", x).computed("y", "where(arange(8) < 4, sin(x), 0.5)");
+    Array y = named(program.recording, "y").value;
+    y.values[2] *= 1 + 4e-9;
+    const Diff promoted = diff(program.recording, NamedArrays{{"y", y}});
+    CHECK(promoted.passed());
+    CHECK_THAT(promoted.hint, ContainsSubstring("right to the digits of float32"));
+    ByFormulas many;
+    many.given("x", x).computed("y", "sin(x + 0.1)");
+    y = named(many.recording, "y").value;
+    y.values[2] *= 1 + 4e-9;
+    CHECK_FALSE(diff(many.recording, NamedArrays{{"y", y}}).passed()); // of eight, one is wrong
+}
+
 TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
 {
     Recording reference = padded_averages({2, 3, 1});
