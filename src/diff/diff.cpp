@@ -294,19 +294,21 @@ std::string hint_at_gradient(const Diff& diff)
 
 /// What MINE's arrays can be besides the reference's steps: where a known mistake explains what is surely wrong, the steps
 /// as they are after it; else the steps that they fit best.
-Hypothesis hypothesis_about(const Diff& diff)
+Hypothesis hypothesis_about(const Diff& diff, Hypothesis hypothesis)
 {
     const auto& arrays = diff.world->mine->views();
     const auto is_tensor = [&](const std::string& name) {
         return arrays.find(name)->second->type == ElementType::real;
     };
     if (std::ranges::none_of(diff.extra, is_tensor))
-        return {};
+        return hypothesis;
     if (diff.first_wrong() == nullptr && has_result(diff))
-        return {}; // what is right up to the result has no wrong step
+        return hypothesis; // what is right up to the result has no wrong step
     if (const std::vector<Diagnosis>& diagnoses = diagnoses_of_first(diff); !diagnoses.empty())
-        return {.mistaken = steps_after(diagnoses.front(), diff)};
-    return {.guesses = true};
+        hypothesis.mistaken = steps_after(diagnoses.front(), diff);
+    else
+        hypothesis.guesses = true;
+    return hypothesis;
 }
 
 /// The step that follows at once from the one whose numbers an array has, if the first wrong step follows from that,
@@ -373,8 +375,8 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
     for (std::size_t i = 0; i < claims.size(); ++i) {
         const StepDiff& step = diff.steps[i];
         const bool is_finite = step.distance.nans == 0 && step.distance.infinities == 0; // NaN looks like nothing
-        if (step.verdict == DiffVerdict::bug && claims[i].is_found && is_finite)
-            suspects.emplace(claims[i].step, step.mine.substr(0, step.mine.find('[')));
+        if (step.verdict == DiffVerdict::bug && !claims[i].found.empty() && is_finite)
+            suspects.emplace(claims[i].step, claims[i].found);
     }
     std::set<std::string, std::less<>> names;
     for (std::size_t i = 0; i < claims.size() && !suspects.empty(); ++i) {
@@ -410,14 +412,12 @@ std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference,
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
 {
     Diff result = judged(reference, mine, options, {});
-    const auto no_step = look_alikes(result);
-    if (!no_step.empty())
-        result = judged(reference, mine, options, {.no_step = no_step});
-    Hypothesis hypothesis{.no_step = no_step};
+    Hypothesis hypothesis{.no_step = look_alikes(result)};
+    if (!hypothesis.no_step.empty())
+        result = judged(reference, mine, options, hypothesis);
     if (auto again = with_roundings(result, reference, mine, options, hypothesis)) // before all mistakes are tried
         return std::move(*again);
-    hypothesis = hypothesis_about(result);
-    hypothesis.no_step = no_step;
+    hypothesis = hypothesis_about(result, std::move(hypothesis));
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
     if (auto again = with_used_steps(result, reference, mine, options, hypothesis))

@@ -79,7 +79,7 @@ void Judge::judge(const Claim& claim, bool is_same)
     }
     result.shape = claim.array->shape;
     own_ = claim.array;
-    is_found_ = claim.is_found;
+    is_found_ = !claim.found.empty();
     if (!is_same)
         judge_differing(*claim.array, step, result);
     known.is_wrong = known.is_wrong || !result.passed();

@@ -373,10 +373,10 @@ void match_the_rest(const Recording& reference, const ArrayViews& mine, const st
     const std::vector<std::string> names = ordered(claims.extra, order);
     for (Match& match : match_by_numbers(reference, mine, known, names, !order.empty(), hypothesis)) {
         std::erase(claims.extra, match.found.mine);
-        const bool is_found = match.found.how == found_by_numbers;
+        const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";
         for (Match::Part& part : match.parts) {
             claims.parts.push_back(std::make_unique<const Array>(std::move(part.array)));
-            findings.push_back({{part.step, match.found.mine + part.suffix, claims.parts.back().get(), "", is_found},
+            findings.push_back({{part.step, match.found.mine + part.suffix, claims.parts.back().get(), "", found},
                                 reference.steps[part.step].path});
         }
         if (match.found.mine != match.found.step)

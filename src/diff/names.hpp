@@ -20,8 +20,8 @@ struct Claim {
     std::size_t step = 0; ///< its number among Claims::steps
     std::string mine;     ///< "probs[..., 3, :, :]"
     const Array* array = nullptr;
-    std::string complaint; ///< why no part could be taken; empty where one was
-    bool is_found = false; ///< by its numbers: no name says that it is this step
+    std::string complaint;  ///< why no part could be taken; empty where one was
+    std::string found = {}; ///< the array's name, where its numbers and no name say that it is this step; else empty
 };
 
 struct Hypothesis;

@@ -61,9 +61,6 @@ bool has_digits(double number, int digits)
     return !std::isfinite(number) || std::strtod(text, nullptr) == number;
 }
 
-/// True for a number of as many digits as a float32 number is printed in: no float32 number, and none that is short by itself.
-bool looks_printed(double number) { return !has_digits(number, 7) && !is_exactly(NumberType::float32, number); }
-
 /// The type that an array tells of; float64 where it tells of none.
 NumberType type_told_by(const Array& found, const Array& reference)
 {
@@ -90,7 +87,9 @@ void TypeEvidence::add(const Array& found, const Array& reference)
             ++exact_[static_cast<std::size_t>(type)];
     // A float32 number needs nine digits to be read back; with eight it is nearly the same.
     is_text_ = is_text_ && std::ranges::all_of(found.values, [](double number) { return has_digits(number, 9); });
-    has_printed_ = has_printed_ || std::ranges::any_of(found.values, looks_printed);
+    if (is_text_)
+        long_texts_ += static_cast<std::size_t>(
+            std::ranges::count_if(found.values, [](double number) { return !has_digits(number, 7); }));
     const NumberType told = type_told_by(found, reference);
     if (roundoff_of(told) > roundoff_of(type_))
         type_ = told;
@@ -98,11 +97,12 @@ void TypeEvidence::add(const Array& found, const Array& reference)
 
 NumberType TypeEvidence::type() const
 {
+    constexpr std::size_t enough = 4; // that many are no accident
     const auto are_all = [&](NumberType one) { return exact_[static_cast<std::size_t>(one)] == arrays_; };
     // Some numbers of float16 need no more digits than bfloat16 has.
     if (type_ == NumberType::bfloat16 && are_all(NumberType::float16) && !are_all(NumberType::bfloat16))
         return NumberType::float16;
-    return type_ == NumberType::float64 && is_text_ && has_printed_ ? NumberType::float32 : type_;
+    return type_ == NumberType::float64 && is_text_ && long_texts_ >= enough ? NumberType::float32 : type_;
 }
 
 std::vector<NumberType> TypeEvidence::coarser_types() const

@@ -34,9 +34,9 @@ public:
 private:
     NumberType type_ = NumberType::float64;
     std::size_t arrays_ = 0;
-    std::size_t exact_[4] = {}; ///< by type: arrays of which all numbers are of it
-    bool is_text_ = true;       ///< all numbers have nine digits, as %.9g prints them
-    bool has_printed_ = false;  ///< one of them is no number by accident
+    std::size_t exact_[4] = {};  ///< by type: arrays of which all numbers are of it
+    bool is_text_ = true;        ///< all numbers have nine digits, as %.9g prints them
+    std::size_t long_texts_ = 0; ///< how many of them need more than seven
 };
 
 /// True for a step that only selects numbers of others: table[ids], query[..., 0:8].

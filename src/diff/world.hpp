@@ -53,7 +53,8 @@ struct Diff::World {
     };
 
     /// Computes a step by its formula.
-    /// @param draws      how many times other roundings are tried: one can be an unlucky one
+    /// @param draws      how many times other roundings are tried: one can be an unlucky one. All but the first round the
+    ///                   result of each operation, too
     /// @param as_dumped  from operands in MINE's layout, where that is another one than the reference's
     /// @throws FormulaError where that can't be done
     Recomputed recompute(std::size_t step, std::size_t draws = 1, bool as_dumped = false);

@@ -108,8 +108,8 @@ public:
         return result(value, times(slope, argument.error), library_roundings());
     }
 
-    /// By how many roundings a library's function is off, once it is stored.
-    double library_roundings() const { return unit_ > sum_unit_ ? std::max(4 * sum_unit_ / unit_, 1.0) : 4; }
+    /// By how many roundings a library's function is off: four of its own, or the one that stores it.
+    double library_roundings() const { return std::max(4 * sum_unit_ / unit_, 1.0); }
 
     /// The sum of at(0), at(1), …
     template <class At>

@@ -1,0 +1,389 @@
+// What is noise, in which type MINE computed, and what no rounding explains.
+
+#include "attn/diff/diff.hpp"
+
+#include "runs.hpp"
+#include "test.hpp"
+
+#include <cmath>
+
+using namespace attn;
+using namespace attn::test;
+
+// -------------------------------------------------------------------------------------------------------- same and noise
+
+TEST_CASE("a trace differs in nothing from itself", "[diff]")
+{
+    for (const Run& run : runs) {
+        const Recording reference = recording_of(run);
+        const Diff same = diff(reference, arrays_of(reference));
+        CHECK(same.passed());
+        CHECK(same.count(DiffVerdict::equal) == reference.steps.size());
+        CHECK(same.first_different() == nullptr);
+        CHECK(same.first_wrong() == nullptr);
+        CHECK(same.missing.empty());
+        CHECK(same.extra.empty());
+    }
+}
+
+TEST_CASE("a double computation in another order is equal, not noise", "[diff]")
+{
+    for (const Run& run : runs) {
+        const Recording reference = recording_of(run);
+        Recording mine = reference;
+        for (Step& step : mine.steps)
+            if (!step.formula.empty() && step.value.type == ElementType::real)
+                for (double& value : step.value.values)
+                    value *= 1 + 0x1p-52;
+        const Diff result = diff(reference, arrays_of(mine));
+        CHECK(result.passed());
+        CHECK(result.type == NumberType::float64);
+        CHECK(result.count(DiffVerdict::equal) == reference.steps.size());
+    }
+}
+
+TEST_CASE("a right computation in few digits is noise of its type, and passes", "[diff]")
+{
+    const std::vector<std::pair<Precision, NumberType>> types{{Precision::float32, NumberType::float32},
+                                                              {Precision::bfloat16, NumberType::bfloat16},
+                                                              {Precision::float16, NumberType::float16}};
+    for (const auto& [precision, type] : types)
+        for (const Run& run : runs) {
+            CAPTURE(name_of(type));
+            const Recording reference = recording_of(run);
+            // Rounded as it goes, and rounded when it is kept.
+            RoundSteps rounding(precision);
+            for (const Diff& result : {diff(reference, rounded(recording_of(run, rounding), precision)),
+                                       diff(reference, rounded(reference, precision))}) {
+                for (const StepDiff& step : result.steps) {
+                    CAPTURE(step.step->path, step.message, step.distance.absolute, step.distance.tolerance);
+                    CHECK(step.passed());
+                }
+                CHECK(result.passed());
+                CHECK(result.type == type);
+                CHECK(result.count(DiffVerdict::noise) > 10);
+            }
+        }
+}
+
+TEST_CASE("a right computation in few digits passes where most steps are not kept", "[diff]")
+{
+    const Recording reference = recording_of(run_stack);
+    for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
+        RoundSteps rounding(precision);
+        const NamedArrays all = rounded(recording_of(run_stack, rounding), precision);
+        NamedArrays few;
+        for (const auto& [name, array] : all)
+            if (name.ends_with("weights") || name == "output" || name == "layers.1.x" || name == "x")
+                few.emplace(name, array);
+        const Diff result = diff(reference, few);
+        CAPTURE(name_of(precision));
+        for (const StepDiff& step : result.steps) {
+            CAPTURE(step.step->path, step.message, step.distance.absolute, step.distance.tolerance);
+            CHECK(step.passed());
+        }
+    }
+}
+
+TEST_CASE("a difference of one part in ten thousand is no noise of float32", "[diff]")
+{
+    const Recording reference = recording_of(run_layer);
+    NamedArrays mine = rounded(reference, Precision::float32);
+    double& value = mine["self_attn.head.1.context"].values[2];
+    value = rounded_to(Precision::float32, value * 1.0001);
+    const Diff result = diff(reference, std::move(mine));
+    CHECK(result.type == NumberType::float32);
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "self_attn.head.1.context");
+    CHECK_THAT(result.first_wrong()->place, ContainsSubstring("head 1, query"));
+}
+
+TEST_CASE("whole numbers prove no type, so that a wrong one is no noise", "[diff]")
+{
+    Recording reference;
+    reference.steps.resize(1);
+    reference.steps[0].path = "scores";
+    reference.steps[0].value = {{3}, {250, 3, 4}, ElementType::real};
+    const Diff result = diff(reference, NamedArrays{{"scores", {{3}, {251, 3, 4}, ElementType::real}}});
+    CHECK(result.type == NumberType::float64);
+    CHECK(result.count(DiffVerdict::bug) == 1);
+}
+
+TEST_CASE("where only some arrays are float32, all are compared as float32 unless --type says otherwise",
+          "[diff][type]")
+{
+    const Recording reference = recording_of(run_layer);
+    NamedArrays mine = rounded(reference, Precision::float32);
+    mine["norm1.mean"] = named(reference, "norm1.mean").value;
+    const Diff seen = diff(reference, mine);
+    CHECK(seen.type == NumberType::float32);
+    CHECK_THAT(seen.hint, ContainsSubstring("arrays hold float32 numbers only"));
+    CHECK(seen.passed());
+    CHECK_FALSE(diff(reference, mine, {.type = NumberType::float64}).passed());
+}
+
+TEST_CASE("numbers that were printed with nine digits are compared as float32", "[diff][type]")
+{
+    const Recording reference = recording_of(run_layer);
+    NamedArrays mine = rounded(reference, Precision::float32);
+    for (auto& [name, array] : mine)
+        for (double& value : array.values)
+            value = std::stod(fmt::format("{:.9g}", value));
+    const Diff seen = diff(reference, mine);
+    CHECK(seen.type == NumberType::float32);
+    CHECK(seen.passed());
+}
+
+TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend to nothing", "[diff][type]")
+{
+    const Recording reference = recording_of([](const Trace& trace) {
+        Numbers numbers(43);
+        Mask mask(Mask::shape_type{5, 6}, true);
+        for (std::size_t j = 0; j < 6; ++j)
+            mask(2, j) = false;
+        scaled_dot_product_attention(numbers.matrix(5, 4), numbers.matrix(6, 4), numbers.matrix(6, 3), mask, {}, {},
+                                     trace);
+    });
+    Array context = arrays_of(reference).at("context");
+    for (std::size_t i = 0; i < context.size(); ++i)
+        context.values[i] = i / 3 == 2 ? NAN : context.values[i] * (1 + 6e-8 * std::sin(static_cast<double>(i) + 1));
+    const Diff result = diff(reference, {{"context", context}});
+    CHECK(result.passed());
+    CHECK(result.type == NumberType::float32);
+}
+
+TEST_CASE("what the trace does not compute can be another run's result, in double", "[diff][type]")
+{
+    const Recording reference{{{"change", "", {}, "", {}, {{2}, {0, 3.7397583374}}},
+                               {"square", "change ** 2", {}, "", {}, {{2}, {0, 3.7397583374 * 3.7397583374}}}},
+                              {}};
+    const auto with_change = [&](double change) {
+        return diff(reference, {{"change", {{2}, {0, change}}}, {"square", {{2}, {0, change * change}}}});
+    };
+    const Diff result = with_change(3.7397583374 + 1e-14);
+    CHECK(result.type == NumberType::float64);
+    CHECK(result.count(DiffVerdict::equal) == 2);
+    CHECK(with_change(3.7397583374 + 1e-11).count(DiffVerdict::equal) < 2);
+}
+
+TEST_CASE("what is multiplied in fewer digits than it is stored in is told which type makes it noise", "[diff]")
+{
+    const Recording reference = recording_of(run_stack);
+    RoundSteps coarse(Precision::float16);
+    NamedArrays mine = rounded(recording_of(run_stack, coarse), Precision::float32);
+    for (auto& [name, array] : mine) // as if it had been stored in float32: no number is exactly float16
+        if (array.type == ElementType::real)
+            for (double& value : array.values)
+                value = rounded_to(Precision::float32, value * (1 + 0x1p-20));
+    const Diff result = diff(reference, mine);
+    CHECK(result.type == NumberType::float32);
+    CHECK_FALSE(result.passed());
+    CHECK_THAT(result.hint, ContainsSubstring(" or TF32, say so with --type float16"));
+    CHECK(diff(reference, mine, {.type = NumberType::float16}).passed());
+    Planted planted("layers.0.self_attn.head.0.scaled", 0.5);
+    CHECK(diff(reference, rounded(recording_of(run_stack, planted), Precision::float32)).hint.empty());
+}
+
+TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
+{
+    const Recording reference = recording_of(run_layer);
+    NamedArrays mine = arrays_of(reference);
+    mine["output"].values[0] += 1e-3;
+    CHECK_FALSE(diff(reference, mine).passed());
+    CHECK(diff(reference, mine, {.atol = 2e-3}).passed());
+    CHECK_FALSE(diff(reference, mine, {.atol = 5e-4}).passed());
+    mine = rounded(reference, Precision::float32);
+    CHECK(diff(reference, mine).passed());
+    CHECK_FALSE(diff(reference, mine, {.rtol = 1e-12}).passed());
+    CHECK(diff(reference, mine, {.atol = 1e-6, .rtol = 1e-6}).passed());
+}
+
+// -------------------------------------------------------------------------------------------------------- no noise
+
+namespace {
+
+/// Averages of the first keys of each sequence, with the lengths as a file of version 1 has them: as real numbers.
+Recording padded_averages(const std::vector<double>& lengths)
+{
+    ByFormulas program;
+    program.given("lengths", real({3}, lengths))
+        .given("scores", real({3, 4}, {0.3, -1.7, 0.9, 2.1, 1.3, 0.2, -0.6, 0.7, -0.1, 0.4, 1.9, -2.3}))
+        .computed("padding", "arange(4) < lengths[:, None]")
+        .computed("weights", "softmax(where(padding, scores, -inf))")
+        .computed("count", "sum(where(padding, 1, 0), axis=-1)")
+        .computed("places", "where(padding, arange(4), 0)")
+        .computed("kept", "scores[:, :] * count[:, None]");
+    return program.recording;
+}
+
+} // namespace
+
+TEST_CASE("lengths that are real numbers are not moved by roundings, so that what ignores them is wrong",
+          "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1}), ignoring = padded_averages({4, 4, 4});
+    for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::bfloat16})
+        for (const char* path : {"padding", "weights", "count", "places", "kept"}) {
+            CAPTURE(path, name_of(type));
+            const Diff alone = diff(reference, NamedArrays{{path, named(ignoring, path).value}}, {.type = type});
+            CHECK_FALSE(alone.passed());
+            CHECK(diff(reference, NamedArrays{{path, named(reference, path).value}}, {.type = type}).passed());
+        }
+}
+
+TEST_CASE("no constant, and no other numbers, are noise of whole numbers", "[diff][exact]")
+{
+    const Recording reference = padded_averages({2, 3, 1});
+    for (const char* path : {"places", "count", "lengths"})
+        for (const double number : {0.0, 1.0, 5.3, 1 + 0x1p-20}) {
+            CAPTURE(path, number);
+            Array array = named(reference, path).value;
+            std::ranges::fill(array.values, number);
+            CHECK_FALSE(diff(reference, NamedArrays{{path, array}}).passed());
+        }
+    Array moved = named(reference, "lengths").value;
+    moved.values[0] += 0x1p-22;
+    CHECK_FALSE(diff(reference, NamedArrays{{"lengths", moved}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("what jumps from one whole number to another is not measured as noise", "[diff][exact]")
+{
+    ByFormulas program;
+    program.given("x", real({4}, {0.1, 0.2, 0.3, 0.4}))
+        .given("y", real({4}, {0.1, 0.2, 0.3, 0.5}))
+        .computed("changed", "sum(where(abs(x - y) > 0, 1, 0))");
+    const Recording& reference = program.recording;
+    REQUIRE(named(reference, "changed").value.values == std::vector<double>{1});
+    CHECK_FALSE(diff(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
+}
+
+TEST_CASE("in a short type, each operation of a formula can have been stored, and what cancels then is noise",
+          "[diff][type]")
+{
+    const Array hidden = real({4}, {-3.125, -4.5625, -4.5625, -0.703125}); // numbers of bfloat16
+    ByFormulas program;
+    program.given("hidden", hidden)
+        .computed("activated", "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))");
+    Array stored = named(program.recording, "activated").value;
+    stored.values = {0, 0, 0, rounded_to(NumberType::bfloat16, stored.values[3])}; // 1 + tanh(-3.58) is 1 - 1
+    const auto passes = [&](NumberType type) {
+        return diff(program.recording, {{"hidden", hidden}, {"activated", stored}}, {.type = type}).passed();
+    };
+    CHECK(passes(NumberType::bfloat16));
+    CHECK_FALSE(passes(NumberType::float16));
+    stored.values[0] = 0x1p-7; // two roundings of 1 away, times -1.6
+    CHECK_FALSE(passes(NumberType::bfloat16));
+}
+
+TEST_CASE("numbers of float16 that need no more digits than bfloat16 has make no program one in bfloat16",
+          "[diff][type]")
+{
+    const Array x = real({4}, {0.3, 0.7, -1.1, 1.9});
+    ByFormulas program;
+    program.given("x", x)
+        .computed("sine", "sin(x)")
+        .computed("few", "sine[0:2] * 0.1")
+        .computed("tiny", "sine[0:2] * 1e-6");
+    NamedArrays mine;
+    for (const char* path : {"sine", "few", "tiny"}) {
+        Array array = named(program.recording, path).value;
+        const NumberType type = path == std::string("sine") ? NumberType::float16 : NumberType::bfloat16;
+        for (double& value : array.values)
+            value = rounded_to(NumberType::float16, rounded_to(type, value));
+        mine.emplace(path, array);
+    }
+    const Diff result = diff(program.recording, mine);
+    CHECK(result.type == NumberType::float16);
+    CHECK(result.hint.empty());
+    for (double& value : mine.at("sine").values) // of a program in bfloat16 that keeps some numbers in float32
+        value = rounded_to(NumberType::float32, value + 1e-4);
+    CHECK(diff(program.recording, mine).type == NumberType::bfloat16);
+}
+
+TEST_CASE("numbers that float32 has are not counted among those that roundings could have moved", "[diff][type]")
+{
+    const Array x = real({8}, {0.3, 0.7, -1.1, 1.9, 0, 0, 0, 0});
+    ByFormulas program;
+    program.given("x", x).computed("y", "where(arange(8) < 4, sin(x), 0.5)");
+    Array y = named(program.recording, "y").value;
+    y.values[2] *= 1 + 4e-9;
+    const Diff promoted = diff(program.recording, NamedArrays{{"y", y}});
+    CHECK(promoted.passed());
+    CHECK_THAT(promoted.hint, ContainsSubstring("right to the digits of float32"));
+    ByFormulas many;
+    many.given("x", x).computed("y", "sin(x + 0.1)");
+    y = named(many.recording, "y").value;
+    y.values[2] *= 1 + 4e-9;
+    CHECK_FALSE(diff(many.recording, NamedArrays{{"y", y}}).passed()); // of eight, one is wrong
+}
+
+TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
+{
+    Recording reference = padded_averages({2, 3, 1});
+    for (Step& step : reference.steps)
+        if (step.path == "lengths" || step.path == "count" || step.path == "places")
+            step.value.type = ElementType::integer;
+    NamedArrays mine = arrays_of(reference);
+    CHECK(diff(reference, mine, {.type = NumberType::bfloat16}).passed());
+    mine["count"].values[1] += 0x1p-8;
+    const Diff result = diff(reference, mine, {.type = NumberType::bfloat16});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "count");
+}
+
+TEST_CASE("zeros, ones, powers of two and small whole numbers prove no short type", "[diff][type]")
+{
+    const Recording reference = recording_of(run_layer);
+    for (const double number : {0.0, 1.0, 0.25, 3.0}) {
+        Array output = named(reference, "output").value;
+        std::ranges::fill(output.values, number);
+        const Diff result = diff(reference, NamedArrays{{"output", output}});
+        CHECK(result.type == NumberType::float64);
+        CHECK_FALSE(result.passed());
+    }
+    Array output = named(reference, "output").value;
+    for (double& value : output.values)
+        value = rounded_to(NumberType::bfloat16, value);
+    CHECK(diff(reference, NamedArrays{{"output", output}}).type == NumberType::bfloat16);
+}
+
+TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, and the result from them is right",
+          "[diff][type]")
+{
+    ByFormulas program, rounded_program;
+    const Array x = real({2, 2}, {0.1, 0.7, -0.3, 1.9});
+    Array single = x;
+    for (double& value : single.values)
+        value = rounded_to(NumberType::float32, value);
+    program.given("x", x).computed("y", "softmax(x @ x)");
+    rounded_program.given("x", single).computed("y", "softmax(x @ x)");
+    NamedArrays mine = arrays_of(rounded_program.recording);
+    const Diff both = diff(program.recording, mine);
+    CHECK(both.type == NumberType::float64);
+    CHECK(both.passed());
+    CHECK_THAT(both.hint, ContainsSubstring("x is the reference's rounded to float32"));
+    mine.erase("x");
+    const Diff alone = diff(program.recording, mine);
+    CHECK(alone.passed());
+    CHECK_THAT(alone.hint, ContainsSubstring("rounded to float32"));
+    mine["y"].values[0] += 1e-5;
+    CHECK_FALSE(diff(program.recording, mine).passed());
+}
+
+TEST_CASE("of many inputs that were rounded to a shorter type four are named, and the others counted", "[diff][type]")
+{
+    ByFormulas program, rounded_program;
+    double number = 0.1;
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+        Array input = real({2, 2}, {number, -1.7 * number, 0.3 + number, 1.9 - number});
+        program.given(name, input);
+        for (double& value : input.values)
+            value = rounded_to(NumberType::float32, value);
+        rounded_program.given(name, input);
+        number *= 1.3;
+    }
+    for (ByFormulas* one : {&program, &rounded_program})
+        one->computed("y", "softmax(a @ b + c @ d + e @ f)");
+    CHECK_THAT(diff(program.recording, arrays_of(rounded_program.recording)).hint,
+               ContainsSubstring("a, b, c, d and 2 more are the reference's rounded to float32"));
+}
