@@ -177,17 +177,22 @@ Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptio
     return result;
 }
 
-/// True where a step is off as if by roundings: many numbers, each by little. Those that float32 has are not rounded: zeros, as in
-/// padding, or what is copied.
-bool is_like_rounding(const StepDiff& step)
+/// True where a wrong step of the right shape is off by little.
+bool is_nearly_right(const StepDiff& step)
 {
     constexpr double nearly_parallel = 0.999;
     const Distance& distance = step.distance;
-    const std::vector<double>& numbers = step.step->value.values;
+    return step.verdict == DiffVerdict::bug && distance.nans == 0 && distance.infinities == 0 && distance.beyond > 0 &&
+           distance.cosine > nearly_parallel;
+}
+
+/// True where many numbers of a step are off, as roundings make them. Those that float32 has are not rounded: zeros, as in
+/// padding, or what is copied.
+bool are_many_off(const StepDiff& step)
+{
     const auto is_rounded = [](double number) { return !is_exactly(NumberType::float32, number); };
-    const auto rounded = static_cast<std::size_t>(std::ranges::count_if(numbers, is_rounded));
-    return step.verdict == DiffVerdict::bug && distance.nans == 0 && distance.infinities == 0 &&
-           distance.cosine > nearly_parallel && distance.beyond > 0 && 4 * distance.beyond >= rounded;
+    const auto rounded = static_cast<std::size_t>(std::ranges::count_if(step.step->value.values, is_rounded));
+    return 4 * step.distance.beyond >= rounded;
 }
 
 std::string text_about_inputs(const std::string& inputs, NumberType type, NumberType own)
@@ -235,8 +240,8 @@ std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& refer
     return std::nullopt;
 }
 
-/// The same compared as float32, where MINE's float64 numbers are right to float32's digits, as if by roundings, and no known
-/// mistake gives them: a program that computes in float32 and stores float64, as NumPy 2 does after np.sqrt.
+/// The same compared as float32, where MINE's float64 numbers are right to float32's digits: a program that computes in float32
+/// and stores float64, as NumPy 2 does after np.sqrt.
 std::optional<Diff> as_promoted_float32(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
                                         const DiffOptions& options, const Hypothesis& hypothesis)
 {
@@ -391,22 +396,25 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
     return names;
 }
 
-/// True where the first wrong step is off as if by roundings, and nobody says which are allowed.
+/// True where the first wrong step is off by little, and nobody says which roundings are allowed.
 bool can_be_rounding(const Diff& diff, const DiffOptions& options)
 {
     const StepDiff* wrong = diff.first_wrong();
-    return wrong != nullptr && is_like_rounding(*wrong) && !options.type && !options.atol && !options.rtol;
+    return wrong != nullptr && is_nearly_right(*wrong) && !options.type && !options.atol && !options.rtol;
 }
 
-/// The same where what is wrong comes from inputs that were rounded, or from computing in float32.
+/// The same where what is wrong comes from inputs that were rounded, or from computing in float32. Both move many numbers; of
+/// few, rounded inputs explain it where they do so to double's last digits.
 std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
                                    const DiffOptions& options, const Hypothesis& hypothesis)
 {
     if (!can_be_rounding(diff, options))
         return std::nullopt;
-    if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
-        return again;
-    return as_promoted_float32(diff, reference, mine, options, hypothesis);
+    const bool are_many = are_many_off(*diff.first_wrong());
+    if (are_many || diff.type == NumberType::float64)
+        if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
+            return again;
+    return are_many ? as_promoted_float32(diff, reference, mine, options, hypothesis) : std::nullopt;
 }
 
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
@@ -428,7 +436,7 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
         result.hint = hint_at_gradient(result);
     if (auto again = with_roundings(result, reference, mine, options, hypothesis))
         return std::move(*again);
-    if (result.hint.empty() && can_be_rounding(result, options))
+    if (result.hint.empty() && can_be_rounding(result, options) && are_many_off(*result.first_wrong()))
         result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
     return result;
 }

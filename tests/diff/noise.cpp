@@ -370,6 +370,21 @@ TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, 
     CHECK_FALSE(diff(program.recording, mine).passed());
 }
 
+TEST_CASE("rounded inputs explain one number of many, which computing in float32 does not", "[diff][type]")
+{
+    Array x = real({8}, {0.1, 0.5, 0.25, 1.5, 2, 3, 0.75, 1.25}); // float32 rounds the first
+    ByFormulas program, rounded_program;
+    program.given("x", x).computed("y", "x * 0.3");
+    x.values[0] = rounded_to(NumberType::float32, x.values[0]);
+    rounded_program.given("x", x).computed("y", "x * 0.3");
+    Array y = named(rounded_program.recording, "y").value;
+    const Diff right = diff(program.recording, NamedArrays{{"y", y}});
+    CHECK(right.passed());
+    CHECK_THAT(right.hint, ContainsSubstring("rounded to float32"));
+    y.values[0] *= 1 + 1e-9;
+    CHECK_FALSE(diff(program.recording, NamedArrays{{"y", y}}).passed());
+}
+
 TEST_CASE("of many inputs that were rounded to a shorter type four are named, and the others counted", "[diff][type]")
 {
     ByFormulas program, rounded_program;
