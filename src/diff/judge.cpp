@@ -53,6 +53,15 @@ std::optional<double> common_factor(const Array& found, const Array& expected, T
 /// True for the gradient that all others begin from.
 bool is_seed(const Step& step) { return step.formula.empty() && step.path.starts_with(gradient_scope); }
 
+std::string what_is_wrong(const Distance& distance)
+{
+    if (distance.nans > 0)
+        return fmt::format("is NaN in {}", distance.nans);
+    if (distance.infinities > 0)
+        return fmt::format("is infinite in {}", distance.infinities);
+    return fmt::format("differs in {}", distance.beyond);
+}
+
 double number_at(const Array& array, const Shape& index)
 {
     std::size_t offset = 0;
@@ -129,6 +138,21 @@ Diff::World::Recomputed Judge::recompute(std::size_t step, std::size_t draws, bo
     return result;
 }
 
+Judge::Expected Judge::expected_of(std::size_t step, std::size_t draws)
+{
+    Expected expected{&label(step).value, {}, {}, {}};
+    if (!label(step).formula.empty())
+        try {
+            expected.again = recompute(step, draws);
+        } catch (const FormulaError& error) {
+            expected.trouble = error.what();
+        }
+    if (expected.again && expected.again->value.shape != expected.reference->shape)
+        expected.again.reset(); // an operand of another shape is the cause, and is reported
+    expected.tolerance = expected.again ? expected.again->tolerance : tolerance_of_input(step);
+    return expected;
+}
+
 void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& result)
 {
     const Array& reference = label(step).value;
@@ -138,42 +162,34 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
     if ((is_overridden() || !is_input) && agrees(found, reference, least))
         return pass(found, least, step, result);
 
-    std::optional<Diff::World::Recomputed> again;
-    std::string trouble;
-    Tolerance tolerance;
-    for (const std::size_t draws : {std::size_t{1}, more_draws}) {
-        if (!is_input)
-            try {
-                again = recompute(step, draws);
-            } catch (const FormulaError& error) {
-                trouble = error.what();
-            }
-        if (again && again->value.shape != reference.shape)
-            again.reset(); // an operand of another shape is the cause, and is reported
-        tolerance = again ? again->tolerance : tolerance_of_input(step);
-        const bool follows = again && agrees(found, again->value, tolerance);
-        if (agrees(found, reference, tolerance) || (follows && !is_overridden() && !world_.has_wrong_operand(step)))
-            return pass(found, tolerance, step, result);
-        if (follows)
-            return inherit(found, tolerance, step, result);
-        if (!again || is_overridden() || found.size() != reference.size())
-            break; // more roundings tell nothing
-    }
-    const Array& expected = again ? again->value : reference;
-    if (is_input && is_rounded_input(found, step, result))
+    Expected expected = expected_of(step, 1);
+    if (accepts(found, expected, step, result))
         return;
-    if (recognised(found, expected, tolerance, step, result))
+    if (expected.again && !is_overridden() && found.size() == reference.size()) {
+        expected = expected_of(step, more_draws);
+        if (accepts(found, expected, step, result))
+            return;
+    }
+    if ((is_input && is_rounded_input(found, step, result)) || recognised(found, expected, step, result))
         return;
     if (follows_as_dumped(found, step))
-        return inherit(found, tolerance, step, result);
-    if (again && !is_overridden())
-        if (const auto why = why_without_effect(world_, step, found, *again)) {
-            describe(found, expected, tolerance, step, result);
-            result.verdict = DiffVerdict::no_effect;
-            result.message = *why;
-            return;
-        }
-    blame(found, expected, tolerance, step, trouble, result);
+        return inherit(found, expected.tolerance, step, result);
+    if (!is_without_effect(found, expected, step, result))
+        blame(found, expected, step, result);
+}
+
+/// True, and says so in the result, where the array is the reference's, or follows from MINE's own operands.
+bool Judge::accepts(const Array& found, const Expected& expected, std::size_t step, StepDiff& result)
+{
+    const bool follows = expected.again && agrees(found, expected.again->value, expected.tolerance);
+    const bool is_innocent = !is_overridden() && !world_.has_wrong_operand(step);
+    if (agrees(found, *expected.reference, expected.tolerance) || (follows && is_innocent))
+        pass(found, expected.tolerance, step, result);
+    else if (follows)
+        inherit(found, expected.tolerance, step, result);
+    else
+        return false;
+    return true;
 }
 
 void Judge::pass(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result) const
@@ -216,17 +232,18 @@ void Judge::inherit(const Array& found, const Tolerance& tolerance, std::size_t 
 
 /// MINE's array as the reference's in another layout, or as the array of another head. What is found by its numbers can
 /// have its axes in any order.
-bool Judge::recognised(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
-                       StepDiff& result)
+bool Judge::recognised(const Array& found, const Expected& expected, std::size_t step, StepDiff& result)
 {
     const std::size_t heads = heads_around(label(step).path, world_.reference);
-    const Array& reference = label(step).value;
+    const Array& reference = *expected.reference;
+    const Tolerance& tolerance = expected.tolerance;
     std::optional<Layout> layout;
     if (const auto other = other_head(found, tolerance, step))
         layout = Layout{*other, {}};
-    for (const Array* target : {&expected, &reference})
-        if (!layout && (target == &reference || &expected != &reference))
-            layout = recognise(found, {label(step), *target, tolerance, heads});
+    if (!layout)
+        layout = recognise(found, {label(step), expected.value(), tolerance, heads});
+    if (!layout && expected.again)
+        layout = recognise(found, {label(step), reference, tolerance, heads});
     if (!layout)
         return false;
     // Tokens that are nearly the same look right in any order. The gradient of a square map is turned by its neighbours.
@@ -285,48 +302,56 @@ bool Judge::follows_as_dumped(const Array& found, std::size_t step)
     }
 }
 
-void Judge::blame(const Array& found, const Array& expected, const Tolerance& tolerance, std::size_t step,
-                  const std::string& trouble, StepDiff& result)
+bool Judge::is_without_effect(const Array& found, const Expected& expected, std::size_t step, StepDiff& result)
 {
-    const Step& right = label(step);
+    if (!expected.again || is_overridden())
+        return false;
+    const auto why = why_without_effect(world_, step, found, *expected.again);
+    if (!why)
+        return false;
+    describe(found, expected.value(), expected.tolerance, step, result);
+    result.verdict = DiffVerdict::no_effect;
+    result.message = *why;
+    return true;
+}
+
+void Judge::blame(const Array& found, const Expected& expected, std::size_t step, StepDiff& result)
+{
     result.verdict = DiffVerdict::bug;
     for (const std::size_t unknown : world_.unknown_before(step))
         result.through.push_back(world_.reference[unknown].path);
-    if (found.shape != right.value.shape) {
+    if (found.shape != expected.reference->shape) {
         own_ = nullptr;
-        const auto part = recognise_part(found, {right, right.value, tolerance});
-        result.message =
-            part ? *part
-                 : fmt::format("has the shape {}, expected {}", to_string(found.shape), to_string(right.value.shape));
+        const auto part = recognise_part(found, {label(step), *expected.reference, expected.tolerance});
+        result.message = part ? *part
+                              : fmt::format("has the shape {}, expected {}", to_string(found.shape),
+                                            to_string(expected.reference->shape));
         return;
     }
-    describe(found, expected, tolerance, step, result);
-    const Distance& distance = result.distance;
-    const std::size_t count = distance.nans > 0         ? distance.nans
-                              : distance.infinities > 0 ? distance.infinities
-                                                        : distance.beyond;
-    result.message = fmt::format("{} in {} of its {} numbers",
-                                 distance.nans > 0         ? "is NaN"
-                                 : distance.infinities > 0 ? "is infinite"
-                                                           : "differs",
-                                 count, found.size());
-    if (is_seed(right) && leads_to_gradients(step))
-        result.message +=
-            ": the gradients begin here, so MINE has another loss, or attn grad --seed was given another one";
-    else if (is_seed(right))
-        result.message += ": the reference does not say what it follows from, so the cause can be an earlier step";
-    else if (right.formula.empty())
-        result.message += ": it is an input, so MINE was given other numbers";
-    else if (!trouble.empty())
-        result.message += "; its formula can't be computed: " + trouble;
-    else
-        result.message += fmt::format(": from MINE's own operands, {} gives {}{}", right.formula,
-                                      number_text(number_at(expected, distance.worst), diff_.type),
-                                      distance.worst.empty() ? "" : " at " + bracketed(distance.worst));
-    const auto factor = common_factor(found, expected, tolerance);
+    describe(found, expected.value(), expected.tolerance, step, result);
+    result.message = fmt::format("{} of its {} numbers{}", what_is_wrong(result.distance), found.size(),
+                                 where_to_look(expected, step, result.distance.worst));
+    const auto factor = common_factor(found, expected.value(), expected.tolerance);
     const std::string times = fmt::format("{:.{}g}", factor.value_or(1), diff_.type == NumberType::bfloat16 ? 3 : 5);
     if (times != "1")
         result.message += fmt::format("; all of them are {} times as large", times);
+}
+
+/// From what an array that is wrong would have followed.
+std::string Judge::where_to_look(const Expected& expected, std::size_t step, const Shape& worst)
+{
+    const Step& right = label(step);
+    if (is_seed(right) && leads_to_gradients(step))
+        return ": the gradients begin here, so MINE has another loss, or attn grad --seed was given another one";
+    if (is_seed(right))
+        return ": the reference does not say what it follows from, so the cause can be an earlier step";
+    if (right.formula.empty())
+        return ": it is an input, so MINE was given other numbers";
+    if (!expected.trouble.empty())
+        return "; its formula can't be computed: " + expected.trouble;
+    return fmt::format(": from MINE's own operands, {} gives {}{}", right.formula,
+                       number_text(number_at(expected.value(), worst), diff_.type),
+                       worst.empty() ? "" : " at " + bracketed(worst));
 }
 
 } // namespace attn
