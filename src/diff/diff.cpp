@@ -8,6 +8,7 @@
 #include "type_evidence.hpp"
 #include "compare.hpp"
 #include "diagnose.hpp"
+#include "effect.hpp"
 #include "matching.hpp"
 #include "rules.hpp"
 #include "words.hpp"
@@ -77,9 +78,7 @@ void round_inputs(Diff::World& world, NumberType type)
 bool has_nan_rows(const Diff::World& world)
 {
     const auto is_nan = [](double number) { return std::isnan(number); };
-    const auto is_empty = [](const Step& step) {
-        return step.formula.starts_with("softmax(") && has_empty_row(step.value);
-    };
+    const auto is_empty = [](const Step& step) { return is_softmax(step) && has_empty_row(step.value); };
     return std::ranges::any_of(world.claims.claims,
                                [&](const Claim& claim) {
                                    return claim.array != nullptr && std::ranges::any_of(claim.array->values, is_nan) &&

@@ -69,8 +69,6 @@ bool is_another_quantity(const Array& found, const Diff::World::Recomputed& expe
     return std::isfinite(factor) && factor > 0;
 }
 
-bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
-
 /// What follows from a step twice: from MINE's numbers, and from the expected ones.
 class Effect {
 public:
@@ -206,20 +204,22 @@ private:
 /// True where the numbers agree but for NaN in rows that are all zero.
 bool is_nan_in_empty_rows(const Array& found, const Diff::World::Recomputed& expected)
 {
-    const Array& right = expected.value;
-    const std::size_t length = right.shape.empty() ? 1 : right.shape.back();
-    bool has_nan = false;
-    for (std::size_t i = 0; i < right.size(); ++i) {
-        if (times_off(found.values[i], right.values[i], expected.tolerance.at(i)) <= 1)
-            continue;
-        if (!std::isnan(found.values[i]) || !is_empty_row(right, i / length * length))
-            return false;
-        has_nan = true;
-    }
-    return has_nan;
+    const Array seen = zeros_in_empty_rows(found, expected.value);
+    return !same_numbers(seen, found) && agrees(seen, expected.value, expected.tolerance);
 }
 
 } // namespace
+
+bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
+
+Array zeros_in_empty_rows(Array found, const Array& right)
+{
+    const std::size_t length = right.shape.empty() ? 1 : right.shape.back();
+    for (std::size_t i = 0; i < right.size(); ++i)
+        if (std::isnan(found.values[i]) && is_empty_row(right, i / length * length))
+            found.values[i] = 0;
+    return found;
+}
 
 std::optional<std::string> why_without_effect(Diff::World& world, std::size_t step, const Array& found,
                                               const Diff::World::Recomputed& expected)

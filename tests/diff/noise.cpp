@@ -134,9 +134,12 @@ TEST_CASE("numbers that were printed with nine digits are compared as float32", 
     CHECK(seen.passed());
 }
 
-TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend to nothing", "[diff][type]")
+namespace {
+
+/// Attention in which query 2 can attend to nothing.
+Recording with_an_empty_row()
 {
-    const Recording reference = recording_of([](const Trace& trace) {
+    return recording_of([](const Trace& trace) {
         Numbers numbers(43);
         Mask mask(Mask::shape_type{5, 6}, true);
         for (std::size_t j = 0; j < 6; ++j)
@@ -144,12 +147,40 @@ TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend 
         scaled_dot_product_attention(numbers.matrix(5, 4), numbers.matrix(6, 4), numbers.matrix(6, 3), mask, {}, {},
                                      trace);
     });
-    Array context = arrays_of(reference).at("context");
-    for (std::size_t i = 0; i < context.size(); ++i)
-        context.values[i] = i / 3 == 2 ? NAN : context.values[i] * (1 + 6e-8 * std::sin(static_cast<double>(i) + 1));
-    const Diff result = diff(reference, {{"context", context}});
-    CHECK(result.passed());
-    CHECK(result.type == NumberType::float32);
+}
+
+/// A step as a program has it that computes in float32, with NaN for query 2, and stores float64.
+Array in_float32_with_nan(const Recording& reference, const std::string& path)
+{
+    Array array = arrays_of(reference).at(path);
+    for (std::size_t i = 0; i < array.size(); ++i)
+        array.values[i] =
+            i / array.shape.back() == 2 ? NAN : array.values[i] * (1 + 6e-8 * std::sin(static_cast<double>(i) + 1));
+    return array;
+}
+
+} // namespace
+
+TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend to nothing", "[diff][type]")
+{
+    const Recording reference = with_an_empty_row();
+    for (const std::string path : {"context", "weights"}) {
+        CAPTURE(path);
+        const Diff result = diff(reference, {{path, in_float32_with_nan(reference, path)}});
+        CHECK(result.passed());
+        CHECK(result.type == NumberType::float32);
+    }
+}
+
+TEST_CASE("NaN where a query can attend to nothing is not what is said of weights that are wrong elsewhere", "[diff]")
+{
+    const Recording reference = with_an_empty_row();
+    Array weights = in_float32_with_nan(reference, "weights");
+    weights.values[1] += 0.01;
+    const Diff result = diff(reference, {{"weights", weights}}, {.type = NumberType::float32});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->message.starts_with("differs in 1 of its 30 numbers"));
+    CHECK(result.first_wrong()->distance.worst == Shape{0, 1});
 }
 
 TEST_CASE("what the trace does not compute can be another run's result, in double", "[diff][type]")
