@@ -39,6 +39,10 @@ TEST_CASE("attention over a million tokens says what its scores would be", "[mem
     const Matrix one = xt::ones<double>({1, 1});
     CHECK_THROWS_WITH(additive_attention(x, x, x, {}, {one, one, Vector(xt::ones<double>({1}))}),
                       ContainsSubstring("hidden would be ") && refused);
+    const Matrix wide = xt::zeros<double>({n, std::size_t{2}});
+    const ConcatenatedWeights of_pairs{Matrix(xt::ones<double>({4, 1})), Vector(xt::ones<double>({1}))};
+    CHECK_THROWS_WITH(concatenated_attention(wide, wide, wide, {}, of_pairs),
+                      ContainsSubstring("pairs would be (1000000, 1000000, 4)"));
     CHECK_THROWS_WITH(causal_mask(100 * n, 100 * n), ContainsSubstring("mask would be (100000000, 100000000)"));
     RestrictedOptions all;
     all.neighbourhood.stride = 1;

@@ -322,6 +322,14 @@ TEST_CASE("tensors may lie in any order, empty ones between, and metadata is lef
                                                          {"empty", {{4, 0}, {}}}}));
 }
 
+TEST_CASE("a string is taken as a tensor's dtype alone", "[trace_io][safetensors]")
+{
+    const auto with_x = [](const std::string& x) { return refused_safetensors(file_of("{" + x + "}", "1234")); };
+    CHECK_THAT(with_x(R"("x":{"dtype":"F32","shape":"I8","data_offsets":[0,4]})"),
+               ContainsSubstring("tensor \"x\" has the string \"I8\" as its shape, expected a list of whole numbers"));
+    CHECK(with_x(R"("__metadata__":{"dtype":"I8"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})") == "accepted");
+}
+
 TEST_CASE("tensors that overlap or leave a hole are refused", "[trace_io][safetensors]")
 {
     const auto two = [](const std::string& first, const std::string& second) {

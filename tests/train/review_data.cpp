@@ -6,6 +6,7 @@
 
 #include "attn/trace_io/file.hpp"
 
+#include <algorithm>
 #include <fstream>
 
 using namespace attn;
@@ -53,6 +54,18 @@ TEST_CASE("reviews are prepared by Keras's rules", "[train][reviews]")
     CHECK(last(train, 2, 7) == std::vector<std::int64_t>{1, 6, 7, 4, 6, 7, 12});
     CHECK(last(test, 0, 4) == std::vector<std::int64_t>{0, 1, 5, 4}); // what training does not have is left out
     CHECK(last(test, 1, 2) == std::vector<std::int64_t>{0, 1});
+}
+
+TEST_CASE("words of reviews are in small letters, whatever their length in UTF-8", "[train][reviews]")
+{
+    const TemporaryFolder folder;
+    write_archive(folder / "archive");
+    // E with acute; A with ring below; Deseret's long I.
+    write_text(folder / "archive/train/neg/2_1.txt", "A\xC3\x89 \xE1\xB8\x80x \xF0\x90\x90\x80x");
+    prepare_reviews(folder / "archive", folder / "data");
+    const std::vector<std::string> words = read_review_words(folder / "data");
+    for (const std::string word : {"a\xC3\xA9", "\xE1\xB8\x81x", "\xF0\x90\x90\xA8x"})
+        CHECK(std::ranges::find(words, word) != words.end());
 }
 
 TEST_CASE("prepared reviews that are damaged are refused, and the file is named", "[train][reviews]")
