@@ -137,8 +137,9 @@ private:
     bool is_tensor(std::size_t i) const
     {
         const Array& array = *arrays_[i];
+        const auto is_count = [](double number) { return !std::isnan(number) && is_whole(number); };
         return array.type == ElementType::real && array.size() > 1 && !hypothesis_.no_step.contains(names_[i]) &&
-               (says_gradient(i) || !std::ranges::all_of(array.values, is_whole));
+               (says_gradient(i) || !std::ranges::all_of(array.values, is_count));
     }
 
     bool is_zero(std::size_t i) const { return largest_of(*arrays_[i]) == 0; }

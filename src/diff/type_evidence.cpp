@@ -21,7 +21,8 @@ bool needs_digits(NumberType type, double number)
 {
     int exponent = 0;
     const double digits = std::ldexp(std::frexp(number, &exponent), digits_of(type) / 2);
-    return digits != std::trunc(digits) && (number != std::trunc(number) || exponent > digits_of(type));
+    return std::isfinite(number) && digits != std::trunc(digits) &&
+           (number != std::trunc(number) || exponent > digits_of(type));
 }
 
 /// True where a number is as near to the reference's as a rounding or two: one such number is enough.
@@ -79,8 +80,9 @@ bool is_selection(std::string_view formula)
 
 void TypeEvidence::add(const Array& found, const Array& reference)
 {
-    if (reference.type != ElementType::real || found.size() == 0)
-        return;
+    const auto is_finite = [](double number) { return std::isfinite(number); };
+    if (reference.type != ElementType::real || std::ranges::none_of(found.values, is_finite))
+        return; // nothing tells of a type
     ++arrays_;
     for (const NumberType type : short_types)
         if (std::ranges::all_of(found.values, [type](double number) { return is_exactly(type, number); }))

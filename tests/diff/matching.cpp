@@ -265,3 +265,16 @@ TEST_CASE("a map to a step that the reference does not have is refused, with nam
     CHECK_THROWS_WITH(diff(reference, mine, {.names = {{"att", "self_attn.qeury"}}}),
                       ContainsSubstring("no step self_attn.qeury") && ContainsSubstring("self_attn.query"));
 }
+
+TEST_CASE("a result of nothing but NaN is found by its place", "[diff]")
+{
+    const Recording reference = recording_of([](const Trace& trace) {
+        Numbers numbers(47);
+        scaled_dot_product_attention(numbers.matrix(4, 3), numbers.matrix(5, 3), numbers.matrix(5, 2), {}, {}, {},
+                                     trace);
+    });
+    const Diff result = diff(reference, {{"mine", {{4, 2}, std::vector<double>(8, NAN)}}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "context");
+    CHECK(result.first_wrong()->message.starts_with("is NaN in 8 of its 8 numbers"));
+}

@@ -346,6 +346,21 @@ TEST_CASE("float32 in float64 is recognised where it moved one number", "[diff][
     CHECK_FALSE(with_one_off(1 + 4e-6).passed());
 }
 
+TEST_CASE("NaN tells of no type", "[diff][type]")
+{
+    const Recording reference = with_an_empty_row();
+    Array weights = arrays_of(reference).at("weights"), context = arrays_of(reference).at("context");
+    weights.values[0] += 1e-9; // compared as float64, whatever else MINE has
+    std::ranges::fill(context.values, NAN);
+    const Diff result = diff(reference, {{"weights", weights}, {"context", context}});
+    CHECK(result.type == NumberType::float64);
+    CHECK(result.hint.find("float32") == std::string::npos);
+    Array some = arrays_of(reference).at("scores");
+    for (std::size_t i = 0; i < some.size(); ++i)
+        some.values[i] = i % 2 == 0 ? NAN : 0.5;
+    CHECK(diff(reference, {{"scores", some}}).type == NumberType::float64);
+}
+
 TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
 {
     Recording reference = padded_averages({2, 3, 1});
