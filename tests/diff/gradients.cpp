@@ -354,6 +354,24 @@ TEST_CASE("what a program leaves out where weights are zero has no effect", "[di
     CHECK_FALSE(diff(reference, arrays).passed());
 }
 
+TEST_CASE("the gradient of a bias is found under the names of biases, and a wrong one is not that of a gain",
+          "[diff][matching][gradient]")
+{
+    const Recording reference = norm();
+    const NamedArrays right = arrays_of(reference);
+    for (const std::string name : {"dbeta", "grad_bias", "db"}) {
+        CAPTURE(name);
+        Array bias = right.at("grad.bias");
+        for (const bool is_wrong : {false, true}) {
+            bias.values[1] += is_wrong ? 1 : 0;
+            const Diff result = diff(reference, {{name, bias}});
+            REQUIRE(result.steps.size() == 1);
+            CHECK(result.steps[0].step->path == "grad.bias");
+            CHECK(result.passed() == !is_wrong);
+        }
+    }
+}
+
 TEST_CASE("a gradient that nothing explains is not passed over", "[diff][gradient]")
 {
     const Recording reference = residual();
