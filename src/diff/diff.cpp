@@ -185,8 +185,33 @@ bool is_nearly_right(const StepDiff& step)
            distance.cosine > nearly_parallel;
 }
 
-/// True where many numbers of a step are off, as computing in a short type makes them.
-bool are_many_off(const StepDiff& step) { return 4 * step.distance.beyond >= step.step->value.size(); }
+/// True where many numbers of a step are off, as roundings make them. Those that float32 has are not rounded: zeros, as in
+/// padding, or what is copied.
+bool are_many_off(const StepDiff& step)
+{
+    const auto is_rounded = [](double number) { return !is_exactly(NumberType::float32, number); };
+    const auto rounded = static_cast<std::size_t>(std::ranges::count_if(step.step->value.values, is_rounded));
+    return 4 * step.distance.beyond >= rounded;
+}
+
+/// True where float32 can have made the first wrong step: it moves many numbers. Of numbers with few digits it has most
+/// products and sums exactly, and so all but few of the step's to double's last digits.
+bool can_be_float32(const Diff& diff)
+{
+    constexpr double last_digits = 16;
+    const StepDiff& wrong = *diff.first_wrong();
+    if (are_many_off(wrong))
+        return true;
+    const Array& right = wrong.step->value;
+    const Array* found = diff.world->claims.claims[static_cast<std::size_t>(&wrong - diff.steps.data())].array;
+    if (found == nullptr || found->shape != right.shape)
+        return false;
+    const double least = last_digits * roundoff_of(NumberType::float64) * largest_of(right);
+    std::size_t off = 0;
+    for (std::size_t i = 0; i < right.size(); ++i)
+        off += std::abs(found->values[i] - right.values[i]) > least ? 1 : 0;
+    return off <= wrong.distance.beyond;
+}
 
 std::string text_about_inputs(const std::string& inputs, NumberType type, NumberType own)
 {
@@ -396,16 +421,17 @@ bool can_be_rounding(const Diff& diff, const DiffOptions& options)
     return wrong != nullptr && is_nearly_right(*wrong) && !options.type && !options.atol && !options.rtol;
 }
 
-/// The same where what is wrong comes from inputs that were rounded, or from computing in float32. Of numbers with few digits
-/// float32 has most products and sums exactly, so that it is seen in few of them, or in one.
+/// The same where what is wrong comes from inputs that were rounded, or from computing in float32.
 std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
                                    const DiffOptions& options, const Hypothesis& hypothesis)
 {
     if (!can_be_rounding(diff, options))
         return std::nullopt;
-    if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
-        return again;
-    return as_promoted_float32(diff, reference, mine, options, hypothesis);
+    const bool is_float32 = can_be_float32(diff);
+    if (is_float32 || diff.type == NumberType::float64)
+        if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
+            return again;
+    return is_float32 ? as_promoted_float32(diff, reference, mine, options, hypothesis) : std::nullopt;
 }
 
 Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
