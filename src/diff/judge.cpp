@@ -340,7 +340,7 @@ void Judge::blame(const Array& found, const Expected& expected, std::size_t step
         result.message += fmt::format("; all of them are {} times as large", times);
 }
 
-/// From what an array that is wrong would have followed.
+/// Where the cause of a wrong array can be, as the end of a sentence about it.
 std::string Judge::where_to_look(const Expected& expected, std::size_t step, const Shape& worst)
 {
     const Step& right = label(step);

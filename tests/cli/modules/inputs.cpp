@@ -209,7 +209,8 @@ TEST_CASE("attn run refuses a mask of another shape, and says which it takes", "
 {
     for (const std::string module : {"attention", "multi-head-attention", "encoder-layer", "encoder"}) {
         const Example example = example_of(module);
-        const std::string expected = module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3) or (b, h, n, m) = (1, 2, 3, 3)";
+        const std::string expected =
+            module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3) or (b, h, n, m) = (1, 2, 3, 3)";
         for (const Shape& shape : {Shape{4, 4}, Shape{1, 3, 3}, Shape{9}, Shape{3, 1}})
             CHECK_THAT(refused_input(example, "mask", all_allowed(shape)),
                        ContainsSubstring("mask has the shape " + to_string(shape) + ", expected " + expected));
