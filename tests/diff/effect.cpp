@@ -3,6 +3,7 @@
 #include "attn/diff/diff.hpp"
 
 #include "generators.hpp"
+#include "runs.hpp"
 #include "test.hpp"
 
 #include "attn/attention/mask.hpp"
@@ -182,4 +183,18 @@ TEST_CASE("a difference that no softmax follows has an effect", "[diff][effect]"
           DiffVerdict::bug);
     CHECK(verdict_of(diff_after("weights", [](std::size_t, double value) { return value / 2; }), "weights") ==
           DiffVerdict::bug);
+}
+
+TEST_CASE("shifted scores that are the right ones in another order, too, differ without effect", "[diff][effect]")
+{
+    ByFormulas program;
+    program.given("x", real({2, 2}, {0.6, 0.1, 0.1, -0.4}))
+        .computed("scores", "x * 1.5")
+        .computed("weights", "softmax(scores)");
+    const std::vector<double> right = named(program.recording, "scores").value.values;
+    const NamedArrays mine{{"scores", real({2, 2}, {right[2], right[3], right[0], right[1]})}};
+    const Diff result = diff(program.recording, mine);
+    REQUIRE(result.steps.size() == 1);
+    CHECK(result.steps[0].verdict == DiffVerdict::no_effect);
+    CHECK(result.passed());
 }

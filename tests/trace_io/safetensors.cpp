@@ -16,7 +16,6 @@ using namespace attn;
 
 namespace {
 
-
 std::string little_endian(std::uint64_t number, std::size_t count = 8)
 {
     std::string bytes;
@@ -317,9 +316,9 @@ TEST_CASE("tensors may lie in any order, empty ones between, and metadata is lef
         entry("empty", "F64", "[4,0]", "[1,1]") + " ,\n" + entry("also empty", "BOOL", "[0]", "[1,1]") + "," +
         entry("a", "U8", "[2]", "[1,3]") + "}   ";
     CHECK(same_arrays(read_bytes(file_of(header, "\7\10\11")), {{"a", {{2}, {8, 9}, ElementType::integer}},
-                                                         {"also empty", {{0}, {}, ElementType::boolean}},
-                                                         {"b", {{1}, {7}, ElementType::integer}},
-                                                         {"empty", {{4, 0}, {}}}}));
+                                                                {"also empty", {{0}, {}, ElementType::boolean}},
+                                                                {"b", {{1}, {7}, ElementType::integer}},
+                                                                {"empty", {{4, 0}, {}}}}));
 }
 
 TEST_CASE("a string is taken as a tensor's dtype alone", "[trace_io][safetensors]")
@@ -327,7 +326,8 @@ TEST_CASE("a string is taken as a tensor's dtype alone", "[trace_io][safetensors
     const auto with_x = [](const std::string& x) { return refused_safetensors(file_of("{" + x + "}", "1234")); };
     CHECK_THAT(with_x(R"("x":{"dtype":"F32","shape":"I8","data_offsets":[0,4]})"),
                ContainsSubstring("tensor \"x\" has the string \"I8\" as its shape, expected a list of whole numbers"));
-    CHECK(with_x(R"("__metadata__":{"dtype":"I8"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})") == "accepted");
+    CHECK(with_x(R"("__metadata__":{"dtype":"I8"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})") ==
+          "accepted");
 }
 
 TEST_CASE("tensors that overlap or leave a hole are refused", "[trace_io][safetensors]")
@@ -343,14 +343,15 @@ TEST_CASE("tensors that overlap or leave a hole are refused", "[trace_io][safete
     CHECK_THAT(two("[0,4]", "[5,9]"), ContainsSubstring("tensor \"second\" begins at byte 5 of the data, expected 4"));
     CHECK_THAT(two("[1,5]", "[5,9]"), ContainsSubstring("tensor \"first\" begins at byte 1 of the data, expected 0"));
     CHECK_THAT(
-        refused_safetensors(file_of('{' + entry("inner", "U8", "[0]", "[2,2]") + ',' + entry("outer", "U8", "[4]", "[0,4]") + '}',
-                        "1234")),
+        refused_safetensors(file_of(
+            '{' + entry("inner", "U8", "[0]", "[2,2]") + ',' + entry("outer", "U8", "[4]", "[0,4]") + '}', "1234")),
         ContainsSubstring("tensor \"inner\" begins at byte 2"));
 }
 
 TEST_CASE("data that end too early or too late are refused", "[trace_io][safetensors]")
 {
-    CHECK_THAT(refused_safetensors(file_of_x("U8", "[4]", "[0,4]", "123")), ContainsSubstring("is truncated: tensor \"x\" ends"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[4]", "[0,4]", "123")),
+               ContainsSubstring("is truncated: tensor \"x\" ends"));
     CHECK_THAT(refused_safetensors(file_of_x("U8", "[4]", "[0,4]", "12345")), ContainsSubstring("1 trailing bytes"));
     CHECK_THAT(refused_safetensors(file_of("{}", "1")), ContainsSubstring("1 trailing bytes"));
     CHECK(refused_safetensors(file_of("{}")) == "accepted");
@@ -360,9 +361,11 @@ TEST_CASE("offsets that disagree with the shape are refused", "[trace_io][safete
 {
     for (const std::string offsets : {"[0,3]", "[0,5]", "[0,0]", "[4,8]"}) {
         CAPTURE(offsets);
-        CHECK_THAT(refused_safetensors(file_of_x("F32", "[2]", offsets, "12345678")), ContainsSubstring("tensor \"x\" has "));
+        CHECK_THAT(refused_safetensors(file_of_x("F32", "[2]", offsets, "12345678")),
+                   ContainsSubstring("tensor \"x\" has "));
     }
-    CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[4,3]", "1234")), ContainsSubstring("tensor \"x\" ends at byte 3"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[4,3]", "1234")),
+               ContainsSubstring("tensor \"x\" ends at byte 3"));
     CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[18446744073709551615,0]", "1")),
                ContainsSubstring("tensor \"x\" ends"));
 }
@@ -383,14 +386,18 @@ TEST_CASE("shapes and offsets that are not natural numbers are refused", "[trace
     for (const std::string number : {"-1", "-0", "1.5", "1.0", "1e0", "1e400", "-1e400", "18446744073709551616",
                                      "99999999999999999999999999", "null", "true", "\"1\"", "[1]", "{}"}) {
         CAPTURE(number);
-        CHECK_THAT(refused_safetensors(file_of_x("U8", "[" + number + "]", "[0,1]", "1")), ContainsSubstring("w.safetensors: "));
-        CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[0," + number + "]", "1")), ContainsSubstring("w.safetensors: "));
+        CHECK_THAT(refused_safetensors(file_of_x("U8", "[" + number + "]", "[0,1]", "1")),
+                   ContainsSubstring("w.safetensors: "));
+        CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", "[0," + number + "]", "1")),
+                   ContainsSubstring("w.safetensors: "));
     }
-    CHECK_THAT(refused_safetensors(file_of_x("U8", "[-1]", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has -1 in its shape"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "[-1]", "[0,1]", "1")),
+               ContainsSubstring("tensor \"x\" has -1 in its shape"));
     for (const std::string offsets : {"[]", "[0]", "[0,1,1]", "1", "null", "{}"})
         CHECK_THAT(refused_safetensors(file_of_x("U8", "[1]", offsets, "1")),
                    ContainsSubstring("tensor \"x\"") && ContainsSubstring("data_offsets"));
-    CHECK_THAT(refused_safetensors(file_of_x("U8", "1", "[0,1]", "1")), ContainsSubstring("tensor \"x\" has 1 as its shape"));
+    CHECK_THAT(refused_safetensors(file_of_x("U8", "1", "[0,1]", "1")),
+               ContainsSubstring("tensor \"x\" has 1 as its shape"));
     std::string axes = "1";
     for (int axis = 1; axis < 33; ++axis)
         axes += ",1";
@@ -445,11 +452,14 @@ TEST_CASE("JSON of any depth is refused where it becomes too deep for a header",
     std::string objects;
     for (int level = 0; level < 100'000; ++level)
         objects += "{\"x\":";
-    CHECK_THAT(refused_safetensors(file_of("{\"x\":" + lists)), ContainsSubstring("tensor \"x\" is a list, expected an object"));
+    CHECK_THAT(refused_safetensors(file_of("{\"x\":" + lists)),
+               ContainsSubstring("tensor \"x\" is a list, expected an object"));
     CHECK_THAT(refused_safetensors(file_of(objects)), ContainsSubstring("tensor \"x\" has the unknown key \"x\""));
-    CHECK_THAT(refused_safetensors(file_of(R"({"x":{"dtype":)" + objects)), ContainsSubstring("has an object as its dtype"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"x":{"dtype":)" + objects)),
+               ContainsSubstring("has an object as its dtype"));
     CHECK_THAT(refused_safetensors(file_of(R"({"x":{"shape":)" + lists)), ContainsSubstring("has a list in its shape"));
-    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":)" + lists)), ContainsSubstring("has a list as its \"a\""));
+    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":)" + lists)),
+               ContainsSubstring("has a list as its \"a\""));
 }
 
 TEST_CASE("a key that comes twice is refused at every level", "[trace_io][safetensors]")
@@ -458,10 +468,12 @@ TEST_CASE("a key that comes twice is refused at every level", "[trace_io][safete
     CHECK_THAT(refused_safetensors(file_of('{' + x + ',' + x + '}', "1")), ContainsSubstring("has tensor \"x\" twice"));
     CHECK_THAT(refused_safetensors(file_of(R"({"\u0078":{},)" + x + '}', "1")), ContainsSubstring("tensor \"x\""));
     CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{},"__metadata__":{}})")), ContainsSubstring("twice"));
-    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":"1","a":"1"}})")), ContainsSubstring("the key \"a\" twice"));
+    CHECK_THAT(refused_safetensors(file_of(R"({"__metadata__":{"a":"1","a":"1"}})")),
+               ContainsSubstring("the key \"a\" twice"));
     for (const std::string again : {R"("dtype":"U8")", R"("shape":[1])", R"("data_offsets":[0,1])"})
-        CHECK_THAT(refused_safetensors(file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],)" + again + "}}", "1")),
-                   ContainsSubstring("tensor \"x\" has the key") && ContainsSubstring("twice"));
+        CHECK_THAT(
+            refused_safetensors(file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],)" + again + "}}", "1")),
+            ContainsSubstring("tensor \"x\" has the key") && ContainsSubstring("twice"));
 }
 
 TEST_CASE("a tensor without one of its keys, or with another, is refused", "[trace_io][safetensors]")
@@ -511,12 +523,14 @@ TEST_CASE("all tensors of a safetensors file together stay within the limit", "[
     const std::string file =
         file_of('{' + entry("a", "U8", "[2]", "[0,2]") + ',' + entry("b", "U8", "[1,2]", "[2,4]") + '}', "1234");
     CHECK(refused_safetensors(file, {4, 0}) == "accepted");
-    CHECK_THAT(refused_safetensors(file, {3, 0}), ContainsSubstring("tensor \"b\" has the shape (1, 2), more than the 1"));
+    CHECK_THAT(refused_safetensors(file, {3, 0}),
+               ContainsSubstring("tensor \"b\" has the shape (1, 2), more than the 1"));
 }
 
 TEST_CASE("a huge tensor that is not there is refused before memory is asked for", "[trace_io][safetensors]")
 {
-    CHECK_THAT(refused_safetensors(file_of_x("F64", "[500000000]", "[0,4000000000]", "x")), ContainsSubstring("is truncated"));
+    CHECK_THAT(refused_safetensors(file_of_x("F64", "[500000000]", "[0,4000000000]", "x")),
+               ContainsSubstring("is truncated"));
 }
 
 TEST_CASE("what is no file of tensors is refused by what it is", "[trace_io][safetensors]")
