@@ -170,7 +170,7 @@ if (contents) {
     copy.querySelectorAll('pre, code, script, .fragment, .MathJax_SVG').forEach(element => element.remove());
     const raw = copy.textContent.match(/\\f[$\[{]|\\[()\[\]]|\\(frac|sqrt|mathrm|begin)\b/);
     if (raw) problems.push('unrendered TeX: ' + copy.textContent.slice(Math.max(0, raw.index - 20), raw.index + 40));
-    const marks = copy.textContent.match(/\*\*/); // what Doxygen makes of ** before a code span
+    const marks = copy.textContent.match(/\*\*[^*]{1,80}\S\*\*/); // what Doxygen makes of ** before a code span
     if (marks) problems.push('unrendered Markdown: ' + copy.textContent.slice(Math.max(0, marks.index - 20), marks.index + 40));
 }
 for (const entry of performance.getEntriesByType('resource')) {
