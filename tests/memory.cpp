@@ -74,6 +74,13 @@ private:
 
 } // namespace
 
+TEST_CASE("a tensor of 20 MiB is refused before it is made where less is left", "[memory][limits]")
+{
+    const Limit ten(10 << 20);
+    CHECK_THROWS_WITH(expect_memory("scores", {2560, 1024}),
+                      ContainsSubstring("scores would be (2560, 1024), 20.0 MiB"));
+}
+
 TEST_CASE("causal attention needs memory for its scores and one mask, and knows it before", "[memory][limits]")
 {
     constexpr std::size_t n = 6000, pairs = n * n, mebibyte = 1 << 20;

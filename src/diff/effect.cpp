@@ -18,11 +18,13 @@ namespace {
 
 // From the bias or the scores it is a few steps to the softmax: biased, scaled, masked.
 constexpr std::size_t most_steps = 64;
+// By how many roundings of a shift a score can be off; by more than this, the weights are others.
+constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 // By how many roundings a weight can change when its row is shifted.
-constexpr double roundings_of_shift = 32;
+constexpr double roundings_of_weight = 32;
 
-/// The expected numbers with each row shifted and minus infinity filled as MINE has it, without its noise, where that is all
-/// that differs but for the roundings of a shift.
+/// The expected numbers with each row shifted and minus infinity filled as MINE has it, where that is all that differs but for
+/// noise and the roundings of a shift.
 std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::Recomputed& recomputed, double roundoff)
 {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -39,12 +41,12 @@ std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::R
                 continue;
             }
             const double size = std::max({std::abs(number), std::abs(right), std::abs(shift.value_or(0))});
-            const double noise = 2 * recomputed.tolerance.at(i);
+            const double noise =
+                2 * recomputed.tolerance.at(i) + std::min(roundings_of_shift * roundoff * size, most_of_shift);
             shift = shift.value_or(number - right);
-            const double off = std::abs(number - right - *shift);
-            if (!(off <= noise + roundings_of_shift * roundoff * size))
+            if (!(std::abs(number - right - *shift) <= noise))
                 return std::nullopt;
-            result.values[i] = off <= noise ? right + *shift : number;
+            result.values[i] = right + *shift;
         }
     }
     return result;
@@ -123,7 +125,7 @@ private:
         Array from_found = computed(user, &std::pair<Array, Array>::first).value;
         Diff::World::Recomputed from_expected = computed(user, &std::pair<Array, Array>::second);
         from_expected.tolerance.common +=
-            roundings_of_shift * roundoff_of(world_.type) * largest_of(from_expected.value);
+            roundings_of_weight * roundoff_of(world_.type) * largest_of(from_expected.value);
         if (agrees(from_found, from_expected.value, from_expected.tolerance))
             return true;
         different_.emplace(user, std::pair(std::move(from_found), std::move(from_expected.value)));
@@ -194,7 +196,7 @@ private:
     bool is_right(const Array& mine, std::size_t step) const
     {
         const Array& right = world_.reference[step].value;
-        return agrees(mine, right, {roundings_of_shift * roundoff_of(world_.type) * largest_of(right)});
+        return agrees(mine, right, {roundings_of_weight * roundoff_of(world_.type) * largest_of(right)});
     }
 
     Diff::World& world_;

@@ -4,6 +4,7 @@
 
 #include "attn/budget.hpp"
 #include "attn/error.hpp"
+#include "attn/memory.hpp"
 #include "attn/trace_io/npy.hpp"
 #include "model.hpp"
 
@@ -146,8 +147,8 @@ private:
             throw Error("step \"" + runs_[run].outline().steps[step].path + "\" " + error.what());
         }
         if (elements_.size() > most_bytes)
-            throw Error("the page would be larger than the " + std::to_string(most_bytes >> 20) +
-                        " MiB that a browser opens; `attn view TRACE` without -o shows a trace of any size");
+            throw Error("the page would be larger than the " + bytes_text(most_bytes) +
+                        " that a browser opens; `attn view TRACE` without -o shows a trace of any size");
     }
 
     /// @return false where they would cost more than is left

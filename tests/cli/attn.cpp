@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 using namespace attn;
 
@@ -96,6 +97,25 @@ TEST_CASE("attn verify on what is no trace is unusable input", "[cli]")
         CHECK(lines_in(ended.errors) == 1);
         CHECK_THAT(ended.errors, ContainsSubstring(path.string()));
     }
+}
+
+TEST_CASE("what help says of a flag is in lines of at most 100 letters, each as full as can be", "[cli]")
+{
+    std::size_t lines = 0;
+    for (const char* command : {"diff", "explain", "graph", "grad", "pitfalls", "run", "verify", "view"}) {
+        std::istringstream help(run({"attn", command, "--help"}).output);
+        for (std::string line, before; std::getline(help, line); before = line) {
+            constexpr std::size_t column = 28;
+            const std::size_t begin = line.find_first_not_of(' ');
+            if (begin != column || before.size() <= column || before.substr(column - 2, 2) != "  ")
+                continue; // not the second line of a text
+            CAPTURE(command, line, before);
+            CHECK(before.size() <= 100);
+            CHECK(before.size() + 1 + line.substr(begin, line.find(' ', begin) - begin).size() > 100);
+            ++lines;
+        }
+    }
+    CHECK(lines > 10);
 }
 
 TEST_CASE("attn on wrong usage ends with 2, and on --help with 0", "[cli]")

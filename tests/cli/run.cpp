@@ -533,6 +533,44 @@ TEST_CASE("attn run attends to a memory where there is one, and makes values of 
                ContainsSubstring("value_memory"));
 }
 
+TEST_CASE("attn run goes on after the keys and values of earlier tokens, side by side or as heads", "[cli][run]")
+{
+    const auto rows = [](const Array& matrix, std::size_t begin, std::size_t end) {
+        const auto width = static_cast<std::ptrdiff_t>(matrix.shape[1]);
+        const auto from = matrix.values.begin() + static_cast<std::ptrdiff_t>(begin) * width;
+        const auto to = matrix.values.begin() + static_cast<std::ptrdiff_t>(end) * width;
+        return Array{{end - begin, matrix.shape[1]}, {from, to}};
+    };
+    const auto in_shape = [](Array array, const Shape& shape) {
+        array.shape = shape;
+        return array;
+    };
+    constexpr std::size_t n = 5, past = 3, d = 4, heads = 2;
+    const std::string module = "multi-head-attention";
+    const Words flags = words_of("--heads 2 --mask causal");
+    const NamedArrays weights = state_dict(heads_of_four());
+    const Array x = to_array(Numbers(11).matrix(n, d));
+    const Desk whole({{"x", x}}, weights);
+    const Array expected = rows(whole.output(module, flags), past, n);
+    const Array keys = rows(whole.step("key", module, flags), 0, past),
+                values = rows(whole.step("value", module, flags), 0, past), rest = rows(x, past, n);
+    const auto as_heads = [&](const Array& side_by_side) { // (past, h, d_k) with the heads in front
+        return permuted(in_shape(side_by_side, {past, heads, d / heads}), {1, 0, 2});
+    };
+    const auto continued = [&](const Array& tokens, const Array& past_keys, const Array& past_values) {
+        return Desk({{"x", tokens}, {"past_keys", past_keys}, {"past_values", past_values}}, weights)
+            .output(module, flags);
+    };
+    const Array one = continued(rest, keys, values), of_heads = continued(rest, as_heads(keys), as_heads(values)),
+                in_batch = continued(in_shape(rest, {1, n - past, d}), in_shape(keys, {1, past, d}),
+                                     in_shape(as_heads(values), {1, heads, past, d / heads}));
+    REQUIRE(one.shape == expected.shape);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK(std::abs(one.values[i] - expected.values[i]) <= 1e-14);
+    CHECK(equal(of_heads, one));
+    CHECK(equal(in_shape(in_batch, one.shape), one));
+}
+
 TEST_CASE("attn run reads with a GRU and an LSTM, from states and to lengths where they are given",
           "[cli][run][recurrent]")
 {

@@ -114,6 +114,35 @@ TEST_CASE("a shift of each row of scores has no effect, a shift of each column h
     CHECK(verdict_of(after_shift(false), "scaled") == DiffVerdict::bug);
 }
 
+TEST_CASE("a shift of each row of float32 scores has no effect, unless it swallows them", "[diff][effect]")
+{
+    const Recording reference = causal_attention();
+    const auto rounded = [](Array array) {
+        for (double& value : array.values)
+            value = static_cast<float>(value);
+        return array;
+    };
+    const auto after_shift = [&](double shift) {
+        NamedArrays mine = numbers_of(reference);
+        for (auto& [name, array] : mine)
+            array = rounded(array);
+        for (std::size_t i = 0; i < mine["scaled"].size(); ++i) // as ALiBi whose bias knows of the key's place alone
+            mine["scaled"].values[i] += shift * static_cast<double>(i / 4);
+        mine["scaled"] = rounded(mine["scaled"]);
+        for (const char* path : {"masked", "weights", "context"})
+            mine[path] = rounded(follows(reference, path, mine));
+        return diff(reference, mine);
+    };
+    for (const double shift : {1.0, 100.0, 10000.0}) {
+        CAPTURE(shift);
+        const Diff result = after_shift(shift);
+        CHECK(verdict_of(result, "scaled") == DiffVerdict::no_effect);
+        CHECK(verdict_of(result, "weights") == DiffVerdict::noise);
+        CHECK(result.passed());
+    }
+    CHECK(verdict_of(after_shift(1e9), "scaled") == DiffVerdict::bug);
+}
+
 TEST_CASE("scores that are no step's, before weights that are right, have no effect", "[diff][effect]")
 {
     // A program that masks before it scales has, for the masked scores, some that are twice as large.

@@ -80,6 +80,7 @@ TEST_CASE("heads that are apart are found by their numbers, wherever their axis 
     CHECK(step_of(result, "q_first") == "self_attn.head.{h}.queries");
     CHECK(step_of(result, "q_second") == "self_attn.head.{h}.queries");
     CHECK(result.count(DiffVerdict::equal) == 4);
+    CHECK(layout_of(result, "q_first") == "(h, n, d_k)");
     CHECK(layout_of(result, "q_second") == "(n, h, d_k)");
 }
 

@@ -76,6 +76,15 @@ TEST_CASE("names can be mapped, one by one, by number, by the rest, and with an 
                    {"s[:, {h}]", "self_attn.head.{h}.none|self_attn.head.{h}.masked"}) == 2);
 }
 
+TEST_CASE("a map means the whole of a name, not its end", "[diff][names]")
+{
+    const Recording reference = recording_of(run_layer);
+    const Diff result = diff(reference, NamedArrays{{"model.norm1.means", named(reference, "norm1.mean").value}},
+                             {.names = {{"norm1.means", "norm1.mean"}}});
+    REQUIRE(result.matched.size() == 1); // by its numbers
+    CHECK(result.matched[0].mine == "model.norm1.means");
+}
+
 TEST_CASE("a wrong number in a packed array is named by its head", "[diff][names]")
 {
     const Recording reference = recording_of(run_heads);
@@ -126,6 +135,7 @@ std::size_t compared_under(std::string_view table, const Recording& reference, N
         CHECK(step.verdict == DiffVerdict::equal);
     }
     CHECK(result.extra.empty());
+    CHECK(result.matched.empty()); // found by its name, not by its numbers
     return result.steps.size();
 }
 

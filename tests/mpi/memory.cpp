@@ -65,7 +65,7 @@ TEST_CASE("ring and Ulysses attention hold as many bytes as predicted", "[mpi][m
 {
     const std::size_t n = 640;
     for (const mpi::Layout& layout : {mpi::contiguous_layout(n, all_ranks()), mpi::zigzag_layout(n, all_ranks())}) {
-        const Whole whole(n, {.shape = {1, 4, 2, 64, 48}, .is_causal = true});
+        const Whole whole(n, {.shape = {1, 64, 2, 16, 12}, .is_causal = true});
         Shard shard(whole, layout);
         const std::size_t forward = most_of([&] {
             mpi::ring_attention(shard.q(), shard.k(), shard.v(), layout, shard.scoring, shard.o(), shard.sums(),

@@ -129,6 +129,18 @@ TEST_CASE("packed maps can be of heads that share keys and values, or have a siz
     CHECK(weights.key.weight(5, 0) == all(12, 5));
 }
 
+TEST_CASE("packed maps or an output map that is no matrix says nothing of other sizes, and is refused",
+          "[weights][dialect]")
+{
+    const Array packed{{18, 6}, std::vector<double>(108, 1)}, output{{6, 6}, std::vector<double>(36, 1)},
+        vector{{6}, std::vector<double>(6, 1)};
+    const auto refused = [](const NamedArrays& arrays, const std::string& what) {
+        CHECK_THROWS_WITH(load_weights<MultiHeadWeights>(arrays, {{"d_model", 6}}), ContainsSubstring(what));
+    };
+    refused({{"in_proj_weight", packed}, {"out_proj.weight", vector}}, "out_proj.weight is (6,), expected (d_model, ");
+    refused({{"in_proj_weight", vector}, {"out_proj.weight", output}}, "in_proj_weight is (6,), expected (3*d_model, ");
+}
+
 TEST_CASE("weights with mixed biases, norms or shared heads are counted under names of linear maps",
           "[weights][dialect]")
 {
