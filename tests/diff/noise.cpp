@@ -85,6 +85,30 @@ TEST_CASE("a right computation in few digits passes where most steps are not kep
     }
 }
 
+TEST_CASE("what is left of numbers that nearly cancel is noise of their size, where they are not kept", "[diff]")
+{
+    Numbers numbers(23);
+    ByFormulas program;
+    Array near = to_array(numbers.vector(16));
+    program.given("x", to_array(numbers.vector(16))).given("w", to_array(numbers.vector(16))).given("v", near);
+    for (std::size_t i = 0; i < near.size(); ++i)
+        near.values[i] = program.recording.steps[0].value.values[i] * program.recording.steps[1].value.values[i] /
+                         near.values[i] * (1 + 1e-4);
+    program.given("y", near).computed("left", "x * w").computed("right", "y * v").computed("rest", "left - right");
+    const auto with_error = [&](double factor) {
+        Array rest = named(program.recording, "rest").value;
+        for (std::size_t i = 0; i < rest.size(); ++i) {
+            const auto of = [&](const char* path) { return named(program.recording, path).value.values[i]; };
+            const auto single = [&](const char* path) { return static_cast<float>(of(path)); };
+            const float left = single("x") * single("w"), right = single("y") * single("v");
+            rest.values[i] = static_cast<float>((left - right) + factor * of("left"));
+        }
+        return diff(program.recording, {{"rest", rest}}).passed();
+    };
+    CHECK(with_error(0));
+    CHECK_FALSE(with_error(1e-5));
+}
+
 TEST_CASE("a difference of one part in ten thousand is no noise of float32", "[diff]")
 {
     const Recording reference = recording_of(run_layer);

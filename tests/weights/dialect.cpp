@@ -132,13 +132,18 @@ TEST_CASE("packed maps can be of heads that share keys and values, or have a siz
 TEST_CASE("packed maps or an output map that is no matrix says nothing of other sizes, and is refused",
           "[weights][dialect]")
 {
-    const Array packed{{18, 6}, std::vector<double>(108, 1)}, output{{6, 6}, std::vector<double>(36, 1)},
-        vector{{6}, std::vector<double>(6, 1)};
-    const auto refused = [](const NamedArrays& arrays, const std::string& what) {
-        CHECK_THROWS_WITH(load_weights<MultiHeadWeights>(arrays, {{"d_model", 6}}), ContainsSubstring(what));
+    const auto filled = [](const Shape& shape) { return Array{shape, std::vector<double>(element_count(shape), 1)}; };
+    const auto load = [&](const Shape& packed, const Shape& output) {
+        return load_weights<MultiHeadWeights>({{"in_proj_weight", filled(packed)}, {"out_proj.weight", filled(output)}},
+                                              {{"d_model", 6}});
     };
-    refused({{"in_proj_weight", packed}, {"out_proj.weight", vector}}, "out_proj.weight is (6,), expected (d_model, ");
-    refused({{"in_proj_weight", vector}, {"out_proj.weight", output}}, "in_proj_weight is (6,), expected (3*d_model, ");
+    const std::string refused = "2 tensors do not fit a multi-head attention with d_model 6:\n";
+    CHECK_THROWS_WITH(load({20}, {6, 12}), refused +
+                                               "  in_proj_weight is (20,), expected (3*d_model, d_model) = (18, 6)\n"
+                                               "  out_proj.weight is (6, 12), expected (d_model, d_model) = (6, 6)");
+    CHECK_THROWS_WITH(load({20, 6}, {6}), refused +
+                                              "  in_proj_weight is (20, 6), expected (3*d_model, d_model) = (18, 6)\n"
+                                              "  out_proj.weight is (6,), expected (d_model, d_model) = (6, 6)");
 }
 
 TEST_CASE("weights with mixed biases, norms or shared heads are counted under names of linear maps",
