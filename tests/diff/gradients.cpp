@@ -1,3 +1,5 @@
+#include "src/diff/words.hpp"
+
 #include "attn/diff/diff.hpp"
 #include "attn/diff/gradient_name.hpp"
 
@@ -193,6 +195,14 @@ TEST_CASE("a name says that an array is a gradient, and of what", "[diff][names]
         CAPTURE(name);
         CHECK_FALSE(gradient_name(name));
     }
+}
+
+TEST_CASE("the gradient of a bias is no map's, that of queries is not that of keys", "[diff][names][gradient]")
+{
+    CHECK(contradicts("grad.query_bias", "grad.query_weights"));
+    CHECK_FALSE(contradicts("grad.query_bias", "grad.query_bias"));
+    CHECK(contradicts("grad.q", "grad.keys"));
+    CHECK_FALSE(contradicts("grad.q", "grad.queries"));
 }
 
 TEST_CASE("each mistake of a backward pass is named where it is made, and only there something is wrong",
