@@ -44,6 +44,7 @@ public:
             const Hypothesis& hypothesis)
         : steps_(reference.steps),
           targets_(targets_of(reference.steps)),
+          masked_axes_(masked_axes(targets_, reference.steps)),
           step_names_(reference),
           known_(reference, step_names_),
           names_(names),
@@ -518,7 +519,7 @@ private:
             if (!fits(i, target) || is_unsaid || is_taken(target) ||
                 (steps_[target.first()].formula.empty() && !says_gradient(i)) ||
                 std::ranges::all_of(target.steps, is_innocent) || is_of_other_layer(names_[i], target.text) ||
-                is_outside_layers(i, target) ||
+                is_outside_layers(i, target) || (is_masked(*arrays_[i]) && !can_be_masked(target)) ||
                 (!says_gradient(i) && is_ordered() && !is_between_neighbours(i, target)))
                 continue;
             if (const auto placed = placed_at(target, i))
@@ -532,6 +533,12 @@ private:
             score += of_follower * static_cast<double>(followers_of(i, placed));
         std::ranges::stable_sort(candidates, by_score);
         return candidates.empty() ? std::nullopt : std::optional(candidates.front().second);
+    }
+
+    /// False for a target that is not over keys, as those are that the reference masks.
+    bool can_be_masked(const Target& target) const
+    {
+        return masked_axes_.empty() || target.letters.empty() || masked_axes_.contains(target.letters.back());
     }
 
     /// True for a step outside the layers, where the array's name says which layer it is of.
@@ -597,6 +604,7 @@ private:
 
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
+    const std::set<std::string> masked_axes_;
     const Target* result_ = nullptr;
     const StepNames step_names_;
     KnownSteps known_;

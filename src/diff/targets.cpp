@@ -273,6 +273,17 @@ bool is_natural(const Target& target, const Axes& order)
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 
+bool is_masked(const Array& array) { return std::ranges::find(array.values, -infinity) != array.values.end(); }
+
+std::set<std::string> masked_axes(const std::vector<Target>& targets, const std::vector<Step>& steps)
+{
+    std::set<std::string> axes;
+    for (const Target& target : targets)
+        if (!target.letters.empty() && is_masked(steps[target.first()].value))
+            axes.insert(target.letters.back());
+    return axes;
+}
+
 bool is_map(const Target& target) { return target.text.ends_with("_weights") && target.shape.size() > 1; }
 
 bool is_square(const Target& target) { return target.shape.back() == target.shape[target.shape.size() - 2]; }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,12 @@ struct Target {
 
 /// All targets of a trace, in the order of its steps.
 std::vector<Target> targets_of(const std::vector<Step>& steps);
+
+/// True for minus infinity somewhere, as in scores that are masked.
+bool is_masked(const Array& array);
+
+/// The last axes of the targets that are masked: the keys.
+std::set<std::string> masked_axes(const std::vector<Target>& targets, const std::vector<Step>& steps);
 
 /// The numbers of a target as one array; nothing where a step has none.
 /// @param value_of  from the number of a step to a pointer to its array

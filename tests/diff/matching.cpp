@@ -237,6 +237,23 @@ TEST_CASE("what is named after a layer is guessed to be a step in a layer", "[di
         CHECK(guessed(name).starts_with("layers.1."));
 }
 
+TEST_CASE("masked scores that are no step's are not guessed to be a result of as many numbers", "[diff][matching]")
+{
+    const Recording reference = recording_of([](const Trace& trace) {
+        Numbers numbers(24);
+        const Matrix square = numbers.matrix(4, 4);
+        scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, trace);
+    });
+    Array shifted = value_of(reference, "masked");
+    for (std::size_t i = 0; i < shifted.size(); ++i)
+        shifted.values[i] *= 1 + 0.1 * static_cast<double>(i);
+    const NamedArrays right{{"w", value_of(reference, "weights")}, {"m", shifted}};
+    const Diff result = diff(reference, right);
+    CAPTURE(step_of(result, "m"));
+    CHECK(step_of(result, "m") == "");
+    CHECK(result.first_wrong() == nullptr);
+}
+
 TEST_CASE("what has a step's name and the numbers of a later one beside it is that one", "[diff][matching]")
 {
     const Recording reference = layer_run();
