@@ -173,7 +173,9 @@ private:
             if (!fits(i, target))
                 continue;
             const auto value = stacked(target, value_of);
-            const auto fit = value ? best_fit(*arrays_[i], target, *value) : std::nullopt;
+            if (!value || !can_be_as_near(near, *arrays_[i], *value))
+                continue;
+            const auto fit = best_fit(*arrays_[i], target, *value);
             if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
                 best = Placed{&target, *fit};
         }

@@ -323,6 +323,19 @@ double relative_distance(const Array& found, const Array& expected)
                                                  found, expected, [](std::size_t i) { return i; }, 1);
 }
 
+bool can_be_as_near(double distance, const Array& found, const Array& expected)
+{
+    double found_square = 0, expected_square = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        found_square += found.values[i] * found.values[i];
+        expected_square += expected.values[i] * expected.values[i];
+    }
+    constexpr double rounding = 1e-6;
+    const double found_length = std::sqrt(found_square), expected_length = std::sqrt(expected_square);
+    return !std::isfinite(found_length + expected_length) ||
+           std::abs(found_length - expected_length) <= (distance + rounding) * expected_length;
+}
+
 std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers)
 {
     constexpr std::size_t most_axes = 5, samples = 61;

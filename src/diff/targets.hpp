@@ -65,6 +65,10 @@ double right_enough(const Array& found);
 /// NaN here where most numbers are none: it tells nothing of the step.
 double relative_distance(const Array& found, const Array& expected);
 
+/// False where no order of the numbers has that relative_distance or a smaller one: as vectors, one is longer than the other by
+/// more than that.
+bool can_be_as_near(double distance, const Array& found, const Array& expected);
+
 /// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
 std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers);
