@@ -2,6 +2,7 @@
 
 #include "matching.hpp"
 
+#include "effect.hpp"
 #include "known_steps.hpp"
 #include "targets.hpp"
 #include "words.hpp"
@@ -31,6 +32,19 @@ constexpr std::size_t most_candidates = 12;
 constexpr std::size_t most_followers = 3;
 // A step that follows from one that differs by less than this is taken to be the reference's.
 constexpr double hardly_different = 1e-4;
+
+/// Each row less its largest number, as programs have the scores from which they take the exponentials.
+Array less_row_maxima(Array array)
+{
+    const std::size_t length = array.shape.empty() ? 1 : array.shape.back();
+    for (auto row = array.values.begin(); row != array.values.end(); row += static_cast<std::ptrdiff_t>(length)) {
+        const auto end = row + static_cast<std::ptrdiff_t>(length);
+        const double largest = *std::max_element(row, end);
+        if (std::isfinite(largest))
+            std::transform(row, end, row, [&](double number) { return number - largest; });
+    }
+    return array;
+}
 
 /// An array that stands for a target in some layout.
 struct Placed {
@@ -165,17 +179,25 @@ private:
     template <class ValueOf>
     std::optional<Placed> nearest(std::size_t i, const ValueOf& value_of)
     {
+        return nearest(i, *arrays_[i], arrays_[i]->size(), value_of);
+    }
+
+    /// The same of other numbers in an array's place.
+    /// @param telling  how many of them tell something
+    template <class ValueOf>
+    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling, const ValueOf& value_of)
+    {
         std::optional<Placed> best;
-        const double near = std::min(near_enough(*arrays_[i]), near_by_chance(arrays_[i]->size()));
+        const double near = std::min(near_enough(*arrays_[i]), near_by_chance(telling));
         constexpr double operations = 10; // names are looked at only where sizes are the same
         spend(operations * static_cast<double>(targets_.size()));
         for (const Target& target : targets_) {
             if (!fits(i, target))
                 continue;
             const auto value = stacked(target, value_of);
-            if (!value || !can_be_as_near(near, *arrays_[i], *value))
+            if (!value || !can_be_as_near(near, numbers, *value))
                 continue;
-            const auto fit = best_fit(*arrays_[i], target, *value);
+            const auto fit = best_fit(numbers, target, *value);
             if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
                 best = Placed{&target, *fit};
         }
@@ -353,6 +375,31 @@ private:
         });
     }
 
+    /// The scores that an array has but for a shift of each row, of which softmax makes the same.
+    std::optional<Placed> nearest_shifted(std::size_t i)
+    {
+        if (!scores_)
+            scores_ = all_scores();
+        const std::size_t all = arrays_[i]->size(), rows = arrays_[i]->rank() == 0 ? 1 : all / arrays_[i]->shape.back();
+        if (scores_->empty() || rows == all)
+            return std::nullopt; // of rows of one number nothing is left
+        return nearest(i, less_row_maxima(*arrays_[i]), all - rows, [&](std::size_t step) {
+            const auto scores = scores_->find(step);
+            return scores == scores_->end() ? nullptr : &scores->second;
+        });
+    }
+
+    /// What each softmax is taken of.
+    std::map<std::size_t, Array> all_scores()
+    {
+        std::map<std::size_t, Array> scores;
+        for (std::size_t step = 0; step < steps_.size(); ++step)
+            if (is_softmax(steps_[step]))
+                for (const std::size_t operand : known_.operands(step))
+                    scores.emplace(operand, less_row_maxima(steps_[operand].value));
+        return scores;
+    }
+
     /// An array that is no free step of the reference: right for what MINE has before it, a step once more, or wrong by
     /// itself. Where it has a step's name, it is that step. It can't be one that something right follows from.
     void place_other(std::size_t i)
@@ -363,6 +410,8 @@ private:
                 return place(i, found, found_by_numbers);
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
+        if (const auto scores = nearest_shifted(i))
+            return is_taken(*scores->target) ? void() : place(i, scores, "by its numbers, but for a shift of each row");
         if (const auto result = as_result(i))
             return place(i, result, "by its place, the last");
         auto again = is_result || is_zero(i) ? std::nullopt : nearest_right(i);
@@ -607,6 +656,8 @@ private:
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
     const std::set<std::string> masked_axes_;
+    std::optional<std::map<std::size_t, Array>>
+        scores_; ///< by step, each row less its largest; once they were asked for
     const Target* result_ = nullptr;
     const StepNames step_names_;
     KnownSteps known_;

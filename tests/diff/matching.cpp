@@ -237,6 +237,30 @@ TEST_CASE("what is named after a layer is guessed to be a step in a layer", "[di
         CHECK(guessed(name).starts_with("layers.1."));
 }
 
+TEST_CASE("scores less their largest are known as the scores, or as no step beside these", "[diff][matching][effect]")
+{
+    const Recording reference = layer_run();
+    const Array scaled = of_heads(reference, "scaled");
+    Array shifted = scaled;
+    for (std::size_t row = 0; row < shifted.size(); row += 4) {
+        const auto begin = shifted.values.begin() + static_cast<std::ptrdiff_t>(row);
+        const double largest = *std::max_element(begin, begin + 4);
+        std::transform(begin, begin + 4, begin, [&](double score) { return score - largest; });
+    }
+    const Diff alone = diff(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}});
+    CHECK(step_of(alone, "m") == "self_attn.head.{h}.scaled");
+    CHECK(alone.count(DiffVerdict::no_effect) == 2);
+    CHECK(alone.passed());
+
+    const Diff beside = diff(reference, NamedArrays{{"m", shifted}, {"s", scaled}});
+    CHECK(step_of(beside, "s") == "self_attn.head.{h}.scaled");
+    CHECK(step_of(beside, "m") == "");
+    CHECK(beside.passed());
+
+    shifted.values[5] += 0.25; // a shift of one number has an effect
+    CHECK_FALSE(diff(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}}).passed());
+}
+
 TEST_CASE("masked scores that are no step's are not guessed to be a result of as many numbers", "[diff][matching]")
 {
     const Recording reference = recording_of([](const Trace& trace) {
