@@ -23,6 +23,14 @@ constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 // By how many roundings a weight can change when its row is shifted.
 constexpr double roundings_of_weight = 32;
 
+/// True for a row of scores of a query that can attend to nothing.
+bool is_all_masked(const Array& scores, std::size_t begin, std::size_t length)
+{
+    return std::all_of(scores.values.begin() + static_cast<std::ptrdiff_t>(begin),
+                       scores.values.begin() + static_cast<std::ptrdiff_t>(begin + length),
+                       [](double score) { return score == minus_infinity; });
+}
+
 /// The expected numbers with each row shifted and minus infinity filled as MINE has it, where that is all that differs but for
 /// noise and the roundings of a shift.
 std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::Recomputed& recomputed, double roundoff)
@@ -31,9 +39,12 @@ std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::R
     Array result = recomputed.value;
     const std::size_t length = result.shape.empty() ? 1 : result.shape.back();
     for (std::size_t begin = 0; begin < result.size(); begin += length) {
+        const bool can_be_nan = is_all_masked(recomputed.value, begin, length); // minus infinity less itself
         std::optional<double> shift;
         for (std::size_t i = begin; i < begin + length; ++i) {
             const double right = recomputed.value.values[i], number = found.values[i];
+            if (can_be_nan && std::isnan(number))
+                continue;
             if (std::isnan(number) || number == infinity)
                 return std::nullopt;
             if (right == -infinity) {

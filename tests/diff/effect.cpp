@@ -172,6 +172,14 @@ TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhe
     CHECK(verdict_of(after_nan_in(1), "weights") == DiffVerdict::no_effect);
     CHECK_FALSE(after_nan_in(0).passed());
 
+    // Scores less their largest are NaN there, too: minus infinity less itself.
+    NamedArrays shifted = numbers_of(reference);
+    for (std::size_t i = 0; i < 12; ++i)
+        shifted.at("masked").values[i] = i / 4 == 1 ? std::nan("") : shifted.at("masked").values[i] - 0.5;
+    CHECK(verdict_of(diff(reference, shifted), "masked") == DiffVerdict::no_effect);
+    shifted.at("masked").values[0] = std::nan("");
+    CHECK(verdict_of(diff(reference, shifted), "masked") == DiffVerdict::bug);
+
     // From the context alone, too: NaN in the row of that query is right, NaN in another one is not.
     Array context = std::ranges::find(reference.steps, "context", &Step::path)->value;
     context.values[2] = context.values[3] = std::nan("");
