@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace attn {
@@ -23,42 +23,42 @@ constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 // By how many roundings a weight can change when its row is shifted.
 constexpr double roundings_of_weight = 32;
 
-/// True for a row of scores of a query that can attend to nothing.
-bool is_all_masked(const Array& scores, std::size_t begin, std::size_t length)
+/// Makes a row of expected scores what MINE has, but for noise and the roundings of a shift.
+/// @return false where more differs than a shift and what stands for minus infinity
+bool fill_and_shift(std::span<double> row, std::span<const double> found, const auto& tolerance, double roundoff)
 {
-    return std::all_of(scores.values.begin() + static_cast<std::ptrdiff_t>(begin),
-                       scores.values.begin() + static_cast<std::ptrdiff_t>(begin + length),
-                       [](double score) { return score == minus_infinity; });
+    const bool can_be_nan = std::ranges::count(row, minus_infinity) == std::ssize(row); // minus infinity less itself
+    std::optional<double> shift;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+        const double right = row[i], number = found[i];
+        if (can_be_nan && std::isnan(number))
+            continue;
+        if (!(number < -minus_infinity))
+            return false;
+        if (right == minus_infinity) {
+            row[i] = number;
+            continue;
+        }
+        const double size = std::max({std::abs(number), std::abs(right), std::abs(shift.value_or(0))});
+        const double noise = 2 * tolerance(i) + std::min(roundings_of_shift * roundoff * size, most_of_shift);
+        shift = shift.value_or(number - right);
+        if (!(std::abs(number - right - *shift) <= noise))
+            return false;
+        row[i] = right + *shift;
+    }
+    return true;
 }
 
-/// The expected numbers with each row shifted and minus infinity filled as MINE has it, where that is all that differs but for
-/// noise and the roundings of a shift.
+/// The expected numbers with each row shifted and minus infinity filled as MINE has it, where that is all that differs.
 std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::Recomputed& recomputed, double roundoff)
 {
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     Array result = recomputed.value;
     const std::size_t length = result.shape.empty() ? 1 : result.shape.back();
     for (std::size_t begin = 0; begin < result.size(); begin += length) {
-        const bool can_be_nan = is_all_masked(recomputed.value, begin, length); // minus infinity less itself
-        std::optional<double> shift;
-        for (std::size_t i = begin; i < begin + length; ++i) {
-            const double right = recomputed.value.values[i], number = found.values[i];
-            if (can_be_nan && std::isnan(number))
-                continue;
-            if (std::isnan(number) || number == infinity)
-                return std::nullopt;
-            if (right == -infinity) {
-                result.values[i] = number;
-                continue;
-            }
-            const double size = std::max({std::abs(number), std::abs(right), std::abs(shift.value_or(0))});
-            const double noise =
-                2 * recomputed.tolerance.at(i) + std::min(roundings_of_shift * roundoff * size, most_of_shift);
-            shift = shift.value_or(number - right);
-            if (!(std::abs(number - right - *shift) <= noise))
-                return std::nullopt;
-            result.values[i] = right + *shift;
-        }
+        const auto tolerance = [&](std::size_t i) { return recomputed.tolerance.at(begin + i); };
+        if (!fill_and_shift(std::span(result.values).subspan(begin, length),
+                            std::span(found.values).subspan(begin, length), tolerance, roundoff))
+            return std::nullopt;
     }
     return result;
 }
