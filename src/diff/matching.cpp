@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -30,20 +31,24 @@ namespace {
 constexpr std::size_t most_candidates = 12;
 // How many of the other arrays are asked whether they follow from it.
 constexpr std::size_t most_followers = 3;
+// How scores are found that programs have less their row's largest number, before they take the exponentials.
+constexpr std::string_view but_for_a_shift = "by its numbers, but for a shift of each row";
 // A step that follows from one that differs by less than this is taken to be the reference's.
 constexpr double hardly_different = 1e-4;
 
-/// Each row less its largest number, as programs have the scores from which they take the exponentials.
-Array less_row_maxima(Array array)
+/// Scores with each row shifted so that its largest number is that of another array's row, or zero without one. Softmax makes
+/// the same of them.
+Array shifted(Array scores, const Array* like = nullptr)
 {
-    const std::size_t length = array.shape.empty() ? 1 : array.shape.back();
-    for (auto row = array.values.begin(); row != array.values.end(); row += static_cast<std::ptrdiff_t>(length)) {
-        const auto end = row + static_cast<std::ptrdiff_t>(length);
-        const double largest = *std::max_element(row, end);
-        if (std::isfinite(largest))
-            std::transform(row, end, row, [&](double number) { return number - largest; });
+    const std::size_t length = scores.rank() == 0 ? 1 : scores.shape.back();
+    for (std::size_t begin = 0; begin < scores.size(); begin += length) {
+        const auto row = std::span(scores.values).subspan(begin, length);
+        const double wanted = like == nullptr ? 0 : std::ranges::max(std::span(like->values).subspan(begin, length));
+        const double shift = wanted - std::ranges::max(row);
+        if (std::isfinite(shift))
+            std::ranges::for_each(row, [&](double& score) { score += shift; });
     }
-    return array;
+    return scores;
 }
 
 /// An array that stands for a target in some layout.
@@ -274,6 +279,9 @@ private:
             return;
         placed_[i] = *placed;
         Match match{parts_of(i, *placed), {names_[i], placed->target->text, std::string(how), ""}};
+        if (how == but_for_a_shift)
+            for (Match::Part& part : match.parts)
+                part.array = shifted(std::move(part.array), &steps_[part.step].value);
         if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed->fit.order))
             match.found.layout = layout_text(*placed->target, placed->fit, arrays_[i]->shape);
         matches_.push_back(std::move(match));
@@ -383,7 +391,7 @@ private:
         const std::size_t all = arrays_[i]->size(), rows = arrays_[i]->rank() == 0 ? 1 : all / arrays_[i]->shape.back();
         if (scores_->empty() || rows == all)
             return std::nullopt; // of rows of one number nothing is left
-        return nearest(i, less_row_maxima(*arrays_[i]), all - rows, [&](std::size_t step) {
+        return nearest(i, shifted(*arrays_[i]), all - rows, [&](std::size_t step) {
             const auto scores = scores_->find(step);
             return scores == scores_->end() ? nullptr : &scores->second;
         });
@@ -396,7 +404,7 @@ private:
         for (std::size_t step = 0; step < steps_.size(); ++step)
             if (is_softmax(steps_[step]))
                 for (const std::size_t operand : known_.operands(step))
-                    scores.emplace(operand, less_row_maxima(steps_[operand].value));
+                    scores.emplace(operand, shifted(steps_[operand].value));
         return scores;
     }
 
@@ -411,7 +419,7 @@ private:
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
         if (const auto scores = nearest_shifted(i))
-            return is_taken(*scores->target) ? void() : place(i, scores, "by its numbers, but for a shift of each row");
+            return is_taken(*scores->target) ? void() : place(i, scores, but_for_a_shift);
         if (const auto result = as_result(i))
             return place(i, result, "by its place, the last");
         auto again = is_result || is_zero(i) ? std::nullopt : nearest_right(i);
