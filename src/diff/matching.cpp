@@ -388,12 +388,16 @@ private:
     {
         if (!scores_)
             scores_ = all_scores();
-        const std::size_t all = arrays_[i]->size(), rows = arrays_[i]->rank() == 0 ? 1 : all / arrays_[i]->shape.back();
-        if (scores_->empty() || rows == all)
-            return std::nullopt; // of rows of one number nothing is left
-        return nearest(i, shifted(*arrays_[i]), all - rows, [&](std::size_t step) {
+        const Array& array = *arrays_[i];
+        const std::size_t rows = array.rank() == 0 ? 1 : array.size() / array.shape.back();
+        const auto is_finite = [](double number) { return std::isfinite(number); };
+        const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
+        if (scores_->empty() || finite <= rows)
+            return std::nullopt; // of each row's largest nothing is left
+        return nearest(i, shifted(array), finite - rows, [&](std::size_t step) {
             const auto scores = scores_->find(step);
-            return scores == scores_->end() ? nullptr : &scores->second;
+            const bool is_one = scores != scores_->end() && is_masked(scores->second) == is_masked(array);
+            return is_one ? &scores->second : nullptr;
         });
     }
 
