@@ -325,7 +325,7 @@ double relative_distance(const Array& found, const Array& expected)
 
 bool can_be_as_near(double distance, const Array& found, const Array& expected)
 {
-    constexpr double operations = 150;
+    constexpr double operations = 60;
     spend(operations + static_cast<double>(found.size()));
     double found_square = 0, expected_square = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
