@@ -8,7 +8,7 @@
 #include "type_evidence.hpp"
 #include "compare.hpp"
 #include "diagnose.hpp"
-#include "effect.hpp"
+#include "softmax.hpp"
 #include "matching.hpp"
 #include "rules.hpp"
 #include "words.hpp"

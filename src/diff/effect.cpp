@@ -4,13 +4,13 @@
 
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
+#include "softmax.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 namespace attn {
@@ -18,50 +18,8 @@ namespace {
 
 // From the bias or the scores it is a few steps to the softmax: biased, scaled, masked.
 constexpr std::size_t most_steps = 64;
-// By how many roundings of a shift a score can be off; by more than this, the weights are others.
-constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 // By how many roundings a weight can change when its row is shifted.
 constexpr double roundings_of_weight = 32;
-
-/// Makes a row of expected scores what MINE has, but for noise and the roundings of a shift.
-/// @return false where more differs than a shift and what stands for minus infinity
-bool fill_and_shift(std::span<double> row, std::span<const double> found, const auto& tolerance, double roundoff)
-{
-    const bool can_be_nan = std::ranges::count(row, minus_infinity) == std::ssize(row); // minus infinity less itself
-    std::optional<double> shift;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-        const double right = row[i], number = found[i];
-        if (can_be_nan && std::isnan(number))
-            continue;
-        if (!(number < -minus_infinity))
-            return false;
-        if (right == minus_infinity) {
-            row[i] = number;
-            continue;
-        }
-        const double size = std::max({std::abs(number), std::abs(right), std::abs(shift.value_or(0))});
-        const double noise = 2 * tolerance(i) + std::min(roundings_of_shift * roundoff * size, most_of_shift);
-        shift = shift.value_or(number - right);
-        if (!(std::abs(number - right - *shift) <= noise))
-            return false;
-        row[i] = right + *shift;
-    }
-    return true;
-}
-
-/// The expected numbers with each row shifted and minus infinity filled as MINE has it, where that is all that differs.
-std::optional<Array> filled_and_shifted(const Array& found, const Diff::World::Recomputed& recomputed, double roundoff)
-{
-    Array result = recomputed.value;
-    const std::size_t length = result.shape.empty() ? 1 : result.shape.back();
-    for (std::size_t begin = 0; begin < result.size(); begin += length) {
-        const auto tolerance = [&](std::size_t i) { return recomputed.tolerance.at(begin + i); };
-        if (!fill_and_shift(std::span(result.values).subspan(begin, length),
-                            std::span(found.values).subspan(begin, length), tolerance, roundoff))
-            return std::nullopt;
-    }
-    return result;
-}
 
 /// True where the numbers that softmax uses are all off by one factor, or not at all: then it is not the step with a
 /// mistake, but another one of the same shape, such as scores before the scale or before the mask.
@@ -223,17 +181,6 @@ bool is_nan_in_empty_rows(const Array& found, const Diff::World::Recomputed& exp
 
 } // namespace
 
-bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
-
-Array zeros_in_empty_rows(Array found, const Array& right)
-{
-    const std::size_t length = right.shape.empty() ? 1 : right.shape.back();
-    for (std::size_t i = 0; i < right.size(); ++i)
-        if (std::isnan(found.values[i]) && is_empty_row(right, i / length * length))
-            found.values[i] = 0;
-    return found;
-}
-
 std::optional<std::string> why_without_effect(Diff::World& world, std::size_t step, const Array& found,
                                               const Diff::World::Recomputed& expected)
 {
@@ -249,7 +196,8 @@ std::optional<std::string> why_without_effect(Diff::World& world, std::size_t st
             return Effect(world, step, found, expected.value).ends_at_once()
                        ? std::optional("differs, without effect on the gradients that follow")
                        : std::nullopt;
-        if (const auto like_mine = filled_and_shifted(found, expected, roundoff_of(world.type));
+        if (const auto like_mine =
+                filled_and_shifted(expected.value, found, expected.tolerance, roundoff_of(world.type));
             like_mine && Effect(world, step, *like_mine, expected.value).ends_in_softmax())
             return "differs, without effect on the weights: the softmax that follows gives the same";
         if (leads_to_softmax(world, step) && is_another_quantity(found, expected) && RightFollowers(world).follow(step))

@@ -7,11 +7,6 @@
 
 namespace attn {
 
-bool is_softmax(const Step& step);
-
-/// What MINE has for a softmax, with zeros where it is NaN in rows that are all zero.
-Array zeros_in_empty_rows(Array found, const Array& right);
-
 /// Why a difference has no effect, as a sentence about the step; nothing where it has one, or can have one. It has none
 ///
 /// - where rows are shifted, or have another number where minus infinity is expected, and every step that uses it, and all

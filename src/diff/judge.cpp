@@ -7,6 +7,7 @@
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
 #include "effect.hpp"
+#include "softmax.hpp"
 #include "layouts.hpp"
 #include "type_evidence.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "matching.hpp"
 
-#include "effect.hpp"
 #include "known_steps.hpp"
+#include "softmax.hpp"
 #include "targets.hpp"
 #include "words.hpp"
 
@@ -20,7 +20,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -31,25 +30,8 @@ namespace {
 constexpr std::size_t most_candidates = 12;
 // How many of the other arrays are asked whether they follow from it.
 constexpr std::size_t most_followers = 3;
-// How scores are found that programs have less their row's largest number, before they take the exponentials.
-constexpr std::string_view but_for_a_shift = "by its numbers, but for a shift of each row";
 // A step that follows from one that differs by less than this is taken to be the reference's.
 constexpr double hardly_different = 1e-4;
-
-/// Scores with each row shifted so that its largest number is that of another array's row, or zero without one. Softmax makes
-/// the same of them.
-Array shifted(Array scores, const Array* like = nullptr)
-{
-    const std::size_t length = scores.rank() == 0 ? 1 : scores.shape.back();
-    for (std::size_t begin = 0; begin < scores.size(); begin += length) {
-        const auto row = std::span(scores.values).subspan(begin, length);
-        const double wanted = like == nullptr ? 0 : std::ranges::max(std::span(like->values).subspan(begin, length));
-        const double shift = wanted - std::ranges::max(row);
-        if (std::isfinite(shift))
-            std::ranges::for_each(row, [&](double& score) { score += shift; });
-    }
-    return scores;
-}
 
 /// An array that stands for a target in some layout.
 struct Placed {
@@ -63,7 +45,7 @@ public:
             const Hypothesis& hypothesis)
         : steps_(reference.steps),
           targets_(targets_of(reference.steps)),
-          masked_axes_(masked_axes(targets_, reference.steps)),
+          masked_axes_(masked_axes(targets_)),
           step_names_(reference),
           known_(reference, step_names_),
           names_(names),
@@ -254,10 +236,12 @@ private:
         return false;
     }
 
-    /// Equally near: one that MINE has the same numbers for, then one that no other array is, then the one that the array's
-    /// name says.
+    /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
+    /// that no other array is, then the one that the array's name says.
     bool is_better(const Placed& one, const Placed& other, std::size_t i) const
     {
+        if (one.target->is_masked != other.target->is_masked)
+            return !one.target->is_masked;
         constexpr double as_near = 1.5, rounding = 1e-15;
         if (one.fit.distance > as_near * other.fit.distance + rounding)
             return false;
@@ -275,15 +259,25 @@ private:
 
     void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how)
     {
-        if (!placed)
-            return;
-        placed_[i] = *placed;
-        Match match{parts_of(i, *placed), {names_[i], placed->target->text, std::string(how), ""}};
-        if (how == but_for_a_shift)
-            for (Match::Part& part : match.parts)
-                part.array = shifted(std::move(part.array), &steps_[part.step].value);
-        if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed->fit.order))
-            match.found.layout = layout_text(*placed->target, placed->fit, arrays_[i]->shape);
+        if (placed)
+            place(i, *placed, how, parts_of(i, *placed));
+    }
+
+    /// The same of scores, without the shift of each row.
+    void place_shifted(std::size_t i, const Placed& placed)
+    {
+        std::vector<Match::Part> parts = parts_of(i, placed);
+        for (Match::Part& part : parts)
+            part.array = shifted(std::move(part.array), &steps_[part.step].value);
+        place(i, placed, "by its numbers, but for a shift of each row", std::move(parts));
+    }
+
+    void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts)
+    {
+        placed_[i] = placed;
+        Match match{std::move(parts), {names_[i], placed.target->text, std::string(how), ""}};
+        if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed.fit.order))
+            match.found.layout = layout_text(*placed.target, placed.fit, arrays_[i]->shape);
         matches_.push_back(std::move(match));
         for (const Match::Part& part : matches_.back().parts) // these stay where they are
             if (known_.own(part.step) == nullptr)
@@ -394,14 +388,13 @@ private:
         const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
         if (scores_->empty() || finite <= rows)
             return std::nullopt; // of each row's largest nothing is left
-        return nearest(i, shifted(array), finite - rows, [&](std::size_t step) {
+        return nearest(i, shifted(array), finite - rows, [&, masked = is_masked(array)](std::size_t step) {
             const auto scores = scores_->find(step);
-            const bool is_one = scores != scores_->end() && is_masked(scores->second) == is_masked(array);
-            return is_one ? &scores->second : nullptr;
+            return scores != scores_->end() && is_masked(scores->second) == masked ? &scores->second : nullptr;
         });
     }
 
-    /// What each softmax is taken of.
+    /// What each softmax is taken of, by step, with the largest number of each row at zero.
     std::map<std::size_t, Array> all_scores()
     {
         std::map<std::size_t, Array> scores;
@@ -422,8 +415,11 @@ private:
                 return place(i, found, found_by_numbers);
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
-        if (const auto scores = nearest_shifted(i))
-            return is_taken(*scores->target) ? void() : place(i, scores, but_for_a_shift);
+        if (const auto scores = nearest_shifted(i)) {
+            if (!is_taken(*scores->target))
+                place_shifted(i, *scores);
+            return;
+        }
         if (const auto result = as_result(i))
             return place(i, result, "by its place, the last");
         auto again = is_result || is_zero(i) ? std::nullopt : nearest_right(i);
@@ -574,6 +570,7 @@ private:
             return std::nullopt;
         std::vector<std::pair<double, Placed>> candidates;
         const std::set<std::size_t> never = innocent();
+        const bool masked = is_masked(*arrays_[i]);
         for (const Target& target : targets_) {
             const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
             const bool is_unsaid =
@@ -582,7 +579,7 @@ private:
             if (!fits(i, target) || is_unsaid || is_taken(target) ||
                 (steps_[target.first()].formula.empty() && !says_gradient(i)) ||
                 std::ranges::all_of(target.steps, is_innocent) || is_of_other_layer(names_[i], target.text) ||
-                is_outside_layers(i, target) || (is_masked(*arrays_[i]) && !can_be_masked(target)) ||
+                is_outside_layers(i, target) || (masked && !can_be_masked(target)) ||
                 (!says_gradient(i) && is_ordered() && !is_between_neighbours(i, target)))
                 continue;
             if (const auto placed = placed_at(target, i))
@@ -668,8 +665,7 @@ private:
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
     const std::set<std::string> masked_axes_;
-    std::optional<std::map<std::size_t, Array>>
-        scores_; ///< by step, each row less its largest; once they were asked for
+    std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
     const Target* result_ = nullptr;
     const StepNames step_names_;
     KnownSteps known_;

@@ -6,6 +6,7 @@
 #include "attn/formula/scope.hpp"
 #include "attn/number_type.hpp"
 #include "attn/what_if/head_scope.hpp"
+#include "softmax.hpp"
 
 #include <fmt/format.h>
 
@@ -84,7 +85,8 @@ private:
         letters.insert(letters.end(), first.axes.begin(), first.axes.end());
         letters.resize(shape.size(), "?");
         const std::size_t size = element_count(shape);
-        targets_.push_back({std::move(steps), std::move(shape), std::move(letters), std::move(text), size});
+        const bool masked = std::ranges::any_of(steps, [&](std::size_t i) { return is_masked(steps_[i].value); });
+        targets_.push_back({std::move(steps), std::move(shape), std::move(letters), std::move(text), size, masked});
     }
 
     /// Heads that share keys and values have them each: the first of every group.
@@ -273,13 +275,11 @@ bool is_natural(const Target& target, const Axes& order)
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 
-bool is_masked(const Array& array) { return std::ranges::find(array.values, -infinity) != array.values.end(); }
-
-std::set<std::string> masked_axes(const std::vector<Target>& targets, const std::vector<Step>& steps)
+std::set<std::string> masked_axes(const std::vector<Target>& targets)
 {
     std::set<std::string> axes;
     for (const Target& target : targets)
-        if (!target.letters.empty() && is_masked(steps[target.first()].value))
+        if (target.is_masked && !target.letters.empty())
             axes.insert(target.letters.back());
     return axes;
 }

@@ -19,6 +19,7 @@ struct Target {
     std::vector<std::string> letters; ///< of all axes: h, n, m
     std::string text;                 ///< "self_attn.head.{h}.scaled"
     std::size_t size = 0;             ///< of all numbers
+    bool is_masked = false;           ///< minus infinity is among them
 
     std::size_t first() const { return steps.front(); }
 };
@@ -26,11 +27,8 @@ struct Target {
 /// All targets of a trace, in the order of its steps.
 std::vector<Target> targets_of(const std::vector<Step>& steps);
 
-/// True for minus infinity somewhere, as in scores that are masked.
-bool is_masked(const Array& array);
-
 /// The last axes of the targets that are masked: the keys.
-std::set<std::string> masked_axes(const std::vector<Target>& targets, const std::vector<Step>& steps);
+std::set<std::string> masked_axes(const std::vector<Target>& targets);
 
 /// The numbers of a target as one array; nothing where a step has none.
 /// @param value_of  from the number of a step to a pointer to its array

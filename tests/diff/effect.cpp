@@ -117,20 +117,18 @@ TEST_CASE("a shift of each row of scores has no effect, a shift of each column h
 TEST_CASE("a shift of each row of float32 scores has no effect, unless it swallows them", "[diff][effect]")
 {
     const Recording reference = causal_attention();
-    const auto rounded = [](Array array) {
+    const auto single = [](Array array) {
         for (double& value : array.values)
             value = static_cast<float>(value);
         return array;
     };
     const auto after_shift = [&](double shift) {
-        NamedArrays mine = numbers_of(reference);
-        for (auto& [name, array] : mine)
-            array = rounded(array);
+        NamedArrays mine = rounded(reference, Precision::float32);
         for (std::size_t i = 0; i < mine["scaled"].size(); ++i) // as ALiBi whose bias knows of the key's place alone
             mine["scaled"].values[i] += shift * static_cast<double>(i / 4);
-        mine["scaled"] = rounded(mine["scaled"]);
+        mine["scaled"] = single(mine["scaled"]);
         for (const char* path : {"masked", "weights", "context"})
-            mine[path] = rounded(follows(reference, path, mine));
+            mine[path] = single(follows(reference, path, mine));
         return diff(reference, mine);
     };
     for (const double shift : {1.0, 100.0, 10000.0}) {

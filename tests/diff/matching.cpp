@@ -278,6 +278,20 @@ TEST_CASE("masked scores that are no step's are not guessed to be a result of as
     CHECK(result.first_wrong() == nullptr);
 }
 
+TEST_CASE("scores are not the masked ones, though these are nearer where they are not masked", "[diff][matching]")
+{
+    ByFormulas program;
+    program.given("scores", real({2, 2}, {3.39739728, -13.69819253, 1.05225771, -9.27658815}))
+        .computed("scaled", "scores / 8")
+        .computed("masked", "where(reshape(arange(4), 2, 2) < 1, scaled, -inf)")
+        .computed("weights", "softmax(masked)");
+    const NamedArrays bfloat16{{"att", real({2, 2}, {0.42578125, -1.703125, 0.13183594, -1.15625})},
+                               {"probs", value_of(program.recording, "weights")}};
+    const Diff result = diff(program.recording, bfloat16, {.type = NumberType::bfloat16});
+    CHECK(step_of(result, "att") == "scaled");
+    CHECK(result.passed());
+}
+
 TEST_CASE("what has a step's name and the numbers of a later one beside it is that one", "[diff][matching]")
 {
     const Recording reference = layer_run();

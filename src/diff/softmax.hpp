@@ -1,0 +1,31 @@
+#pragma once
+
+#include "attn/recording.hpp"
+
+#include "compare.hpp"
+
+#include <optional>
+
+/// Scores and weights that differ, though softmax makes the same of them.
+namespace attn {
+
+bool is_softmax(const Step& step);
+
+/// True for minus infinity somewhere, as in scores that are masked.
+bool is_masked(const Array& array);
+
+/// What MINE has for a softmax, with zeros where it is NaN in rows that are all zero.
+Array zeros_in_empty_rows(Array found, const Array& right);
+
+/// Scores with each row shifted so that its largest number is zero, as programs have them before they take the exponentials;
+/// or that of the same row of other scores.
+Array shifted(Array scores, const Array* like = nullptr);
+
+/// The expected scores with each row shifted and minus infinity filled as MINE has it; nothing where more differs than that,
+/// noise and the roundings of the shift. A row that is minus infinity throughout can be NaN in MINE: its largest is that, too.
+/// @param tolerance  of the expected scores
+/// @param roundoff   of MINE's type
+std::optional<Array> filled_and_shifted(Array expected, const Array& found, const Tolerance& tolerance,
+                                        double roundoff);
+
+} // namespace attn
