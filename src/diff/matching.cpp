@@ -415,7 +415,7 @@ private:
                 return place(i, found, found_by_numbers);
         if (const auto named = target_of_name(i))
             return place(i, named, "by its name");
-        if (const auto scores = nearest_shifted(i)) {
+        if (const auto scores = is_result ? std::nullopt : nearest_shifted(i)) {
             if (!is_taken(*scores->target))
                 place_shifted(i, *scores);
             return;
