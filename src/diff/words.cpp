@@ -153,8 +153,9 @@ bool is_word_of(std::size_t role, std::string_view word)
 /// Of "keys" and "key_weights" 1; nothing for a step that is neither queries nor keys nor values nor a map to them.
 std::optional<std::size_t> role_of_step(std::string_view last)
 {
+    const std::string_view first = last.substr(0, last.find('_')); // key of key_weights
     for (std::size_t i = 0; i < std::size(roles); ++i)
-        if (last == roles[i].one || last == roles[i].many || last.starts_with(std::string(roles[i].one) + '_'))
+        if (first == roles[i].one || last == roles[i].many)
             return i;
     return std::nullopt;
 }

@@ -199,7 +199,8 @@ TEST_CASE("a chain of 5,000 steps is compared with arrays of any names", "[hosti
         many.arrays.push_back({"b" + std::to_string(i), {{2}, {0.3 + i, 0.6 + i}}});
     for (const Npz& mine : {named, unnamed, many}) {
         write_npz(folder / "mine.npz", mine);
-        const Ended ended = run_hostile({"attn", "diff", folder / "chain.npz", folder / "mine.npz", "--diagnose"});
+        const Ended ended =
+            run_hostile({"attn", "diff", folder / "chain.npz", folder / "mine.npz", "--diagnose", "--budget", "1"});
         CHECK((ended.code == 1 || !ended.errors.empty()));
     }
 }
