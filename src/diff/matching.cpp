@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 #include <optional>
 #include <set>
@@ -222,18 +223,16 @@ private:
         return std::ranges::any_of(target.steps, [&](std::size_t step) { return known_.own(step) != nullptr; });
     }
 
-    /// True where another array, taken for this target, has the same numbers: it is the same in another layout.
+    /// True where what MINE has for this target has an array's numbers: that is the same once more, perhaps in another layout.
     bool is_copied(const Target& target, std::size_t i) const
     {
-        const auto sorted = [&](std::size_t k) {
-            std::vector<double> values = arrays_[k]->values;
-            std::ranges::sort(values);
+        const auto sorted = [](std::vector<double> values) {
+            const auto is_before = [](double a, double b) { return std::strong_order(a, b) < 0; }; // NaN, too
+            std::ranges::sort(values, is_before);
             return values;
         };
-        for (std::size_t k = 0; k < names_.size(); ++k)
-            if (k != i && placed_[k].target == &target && sorted(k) == sorted(i))
-                return true;
-        return false;
+        const auto own = stacked(target, [&](std::size_t step) { return known_.own(step); });
+        return own && sorted(own->values) == sorted(arrays_[i]->values);
     }
 
     /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one

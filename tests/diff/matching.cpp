@@ -129,6 +129,37 @@ TEST_CASE("an array with the numbers of another one is the same step, though a f
     CHECK(step_of(result, "c") == "self_attn.head.{h}.values");
 }
 
+TEST_CASE("values that stand beside the queries and alone are no context, though that is nearer", "[diff][matching]")
+{
+    Numbers numbers(31);
+    const EncoderLayerWeights weights = random_encoder_layer(numbers);
+    Matrix alike = numbers.matrix(4, 6);
+    for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t f = 0; f < 6; ++f)
+            alike(i, f) = alike(0, f) * (1 + 1e-3 * static_cast<double>(i));
+    Recorder recorder;
+    encoder_layer(alike, {}, weights, {.attention = {.heads = 1}}, Trace(recorder));
+    const Recording reference = recorder.recording();
+    const Array context = value_of(reference, "self_attn.head.0.context");
+    Array value = value_of(reference, "self_attn.value");
+    for (std::size_t i = 0; i < value.size(); ++i) { // as after many layers in bfloat16
+        value.values[i] += 0.6 * (context.values[i] - value.values[i]) + (i % 2 == 0 ? 2e-3 : -2e-3);
+        value.values[i] = rounded_to(NumberType::bfloat16, value.values[i]);
+    }
+    const auto short_one = [&](const char* name) {
+        Array array = value_of(reference, name);
+        for (double& number : array.values)
+            number = rounded_to(NumberType::bfloat16, number);
+        return array;
+    };
+    const Array all = side_by_side({short_one("self_attn.query"), short_one("self_attn.key"), value});
+    const Diff result = diff(reference, NamedArrays{{"a_qkv", all}, {"b_v", value}, {"c_v", value}});
+    CHECK(step_of(result, "a_qkv") == "self_attn.query|key|value");
+    CHECK(step_of(result, "b_v") == "self_attn.head.0.values");
+    CHECK(step_of(result, "c_v") != "self_attn.head.0.context");
+    CHECK(step_of(result, "c_v") != "self_attn.merged");
+}
+
 TEST_CASE("an array that no step has is no wrong step where what would follow from it is right", "[diff][matching]")
 {
     const Recording reference = layer_run();
