@@ -1,0 +1,164 @@
+#pragma once
+
+#include "compare.hpp"
+#include "known_steps.hpp"
+#include "matching.hpp"
+#include "targets.hpp"
+#include "words.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attn {
+
+/// An array that stands for a target in some layout.
+struct Placed {
+    const Target* target = nullptr;
+    Fit fit;
+};
+
+/// What arrays without a step's name are taken for so far, and which targets the others are near to.
+class Placement {
+public:
+    /// @param mine     all arrays of MINE
+    /// @param names    of those that are to be placed
+    /// All of it outlives this.
+    Placement(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names, bool in_order,
+              const Hypothesis& hypothesis);
+
+    /// Takes note of what MINE has under the steps' names.
+    void know(const std::vector<Claim>& claims);
+
+protected:
+    // -------------------------------------------------------------------------------------------------------- an array
+
+    /// Masks, ids and lengths are not found by numbers: many steps have such numbers. A gradient says what it is.
+    bool is_tensor(std::size_t i) const;
+
+    bool is_zero(std::size_t i) const { return largest_of(*arrays_[i]) == 0; }
+
+    /// True for an array that is called a gradient: it is none of the steps forward.
+    bool says_gradient(std::size_t i) const { return meanings_[i].starts_with(gradient_scope); }
+
+    /// A single array is taken for the result, even where it has another step's numbers.
+    bool is_the_result(std::size_t i) const;
+
+    // -------------------------------------------------------------------------------------------- an array and targets
+
+    /// A target of as many numbers; what is called keys is not the values, whatever its numbers are.
+    bool fits(std::size_t i, const Target& target) const;
+
+    /// The layout in which an array is nearest to what MINE would have for a target.
+    std::optional<Placed> placed_at(const Target& target, std::size_t i);
+
+    /// The target that has an array's numbers in the reference, or nearly those; nothing where none is near enough.
+    std::optional<Placed> nearest_right(std::size_t i);
+
+    /// The same of what follows from MINE's own arrays, where these are not the reference's.
+    std::optional<Placed> nearest_following(std::size_t i);
+
+    /// The same of what would follow from the mistake that explains what is wrong.
+    std::optional<Placed> nearest_mistaken(std::size_t i);
+
+    /// The same of scores, but for a shift of each row: softmax makes the same of them.
+    std::optional<Placed> nearest_shifted(std::size_t i);
+
+    // -------------------------------------------------------------------------------------------- what is known so far
+
+    bool is_placed(std::size_t i) const { return placed_[i].target != nullptr; }
+    const Placed& placed(std::size_t i) const { return placed_[i]; }
+
+    bool is_taken(const Target& target) const;
+
+    /// MINE's own array of a step; nullptr where it has none.
+    const Array* own(std::size_t step) const { return known_.own(step); }
+
+    /// What MINE has as the reference has it.
+    std::vector<std::size_t> right() const;
+
+    /// The steps before those: none of them is wrong.
+    std::set<std::size_t> innocent();
+
+    // --------------------------------------------------------------------------------------------------------- placing
+
+    void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how);
+
+    /// The same of scores, without the shift of each row.
+    void place_shifted(std::size_t i, const Placed& placed);
+
+    /// Takes an array for a step of another size.
+    void place_misshapen(std::size_t i, std::size_t step);
+
+    /// Takes back what was placed on free steps.
+    void unplace(std::size_t i);
+
+    /// Takes the array of a square map for one that is stored the other way round.
+    void turn(std::size_t i);
+
+    /// From now on, what single users add to a gradient is looked for, too, where that is right.
+    void look_for_contributions();
+
+    std::vector<Match> take_matches() { return std::move(matches_); }
+
+    const std::vector<Step>& steps_;
+    const std::vector<Target> targets_;
+    const StepNames step_names_;
+    const std::vector<std::string>& names_;
+    const bool in_order_;
+    const Hypothesis& hypothesis_;
+    const bool has_gradients_;
+    const Target* result_ = nullptr;
+    std::vector<const Array*> arrays_;
+    std::vector<std::string> meanings_; ///< the names, with "grad." in front of those that say so
+
+private:
+    void know(std::size_t step, const Array& own);
+
+    /// The target that an array is nearest to, if it is near enough.
+    /// @param value_of  the numbers of a step; nullptr where it can't be the one
+    template <class ValueOf>
+    std::optional<Placed> nearest(std::size_t i, const ValueOf& value_of);
+
+    /// The same of other numbers in an array's place.
+    /// @param telling  how many of them tell something
+    template <class ValueOf>
+    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling, const ValueOf& value_of);
+
+    /// How near so few numbers have to be to a step's that hardly any other step's are so by chance.
+    double near_by_chance(std::size_t numbers) const;
+
+    /// True for what one user adds to a gradient that can be wrong: an array with these numbers can be that gradient, without
+    /// what the others add.
+    bool is_overwritten_sum(const Target& target) const;
+
+    /// True where what MINE has for this target has an array's numbers: that is the same once more, perhaps in another layout.
+    bool is_copied(const Target& target, std::size_t i) const;
+
+    /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
+    /// that no other array is, then the one that the array's name says.
+    bool is_better(const Placed& one, const Placed& other, std::size_t i) const;
+
+    void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts);
+
+    std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed) const;
+
+    /// What each softmax is taken of, by step, with the largest number of each row at zero.
+    std::map<std::size_t, Array> all_scores();
+
+    KnownSteps known_;
+    std::vector<Placed> placed_;
+    std::vector<Match> matches_;
+    std::set<std::size_t> innocent_;                     ///< steps that something right follows from
+    std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
+};
+
+/// True for what one user of a step adds to its gradient.
+bool is_contribution(const Target& target);
+
+} // namespace attn
