@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 
 namespace attn {
 namespace {
@@ -44,15 +45,17 @@ double largest_of(const Array& array)
     return largest;
 }
 
+std::size_t row_length(const Array& array) { return array.rank() == 0 ? 1 : array.shape.back(); }
+
 bool is_empty_row(const Array& array, std::size_t begin)
 {
-    const auto row = array.values.begin() + static_cast<std::ptrdiff_t>(begin);
-    return std::all_of(row, row + static_cast<std::ptrdiff_t>(array.shape.back()), [](double x) { return x == 0; });
+    return std::ranges::all_of(std::span(array.values).subspan(begin, row_length(array)),
+                               [](double x) { return x == 0; });
 }
 
 bool has_empty_row(const Array& array)
 {
-    for (std::size_t begin = 0; array.rank() > 0 && begin < array.size(); begin += array.shape.back())
+    for (std::size_t begin = 0; array.rank() > 0 && begin < array.size(); begin += row_length(array))
         if (is_empty_row(array, begin))
             return true;
     return false;

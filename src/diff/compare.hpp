@@ -25,6 +25,9 @@ bool is_whole(double number);
 /// The largest absolute value among the finite numbers; 0 where there is none.
 double largest_of(const Array& array);
 
+/// How many numbers stand along the last axis; 1 for a single number.
+std::size_t row_length(const Array& array);
+
 /// True where all numbers of the row that begins there are zero: the weights of a query that can attend to nothing.
 bool is_empty_row(const Array& array, std::size_t begin);
 

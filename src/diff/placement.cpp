@@ -138,7 +138,7 @@ std::optional<Placed> Placement::nearest_shifted(std::size_t i)
     if (!scores_)
         scores_ = all_scores();
     const Array& array = *arrays_[i];
-    const std::size_t rows = array.rank() == 0 ? 1 : array.size() / array.shape.back();
+    const std::size_t rows = array.size() / row_length(array); // it has numbers
     const auto is_finite = [](double number) { return std::isfinite(number); };
     const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
     if (scores_->empty() || finite <= rows)

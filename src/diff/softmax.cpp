@@ -10,9 +10,6 @@ namespace {
 // By how many roundings of a shift a score can be off; by more than this, the weights are others.
 constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 
-/// How many numbers softmax takes together.
-std::size_t row_length(const Array& array) { return array.rank() == 0 ? 1 : array.shape.back(); }
-
 /// Makes a row of expected scores what MINE has, but for noise and the roundings of a shift.
 /// @return false where more differs than a shift and what stands for minus infinity
 bool fill_and_shift(std::span<double> row, std::span<const double> found, const auto& tolerance, double roundoff)

@@ -6,6 +6,7 @@
 #include "attn/formula/scope.hpp"
 #include "attn/number_type.hpp"
 #include "attn/what_if/head_scope.hpp"
+#include "compare.hpp"
 #include "softmax.hpp"
 
 #include <fmt/format.h>
@@ -113,7 +114,7 @@ private:
                 by_name_.find(name.substr(0, name.size() - std::string_view(one).size()) + "head.{h}." + many);
             if (heads == by_name_.end())
                 continue;
-            const std::size_t width = steps_[heads->second.front()].value.shape.back(), all = first.value.shape.back();
+            const std::size_t width = row_length(steps_[heads->second.front()].value), all = row_length(first.value);
             if (width == 0 || all % width != 0 || all == width)
                 continue;
             Shape shape = first.value.shape;

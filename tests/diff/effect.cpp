@@ -186,6 +186,15 @@ TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhe
     CHECK_FALSE(diff(reference, NamedArrays{{"context", context}}).passed());
 }
 
+TEST_CASE("NaN in a single number of a softmax is a bug of that number", "[diff][effect]")
+{
+    ByFormulas program;
+    program.given("x", real({3}, {0.5, 1, 2})).computed("y", "softmax(x)[0]");
+    const Diff result = diff(program.recording, NamedArrays{{"y", real({}, {std::nan("")})}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->message.starts_with("is NaN in 1 of its 1 number"));
+}
+
 TEST_CASE("a difference without effect does not hide a later mistake", "[diff][effect]")
 {
     const Recording reference = causal_attention();

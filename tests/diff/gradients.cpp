@@ -424,3 +424,15 @@ TEST_CASE("what is not called a gradient is compared where it can be one only", 
         CHECK_THAT(result.hint, ContainsSubstring("--map error=grad.w"));
     }
 }
+
+TEST_CASE("a head's gradient that is one number has no width beside the others", "[diff][matching][gradient]")
+{
+    ByFormulas program;
+    program.given("grad.query", real({2, 4}, {0.5, 1.5, -2, 0.25, 3, 0.75, -1, 0.125}));
+    program.given("grad.head.0.queries", real({}, {0.5}));
+    Array wrong = program.recording.steps[0].value;
+    wrong.values[3] += 1;
+    const Diff result = diff(program.recording, NamedArrays{{"dq", wrong}});
+    REQUIRE(result.first_wrong() != nullptr);
+    CHECK(result.first_wrong()->step->path == "grad.query");
+}
