@@ -43,9 +43,8 @@ void multiply(const BasicView<const double>& left, const BasicView<const double>
     multiply_by(cblas_dgemm, left, right, into, what_is_there, factor);
 }
 
-OneThreadForBlas::OneThreadForBlas()
+OneThreadForBlas::OneThreadForBlas(std::size_t products) : products_(take_blas_memory(products))
 {
-    expect_blas_memory();
     if (openblas_get_num_threads != nullptr && openblas_set_num_threads != nullptr) {
         before_ = openblas_get_num_threads();
         openblas_set_num_threads(1);

@@ -53,7 +53,8 @@ struct BasicGptTrainer<Number>::Network {
           table(table_of(initial)),
           state(packed<Number>(initial)),
           gradient(table.size),
-          workers(std::max<std::size_t>(given.threads, 1)),
+          one_thread(std::max<std::size_t>(given.threads, 1)),
+          workers(one_thread.products()),
           spaces(workers.threads())
     {
     }

@@ -89,7 +89,8 @@ struct ReviewTrainer::Network {
           behind(vocabulary * d_model),
           rows(0, vocabulary, d_model),
           gradient(table.size),
-          workers(std::max<std::size_t>(given.threads, 1)),
+          one_thread(std::max<std::size_t>(given.threads, 1)),
+          workers(one_thread.products()),
           spaces(workers.threads())
     {
     }

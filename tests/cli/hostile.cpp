@@ -279,6 +279,24 @@ TEST_CASE("with too little memory programs say so", "[hostile][limits]")
     }
 }
 
+TEST_CASE("training takes fewer threads where there is no memory for a product of each", "[hostile][limits][train]")
+{
+    constexpr const char* prlimit = "/usr/bin/prlimit";
+    if (!std::filesystem::exists(prlimit))
+        return;
+    const std::vector<std::string> training{std::string(ATTN_BIN_FOLDER) + "/lesson_15_training", "--summary",
+                                            "--steps", "5"};
+    const std::string whole = run(training).output;
+    for (const std::size_t mebibytes : {256, 340, 420, 600}) { // BLAS takes 129 for each product
+        std::vector<std::string> command{prlimit, "--as=" + std::to_string(mebibytes << 20)};
+        command.insert(command.end(), training.begin(), training.end());
+        command.insert(command.end(), {"--threads", "6"});
+        const Ended ended = run_hostile(command);
+        CHECK(ended.code == 0);
+        CHECK(ended.output == whole);
+    }
+}
+
 // ------------------------------------------------------------------------------------------------------------- overflow
 
 TEST_CASE("finite numbers that overflow are named with the first step that is not finite", "[hostile][overflow]")
