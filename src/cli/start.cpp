@@ -2,7 +2,11 @@
 
 #include "attn/trace_io/output.hpp"
 
+#include <cerrno>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
 
 #include <alloca.h>
 #include <sys/auxv.h>
@@ -68,6 +72,36 @@ bool is_memory_short()
 using BeforeLibraries = void (*)(int, char**, char**);
 [[gnu::section(".preinit_array"), gnu::used]] const BeforeLibraries before_libraries = start_again_with_one_thread;
 #endif
+
+// guarded() says what went wrong, if there is memory to say it with. Where there is none for that, nor for what main() makes
+// before, this is what is left: it asks for nothing.
+
+void say(std::string_view text)
+{
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+std::terminate_handler end_otherwise = nullptr;
+
+void end_program()
+{
+    try {
+        if (const std::exception_ptr error = std::current_exception())
+            std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+        say(program_invocation_short_name);
+        say(": there is not enough memory to begin; raise the limit on memory, such as that of ulimit -v\n");
+        ::_exit(2);
+    } catch (...) {
+        end_otherwise();
+    }
+    end_otherwise();
+}
+
+[[gnu::constructor(101)]] void end_programs_so()
+{
+    end_otherwise = std::set_terminate(end_program);
+} // before all objects
 
 } // namespace
 } // namespace attn

@@ -279,6 +279,27 @@ TEST_CASE("with too little memory programs say so", "[hostile][limits]")
     }
 }
 
+TEST_CASE("with hardly enough memory to be loaded a program says so", "[hostile][limits]")
+{
+    constexpr const char* prlimit = "/usr/bin/prlimit";
+    if (!std::filesystem::exists(prlimit))
+        return;
+    const auto ended_with = [&](std::size_t bytes) {
+        return run({prlimit, "--as=" + std::to_string(bytes), std::string(ATTN_BIN_FOLDER) + "/attn", "--version"});
+    };
+    constexpr std::size_t step = 1 << 16;
+    std::size_t little = 8 << 20, enough = 1 << 30;
+    REQUIRE(ended_with(enough).code == 0);
+    while (enough - little > step) {
+        const std::size_t between = little + (enough - little) / 2;
+        (ended_with(between).code == 0 ? enough : little) = between;
+    }
+    int said = 0;
+    for (Ended ended; (ended = ended_with(little)).code == 2; little -= step, ++said)
+        CHECK(ended.errors.starts_with("attn: there is not enough memory to begin; raise the limit"));
+    CHECK(said > 0); // with less it is not loaded
+}
+
 TEST_CASE("training takes fewer threads where there is no memory for a product of each", "[hostile][limits][train]")
 {
     constexpr const char* prlimit = "/usr/bin/prlimit";

@@ -217,8 +217,9 @@ def left_badly(case, left, whole):
 
 
 def is_loaders(ended):
-    """The dynamic loader or the kernel gave up, before a line of ours ran."""
-    return (ended.code == 127 and "error while loading shared libraries" in ended.errors) or (
+    """The dynamic loader, a library or the kernel gave up, before a line of ours ran."""
+    words = ("error while loading shared libraries", "Fatal glibc error: cannot allocate memory")
+    return (ended.code == 127 and any(word in ended.errors for word in words)) or (
         ended.code in (-signal.SIGKILL, -signal.SIGSEGV) and not ended.errors and not ended.output)
 
 
