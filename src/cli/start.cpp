@@ -3,6 +3,7 @@
 #include "attn/trace_io/output.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -11,6 +12,7 @@
 #include <alloca.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 namespace attn {
@@ -19,10 +21,41 @@ void start_program() { prepare_streams(); }
 
 namespace {
 
+// guarded() says what went wrong, if there is memory to say it with. Where there is none for that, nor for what comes before,
+// this is what is left: it asks for nothing.
+
+void say(std::string_view text)
+{
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+[[noreturn]] void end_without_memory()
+{
+    say(program_invocation_short_name);
+    say(": there is not enough memory to begin; raise the limit on memory, such as that of ulimit -v\n");
+    ::_exit(2);
+}
+
+std::terminate_handler end_otherwise = nullptr;
+
+void end_program()
+{
+    try {
+        if (const std::exception_ptr error = std::current_exception())
+            std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+        end_without_memory();
+    } catch (...) {
+        end_otherwise();
+    }
+    end_otherwise();
+}
+
 // OpenBLAS starts a thread per processor as soon as it is loaded, before main(), and asks for 128 MiB for each until it gets
-// them: under a limit on memory that is for ever. With one thread it asks for nothing before the first product. It reads
-// that number from the environment, so a program that is started under such a limit starts itself again with another
-// environment: before any library has begun, as what stands in .preinit_array is.
+// them: under a limit on memory that is for ever. With one thread it asks for nothing before the first product, or, in later
+// versions, once. It reads that number from the environment, so a program that is started under such a limit starts itself
+// again with another environment: before any library has begun, as what stands in .preinit_array is. If the libraries
+// still take a second of the processor's time, there is too little for one thread, too.
 
 constexpr rlim_t mebibyte = 1 << 20;
 constexpr rlim_t needed_per_thread = 144 * mebibyte; // its stack, too
@@ -41,10 +74,17 @@ bool is_memory_short()
     return false;
 }
 
-[[maybe_unused]] void start_again_with_one_thread(int, char** words, char** environment)
+/// Until the libraries have begun, which takes milliseconds.
+void allow_seconds(time_t seconds)
 {
-    if (!is_memory_short())
-        return;
+    std::signal(SIGPROF, seconds > 0 ? [](int) { end_without_memory(); } : SIG_DFL);
+    const itimerval once{{}, {seconds, 0}};
+    ::setitimer(ITIMER_PROF, &once, nullptr);
+}
+
+/// Returns where it has one already.
+void start_again_with_one_thread(char** words, char** environment)
+{
     std::size_t count = 0;
     for (char** variable = environment; *variable != nullptr; ++variable, ++count)
         if (std::strcmp(*variable, one_thread) == 0)
@@ -62,6 +102,17 @@ bool is_memory_short()
     ::execve("/proc/self/exe", words, changed);
 }
 
+bool is_time_limited = false;
+
+[[maybe_unused]] void begin_before_libraries(int, char** words, char** environment)
+{
+    is_time_limited = is_memory_short();
+    if (is_time_limited) {
+        allow_seconds(1);
+        start_again_with_one_thread(words, environment);
+    }
+}
+
 // Instruments want to begin first, and take more memory than any such limit.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -70,38 +121,16 @@ bool is_memory_short()
 #endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(ATTN_IS_INSTRUMENTED)
 using BeforeLibraries = void (*)(int, char**, char**);
-[[gnu::section(".preinit_array"), gnu::used]] const BeforeLibraries before_libraries = start_again_with_one_thread;
+[[gnu::section(".preinit_array"), gnu::used]] const BeforeLibraries before_libraries = begin_before_libraries;
 #endif
 
-// guarded() says what went wrong, if there is memory to say it with. Where there is none for that, nor for what main() makes
-// before, this is what is left: it asks for nothing.
-
-void say(std::string_view text)
+/// Before any object of the program is made.
+[[gnu::constructor(101)]] void begin_after_libraries()
 {
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-}
-
-std::terminate_handler end_otherwise = nullptr;
-
-void end_program()
-{
-    try {
-        if (const std::exception_ptr error = std::current_exception())
-            std::rethrow_exception(error);
-    } catch (const std::bad_alloc&) {
-        say(program_invocation_short_name);
-        say(": there is not enough memory to begin; raise the limit on memory, such as that of ulimit -v\n");
-        ::_exit(2);
-    } catch (...) {
-        end_otherwise();
-    }
-    end_otherwise();
-}
-
-[[gnu::constructor(101)]] void end_programs_so()
-{
+    if (is_time_limited)
+        allow_seconds(0);
     end_otherwise = std::set_terminate(end_program);
-} // before all objects
+}
 
 } // namespace
 } // namespace attn
