@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -55,7 +56,7 @@ void end_program()
 // them: under a limit on memory that is for ever. With one thread it asks for nothing before the first product, or, in later
 // versions, once. It reads that number from the environment, so a program that is started under such a limit starts itself
 // again with another environment: before any library has begun, as what stands in .preinit_array is. If the libraries
-// still take a second of the processor's time, there is too little for one thread, too.
+// still take a second of the processor's time, or end the program, there is too little for one thread, too.
 
 constexpr rlim_t mebibyte = 1 << 20;
 constexpr rlim_t needed_per_thread = 144 * mebibyte; // its stack, too
@@ -102,13 +103,21 @@ void start_again_with_one_thread(char** words, char** environment)
     ::execve("/proc/self/exe", words, changed);
 }
 
-bool is_time_limited = false;
+bool is_beginning = false; ///< under a limit on memory
+
+/// Where a library has said why it can't begin.
+void end_with_2()
+{
+    if (is_beginning)
+        ::_exit(2);
+}
 
 [[maybe_unused]] void begin_before_libraries(int, char** words, char** environment)
 {
-    is_time_limited = is_memory_short();
-    if (is_time_limited) {
+    is_beginning = is_memory_short();
+    if (is_beginning) {
         allow_seconds(1);
+        std::atexit(end_with_2);
         start_again_with_one_thread(words, environment);
     }
 }
@@ -127,8 +136,9 @@ using BeforeLibraries = void (*)(int, char**, char**);
 /// Before any object of the program is made.
 [[gnu::constructor(101)]] void begin_after_libraries()
 {
-    if (is_time_limited)
+    if (is_beginning)
         allow_seconds(0);
+    is_beginning = false;
     end_otherwise = std::set_terminate(end_program);
 }
 
