@@ -299,7 +299,7 @@ TEST_CASE("with hardly enough memory to be loaded a program says so", "[hostile]
         const Ended ended = ended_with(little - static_cast<std::size_t>(steps) * step);
         CAPTURE(steps, ended.code, ended.errors);
         CHECK(ended.code != 128 + SIGABRT);
-        CHECK((ended.code != 2 || ended.errors.starts_with("attn: there is not enough memory")));
+        CHECK((ended.code != 2 || ended.errors.find("emory") != std::string::npos)); // said by us, or by a library
     }
 }
 
