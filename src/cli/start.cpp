@@ -22,8 +22,8 @@ void start_program() { prepare_streams(); }
 
 namespace {
 
-// guarded() says what went wrong, if there is memory to say it with. Where there is none for that, nor for what comes before,
-// this is what is left: it asks for nothing.
+// guarded() says what went wrong, if there is memory to say it with. Where there is none for that, or for what comes before,
+// this is what is left: it asks for none.
 
 void say(std::string_view text)
 {
@@ -33,7 +33,7 @@ void say(std::string_view text)
 [[noreturn]] void end_without_memory()
 {
     say(program_invocation_short_name);
-    say(": there is not enough memory to begin; raise the limit on memory, such as that of ulimit -v\n");
+    say(": there is not enough memory; raise the limit on memory, such as that of ulimit -v\n");
     ::_exit(2);
 }
 

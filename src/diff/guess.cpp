@@ -52,16 +52,16 @@ bool Guesser::can_be_meant(std::size_t i, const Target& target) const
 {
     return fits(i, target) && !is_taken(target) && !is_of_other_layer(names_[i], target.text) &&
            !is_outside_layers(i, target) && (can_be_masked(target) || !is_masked(*arrays_[i])) &&
-           (says_gradient(i) ? can_be_gradient_of(i, target) : can_be_computed_at(i, target));
+           (says_gradient(i) ? can_be_this_gradient(i, target) : can_be_this_step(i, target));
 }
 
-bool Guesser::can_be_gradient_of(std::size_t i, const Target& target) const
+bool Guesser::can_be_this_gradient(std::size_t i, const Target& target) const
 {
     return words_in_common(meanings_[i], target.text) > 0 &&
            (hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target));
 }
 
-bool Guesser::can_be_computed_at(std::size_t i, const Target& target) const
+bool Guesser::can_be_this_step(std::size_t i, const Target& target) const
 {
     return !steps_[target.first()].formula.empty() && (!is_ordered() || is_between_neighbours(i, target));
 }

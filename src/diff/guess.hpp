@@ -22,8 +22,8 @@ protected:
 private:
     /// True for a free target that a wrong array can have been meant to be, by all that its name and its place say.
     bool can_be_meant(std::size_t i, const Target& target) const;
-    bool can_be_gradient_of(std::size_t i, const Target& target) const;
-    bool can_be_computed_at(std::size_t i, const Target& target) const;
+    bool can_be_this_gradient(std::size_t i, const Target& target) const;
+    bool can_be_this_step(std::size_t i, const Target& target) const;
 
     /// The gradient of an input or a weight that an array can be which is not called one: the only one of its size
     /// that MINE does not have, where all else that MINE has are gradients. A weight that has been trained on is none.

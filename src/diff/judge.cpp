@@ -7,8 +7,8 @@
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
 #include "effect.hpp"
-#include "softmax.hpp"
 #include "layouts.hpp"
+#include "softmax.hpp"
 #include "type_evidence.hpp"
 
 #include <fmt/format.h>

@@ -26,9 +26,9 @@ struct Placed {
 /// What arrays without a step's name are taken for so far, and which targets the others are near to.
 class Placement {
 public:
-    /// @param mine     all arrays of MINE
-    /// @param names    of those that are to be placed
-    /// All of it outlives this.
+    /// All of these outlive the placement.
+    /// @param mine   all arrays of MINE
+    /// @param names  of those that are to be placed
     Placement(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names, bool in_order,
               const Hypothesis& hypothesis);
 

@@ -326,7 +326,7 @@ double relative_distance(const Array& found, const Array& expected)
 
 bool can_be_as_near(double distance, const Array& found, const Array& expected)
 {
-    constexpr double operations = 60;
+    constexpr double operations = 60; // what a pair takes beside its numbers
     spend(operations + static_cast<double>(found.size()));
     double found_square = 0, expected_square = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {

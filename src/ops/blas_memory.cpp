@@ -20,9 +20,9 @@ namespace {
 constexpr std::size_t working_memory = std::size_t{129} << 20; // OpenBLAS's for x86-64, where it is largest
 constexpr std::size_t most_products = 48;                      // at once; every build of OpenBLAS has room for 50
 
-/// Whether there is memory for one more product at once, none of which is touched. Beyond the first, more is left for the
-/// heaps of the threads that compute them.
-bool is_memory_left(std::size_t products)
+/// Whether there is memory for one more product beside so many, none of which is touched. Beyond the first, more is left for
+/// the heaps of the threads that compute them.
+bool is_memory_left_beside(std::size_t products)
 {
     const std::size_t blocks = products == 0 ? 1 : products + 2;
     void* volatile memory = std::malloc(blocks * working_memory); // volatile: a compiler may leave out what is not used
@@ -45,7 +45,8 @@ std::size_t take_blas_memory(std::size_t products)
     static std::size_t held = 0; // for so many BLAS has memory already
     const std::lock_guard lock(mutex);
     std::vector<void*> taken;
-    while (taken.size() < std::min(products, most_products) && (taken.size() < held || is_memory_left(taken.size())))
+    while (taken.size() < std::min(products, most_products) &&
+           (taken.size() < held || is_memory_left_beside(taken.size())))
         taken.push_back(blas_memory_alloc == nullptr ? nullptr : blas_memory_alloc(0));
     if (taken.empty())
         throw Error(

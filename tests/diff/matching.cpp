@@ -69,6 +69,20 @@ Recording layer_run()
     return recorder.recording();
 }
 
+/// A post-norm layer over four tokens that are nearly the same: what each attends to is what it has.
+Recording run_of_alike_tokens(std::size_t heads, double difference)
+{
+    Numbers numbers(23);
+    const EncoderLayerWeights weights = random_encoder_layer(numbers);
+    Matrix x = numbers.matrix(4, 6);
+    for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t f = 0; f < 6; ++f)
+            x(i, f) = x(0, f) * (1 + difference * static_cast<double>(i));
+    Recorder recorder;
+    encoder_layer(x, {}, weights, {.attention = {.heads = heads}}, Trace(recorder));
+    return recorder.recording();
+}
+
 } // namespace
 
 TEST_CASE("heads that are apart are found by their numbers, wherever their axis stands", "[diff][matching]")
@@ -107,15 +121,7 @@ TEST_CASE("what is called keys is never taken for the values, whatever its numbe
 
 TEST_CASE("an array with the numbers of another one is the same step, though a free one is as near", "[diff][matching]")
 {
-    Numbers numbers(23);
-    const EncoderLayerWeights weights = random_encoder_layer(numbers);
-    Matrix alike = numbers.matrix(4, 6); // tokens that are nearly the same: what they attend to is what each has
-    for (std::size_t i = 0; i < 4; ++i)
-        for (std::size_t f = 0; f < 6; ++f)
-            alike(i, f) = alike(0, f) * (1 + 1e-5 * static_cast<double>(i));
-    Recorder recorder;
-    encoder_layer(alike, {}, weights, {.attention = {.heads = 2}}, Trace(recorder));
-    const Recording reference = recorder.recording();
+    const Recording reference = run_of_alike_tokens(2, 1e-5);
     const auto noisy = [](Array array) { // as after many layers in bfloat16
         for (double& value : array.values)
             value = rounded_to(NumberType::bfloat16, value + 0.01 * std::sin(1e4 * value));
@@ -131,15 +137,7 @@ TEST_CASE("an array with the numbers of another one is the same step, though a f
 
 TEST_CASE("values that stand beside the queries and alone are no context, though that is nearer", "[diff][matching]")
 {
-    Numbers numbers(31);
-    const EncoderLayerWeights weights = random_encoder_layer(numbers);
-    Matrix alike = numbers.matrix(4, 6);
-    for (std::size_t i = 0; i < 4; ++i)
-        for (std::size_t f = 0; f < 6; ++f)
-            alike(i, f) = alike(0, f) * (1 + 1e-3 * static_cast<double>(i));
-    Recorder recorder;
-    encoder_layer(alike, {}, weights, {.attention = {.heads = 1}}, Trace(recorder));
-    const Recording reference = recorder.recording();
+    const Recording reference = run_of_alike_tokens(1, 1e-3);
     const Array context = value_of(reference, "self_attn.head.0.context");
     Array value = value_of(reference, "self_attn.value");
     for (std::size_t i = 0; i < value.size(); ++i) { // as after many layers in bfloat16
