@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <optional>
 #include <stdexcept>
 
@@ -23,8 +24,8 @@ namespace attn {
 /// What one run of an exercise's program does.
 struct Exercise::Setup {
     std::string topic;
-    std::filesystem::path calls_file = {},
-                          found_file = {}; ///< empty unless the flags name them
+    std::filesystem::path calls_file = {}, found_file = {},
+                          verdict_file = {}; ///< empty unless the flags name them
     NamedArrays found = {}; ///< what exercise.py returned, by the number of the call
     std::size_t count = 0;  ///< of the calls so far
     std::vector<std::string> right =
@@ -41,6 +42,13 @@ class Failed : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
+
+/// Tells script/exercise what an exercise that ends or never returns can't say itself.
+void state(const std::filesystem::path& pipe, const std::string& line)
+{
+    if (!pipe.empty())
+        std::ofstream(pipe) << line + "\n";
+}
 
 std::string call_name(std::size_t number) { return "call." + std::to_string(number); }
 
@@ -115,6 +123,7 @@ Array Exercise::found_by(const Call& call, const std::function<Array()>& mine) c
             throw Failed(""); // it ended with an error, which check_exercise.py reports
         return found->second;
     }
+    state(setup_.verdict_file, "running " + call.function);
     try {
         return mine();
     } catch (const std::exception& error) {
@@ -151,16 +160,22 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
               setup.topic, setup.found_file.empty() ? "cpp" : "py");
         return 0;
     };
-    return run_program(
+    const int code = run_program(
         {.name = std::filesystem::path(argv[0]).filename(),
          .summary = "Checks the functions of exercise.cpp.",
          .groups = {{"For exercise.py",
                      {{"--calls", "FILE.npz", setup.calls_file,
                        "write the arguments of every call instead"},
                       {"--found", "FILE.npz", setup.found_file,
-                       "check what the functions of exercise.py returned instead"}}}},
+                       "check what the functions of exercise.py returned instead"}}},
+                    {"For script/exercise",
+                     {{"--verdict", "PIPE", setup.verdict_file,
+                       "write there which function is called, and at the end the "
+                       "result"}}}},
          .run = run},
         argc, argv);
+    state(setup.verdict_file, "verdict " + std::to_string(code));
+    return code;
 }
 
 } // namespace attn

@@ -7,9 +7,13 @@ where FOLDER has the programs exercise_NN_topic. The messages come from those pr
 read, too. Exit code 77 where there is no NumPy.
 """
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -109,6 +113,169 @@ class Exercises(unittest.TestCase):
             code, _, errors = said(*arguments)
             self.assertEqual(code, 2)
             self.assertIn(f"script/exercise: {message}", errors)
+
+
+SOLVED = (ROOT / "tests" / "exercises" / "01_single_query.py").read_text()
+
+
+class Supervised(unittest.TestCase):
+    """script/exercise in a copy of the checkout, where everything is built already."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="attn-exercise-")
+        self.addCleanup(temporary.cleanup)
+        self.root = Path(temporary.name)
+        for name in ("script", "lessons/01_single_query"):
+            shutil.copytree(ROOT / name, self.root / name)
+        for name in ("CMakePresets.json", "lessons/check_exercise.py"):
+            shutil.copy(ROOT / name, self.root / name)
+        (self.root / "build/release/bin").mkdir(parents=True)
+        (self.root / "build/release/CMakeCache.txt").touch()
+        (self.root / "bin").mkdir()
+        for name, does in (("cmake", "exit 0"), ("dpkg-query", "echo install ok installed")):
+            (self.root / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+            (self.root / "bin" / name).chmod(0o755)
+        self.left = self.root / "left"
+        self.use("exercise_01_single_query")
+
+    def use(self, program):
+        """What "building" exercise 1 gives."""
+        link = self.root / "build/release/bin/exercise_01_single_query"
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(FOLDER).resolve() / program)
+
+    def write(self, before, in_function=""):
+        """exercise.py, solved, but with something before its functions, or in my_weights."""
+        self.file = self.root / "lessons/01_single_query/exercise.py"
+        self.file.write_text(before + "\n" + SOLVED.replace("    exponentials = np.exp", f"    {in_function or 'pass'}\n    exponentials = np.exp"))
+
+    def begin(self, *flags, **variables):
+        process = subprocess.Popen([self.root / "script/exercise", "1", *flags], text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                                   env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+                                        "LEFT": str(self.left), **variables})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def run_script(self, *flags, **variables):
+        """@return exit code and output; an error where it takes too long, or where something keeps the output open"""
+        process = self.begin(*flags, **variables)
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, output
+
+    def expect_ended(self, pid):
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            state = Path(f"/proc/{pid}/stat")
+            if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            time.sleep(0.05)
+        self.fail(f"process {pid} is left")
+
+    def test_what_is_right_passes(self):
+        self.write("")
+        self.assertEqual(self.run_script("--python")[0], 0)
+        self.use("misbehaving")
+        code, output = self.run_script()
+        self.assertEqual(code, 0)
+        self.assertIn("exercise 1 is done", output)
+
+    def test_a_python_program_that_ends_itself_does_not_pass(self):
+        for does, parts in {
+            "import sys; sys.exit(0)": [": import sys; sys.exit(0)\n", "SystemExit: 0"],
+            "raise SystemExit": [": raise SystemExit\n", "SystemExit: \n"],
+            "import os; os._exit(0)": ["my_weights ended the program with exit code 0, before it was checked"],
+            "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)": ["my_weights ended the program by SIGSEGV"],
+        }.items():
+            with self.subTest(does):
+                self.write("", does)
+                code, output = self.run_script("--python")
+                self.assertEqual(code, 1, output)
+                for part in parts:
+                    self.assertIn(part, output)
+                self.write(does)
+                code, output = self.run_script("--python")
+                self.assertEqual(code, 1, output)
+                self.assertIn(parts[-1].replace("my_weights", "exercise.py"), output)
+                self.assertNotIn("is done", output)
+
+    def test_a_cpp_program_that_ends_itself_does_not_pass(self):
+        self.use("misbehaving")
+        for how, message in {
+            "exit": "my_weights ended the program with exit code 0, before it was checked",
+            "_exit": "my_weights ended the program with exit code 0, before it was checked",
+            "beginning": "the exercise ended the program with exit code 0, before it was checked",
+            "crash": "my_weights ended the program by SIGABRT",
+        }.items():
+            with self.subTest(how):
+                code, output = self.run_script(ATTN_MISBEHAVE=how)
+                self.assertEqual(code, 1, output)
+                self.assertIn(message, output)
+                self.assertNotIn("is done", output)
+
+    def test_a_check_that_does_not_end_is_stopped_after_its_limit(self):
+        self.write("", "import os; print(os.getpid(), file=open(os.environ['LEFT'], 'w'))\n    while True: pass")
+        code, output = self.run_script("--python", "--limit", "2")
+        self.assertEqual(code, 1)
+        self.assertIn("my_weights has not returned after 2 s, and is stopped; --limit SECONDS waits longer", output)
+        self.expect_ended(int(self.left.read_text()))
+        self.use("misbehaving")
+        code, output = self.run_script("--limit", "2", ATTN_MISBEHAVE="loop")
+        self.assertEqual(code, 1)
+        self.assertIn("my_weights has not returned after 2 s, and is stopped", output)
+
+    def test_what_an_exercise_leaves_running_ends_with_its_check(self):
+        sleeps = "lambda: __import__('time').sleep(1000)"
+        for before in (f"import threading; threading.Thread(target={sleeps}).start()",
+                       f"import atexit; atexit.register({sleeps})",
+                       "import os, subprocess\nprint(subprocess.Popen(['sleep', '1000']).pid, file=open(os.environ['LEFT'], 'w'))"):
+            with self.subTest(before):
+                self.write(before)
+                code, output = self.run_script("--python")
+                self.assertEqual(code, 0, output)
+                self.assertIn("exercise 1 is done", output)
+        self.expect_ended(int(self.left.read_text()))
+        self.use("misbehaving")
+        for how in ("thread", "process", "ending"):
+            with self.subTest(how):
+                code, output = self.run_script(ATTN_MISBEHAVE=how)
+                self.assertEqual(code, 0, output)
+                self.assertIn("exercise 1 is done", output)
+
+    def test_a_save_stops_a_check_that_runs(self):
+        self.write("", "import os; print(os.getpid(), file=open(os.environ['LEFT'], 'w'))\n    while True: pass")
+        process = self.begin("--python", "--watch")
+        deadline = time.monotonic() + 30
+        while not (self.left.exists() and self.left.read_text().strip()):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.write("")
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "waiting for the next save" in line:
+                break
+        self.assertIn("was saved: the check of what it was before is stopped", "".join(lines))
+        self.assertIn("exercise 1 is done", "".join(lines))
+        self.expect_ended(int(self.left.read_text()))
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C
+        self.assertEqual(process.wait(timeout=10), 0)
+
+    def test_ctrl_c_ends_what_runs(self):
+        self.write("", "import os; print(os.getpid(), file=open(os.environ['LEFT'], 'w'))\n    while True: pass")
+        for flags, code in ((["--python"], 130), (["--python", "--watch"], 0)):
+            with self.subTest(flags):
+                self.left.unlink(missing_ok=True)
+                process = self.begin(*flags)
+                deadline = time.monotonic() + 30
+                while not (self.left.exists() and self.left.read_text().strip()):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+                os.killpg(process.pid, signal.SIGINT)
+                self.assertEqual(process.wait(timeout=10), code)
+                self.expect_ended(int(self.left.read_text()))
 
 
 if __name__ == "__main__":
