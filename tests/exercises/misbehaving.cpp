@@ -67,4 +67,7 @@ Vector my_weights(const Vector& scores)
     return softmax(scores);
 }
 
-Vector my_output(const Vector& weights, const Matrix& values) { return matmul(weights, values); }
+Vector my_output(const Vector& weights, const Matrix& values)
+{
+    return matmul(weights, values);
+}

@@ -8,6 +8,7 @@ only write down that they were called. Needs Python and bash alone.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,25 @@ class Scripts(unittest.TestCase):
         environment.pop("CI", None)
         return subprocess.run([script or self.root / "script" / name, *words], cwd=self.folder, env=environment,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+    def only(self, *names):
+        """A PATH with nothing but what every system has, and these: no apt-get and no dpkg-query."""
+        folder = self.folder / "only"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name in ("bash", "env", "readlink", "dirname", "basename", "sed", "grep", "mkdir", "rm", "cat", "id", "python3"):
+            (folder / name).symlink_to(shutil.which(name))
+        for name in names:
+            self.stub(name, "exit 0")
+            (folder / name).symlink_to(self.bin / name)
+        return str(folder)
+
+    def cmake_finds(self, missing):
+        """All libraries but these."""
+        does = f'''case "$*" in *script/.libraries*) printf '{missing}' >"{self.root}/build/libraries/missing" ;; esac'''
+        path = self.bin / "cmake"
+        path.unlink()
+        self.stub("cmake", does)
 
     def files(self):
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
@@ -102,6 +122,102 @@ class Scripts(unittest.TestCase):
         done = self.run_script("lessons", "7", script=links / "my-lessons")
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no lesson 7", done.stderr)
+
+    def test_without_apt_get_everything_goes_on_where_cmake_finds_the_libraries(self):
+        path = self.only("cmake", "ninja", "c++", "pkg-config", "dot", "ctest", "nproc")
+        self.cmake_finds("")
+        (self.root / "build/release/bin").mkdir(parents=True)
+        (self.root / "build/release/bin/lesson_05_masking").symlink_to(shutil.which("true"))
+        for words, then in ((("lessons", "5"), "--target lesson_05_masking"), (("test",), "ctest --preset release")):
+            with self.subTest(words):
+                if words == ("test",) and not self.has_numpy_and_matplotlib():
+                    self.skipTest("NumPy and Matplotlib are needed")
+                done = self.run_script(*words, PATH=path)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(any(then in call for call in self.calls_made()), self.calls_made())
+
+    def has_numpy_and_matplotlib(self):
+        command = ["/usr/bin/python3", "-c", "import numpy, matplotlib"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def test_without_apt_get_the_missing_libraries_are_named(self):
+        path = self.only("cmake", "ninja", "c++", "pkg-config")
+        self.cmake_finds("xtensor\\nlibhwy\\nMPI\\n")
+        done = self.run_script("lessons", "5", PATH=path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not found: xtensor, Highway; and there is no apt-get to install them. README.md", done.stderr)
+        self.assertIn("script/build builds what it can without asking", done.stderr)
+        self.assertIn("goes on without MPI\n", done.stderr)
+        self.assertFalse(any("--build" in call for call in self.calls_made()))
+
+    def test_without_apt_get_and_without_cmake_no_library_is_said_to_be_missing(self):
+        done = self.run_script("lessons", "5", PATH=self.only("ninja", "c++", "pkg-config"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not found: cmake; and there is no apt-get", done.stderr)
+
+    def test_apt_get_installs_what_is_not_found_and_nothing_else(self):
+        self.stub("dpkg-query", "exit 1")
+        for name in ("c++", "pkg-config"):
+            self.stub(name, "exit 0")
+        self.cmake_finds("fmt\\nlibzip\\n")
+        done = self.run_script("bootstrap")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("apt-get install -y -qq --no-install-recommends libfmt-dev libzip-dev", self.calls_made())
+
+    def test_the_site_installs_what_it_needs(self):
+        self.stub("dpkg-query", '[[ $* != *doxygen || -e "$0.installed" ]] && echo install ok installed')
+        self.stub("apt-get", f'[[ $* != *install* ]] || touch "{self.bin}/dpkg-query.installed"')
+        path = self.only("cmake", "ninja", "c++", "pkg-config", "dot")
+        for name in ("apt-get", "dpkg-query", "id"):
+            link = self.folder / "only" / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.bin / name)
+        (self.root / "lessons").rename(self.folder / "lessons")  # there is nothing to build: it is over soon
+        done = self.run_script("docs", PATH=path)
+        self.assertIn("Installing: doxygen\n", done.stderr)
+        self.assertIn("apt-get install -y -qq --no-install-recommends doxygen", self.calls_made())
+        self.assertNotIn("not installed", done.stderr)
+
+    def test_bootstrap_looks_for_every_library_that_cmake_does_and_the_readme_names_it(self):
+        bootstrap = (ROOT / "script" / "bootstrap").read_text()
+        readme = (ROOT / "README.md").read_text()
+        files = [ROOT / "CMakeLists.txt", ROOT / "tests/CMakeLists.txt", ROOT / "bench/CMakeLists.txt",
+                 *(ROOT / "cmake").glob("*Dependencies.cmake")]
+        names = set()
+        for file in files:
+            names.update(re.findall(r"^ *find_(?:package|dependency)\(([A-Za-z0-9_-]+)", file.read_text(), re.MULTILINE))
+            names.update(re.findall(r"^ *pkg_check_modules\(([A-Za-z0-9_-]+)", file.read_text(), re.MULTILINE))
+        rows = [row.split() for row in re.search(r"things='\n(.*?)'", bootstrap, re.DOTALL)[1].splitlines()]
+        looked_for = {what: name for name, kind, what, *_ in rows if kind in ("package", "module")}
+        self.assertEqual(names - {"PkgConfig", "Threads", "Python3"}, set(looked_for))
+        in_readme = set(re.findall(r"^\| ([\w-]+) \|", readme, re.MULTILINE))
+        self.assertEqual(set(looked_for.values()) - in_readme, set())
+
+    def test_format_lists_the_files_that_would_change_and_lays_them_out(self):
+        self.stub("dpkg-query", "echo install ok installed")
+        self.stub("git", r"printf 'b.cpp\0a.hpp\0removed.hpp\0'")
+        for name in ("clang-format-14", "clang-format"):
+            self.stub(name, '''[ "$1" != --version ] || { echo "clang-format version 14.0.6"; exit 0; }
+[ "$1" = --dry-run ] || exit 0
+echo "b.cpp:1:2: error: code should be clang-formatted [-Wclang-format-violations]" >&2
+echo "int  a;" >&2
+exit 1''')
+        for file in ("a.hpp", "b.cpp"):
+            (self.root / file).write_text("int  a;\n")
+        done = self.run_script("format", "--check")
+        self.assertEqual((done.returncode, done.stdout), (1, "b.cpp\n"), done.stderr)
+        self.assertEqual(self.run_script("format").returncode, 0)
+        self.assertIn("clang-format-14 -i b.cpp a.hpp", self.calls_made())
+        self.assertEqual(self.run_script("format", str(self.root / "a.hpp")).returncode, 0)
+        self.assertIn(f"clang-format-14 -i {self.root}/a.hpp", self.calls_made())
+
+    def test_another_clang_format_is_refused(self):
+        self.stub("dpkg-query", "echo install ok installed")
+        for name in ("clang-format-14", "clang-format"):
+            self.stub(name, 'echo "clang-format version 19.1.7"')
+        done = self.run_script("format", "--check")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("needs clang-format 14, found clang-format version 19.1.7", done.stderr)
 
     def test_the_matrix_removes_nothing_but_its_own_systems(self):
         kept = self.root / "docs" / "page.md"
