@@ -45,11 +45,13 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     if (flags.summary)
         flags.console.quiet = true;
 
-    return guarded([&] { return program; }, [&] {
+    const auto name = [&] { return program; };
+    return guarded(name, [&] {
         Setup setup(topic, flags);
         Lesson lesson(setup);
         const auto overflow_of_run = [&] {
-            return overflow_in(setup.recorder.recording(), setup.meant_to_overflow, flags);
+            return overflow_in(setup.recorder.recording(), setup.meant_to_overflow,
+                               flags);
         };
         try {
             teach(lesson);
