@@ -145,15 +145,15 @@ class Scripts(unittest.TestCase):
         self.cmake_finds("xtensor\\nlibhwy\\nMPI\\n")
         done = self.run_script("lessons", "5", PATH=path)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("not found: xtensor, Highway; and there is no apt-get to install them. README.md", done.stderr)
-        self.assertIn("script/build builds what it can without asking", done.stderr)
+        self.assertIn("not found: xtensor, Highway. There is no apt-get here; README.md", done.stderr)
+        self.assertIn("script/build release builds without asking first", done.stderr)
         self.assertIn("goes on without MPI\n", done.stderr)
         self.assertFalse(any("--build" in call for call in self.calls_made()))
 
     def test_without_apt_get_and_without_cmake_no_library_is_said_to_be_missing(self):
         done = self.run_script("lessons", "5", PATH=self.only("ninja", "c++", "pkg-config"))
         self.assertEqual(done.returncode, 2)
-        self.assertIn("not found: cmake; and there is no apt-get", done.stderr)
+        self.assertIn("not found: cmake. There is no apt-get", done.stderr)
 
     def test_apt_get_installs_what_is_not_found_and_nothing_else(self):
         self.stub("dpkg-query", "exit 1")
