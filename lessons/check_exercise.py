@@ -7,8 +7,8 @@ PROGRAM is the exercise's C++ check. It writes the arguments of every call, and 
 return with its own reference: so both twins have the same numbers and the same messages. Exit code: 0; 1 where a function
 is wrong or not written yet; 2 where something can't be used.
 
-An exercise can end this program, with any exit code. FILE, the pipe of script/exercise, gets what it can't fake: a line
-"running my_weights" before each function is called, and "verdict CODE" at the end.
+An exercise can end this program with any exit code. So FILE, the pipe of script/exercise, gets a line "running my_weights"
+before each function is called, and "verdict CODE" at the end.
 """
 
 import argparse

@@ -193,6 +193,18 @@ class Scripts(unittest.TestCase):
         in_readme = set(re.findall(r"^\| ([\w-]+) \|", readme, re.MULTILINE))
         self.assertEqual(set(looked_for.values()) - in_readme, set())
 
+    def test_the_container_and_the_workflow_call_scripts_that_there_are(self):
+        self.stub("dpkg-query", "echo install ok installed")
+        for name in ("Dockerfile", ".github/workflows/checks.yml"):
+            with self.subTest(name):
+                text = (ROOT / name).read_text()
+                called = re.findall(r"script/([a-z-]+)((?: [a-z]+)*)", re.sub("#.*", "", text))
+                self.assertGreater(len(called), 0)
+                self.assertEqual({script for script, _ in called} - set(SCRIPTS), set())
+                for script, words in called:
+                    if script == "bootstrap":
+                        self.assertEqual(self.run_script(script, *words.split()).returncode, 0, words)
+
     def test_format_lists_the_files_that_would_change_and_lays_them_out(self):
         self.stub("dpkg-query", "echo install ok installed")
         self.stub("git", r"printf 'b.cpp\0a.hpp\0removed.hpp\0'")
