@@ -10,5 +10,9 @@ find_dependency(Threads)
 find_dependency(PkgConfig)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 
-# Debian compiles cpp-httplib into a library; where it is a header alone, the same name finds it.
-pkg_check_modules(cpp-httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+# Debian compiles cpp-httplib into a library, and has a .pc file of it. What its own CMake installs, a header, has none.
+pkg_check_modules(cpp-httplib QUIET IMPORTED_TARGET cpp-httplib)
+if(NOT TARGET PkgConfig::cpp-httplib)
+    find_dependency(httplib)
+    add_library(PkgConfig::cpp-httplib ALIAS httplib::httplib)
+endif()
