@@ -215,16 +215,16 @@ class Supervised(unittest.TestCase):
                 self.assertIn(message, output)
                 self.assertNotIn("is done", output)
 
-    def test_a_check_that_does_not_end_is_stopped_after_its_limit(self):
+    def test_a_function_that_does_not_return_is_stopped_after_its_limit(self):
         self.write("", "import os; print(os.getpid(), file=open(os.environ['LEFT'], 'w'))\n    while True: pass")
-        code, output = self.run_script("--python", "--limit", "2")
+        code, output = self.run_script("--python", "--limit", "9")
         self.assertEqual(code, 1)
-        self.assertIn("my_weights has not returned after 2 s, and is stopped; --limit SECONDS waits longer", output)
+        self.assertIn("my_weights has not returned after 9 s, and is stopped; --limit SECONDS waits longer", output)
         self.expect_ended(int(self.left.read_text()))
         self.use("misbehaving")
-        code, output = self.run_script("--limit", "2", ATTN_MISBEHAVE="loop")
+        code, output = self.run_script("--limit", "3", ATTN_MISBEHAVE="loop")
         self.assertEqual(code, 1)
-        self.assertIn("my_weights has not returned after 2 s, and is stopped", output)
+        self.assertIn("my_weights has not returned after 3 s, and is stopped", output)
 
     def test_what_an_exercise_leaves_running_ends_with_its_check(self):
         sleeps = "lambda: __import__('time').sleep(1000)"
