@@ -9,10 +9,3 @@ find_dependency(Threads)
 # Debian's CMake configuration of libzip names programs that its -dev package does not bring.
 find_dependency(PkgConfig)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
-
-# Debian compiles cpp-httplib into a library, and has a .pc file of it. What its own CMake installs, a header, has none.
-pkg_check_modules(cpp-httplib QUIET IMPORTED_TARGET cpp-httplib)
-if(NOT TARGET PkgConfig::cpp-httplib)
-    find_dependency(httplib)
-    add_library(PkgConfig::cpp-httplib ALIAS httplib::httplib)
-endif()

@@ -11,14 +11,14 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
-#include <thread>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -76,68 +76,99 @@ int write_page(const Request& request)
 
 // ------------------------------------------------------------------------------------------------ a server
 
-/// Ctrl-C and SIGTERM, waited for.
+/// Ends a server at Ctrl-C or SIGTERM; and the whole program, where an answer takes longer than a second to compute, or the
+/// signal comes again.
 class Interruption {
 public:
-    Interruption()
+    explicit Interruption(ViewServer& server)
     {
-        if (::pipe(pipe_) != 0)
-            throw Error("no pipe can be opened: " + std::generic_category().message(errno));
+        server_ = &server;
         struct sigaction action = {};
-        action.sa_handler = [](int) { notify(); };
+        action.sa_handler = [](int) {
+            server_->stop();
+            ::alarm(1);
+        };
+        action.sa_flags = static_cast<int>(SA_RESETHAND);
         for (const int signal : {SIGINT, SIGTERM})
             ::sigaction(signal, &action, nullptr);
+        std::signal(SIGALRM, [](int) { ::_exit(0); });
     }
-
-    static void notify()
+    ~Interruption()
     {
-        const char byte = 0;
-        [[maybe_unused]] const ssize_t written = ::write(pipe_[1], &byte, 1);
+        for (const int signal : {SIGINT, SIGTERM})
+            std::signal(signal, SIG_DFL);
+        ::alarm(0);
     }
-
-    void wait() const
-    {
-        char byte = 0;
-        while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
-        }
-    }
+    Interruption(const Interruption&) = delete;
+    Interruption& operator=(const Interruption&) = delete;
 
 private:
-    static inline int pipe_[2] = {-1, -1}; // a signal handler reaches nothing else
+    static inline ViewServer* server_ = nullptr; // a signal handler reaches nothing else
 };
 
-/// Opens the address in the desktop's browser, where there are both.
-void open_browser(std::string address)
+/// A file that leads a browser to an address. A command line is seen by every user of the machine; this file is read by
+/// its owner alone.
+class Signpost {
+public:
+    /// Empty path where no file can be made.
+    explicit Signpost(const std::string& address)
+    {
+        std::error_code error;
+        std::string path = (fs::temp_directory_path(error) / "attn-view-XXXXXX.html").string();
+        const int file = ::mkstemps(path.data(), 5);
+        if (file < 0)
+            return;
+        ::close(file);
+        path_ = path;
+        std::ofstream(path_) << "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>attn view</title>\n"
+                             << "<meta name=\"referrer\" content=\"no-referrer\">\n"
+                             << "<meta http-equiv=\"refresh\" content=\"0; url=" << address << "\">\n"
+                             << "<a href=\"" << address << "\">The trace</a>\n";
+    }
+    ~Signpost()
+    {
+        std::error_code error;
+        if (!path_.empty())
+            fs::remove(path_, error);
+    }
+    Signpost(const Signpost&) = delete;
+    Signpost& operator=(const Signpost&) = delete;
+
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+/// Opens a page in the desktop's browser.
+void open_browser(std::string page)
 {
-    if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr)
-        return;
     posix_spawn_file_actions_t silent;
     posix_spawn_file_actions_init(&silent);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
         posix_spawn_file_actions_addopen(&silent, stream, "/dev/null", O_WRONLY, 0);
     std::string program = "xdg-open";
-    char* const words[] = {program.data(), address.data(), nullptr};
+    char* const words[] = {program.data(), page.data(), nullptr};
     pid_t process = 0;
     ::posix_spawnp(&process, program.c_str(), &silent, nullptr, words, environ);
     posix_spawn_file_actions_destroy(&silent);
 }
 
+bool has_desktop() { return std::getenv("DISPLAY") != nullptr || std::getenv("WAYLAND_DISPLAY") != nullptr; }
+
 int serve(const Request& request)
 {
     ViewServer server =
         about_file(request.trace, "", [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
-    const Interruption interruption;
+    const Interruption interruption(server);
     print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
-    expect_delivered(); // before there is a thread to end; who comes earlier than it waits
-    std::thread answering([&] {
-        server.run();
-        Interruption::notify(); // should it end by itself
-    });
-    if (!request.has_no_browser)
-        open_browser(server.address());
-    interruption.wait();
-    server.stop();
-    answering.join();
+    expect_delivered(); // who comes earlier than run() waits
+    std::optional<Signpost> signpost;
+    if (!request.has_no_browser && has_desktop())
+        signpost.emplace(server.address());
+    if (signpost && !signpost->path().empty())
+        open_browser(signpost->path().string());
+    server.run();
     return 0;
 }
 
@@ -158,21 +189,23 @@ Command view_command()
     return {
         .name = "view",
         .summary = "show every step of a trace as a heatmap, and the arithmetic of each number, in a browser",
-        .groups = {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
-                   {"What to show",
-                    {{"--diff", "OTHER.npz", request->other,
-                      "another run's trace, shown beside the first with the difference"},
-                     {"--tokens", "FILE", request->tokens,
-                      "labels of the axis n, the queries: a text file with one token per line"},
-                     {"--tokens-m", "FILE", request->tokens_m,
-                      "labels of the axis m, the keys (default: those of --tokens)"},
-                     budget_flag(request->budget)}},
-                   {"Where",
-                    {{"-o,--output", "PAGE.html", request->page,
-                      "write one self-contained page instead of serving it on this machine"},
-                     {"--port", "N", whole_number(port, "", 1, 65535),
-                      "the port of 127.0.0.1 to serve at (default: any that is free)"},
-                     {"--no-browser", "", request->has_no_browser, "don't open the page in the desktop's browser"}}}},
+        .groups =
+            {{"Arguments", {{"TRACE.npz", "", request->trace, "a trace, as --trace writes it"}}},
+             {"What to show",
+              {{"--diff", "OTHER.npz", request->other,
+                "another run's trace, shown beside the first with the difference"},
+               {"--tokens", "FILE", request->tokens,
+                "labels of the axis n, the queries: a text file with one token per line"},
+               {"--tokens-m", "FILE", request->tokens_m, "labels of the axis m, the keys (default: those of --tokens)"},
+               budget_flag(request->budget)}},
+             {"Where",
+              {{"-o,--output", "PAGE.html", request->page,
+                "write one self-contained page instead of serving it on this machine"},
+               {"--port", "N", whole_number(port, "", 1, 65535),
+                "the port of 127.0.0.1 to serve at (default: any that is free); the address that is printed ends in a "
+                "key, which is another one each time"},
+               {"--no-browser", "", request->has_no_browser,
+                "don't open the page in the desktop's browser; only print its address"}}}},
         .run = run};
 }
 

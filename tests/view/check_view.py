@@ -143,10 +143,10 @@ class Check:
         start = time.monotonic()
         self.server = subprocess.Popen([str(self.bin / "attn"), "view", str(trace), "--no-browser", *map(str, flags)], stdout=subprocess.PIPE, text=True)
         line = self.server.stdout.readline()
-        found = re.search(r" at (http://127\.0\.0\.1:(\d+)/); Ctrl-C ends this$", line.strip())
+        found = re.search(r" at (http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32}/)); Ctrl-C ends this$", line.strip())
         if not found:
             raise RuntimeError(f"attn view printed {line!r}")
-        self.port = int(found[2])
+        self.port, self.key = int(found[2]), found[3]
         self.show(found[1], 1280, 900, "light")
         return time.monotonic() - start
 
@@ -160,7 +160,7 @@ class Check:
         """What has to be true of any page whatever was done on it. A served one may have asked for these paths."""
         self.problems += [f"{self.page}: {line}" for line in self.browser.console()]
         requests = self.run("return performance.getEntriesByType('resource').map(entry => entry.name.split('?')[0])")
-        allowed = {f"http://127.0.0.1:{self.port}/{path}" for path in asked} if self.server else set()
+        allowed = {f"http://127.0.0.1:{self.port}{self.key}{path}" for path in asked} if self.server else set()
         self.expect(set(requests) <= allowed, f"requests: {set(requests) - allowed}")
         self.expect(not self.run("return 'hacked' in window"), "a script of the trace ran")
         self.expect_equal(self.run("return document.querySelectorAll('img, iframe, object, a[href^=javascript]').length"), 0, "elements that a trace brought in")
@@ -391,14 +391,15 @@ class Check:
         self.screenshot("served")
         host = f"Host: 127.0.0.1:{self.port}\r\n"
         for line, head, status in (
-            ("GET /", host, 200), ("GET /", f"Host: localhost:{self.port}\r\n", 200), ("GET /tensor?run=0&step=0", host, 200),
-            ("GET /", f"Host: attacker.example:{self.port}\r\n", 403), ("GET /tensor?run=0&step=0", "Host: attacker.example\r\n", 403),
-            ("GET /", "", 403), ("GET /", "Host: 127.0.0.1\r\n", 403), ("GET /", host + "Host: attacker.example\r\n", 403),
-            ("POST /", host, 405), ("HEAD /", host, 405), ("OPTIONS /tensor", host, 405), ("DELETE /", host, 405),
-            ("GET /etc/passwd", host, 404), ("GET /../../etc/passwd", host, 404), ("GET /explain", host, 400),
-            ("GET /tensor?run=0&step=9999", host, 400), ("GET /tensor?run=1&step=0", host, 400), ("GET /tensor?run=0&step=-1", host, 400),
-            ("GET /explain?run=0&step=0&offset=99999", host, 400), ("GET /explain?run=0&step=0&offset=0x1", host, 400),
+            ("GET ", host, 200), ("GET ", f"Host: localhost:{self.port}\r\n", 200), ("GET tensor?run=0&step=0", host, 200),
+            ("GET ", f"Host: attacker.example:{self.port}\r\n", 403), ("GET tensor?run=0&step=0", "Host: attacker.example\r\n", 403),
+            ("GET ", "", 403), ("GET ", "Host: 127.0.0.1\r\n", 403), ("GET ", host + "Host: attacker.example\r\n", 403),
+            ("POST ", host, 405), ("HEAD ", host, 405), ("OPTIONS tensor", host, 405), ("DELETE ", host, 405),
+            ("GET etc/passwd", host, 404), ("GET ../../etc/passwd", host, 404), ("GET explain", host, 400),
+            ("GET tensor?run=0&step=9999", host, 400), ("GET tensor?run=1&step=0", host, 400), ("GET tensor?run=0&step=-1", host, 400),
+            ("GET explain?run=0&step=0&offset=99999", host, 400), ("GET explain?run=0&step=0&offset=0x1", host, 400),
         ):  # fmt: skip
+            line = line.replace(" ", f" {self.key}")
             found = self.ask(f"{line} HTTP/1.1\r\n{head}Connection: close\r\n\r\n")
             self.expect(found.startswith(f"HTTP/1.1 {status} "), f"{line} with {head!r} is answered {found[:60]!r}, expected {status}")
             if status == 200:

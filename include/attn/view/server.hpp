@@ -19,8 +19,9 @@ struct TitledTrace {
 /// Shows traces in a browser on this machine: the page of page_of(), with numbers and explanations when it asks for them.
 ///
 /// It listens on 127.0.0.1 alone, and answers only requests that name this address or localhost as their host, so that
-/// no other site's page can reach it under a name of its own. It answers GET / (the page), /tensor?run=R&step=N (.npy)
-/// and /explain?run=R&step=N&offset=K (JSON).
+/// no other site's page can reach it under a name of its own, and that begin with address(), which nobody else can guess.
+/// In it are the page, tensor?run=R&step=N (.npy) and explain?run=R&step=N&offset=K (JSON). Clients that are slow keep
+/// nobody waiting, and have limited time.
 class ViewServer {
 public:
     /// Opens the traces and the port. Of one trace no numbers are read yet; two are compared first.
@@ -32,11 +33,13 @@ public:
 
     std::size_t step_count() const; ///< of the first trace
     int port() const;
-    std::string address() const; ///< "http://127.0.0.1:40123/"
+    std::string address() const; ///< "http://127.0.0.1:40123/9f86d081884c7d659a2feaa0c55ad015/", random in each run
 
-    /// Answers requests until stop() is called, from another thread.
+    /// Answers requests until stop() is called, before or meanwhile; only what is being computed then is waited for.
     void run();
-    void stop();
+
+    /// Can be called from any thread, and by a signal handler.
+    void stop() noexcept;
 
 private:
     struct Implementation;
