@@ -2,14 +2,19 @@
 
 #include "attn/error.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <system_error>
-#include <thread>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,26 +53,95 @@ private:
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// Waits until a process has ended, or ends it.
-/// @return its status, and whether it ended by itself
-std::pair<int, bool> ended(pid_t process, std::chrono::milliseconds longest)
+/// The standard streams of a program that is started.
+class Streams {
+public:
+    Streams(const NamelessFile& input, const NamelessFile& output, const NamelessFile& errors)
+    {
+        posix_spawn_file_actions_init(&actions_);
+        posix_spawn_file_actions_adddup2(&actions_, input.descriptor(), STDIN_FILENO);
+        posix_spawn_file_actions_adddup2(&actions_, output.descriptor(), STDOUT_FILENO);
+        posix_spawn_file_actions_adddup2(&actions_, errors.descriptor(), STDERR_FILENO);
+    }
+    ~Streams() { posix_spawn_file_actions_destroy(&actions_); }
+    Streams(const Streams&) = delete;
+    Streams& operator=(const Streams&) = delete;
+
+    const posix_spawn_file_actions_t* actions() const { return &actions_; }
+
+private:
+    posix_spawn_file_actions_t actions_{};
+};
+
+/// How a program ended, as its keeper tells it.
+struct Told {
+    int failure = 0; ///< why it could not be started
+    int status = 0;  ///< as waitpid() has it
+};
+
+/// What a process does that was made to keep a program: it starts the program, waits for it and tells its end. It kills
+/// the program when the line is closed at the other end, which is so, too, when whoever made it has ended, by any signal.
+/// After fork() only what is allowed there.
+[[noreturn]] void keep(int line, char* const* words, const Streams& streams)
+{
+    Told told;
+    pid_t program = 0;
+    told.failure = ::posix_spawnp(&program, words[0], streams.actions(), nullptr, words, environ);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) // sent to all of the group: there is still work to do
+        std::signal(signal, SIG_IGN);
+    pollfd other_end{line, POLLIN, 0};
+    while (told.failure == 0 && ::waitpid(program, &told.status, WNOHANG) == 0) {
+        if (::poll(&other_end, 1, 2) > 0) {
+            ::kill(program, SIGKILL);
+            ::_exit(0);
+        }
+    }
+    [[maybe_unused]] const ssize_t written = ::send(line, &told, sizeof told, MSG_NOSIGNAL);
+    ::_exit(0);
+}
+
+/// Waits until there is something to read, or the other end is closed.
+bool is_readable(int descriptor, std::chrono::milliseconds longest)
 {
     const auto last = std::chrono::steady_clock::now() + longest;
-    int status = 0;
+    pollfd polled{descriptor, POLLIN, 0};
     while (true) {
-        const pid_t found = ::waitpid(process, &status, WNOHANG);
-        if (found == process)
-            return {status, true};
-        if (found < 0 && errno != EINTR)
-            throw Error("a process was lost: " + std::generic_category().message(errno));
-        if (std::chrono::steady_clock::now() > last)
-            break;
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(last - std::chrono::steady_clock::now()).count();
+        if (::poll(&polled, 1, static_cast<int>(std::clamp<decltype(left)>(left, 0, 1000))) > 0)
+            return true;
+        if (left <= 0)
+            return false;
     }
-    ::kill(process, SIGKILL);
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+}
+
+/// Runs a program until it ends, its time is up, or this one has ended.
+/// @return its end, or nothing where its time was up
+std::optional<Told> run_kept(char* const* words, const Streams& streams, std::chrono::milliseconds longest)
+{
+    const auto error = [&](const std::string& why) { return Error(std::string(words[0]) + " can't be run: " + why); };
+    std::array<int, 2> line{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, line.data()) != 0)
+        throw error(std::generic_category().message(errno));
+    for (const int end : line)
+        ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    const pid_t keeper = ::fork();
+    if (keeper == 0) {
+        ::close(line[0]);
+        keep(line[1], words, streams);
     }
-    return {status, false};
+    const int failure = keeper < 0 ? errno : 0;
+    ::close(line[1]);
+    Told told;
+    const bool is_told = failure == 0 && is_readable(line[0], longest);
+    const bool is_whole = is_told && ::recv(line[0], &told, sizeof told, MSG_WAITALL) == sizeof told;
+    ::close(line[0]);
+    if (failure != 0)
+        throw error(std::generic_category().message(failure));
+    while (::waitpid(keeper, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    if (is_told && !is_whole)
+        throw error("the process that waits for it was ended");
+    return is_told ? std::optional(told) : std::nullopt;
 }
 
 } // namespace
@@ -76,27 +150,19 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
 {
     NamelessFile given, output, errors;
     given.write(input);
-    posix_spawn_file_actions_t streams;
-    posix_spawn_file_actions_init(&streams);
-    posix_spawn_file_actions_adddup2(&streams, given.descriptor(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&streams, output.descriptor(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&streams, errors.descriptor(), STDERR_FILENO);
     std::vector<char*> arguments;
     for (std::string& word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    pid_t process = 0;
-    const int failure = ::posix_spawnp(&process, words[0].c_str(), &streams, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&streams);
-    if (failure == ENOENT || failure == EACCES || failure == ENOTDIR)
+    const std::optional<Told> told = run_kept(arguments.data(), Streams(given, output, errors), longest);
+    if (!told)
+        return {ProcessResult::End::too_slow, 128 + SIGKILL, output.read(), errors.read()};
+    if (told->failure == ENOENT || told->failure == EACCES || told->failure == ENOTDIR)
         return {ProcessResult::End::not_found, 0, "", ""};
-    if (failure != 0)
-        throw Error(words[0] + " can't be started: " + std::generic_category().message(failure));
-
-    const auto [status, is_by_itself] = ended(process, longest);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return {is_by_itself ? ProcessResult::End::exited : ProcessResult::End::too_slow, code, output.read(),
-            errors.read()};
+    if (told->failure != 0)
+        throw Error(words[0] + " can't be started: " + std::generic_category().message(told->failure));
+    const int code = WIFEXITED(told->status) ? WEXITSTATUS(told->status) : 128 + WTERMSIG(told->status);
+    return {ProcessResult::End::exited, code, output.read(), errors.read()};
 }
 
 } // namespace attn

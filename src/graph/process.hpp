@@ -16,7 +16,7 @@ struct ProcessResult {
     std::string output, errors;
 };
 
-/// Runs a program that is looked for in PATH, without a shell.
+/// Runs a program that is looked for in PATH, without a shell. It ends with this one, whatever ends this one.
 /// @param words    its name and its arguments
 /// @param input    its standard input
 /// @param longest  after which it is ended

@@ -6,6 +6,13 @@
 
 #include "attn/trace_io/trace_file.hpp"
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace attn;
 
 namespace {
@@ -30,6 +37,26 @@ public:
         return run(command, environment);
     }
 };
+
+/// Whether a condition holds within ten seconds.
+template <class Condition>
+bool comes_true(const Condition& condition)
+{
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > last)
+            return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+}
+
+/// A process that nobody has waited for yet has ended, too.
+bool has_ended(pid_t process)
+{
+    const std::filesystem::path stat = "/proc/" + std::to_string(process) + "/stat";
+    return ::kill(process, 0) != 0 || bytes_of(stat).find(") Z ") != std::string::npos;
+}
 
 } // namespace
 
@@ -128,5 +155,34 @@ TEST_CASE("attn graph doesn't replace what it reads, and refuses what is no trac
         CHECK(refused.code == 2);
         CHECK(lines_in(refused.errors) == 1);
         CHECK_THAT(refused.errors, ContainsSubstring((folder / name).string()));
+    }
+}
+
+TEST_CASE("attn graph that is ended by a signal ends Graphviz, too", "[cli][graph]")
+{
+    const TraceFolder folder;
+    put_bytes(folder / "dot", "#!/bin/sh\necho $$ >'" + (folder / "part").string() + "'\nmv '" +
+                                  (folder / "part").string() + "' '" + (folder / "process").string() +
+                                  "'\nexec sleep 60\n");
+    std::filesystem::permissions(folder / "dot", std::filesystem::perms::owner_all);
+    const std::string program = ATTN_BIN_FOLDER "/attn", trace = folder / "t.npz", picture = folder / "g.svg",
+                      path = "PATH=" + folder.path().string() + ":/usr/bin:/bin";
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGKILL}) {
+        CAPTURE(signal);
+        const pid_t attn = ::fork();
+        if (attn == 0) {
+            ::execl("/usr/bin/env", "env", path.c_str(), program.c_str(), "graph", trace.c_str(), "-o", picture.c_str(),
+                    static_cast<char*>(nullptr));
+            ::_exit(127);
+        }
+        CHECK(comes_true([&] { return std::filesystem::exists(folder / "process"); }));
+        ::kill(attn, signal); // and not the group, as a terminal would
+        int status = 0;
+        ::waitpid(attn, &status, 0);
+        CHECK((WIFSIGNALED(status) && WTERMSIG(status) == signal));
+        const auto drawing = static_cast<pid_t>(std::stol(bytes_of(folder / "process")));
+        std::filesystem::remove(folder / "process");
+        CHECK(comes_true([&] { return has_ended(drawing); }));
+        ::kill(drawing, SIGKILL);
     }
 }
