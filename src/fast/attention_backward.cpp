@@ -20,6 +20,10 @@ void expect_fit(const BackwardCall& call)
     expect_same_shape(this_function, "grad_queries", call.grad_queries, "queries", call.queries);
     expect_same_shape(this_function, "grad_keys", call.grad_keys, "keys", call.keys);
     expect_same_shape(this_function, "grad_values", call.grad_values, "values", call.values);
+    expect_numbers(this_function, "grad_context", call.grad_context);
+    expect_numbers(this_function, "grad_queries", call.grad_queries);
+    expect_numbers(this_function, "grad_keys", call.grad_keys);
+    expect_numbers(this_function, "grad_values", call.grad_values);
 }
 
 /// Lets threads do something to each of several places one after the other, in a given order.

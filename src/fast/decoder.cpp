@@ -1,6 +1,7 @@
 #include "attn/fast/decoder.hpp"
 
 #include "../layers/stack.hpp"
+#include "expect.hpp"
 #include "stack.hpp"
 
 #include "attn/shape.hpp"
@@ -23,6 +24,7 @@ void expect_fit(const Tokens<const float>& x, const Tokens<const float>& memory,
     fast::expect_fit(of_decoder, x.d, weights.feed_forward);
     for (const Norm* norm : {&weights.norm1, &weights.norm2, &weights.norm3})
         fast::expect_fit(of_decoder, x.d, *norm);
+    expect_numbers(of_decoder, "memory", memory);
 }
 
 /// Cross-attention has the scale and the softcap of self-attention, but no positions.

@@ -2,6 +2,7 @@
 
 #include "attn/shape.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace attn::fast {
@@ -15,6 +16,13 @@ std::string said(std::string_view name, const Const& x)
 [[noreturn]] void fail(std::string_view who, const std::string& what)
 {
     throw ShapeError(std::string(who) + ": " + what);
+}
+
+void expect_address(std::string_view who, std::string_view role, const float* numbers, const Shape& shape)
+{
+    if (numbers == nullptr && std::ranges::find(shape, 0U) == shape.end())
+        throw Error(std::string(who) + ": the pointer to the numbers of " + std::string(role) + " " + to_string(shape) +
+                    " is null; expected the address of the first number");
 }
 
 /// @param at  the axis, 0 to 3
@@ -54,6 +62,16 @@ void expect_same_shape(std::string_view who, std::string_view left, const Const&
         fail(who, said(left, a) + " and " + said(right, b) + " must agree in shape");
 }
 
+void expect_numbers(std::string_view who, std::string_view role, const Const& x)
+{
+    expect_address(who, role, x.numbers, Shape(x.shape.begin(), x.shape.end()));
+}
+
+void expect_numbers(std::string_view who, std::string_view role, const Tokens<const float>& x)
+{
+    expect_address(who, role, x.numbers, x.batch ? Shape{*x.batch, x.n, x.d} : Shape{x.n, x.d});
+}
+
 void expect_fit(std::string_view who, const Const& queries, const Const& keys, const Const& values,
                 const Const& context, const Scoring& scoring)
 {
@@ -71,6 +89,10 @@ void expect_fit(std::string_view who, const Const& queries, const Const& keys, c
         fail(who,
              std::to_string(scoring.alibi_slopes.size()) + " slopes for " + std::to_string(queries.heads()) + " heads");
     expect_lengths(who, scoring, queries.batch(), keys.rows());
+    expect_numbers(who, "queries", queries);
+    expect_numbers(who, "keys", keys);
+    expect_numbers(who, "values", values);
+    expect_numbers(who, "context", context);
 }
 
 void expect_sums(std::string_view who, std::span<const float> sums, const Const& queries)

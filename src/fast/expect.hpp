@@ -13,6 +13,11 @@ namespace attn::fast {
 void expect_same_shape(std::string_view who, std::string_view left, const Const& a, std::string_view right,
                        const Const& b);
 
+/// Refuses a null pointer in place of numbers; where the shape holds none, there is nothing to point to.
+/// @throws Error
+void expect_numbers(std::string_view who, std::string_view role, const Const& x);
+void expect_numbers(std::string_view who, std::string_view role, const Tokens<const float>& x);
+
 /// Refuses what attention() can't be computed of.
 /// @throws ShapeError, Error  as attention() says
 void expect_fit(std::string_view who, const Const& queries, const Const& keys, const Const& values,

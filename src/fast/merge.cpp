@@ -1,6 +1,7 @@
 #include "attn/fast/merge.hpp"
 
 #include "attn/shape.hpp"
+#include "expect.hpp"
 #include "told.hpp"
 
 #include <algorithm>
@@ -17,6 +18,13 @@ void for_each_row(const PartialAttention& all, const F& f)
         for (std::size_t h = 0; h < all.context.heads(); ++h)
             for (std::size_t i = 0; i < all.context.rows(); ++i)
                 f(b, h, i);
+}
+
+void expect_numbers(std::string_view who, const PartialAttention& all)
+{
+    expect_numbers(who, "context", all.context);
+    expect_numbers(who, "largest", all.largest);
+    expect_numbers(who, "sum", all.sum);
 }
 
 void expect_same_queries(const PartialAttention& all, const PartialAttention& more, std::size_t scratch)
@@ -36,6 +44,8 @@ void expect_same_queries(const PartialAttention& all, const PartialAttention& mo
     if (scratch < 2 * one_each[0] * one_each[1] * one_each[2])
         throw ShapeError("fast::merge: scratch of " + std::to_string(scratch) +
                          " numbers, expected 2 b h n = " + std::to_string(2 * one_each[0] * one_each[1] * one_each[2]));
+    for (const PartialAttention* one : {&all, &more})
+        expect_numbers("fast::merge", *one);
 }
 
 /// What sums are multiplied by when the largest score becomes another one.
@@ -57,6 +67,7 @@ void average(float* row, float weight, const float* other, float other_weight, f
 
 void clear(const PartialAttention& all)
 {
+    expect_numbers("fast::clear", all);
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
         std::fill_n(all.context.row(b, h, i), all.context.features(), 0.F);
         *all.largest.row(b, h, i) = -std::numeric_limits<float>::infinity();

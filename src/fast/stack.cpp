@@ -1,6 +1,7 @@
 #include "stack.hpp"
 
 #include "attn/shape.hpp"
+#include "expect.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +67,8 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
     expect_equal(function, "d_model", "x", x.d, "output", output.d);
     expect_equal(function, "n", "x", x.n, "output", output.n);
     expect_equal(function, "b", "x", x.sequences(), "output", output.sequences());
+    expect_numbers(function, "x", x);
+    expect_numbers(function, "output", output);
     if (x.numbers != output.numbers)
         std::copy_n(x.numbers, x.rows() * x.d, output.numbers);
     const View tokens = view(output.numbers, x.rows(), x.d);

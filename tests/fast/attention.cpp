@@ -1,4 +1,6 @@
 #include "attn/fast/attention.hpp"
+#include "attn/fast/attention_backward.hpp"
+#include "attn/fast/merge.hpp"
 
 #include "drawn.hpp"
 #include "test.hpp"
@@ -212,6 +214,42 @@ TEST_CASE("fast attention says which shapes disagree", "[fast]")
     const std::int64_t lengths[] = {5};
     CHECK(refused(rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), rows(1, 2, 2), {.key_lengths = lengths}) ==
           "fast::attention: key_lengths[0] is 5, expected 0 to m = 2 keys");
+}
+
+TEST_CASE("fast functions refuse a null pointer, and say whose it is", "[fast]")
+{
+    std::vector<float> numbers(64);
+    const fast::HeadRows<float> rows = fast::head_rows(numbers.data(), {1, 1, 2, 3});
+    const fast::HeadRows<float> null = fast::head_rows<float>(nullptr, {1, 1, 2, 3});
+    const auto is_null = [](const std::string& who, const std::string& what) {
+        return "fast::" + who + ": the pointer to the numbers of " + what +
+               " is null; expected the address of the first number";
+    };
+    CHECK_THROWS_AS(fast::attention(null, rows, rows, {}, rows), Error);
+    CHECK_THROWS_WITH(fast::attention(null, rows, rows, {}, rows), is_null("attention", "queries (1, 1, 2, 3)"));
+    CHECK_THROWS_WITH(fast::attention(rows, null, rows, {}, rows), is_null("attention", "keys (1, 1, 2, 3)"));
+    CHECK_THROWS_WITH(fast::attention(rows, rows, null, {}, rows), is_null("attention", "values (1, 1, 2, 3)"));
+    CHECK_THROWS_WITH(fast::attention(rows, rows, rows, {}, null), is_null("attention", "context (1, 1, 2, 3)"));
+
+    const std::span<const float> sums(numbers.data(), 2);
+    for (std::size_t which = 0; which < 8; ++which) {
+        constexpr const char* names[] = {"queries",      "keys",         "values",    "context",
+                                         "grad_context", "grad_queries", "grad_keys", "grad_values"};
+        const auto of = [&](std::size_t i) { return i == which ? null : rows; };
+        CHECK_THROWS_WITH(
+            fast::attention_backward(of(0), of(1), of(2), {}, of(3), {sums, sums}, of(4), of(5), of(6), of(7)),
+            is_null("attention_backward", names[which] + std::string(" (1, 1, 2, 3)")));
+    }
+
+    const fast::HeadRows<float> one_each = fast::head_rows(numbers.data(), {1, 1, 2, 1});
+    const fast::HeadRows<float> none_each = fast::head_rows<float>(nullptr, {1, 1, 2, 1});
+    const fast::PartialAttention all{rows, one_each, one_each};
+    CHECK_THROWS_WITH(fast::clear({rows, none_each, one_each}), is_null("clear", "largest (1, 1, 2, 1)"));
+    CHECK_THROWS_WITH(fast::merge({rows, one_each, none_each}, all, numbers), is_null("merge", "sum (1, 1, 2, 1)"));
+    CHECK_THROWS_WITH(fast::merge(all, {null, one_each, one_each}, numbers), is_null("merge", "context (1, 1, 2, 3)"));
+
+    const fast::HeadRows<float> no_rows = fast::head_rows<float>(nullptr, {1, 1, 0, 3});
+    CHECK_NOTHROW(fast::attention(no_rows, rows, rows, {}, no_rows)); // there is nothing to point to
 }
 
 TEST_CASE("fast attention is as near to exact numbers as float32 can be in ten thousand draws", "[.][draws]")

@@ -102,4 +102,9 @@ TEST_CASE("a fast decoder layer says where the batches of tokens and memory disa
     CHECK_THROWS_WITH(
         fast::decoder_layer(tokens.get(), memory, {}, {}, packed, drawn.options, tokens.get(), drawn.workspace),
         ContainsSubstring("sequences and memory of 7 must agree in b"));
+    fast::Tokens<float> nowhere = others.get();
+    nowhere.numbers = nullptr;
+    CHECK_THROWS_WITH(
+        fast::decoder_layer(tokens.get(), nowhere, {}, {}, packed, drawn.options, tokens.get(), drawn.workspace),
+        ContainsSubstring("the pointer to the numbers of memory ("));
 }

@@ -197,6 +197,15 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     CHECK(refused(8, 0) ==
           "fast::encoder_layer: the 8 columns of the query weights can't be divided evenly among 0 heads");
     CHECK(refused(8, 2, 3) == "fast::encoder_layer: x of 2 and output of 3 must agree in n");
+    const fast::Tokens<float> tokens{numbers.data(), 2, 8}, nowhere{nullptr, 2, 8}, no_batch{nullptr, 2, 8, 3};
+    const std::string null = " is null; expected the address of the first number";
+    const EncoderOptions options{.attention = {.heads = 2}};
+    CHECK_THROWS_WITH(fast::encoder_layer(nowhere, {}, packed, options, tokens, workspace),
+                      "fast::encoder_layer: the pointer to the numbers of x (2, 8)" + null);
+    CHECK_THROWS_WITH(fast::encoder_layer(no_batch, {}, packed, options, no_batch, workspace),
+                      "fast::encoder_layer: the pointer to the numbers of x (3, 2, 8)" + null);
+    CHECK_THROWS_WITH(fast::encoder_layer(tokens, {}, packed, options, nowhere, workspace),
+                      "fast::encoder_layer: the pointer to the numbers of output (2, 8)" + null);
 
     weights.self_attention.query_norm = draws.rms_norm(4);
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("a norm of queries or keys"));

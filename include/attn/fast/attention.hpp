@@ -123,7 +123,7 @@ struct SoftmaxSums {
 ///                 place of `scaled`. In a batch of several sequences, heads are `sequence.0.head.0`. The steps are the
 ///                 numbers of the kernel, in float32, and their module says so, so that they are verified as such.
 /// @throws ShapeError where shapes disagree, g does not divide h, or a length is negative or greater than m
-/// @throws Error      where it is causal by length, and there are no lengths
+/// @throws Error      where a pointer to numbers is null, or it is causal by length and there are no lengths
 /// @see Milakov and Gimelshein 2018 (the softmax of a stream); Dao et al. 2022, FlashAttention, algorithm 1
 void attention(const HeadRows<const float>& queries, const HeadRows<const float>& keys,
                const HeadRows<const float>& values, const Scoring& scoring, const HeadRows<float>& context,

@@ -71,7 +71,7 @@ struct SoftmaxSumsView {
 ///                      heads are `sequence.0.head.0`. The steps are the kernel's own numbers, in float32, and their
 ///                      module says so, so that they are verified as such.
 /// @throws ShapeError where shapes disagree, g does not divide h, or a length is negative or greater than m
-/// @throws Error      where it is causal by length, and there are no lengths
+/// @throws Error      where a pointer to numbers is null, or it is causal by length and there are no lengths
 /// @see Dao et al. 2022, FlashAttention, algorithm 4
 void attention_backward(const HeadRows<const float>& queries, const HeadRows<const float>& keys,
                         const HeadRows<const float>& values, const Scoring& scoring,

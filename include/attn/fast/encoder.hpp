@@ -52,6 +52,7 @@ struct Masking {
 ///                   With rotary positions there are `cosines` and `sines`, and in self_attn `rotated_query` and
 ///                   `rotated_key`.
 /// @throws ShapeError where x, the weights, the masks and the output disagree, or heads do not divide their columns
+/// @throws Error      where a pointer to numbers is null
 void encoder_layer(const Tokens<const float>& x, const Masking& masking, const PackedEncoderLayer& weights,
                    const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace,
                    const Trace& trace = {});
@@ -65,7 +66,7 @@ void encoder_layer(const Tokens<const float>& x, const Masking& masking, const P
 /// @param output     ((b,) n, d_model), is written; it can be x
 /// @param workspace  reused from call to call
 /// @param trace      in the scopes layers.0, layers.1, … the steps of encoder_layer(), in norm those of a norm
-/// @throws ShapeError as encoder_layer()
+/// @throws ShapeError, Error  as encoder_layer()
 void encoder(const Tokens<const float>& x, const Masking& masking, const PackedEncoder& weights,
              const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace, const Trace& trace = {});
 

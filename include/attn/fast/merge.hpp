@@ -31,6 +31,7 @@ inline PartialAttention rows_of(const PartialAttention& all, std::size_t first, 
 }
 
 /// Makes it the attention to no keys: context 0, largest score -inf, sum 0.
+/// @throws Error where a pointer to numbers is null
 void clear(const PartialAttention& all);
 
 /// Merges the attention of the same queries to two sets of keys that have no key in common.
@@ -51,6 +52,7 @@ void clear(const PartialAttention& all);
 ///
 ///                 where the caller has named largest_before, sum_before, context_before, largest, sum and context
 /// @throws ShapeError where both are not for the same queries, or scratch is too small
+/// @throws Error      where a pointer to numbers is null
 /// @see Milakov and Gimelshein 2018, section 3.1; Liu, Zaharia and Abbeel 2023, Ring Attention, section 3
 void merge(const PartialAttention& all, const PartialAttention& more, std::span<float> scratch,
            const Trace& trace = {});
