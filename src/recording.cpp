@@ -1,8 +1,28 @@
 #include "attn/recording.hpp"
 
+#include "attn/error.hpp"
+
+#include <algorithm>
 #include <stdexcept>
 
 namespace attn {
+
+const Step* Recording::find(std::string_view path) const
+{
+    const auto alias = std::ranges::find(aliases, path, &Alias::path);
+    const auto step = std::ranges::find(steps, alias == aliases.end() ? path : alias->target, &Step::path);
+    return step == steps.end() ? nullptr : &*step;
+}
+
+const Step& Recording::at(std::string_view path) const
+{
+    if (const Step* const step = find(path))
+        return *step;
+    std::vector<std::string_view> paths;
+    for (const Step& step : steps)
+        paths.push_back(step.path);
+    throw Error(no_step_is_called(path, paths));
+}
 
 std::optional<Array> Listener::hear(const Step& step)
 {

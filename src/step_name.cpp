@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace attn {
+namespace {
+
+constexpr std::size_t longest_name = 200; // longer ones are neither compared nor shown in full
+
+std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+} // namespace
 
 bool is_step_name(std::string_view text)
 {
@@ -62,6 +69,34 @@ std::size_t edit_distance(std::string_view from, std::string_view to)
         }
     }
     return row.back();
+}
+
+std::string suggestion(const std::vector<std::string_view>& names, std::string_view name)
+{
+    constexpr std::size_t most = 3;
+    std::vector<std::pair<std::size_t, std::string_view>> near;
+    if (name.size() > longest_name)
+        return {};
+    const std::string end = std::string(".").append(name);
+    for (const std::string_view candidate : names) {
+        const std::size_t far = candidate.size() > longest_name ? longest_name : edit_distance(name, candidate);
+        if (candidate.ends_with(end)) // the same name in a scope
+            near.emplace_back(0, candidate);
+        else if (far <= 1 + name.size() / 5)
+            near.emplace_back(far, candidate);
+        else if (edit_distance(last_word(name), last_word(candidate).substr(0, longest_name)) <= 1)
+            near.emplace_back(longest_name, candidate);
+    }
+    std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string_view>::first);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, near.size()); ++i)
+        text += (i == 0 ? "; did you mean " : " or ") + std::string(near[i].second);
+    return text.empty() ? text : text + "?";
+}
+
+std::string no_step_is_called(std::string_view path, const std::vector<std::string_view>& paths)
+{
+    return "no step is called " + std::string(path.substr(0, longest_name)) + suggestion(paths, path);
 }
 
 } // namespace attn

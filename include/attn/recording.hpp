@@ -34,9 +34,22 @@ struct Alias {
 };
 
 /// The recorded steps of a run, and their other names, in order.
+///
+/// Every step is there by its path, also what a function does not return, such as the attention weights of a layer:
+///
+///     Recorder recorder;
+///     encoder_layer(x, {}, weights, options, Trace(recorder));
+///     const auto of_head = from_array<Matrix>(recorder.recording().at("self_attn.head.1.weights").value);
 struct Recording {
     std::vector<Step> steps;
     std::vector<Alias> aliases;
+
+    /// The step of that path, its own or another name's; nullptr where there is none. It looks through all steps.
+    const Step* find(std::string_view path) const;
+
+    /// The same.
+    /// @throws Error where there is none: "no step is called head.1.weight; did you mean head.1.weights?"
+    const Step& at(std::string_view path) const;
 };
 
 /// A listener gets each step of one run, in order, and can answer with another value.

@@ -43,4 +43,10 @@ StepLabel parse_step_label(std::string_view text);
 /// How many letters have to be put in, taken out or changed to make one text of the other: 1 for "score" and "scores".
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
+/// Names that are nearly another one: "; did you mean scores or head.0.scores?"; empty where there are none.
+std::string suggestion(const std::vector<std::string_view>& names, std::string_view name);
+
+/// What to say of a path that no step has: "no step is called score; did you mean scores?"
+std::string no_step_is_called(std::string_view path, const std::vector<std::string_view>& paths);
+
 } // namespace attn

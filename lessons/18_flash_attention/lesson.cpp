@@ -91,8 +91,7 @@ struct Example {
 
 Matrix step_of(const Recording& recording, std::string_view path)
 {
-    return from_array<Matrix>(
-        std::ranges::find(recording.steps, path, &Step::path)->value);
+    return from_array<Matrix>(recording.at(path).value);
 }
 
 /// The queries of the last two words, and all keys and values.

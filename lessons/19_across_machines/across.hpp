@@ -36,7 +36,7 @@ inline Recording below(const Recording& all, const std::string& scope)
 
 inline const Array& value_in(const Recording& all, std::string_view path)
 {
-    return std::ranges::find(all.steps, path, &Step::path)->value;
+    return all.at(path).value;
 }
 
 /// The largest difference of any number.

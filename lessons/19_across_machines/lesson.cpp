@@ -52,8 +52,7 @@ Heads heads_of_model()
         for (std::size_t h = 0; h < 4; ++h) {
             const std::string path =
                 "layers.0.self_attn.head." + std::to_string(h) + "." + name;
-            const Array& one =
-                std::ranges::find(recorder.recording().steps, path, &Step::path)->value;
+            const Array& one = recorder.recording().at(path).value;
             all.shape = {4, one.shape[0], one.shape[1]};
             for (const double number : one.values)
                 all.values.push_back(static_cast<float>(number));

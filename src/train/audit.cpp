@@ -9,16 +9,13 @@ namespace attn {
 void append_update(Recording& recording, const std::string& path, const Array& first_before, const Array& second_before,
                    const AdamOptions& options, const AdamFactors& factors)
 {
-    const auto of = std::ranges::find(recording.steps, path, &Step::path);
-    if (of == recording.steps.end())
-        throw Error("append_update: the trace has no step " + path);
-    const std::vector<std::string> axes = of->axes;
+    const std::vector<std::string> axes = recording.at(path).axes;
     const auto append = [&](const std::string& name, const std::string& formula, Array value) {
         const std::string whole = "adam." + path + "." + name;
         if (!formula.empty()) {
             const auto find = [&](const std::string& step) -> const Array* {
-                const auto found = std::ranges::find(recording.steps, step, &Step::path);
-                return found == recording.steps.end() ? nullptr : &found->value;
+                const Step* const found = recording.find(step);
+                return found == nullptr ? nullptr : &found->value;
             };
             value =
                 evaluate(formula, [&](std::string_view mentioned) { return resolve(whole, mentioned, find); }).value;

@@ -41,7 +41,8 @@ std::vector<std::string> paths_in_trace(Weights weights, const Run& run)
     for (const Step& step : recorder.steps())
         if (step.formula.empty() && step.value.type == ElementType::real && !step.value.values.empty())
             for (double number = 1; number <= mark; ++number)
-                if (std::ranges::all_of(step.value.values, [number](double value) { return value == number; }))
+                if (std::all_of(step.value.values.begin(), step.value.values.end(),
+                                [number](double value) { return value == number; }))
                     paths[static_cast<std::size_t>(number) - 1] = step.path;
     return paths;
 }
@@ -80,7 +81,7 @@ Weights updated(const Recording& audited, Weights weights, const Run& run)
     visit(weights, "", [&](const WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const std::string path = "adam." + paths[next++] + ".after";
-            part = from_array<std::decay_t<decltype(part)>>(std::ranges::find(audited.steps, path, &Step::path)->value);
+            part = from_array<std::decay_t<decltype(part)>>(audited.at(path).value);
         };
         (replace(parts), ...);
     });
