@@ -56,6 +56,55 @@ concept Traceable = std::same_as<T, double> || std::same_as<T, std::int64_t> || 
     std::same_as<T, Matrix> || std::same_as<T, Tensor3> || std::same_as<T, Tensor4> || std::same_as<T, Integers> ||
     std::same_as<T, IntegerMatrix> || std::same_as<T, Mask> || std::same_as<T, BatchMask> || std::same_as<T, HeadMask>;
 
+/// @name A tensor of xtensor's that is none of the containers above: an expression, an xarray, a tensor of floats
+///
+/// A function that is given one in their place does not compile, and says what to write.
+/// @{
+
+/// Any such tensor.
+template <class T>
+concept OtherTensor = xt::is_xexpression<T>::value && !Traceable<T>;
+
+/// One of several arguments is such a tensor.
+template <class... T>
+concept WithOtherTensor = (OtherTensor<T> || ...);
+
+/// What a function returns for other tensors: an error.
+template <class... Given>
+struct RefusedTensor {
+    static_assert(sizeof...(Given) == 0,
+                  "attn's functions take attn's own containers, and no xt expression, xt::xarray or tensor of floats. "
+                  "Write  attn::Matrix m = x;  and pass m (attn::Vector, Tensor3 or Tensor4 for 1, 3 or 4 axes, "
+                  "attn::Mask for a mask).");
+
+    template <class T>
+    operator T() const; // so that no second error hides the first
+};
+
+/// Any argument that may follow.
+struct AnyArgument {
+    AnyArgument() = default;
+    template <class T>
+    AnyArgument(const T&)
+    {
+    }
+};
+
+/// Stands after a function that takes containers first: refuses other tensors among its first three arguments.
+#define ATTN_REFUSE_OTHER_TENSORS(function)                                                                            \
+    template <OtherTensor A>                                                                                           \
+    RefusedTensor<A> function(const A&, AnyArgument = {}, AnyArgument = {}, AnyArgument = {}, AnyArgument = {},        \
+                              AnyArgument = {}, AnyArgument = {}, AnyArgument = {});                                   \
+    template <class A, class B>                                                                                        \
+    requires WithOtherTensor<A, B> RefusedTensor<A, B> function(const A&, const B&, AnyArgument = {},                  \
+                                                                AnyArgument = {}, AnyArgument = {}, AnyArgument = {},  \
+                                                                AnyArgument = {}, AnyArgument = {});                   \
+    template <class A, class B, class C>                                                                               \
+    requires WithOtherTensor<A, B, C> RefusedTensor<A, B, C> function(const A&, const B&, const C&, AnyArgument = {},  \
+                                                                      AnyArgument = {}, AnyArgument = {},              \
+                                                                      AnyArgument = {}, AnyArgument = {})
+/// @}
+
 /// The axis of tokens; their features follow.
 template <Attending T>
 inline constexpr std::size_t token_axis = std::same_as<T, Matrix>    ? 0
@@ -77,6 +126,7 @@ Shape shape_of(const T& tensor)
 /// A copy whose rank is known at run time only.
 template <Traceable T>
 Array to_array(const T& tensor);
+ATTN_REFUSE_OTHER_TENSORS(to_array);
 
 /// The container of an array.
 /// @throws Error where the rank is not the container's, the numbers are more or fewer than the shape holds, a mask is

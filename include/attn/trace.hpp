@@ -79,6 +79,9 @@ public:
         return heard(step, text_of(formula), std::move(value));
     }
 
+    template <OtherTensor T, Formula F>
+    RefusedTensor<T> operator()(std::string_view step, F&& formula, const T& value) const;
+
     /// Records an argument of a function, unless this scope has a name for it already, as a step or as an alias.
     /// @return the value to go on with; it lives as long as the given one and the listener do
     /// @throws std::logic_error  as operator() does

@@ -11,13 +11,6 @@
 namespace attn {
 namespace {
 
-template <class T>
-void expect_parts(const std::vector<T>& parts)
-{
-    if (parts.empty())
-        throw std::logic_error("concat_columns wants at least one part");
-}
-
 template <class Numbers>
 Numbers concatenate(const Numbers& first, const Numbers& second)
 {
@@ -56,9 +49,10 @@ Tensor4 concat_rows(const Tensor4& first, const Tensor4& second)
     return as_heads(concat_rows(as_batch(first), as_batch(second)), first.shape(0), first.shape(1));
 }
 
-Matrix concat_columns(const std::vector<Matrix>& parts)
+namespace {
+
+Matrix side_by_side(const std::vector<Matrix>& parts)
 {
-    expect_parts(parts);
     std::size_t width = 0;
     for (const Matrix& part : parts) {
         expect_agreement("concat_columns", "n", {"first", parts.front(), 0}, {"another", part, 0});
@@ -73,16 +67,28 @@ Matrix concat_columns(const std::vector<Matrix>& parts)
     return all;
 }
 
-Tensor3 concat_columns(const std::vector<Tensor3>& parts)
+Tensor3 side_by_side(const std::vector<Tensor3>& parts)
 {
-    expect_parts(parts);
     std::vector<Matrix> tokens;
     for (const Tensor3& part : parts) {
         expect_agreement("concat_columns", "b", {"first", parts.front(), 0}, {"another", part, 0});
         tokens.push_back(tokens_of(part));
     }
-    return batch_of(concat_columns(tokens), parts.front().shape(0), parts.front().shape(1));
+    return batch_of(side_by_side(tokens), parts.front().shape(0), parts.front().shape(1));
 }
+
+} // namespace
+
+template <Sequence T>
+T concat_columns(const std::vector<T>& parts)
+{
+    if (parts.empty())
+        throw std::logic_error("concat_columns wants at least one part");
+    return side_by_side(parts);
+}
+
+template Matrix concat_columns(const std::vector<Matrix>&);
+template Tensor3 concat_columns(const std::vector<Tensor3>&);
 
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)
 {

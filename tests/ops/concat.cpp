@@ -60,6 +60,16 @@ TEST_CASE("concat_columns of batches concatenates the features of each sequence"
                 CHECK(both(b, i, j) == (j < 4 ? first(b, i, j) : second(b, i, 0)));
 }
 
+TEST_CASE("concat_columns takes parts that are listed", "[ops][concat]")
+{
+    const Matrix first{{1, 2}, {5, 6}}, second{{3}, {7}};
+    CHECK(same_bits(concat_columns({first, second}), Matrix{{1, 2, 3}, {5, 6, 7}}));
+    CHECK(same_bits(concat_columns({second}), second));
+    CHECK(same_bits(concat_columns({Tensor3{{{1}, {2}}}, Tensor3{{{3, 4}, {5, 6}}}}), Tensor3{{{1, 3, 4}, {2, 5, 6}}}));
+    CHECK_THROWS_WITH(concat_columns({first, Matrix{{1}}}),
+                      ContainsSubstring("first (2, 2) and another (1, 1) must agree in n"));
+}
+
 TEST_CASE("concat_columns refuses parts of different length, and an empty list", "[ops][concat]")
 {
     const std::vector<Matrix> uneven{Matrix(Matrix::shape_type{2, 1}), Matrix(Matrix::shape_type{3, 1})};

@@ -29,6 +29,7 @@ template <Attending T>
 AttentionOf<T> dot_product_attention(const T& queries, const T& keys, const T& values,
                                      const std::optional<AnyMask>& mask = {}, const WeighingOptions& options = {},
                                      const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(dot_product_attention);
 
 /// Options of scaled_dot_product_attention().
 struct AttentionOptions {
@@ -72,5 +73,6 @@ AttentionOf<T> scaled_dot_product_attention(const T& queries, const T& keys, con
                                             const std::optional<AnyMask>& mask = {},
                                             const std::optional<AnyBias>& bias = {},
                                             const AttentionOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(scaled_dot_product_attention);
 
 } // namespace attn

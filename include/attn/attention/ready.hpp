@@ -46,6 +46,7 @@ AttentionOf<T> ready_attention(const T& queries, const T& keys, const T& values,
                                const std::optional<PastOf<T>>& past = {}, const std::optional<AnyMask>& mask = {},
                                const std::optional<AnyBias>& bias = {}, const AttentionOptions& options = {},
                                const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(ready_attention);
 
 /// The numbers of heads that lie side by side.
 struct PackedCounts {
@@ -86,5 +87,6 @@ T packed_attention(const T& query, const T& key, const T& value, const PackedCou
                    const std::optional<PastOf<Tensor4>>& past = {}, const std::optional<AnyMask>& mask = {},
                    const std::optional<AnyBias>& bias = {}, const AttentionOptions& options = {},
                    const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(packed_attention);
 
 } // namespace attn

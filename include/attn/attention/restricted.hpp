@@ -81,5 +81,6 @@ using RestrictedAttention = RestrictedAttentionOf<Matrix>;
 template <Sequence T>
 RestrictedAttentionOf<T> restricted_attention(const T& queries, const T& keys, const T& values,
                                               const RestrictedOptions& options, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(restricted_attention);
 
 } // namespace attn

@@ -71,6 +71,7 @@ CachedMultiHeadOf<T> cached_self_attention(const T& x,
                                            const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                            const MultiHeadWeights& weights, const GroupedQueryOptions& options = {},
                                            const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(cached_self_attention);
 
 /// Cross-attention with keys and values of the memory that were computed before and are the same for every token.
 ///

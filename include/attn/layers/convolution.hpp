@@ -35,5 +35,6 @@ struct ConvolutionWeights {
 /// @see document 001 of docs/sources.md; Gehring et al. 2017
 template <Sequence T>
 T convolution(const T& x, const ConvolutionWeights& weights, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(convolution);
 
 } // namespace attn

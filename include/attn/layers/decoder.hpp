@@ -66,6 +66,7 @@ template <Sequence T>
 T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
                 const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
                 const DecoderOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(decoder_layer);
 
 /// The learned parameters of a decoder.
 struct DecoderWeights {
@@ -100,5 +101,6 @@ struct DecoderWeights {
 template <Sequence T>
 T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
           const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(decoder);
 
 } // namespace attn

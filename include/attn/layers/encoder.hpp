@@ -57,12 +57,20 @@ struct EncoderOptions {
 ///                 where = names a step again. The mask follows `x`. With the norms before the blocks `norm1.x` is `x`,
 ///                 `self_attn.x` is `norm1.output`, `residual1` is `x + self_attn.output`, `norm2.x` is `residual1`,
 ///                 `feed_forward.x` is `norm2.output`, and `output` is `residual1 + feed_forward.output`.
+///
+/// The attention weights of its heads are not returned. They are steps of the trace, ((b,) n, n) each:
+///
+///     Recorder recorder;
+///     const Matrix output = encoder_layer(x, {}, weights, options, Trace(recorder));
+///     const Matrix of_head = from_array<Matrix>(recorder.recording().at("self_attn.head.1.weights").value);
+///
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; document 003 of docs/sources.md
 template <Sequence T>
 T encoder_layer(const T& x, const std::optional<AnyMask>& mask, const EncoderLayerWeights& weights,
                 const EncoderOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(encoder_layer);
 
 /// The learned parameters of an encoder.
 struct EncoderWeights {
@@ -93,5 +101,6 @@ struct EncoderWeights {
 template <Sequence T>
 T encoder(const T& x, const std::optional<AnyMask>& mask, const EncoderWeights& weights,
           const EncoderOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(encoder);
 
 } // namespace attn

@@ -42,5 +42,6 @@ struct FeedForwardOptions {
 template <Sequence T>
 T feed_forward(const T& x, const FeedForwardWeights& weights, const FeedForwardOptions& options = {},
                const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(feed_forward);
 
 } // namespace attn

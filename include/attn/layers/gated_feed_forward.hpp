@@ -46,5 +46,6 @@ struct GatedFeedForwardOptions {
 template <Sequence T>
 T gated_feed_forward(const T& x, const GatedFeedForwardWeights& weights, const GatedFeedForwardOptions& options = {},
                      const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(gated_feed_forward);
 
 } // namespace attn

@@ -86,6 +86,7 @@ MultiHeadOf<T> grouped_query_attention(const T& x, const T& memory, const T& val
                                        const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                        const MultiHeadWeights& weights, const GroupedQueryOptions& options = {},
                                        const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(grouped_query_attention);
 
 /// True where every head has keys and values of its own, no norms and no positions: where multi_head_attention() will do.
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
@@ -95,5 +96,6 @@ bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
 template <Sequence T>
 MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(self_attention);
 
 } // namespace attn

@@ -40,5 +40,6 @@ struct LayerNormOptions {
 template <Sequence T>
 T layer_norm(const T& x, const LayerNormWeights& weights, const LayerNormOptions& options = {},
              const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(layer_norm);
 
 } // namespace attn

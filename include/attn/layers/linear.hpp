@@ -38,5 +38,6 @@ struct LinearSteps {
 /// @throws ShapeError where x and weight disagree in d_in, or weight and bias in d_out
 template <Sequence T>
 T linear(const T& x, const LinearWeights& weights, const LinearSteps& steps = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(linear);
 
 } // namespace attn

@@ -112,5 +112,6 @@ MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const T& value_
                                     const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
                                     const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
                                     const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(multi_head_attention);
 
 } // namespace attn

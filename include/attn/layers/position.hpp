@@ -100,6 +100,7 @@ struct RotaryOptions {
 /// @see Su et al. 2021, section 3.2.2
 template <Attending T>
 T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(rotary);
 
 /// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///

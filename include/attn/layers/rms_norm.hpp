@@ -34,5 +34,6 @@ struct RmsNormOptions {
 /// @see Zhang and Sennrich 2019
 template <Sequence T>
 T rms_norm(const T& x, const RmsNormWeights& weights, const RmsNormOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(rms_norm);
 
 } // namespace attn

@@ -72,5 +72,6 @@ template <Sequence T>
 MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& mask,
                                        const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options = {},
                                        const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(talking_heads_attention);
 
 } // namespace attn

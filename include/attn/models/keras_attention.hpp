@@ -76,5 +76,6 @@ template <Sequence T>
 MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memory, const KerasMasksOf<T>& masks,
                                const KerasAttentionWeights& weights, const KerasAttentionOptions& options = {},
                                const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(keras_attention);
 
 } // namespace attn

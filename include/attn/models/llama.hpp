@@ -72,6 +72,7 @@ struct LlamaStep {
 template <Sequence T>
 T llama_layer(const T& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& weights,
               const LlamaOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(llama_layer);
 
 /// A decoder like Llama's, as most decoders since 2023: for every token, the logits of the one after it.
 ///

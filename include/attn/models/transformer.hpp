@@ -46,5 +46,6 @@ template <Sequence T>
 T transformer(const T& source, const T& target, const std::optional<AnyMask>& source_mask,
               const std::optional<AnyMask>& target_mask, const std::optional<AnyMask>& memory_mask,
               const TransformerWeights& weights, const TransformerOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(transformer);
 
 } // namespace attn

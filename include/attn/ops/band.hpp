@@ -27,6 +27,7 @@ struct Band {
 /// @throws ShapeError where left, right and band disagree, or the mask is true at a neighbour that is no row
 template <Sequence T>
 T banded_scores(const T& left, const T& right, const Band& band);
+ATTN_REFUSE_OTHER_TENSORS(banded_scores);
 
 /// Each row's weighted sum of its neighbours.
 /// @param weights  ((b,) n, width)
@@ -36,6 +37,7 @@ T banded_scores(const T& left, const T& right, const Band& band);
 /// @throws ShapeError where weights, values and band disagree, or the mask is true at a neighbour that is no row
 template <Sequence T>
 T sum_of_neighbours(const T& weights, const T& values, const Band& band);
+ATTN_REFUSE_OTHER_TENSORS(sum_of_neighbours);
 
 /// @}
 

@@ -3,6 +3,7 @@
 #include "attn/tensor.hpp"
 
 #include <cstddef>
+#include <initializer_list>
 #include <vector>
 
 namespace attn {
@@ -15,6 +16,7 @@ namespace attn {
 Vector concat(const Vector& first, const Vector& second);
 /// @copydoc concat(const Vector&, const Vector&)
 Integers concat(const Integers& first, const Integers& second);
+ATTN_REFUSE_OTHER_TENSORS(concat);
 
 /// One matrix on top of the other.
 /// @param first   (n, d)
@@ -35,14 +37,20 @@ Tensor3 concat_rows(const Tensor3& first, const Tensor3& second);
 /// @return (b, h, n + m, d)
 /// @throws ShapeError where they disagree in b, h or d
 Tensor4 concat_rows(const Tensor4& first, const Tensor4& second);
+ATTN_REFUSE_OTHER_TENSORS(concat_rows);
 
 /// Side by side: each token's features of one part after the other.
-/// @param parts  at least one, each (n, d_i)
-/// @return (n, sum of d_i)
-/// @throws ShapeError where they disagree in n
-Matrix concat_columns(const std::vector<Matrix>& parts);
-/// The same for batches, (b, n, d_i) each.
-Tensor3 concat_columns(const std::vector<Tensor3>& parts);
+/// @param parts  at least one, each ((b,) n, d_i)
+/// @return ((b,) n, sum of d_i)
+/// @throws ShapeError where they disagree in b or n
+template <Sequence T>
+T concat_columns(const std::vector<T>& parts);
+/// The same for parts that are listed: `concat_columns({first, second})`.
+template <Sequence T>
+T concat_columns(std::initializer_list<T> parts)
+{
+    return concat_columns(std::vector<T>(parts));
+}
 
 /// Each token's features from begin up to, not including, end.
 /// @param x  (n, d)
@@ -51,6 +59,7 @@ Tensor3 concat_columns(const std::vector<Tensor3>& parts);
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end);
 /// The same for a batch, (b, n, d).
 Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end);
+ATTN_REFUSE_OTHER_TENSORS(columns);
 
 /// Rows of a table by their numbers, NumPy's table[ids]: tokens in another order, or the embeddings of words.
 /// @param table  (n, d)

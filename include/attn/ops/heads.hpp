@@ -18,6 +18,7 @@ namespace attn {
 Tensor4 unpack_heads(const Matrix& packed, std::size_t heads);
 /// @copydoc unpack_heads(const Matrix&, std::size_t)
 Tensor4 unpack_heads(const Tensor3& packed, std::size_t heads);
+ATTN_REFUSE_OTHER_TENSORS(unpack_heads);
 
 /// The inverse of unpack_heads().
 /// @param heads  (b, h, n, d)

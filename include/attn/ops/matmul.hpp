@@ -52,6 +52,7 @@ Tensor4 matmul(const Tensor4& left, const Tensor4& right);
 /// @return (b, n, m)
 /// @throws ShapeError where they disagree in k
 Tensor3 matmul(const Tensor3& left, const Matrix& right);
+ATTN_REFUSE_OTHER_TENSORS(matmul);
 
 /// Dot product: the sum of the products of entry with entry.
 /// @param left   (k)
@@ -89,5 +90,6 @@ inline Tensor3 transpose(Tensor3&& matrices) { return transpose(static_cast<cons
 inline Tensor4 transpose(Tensor4& matrices) { return transpose(static_cast<const Tensor4&>(matrices)); }
 inline Tensor4 transpose(Tensor4&& matrices) { return transpose(static_cast<const Tensor4&>(matrices)); }
 /// @}
+ATTN_REFUSE_OTHER_TENSORS(transpose);
 
 } // namespace attn

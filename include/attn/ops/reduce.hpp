@@ -17,6 +17,7 @@ namespace attn {
 double sum_all(const Vector& vector);
 /// @copydoc sum_all(const Vector&)
 double sum_all(const Matrix& matrix);
+ATTN_REFUSE_OTHER_TENSORS(sum_all);
 /// The sums along an axis, which is removed: along axis 1, (n, m) becomes (n).
 Vector sum_along(const Matrix& matrix, std::size_t axis);
 
@@ -24,6 +25,7 @@ Vector sum_along(const Matrix& matrix, std::size_t axis);
 double mean_all(const Vector& vector);
 /// @copydoc mean_all(const Vector&)
 double mean_all(const Matrix& matrix);
+ATTN_REFUSE_OTHER_TENSORS(mean_all);
 
 /// The means along an axis, which is removed: along axis 1, (n, m) becomes (n); NaN of none.
 Vector mean_along(const Matrix& matrix, std::size_t axis);
@@ -32,6 +34,7 @@ Vector mean_along(const Matrix& matrix, std::size_t axis);
 Vector mean_of_features(const Matrix& tokens);
 /// @copydoc mean_of_features(const Matrix&)
 Matrix mean_of_features(const Tensor3& batch);
+ATTN_REFUSE_OTHER_TENSORS(mean_of_features);
 
 /// The mean of the squared distances from the mean (divided by the count, not by one less); NaN of none.
 double variance_all(const Matrix& matrix);
@@ -40,6 +43,7 @@ double variance_all(const Matrix& matrix);
 double max_all(const Vector& vector);
 /// @copydoc max_all(const Vector&)
 double max_all(const Matrix& matrix);
+ATTN_REFUSE_OTHER_TENSORS(max_all);
 /// The largest along an axis, which is removed: along axis 1, (n, m) becomes (n).
 Vector max_along(const Matrix& matrix, std::size_t axis);
 

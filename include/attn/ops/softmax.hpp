@@ -18,6 +18,7 @@ Matrix softmax(Matrix scores);
 Tensor3 softmax(Tensor3 scores);
 /// @copydoc softmax(Vector)
 Tensor4 softmax(Tensor4 scores);
+ATTN_REFUSE_OTHER_TENSORS(softmax);
 
 /// The Jacobian of softmax, the derivative of each weight by each score: J[i, j] = p_i ([i = j] - p_j).
 /// @param weights  p, (m): the result of softmax

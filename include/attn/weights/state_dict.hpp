@@ -115,7 +115,7 @@ std::vector<Parameter> parameters(const Weights& weights)
         Parameter& parameter = all.emplace_back(Parameter{tensor.name, {}});
         const auto add = [&](Shape shape) {
             if (tensor.is_transposed)
-                std::ranges::reverse(shape);
+                std::reverse(shape.begin(), shape.end());
             if (parameter.shape.empty())
                 parameter.shape = shape;
             else

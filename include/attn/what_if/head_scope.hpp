@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,7 +14,7 @@ struct HeadScope {
 /// True for a text of digits only, few enough for an int.
 inline bool is_number(std::string_view text)
 {
-    return !text.empty() && text.size() < 10 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 /// The innermost head that a path is inside of; nothing where there is none.

@@ -112,5 +112,6 @@ GruOf<T> gru(const T& x, const RecurrentWeights& weights, const GruOptions& opti
 {
     return gru(x, {}, {}, weights, options, trace);
 }
+ATTN_REFUSE_OTHER_TENSORS(gru);
 
 } // namespace attn

@@ -79,5 +79,6 @@ LstmOf<T> lstm(const T& x, const RecurrentWeights& weights, const Trace& trace =
 {
     return lstm(x, {}, {}, weights, trace);
 }
+ATTN_REFUSE_OTHER_TENSORS(lstm);
 
 } // namespace attn
