@@ -3,7 +3,6 @@ include(CMakeFindDependencyMacro)
 find_dependency(fmt)
 find_dependency(spdlog)
 find_dependency(nlohmann_json)
-find_dependency(ZLIB)
 find_dependency(Threads)
 
 # Debian's CMake configuration of libzip names programs that its -dev package does not bring.

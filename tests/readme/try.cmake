@@ -13,6 +13,19 @@ function(run)
     set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+# A command that has to fail, and say something.
+function(refused saying)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "IN" "COMMAND")
+    execute_process(COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${arg_IN}
+                    RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    string(REGEX REPLACE "[ \n]+" " " output "${output}") # CMake breaks lines
+    string(FIND "${output}" "${saying}" position)
+    if(code EQUAL 0 OR position EQUAL -1)
+        list(JOIN arg_COMMAND " " command)
+        message(FATAL_ERROR "${command} ended with ${code} and did not say \"${saying}\":\n${output}")
+    endif()
+endfunction()
+
 # The text of the README's first fenced block of a language that contains something.
 function(fenced language containing result)
     string(REGEX MATCHALL "\n```${language}\n[^`]*```" blocks "${readme}")
@@ -39,16 +52,24 @@ set(only_xtensor_and_blas "")
 foreach(package fmt spdlog nlohmann_json PkgConfig CLI11)
     list(APPEND only_xtensor_and_blas -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
 endforeach()
-function(configure project text)
+function(project_of project text)
     file(WRITE ${folder}/${project}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(mine LANGUAGES CXX)\n${text}")
-    run(IN ${folder} COMMAND ${CMAKE_COMMAND} -S ${project} -B ${project}/built -G ${GENERATOR}
-        -DCMAKE_PREFIX_PATH=${folder}/installed ${ARGN})
+    set(configuring ${CMAKE_COMMAND} -S ${project} -B ${project}/built -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${folder}/installed
+                    ${ARGN} PARENT_SCOPE)
+endfunction()
+function(configure)
+    project_of(${ARGV})
+    run(IN ${folder} COMMAND ${configuring})
 endfunction()
 fenced(cpp "int main" code)
 fenced(cmake "find_package" package)
 file(WRITE ${folder}/mine/mine.cpp "${code}")
+fenced(cpp "of_layer" of_layer)
+file(WRITE ${folder}/mine/layer.cpp "#include <attn/layers/encoder.hpp>\n#include <attn/trace_io/recorder.hpp>
+double weight(const attn::Matrix& tokens, const attn::EncoderLayerWeights& weights)
+{\n${of_layer}\nreturn of_head.values[0];\n}\n")
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/installed)
-configure(mine "add_executable(mine mine.cpp)\n${package}" ${only_xtensor_and_blas} -DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON)
+configure(mine "add_executable(mine mine.cpp layer.cpp)\n${package}" ${only_xtensor_and_blas} -DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON)
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build mine/built)
 run(IN ${folder} COMMAND mine/built/mine)
 if(NOT output MATCHES "weights = softmax\\(scaled\\)")
@@ -59,10 +80,54 @@ endif()
 configure(plugin "add_library(mine SHARED ../mine/mine.cpp)\n${package}" ${only_xtensor_and_blas})
 run(IN ${folder} COMMAND ${CMAKE_COMMAND} --build plugin/built)
 
-# The rest is there for who asks for it; a project that has attn as a part of its own keeps its output folder.
-configure(components "find_package(attn REQUIRED COMPONENTS tools)\nif(NOT TARGET attn::weights)\nmessage(FATAL_ERROR attn)\nendif()")
-configure(part "add_subdirectory(${ROOT} attn)\nif(CMAKE_RUNTIME_OUTPUT_DIRECTORY OR NOT TARGET attn::attn)\nmessage(FATAL_ERROR attn)\nendif()"
-          ${only_xtensor_and_blas})
+# A component that is asked for by name needs what it stands on, and no more.
+function(find_components project components)
+    string(REPLACE " " ";" targets "${components}")
+    list(TRANSFORM targets PREPEND "attn::")
+    string(REPLACE ";" " " targets "${targets}")
+    file(WRITE ${folder}/${project}/nothing.cpp "")
+    configure(${project} "find_package(attn REQUIRED COMPONENTS ${components})
+add_library(mine nothing.cpp)\ntarget_link_libraries(mine PRIVATE ${targets})\n" ${ARGN})
+endfunction()
+find_components(checks "attn formula what_if" ${only_xtensor_and_blas})
+find_components(speed fast -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
+find_components(weights "weights diff" -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON)
+find_components(tools "tools weights view")
+project_of(unknown "find_package(attn REQUIRED COMPONENTS formula formulas)")
+refused("no component formulas; it has attention, attn," IN ${folder} COMMAND ${configuring})
+configure(optional "find_package(attn REQUIRED OPTIONAL_COMPONENTS formula formulas)
+if(NOT attn_formula_FOUND OR attn_formulas_FOUND)\nmessage(FATAL_ERROR attn)\nendif()" ${only_xtensor_and_blas})
+
+# A project that has attn as a part of its own keeps its output folder, and installs nothing of attn.
+configure(part "add_subdirectory(${ROOT} attn)\nif(CMAKE_RUNTIME_OUTPUT_DIRECTORY OR NOT TARGET attn::attn)\nmessage(FATAL_ERROR attn)\nendif()
+install(FILES CMakeLists.txt DESTINATION mine)" ${only_xtensor_and_blas})
+run(IN ${folder} COMMAND ${CMAKE_COMMAND} --install part/built --prefix ${folder}/of_part)
+file(GLOB_RECURSE installed RELATIVE ${folder}/of_part ${folder}/of_part/*)
+if(NOT installed STREQUAL "mine/CMakeLists.txt")
+    message(FATAL_ERROR "a project that has attn as a part of its own installed: ${installed}")
+endif()
+
+# The same code without CMake.
+find_program(pkg_config NAMES pkg-config pkgconf)
+file(GLOB_RECURSE pc ${folder}/installed/*/attn.pc)
+cmake_path(GET pc PARENT_PATH pc)
+if(pkg_config)
+    run(IN ${folder} COMMAND sh -euc
+        "export PKG_CONFIG_PATH=${pc}; ${pkg_config} --validate attn; ${CXX} -std=c++20 mine/mine.cpp $(${pkg_config} --cflags --libs attn) -o mine_of_pc; ./mine_of_pc")
+    if(NOT output MATCHES "weights = softmax\\(scaled\\)")
+        message(FATAL_ERROR "the README's code, built with pkg-config, printed:\n${output}")
+    endif()
+endif()
+
+# The licence and the pages, and every page that the README refers to among them.
+set(folder_of_pages ${folder}/installed/share/doc/attn)
+string(REGEX MATCHALL "docs/[a-z_]+\\.md" pages "${readme}")
+list(LENGTH pages count)
+foreach(page IN LISTS pages ITEMS LICENSE README.md CHANGELOG.md CONTRIBUTING.md)
+    if(count LESS 10 OR NOT EXISTS ${folder_of_pages}/${page})
+        message(FATAL_ERROR "the installed README refers to ${page}, which is not in ${folder_of_pages}")
+    endif()
+endforeach()
 
 # Somebody's own attention, with a mistake: what is said of it, but for digits that another NumPy may round otherwise.
 execute_process(COMMAND ${PYTHON} -c "import numpy" RESULT_VARIABLE without_numpy OUTPUT_QUIET ERROR_QUIET)

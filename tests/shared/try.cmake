@@ -1,5 +1,5 @@
 # Builds the functions and checks as shared libraries, installs them, and runs a program that links them.
-#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -P try.cmake
+#   cmake -DROOT=… -DBUILD=… -DGENERATOR=… -DCXX=… -P try.cmake
 cmake_minimum_required(VERSION 3.22)
 
 set(folder ${BUILD}/shared)
@@ -46,4 +46,21 @@ endif()
 file(GLOB libraries ${folder}/installed/lib*/libattn_*.so ${folder}/installed/lib*/*/libattn_*.so)
 if(NOT libraries)
     message(FATAL_ERROR "no shared library was installed")
+endif()
+
+# The same program without CMake: pkg-config names attn's libraries, and BLAS only where libraries are static.
+find_program(pkg_config NAMES pkg-config pkgconf)
+if(pkg_config)
+    file(GLOB_RECURSE pc ${folder}/installed/*/attn.pc)
+    cmake_path(GET pc PARENT_PATH pc)
+    set(ENV{PKG_CONFIG_PATH} ${pc})
+    run(sh -euc "${CXX} -std=c++20 mine/mine.cpp $(${pkg_config} --cflags --libs attn) -o mine_of_pc
+        LD_LIBRARY_PATH=$(${pkg_config} --variable=libdir attn) ./mine_of_pc")
+    if(NOT output MATCHES "0.670")
+        message(FATAL_ERROR "a program with shared libraries of pkg-config printed:\n${output}")
+    endif()
+    run(${pkg_config} --libs attn)
+    if(output MATCHES "blas")
+        message(FATAL_ERROR "who links shared libraries links BLAS, too: ${output}")
+    endif()
 endif()
