@@ -9,6 +9,14 @@
 namespace attn {
 namespace {
 
+/// A formula as a part of another one.
+std::string in_parentheses(std::string formula)
+{
+    formula.insert(formula.begin(), '(');
+    formula.push_back(')');
+    return formula;
+}
+
 /// The formula of a causal mask; `first` is the position of the first query among the keys, empty for 0.
 std::string causal_formula(std::size_t n, std::size_t m, const std::string& first)
 {
@@ -160,7 +168,7 @@ std::string window_formula(std::size_t n, std::size_t m, const Window& window, c
         return limit("<=", " + ", *window.right);
     if (!window.right)
         return limit(">=", " - ", *window.left);
-    return "(" + limit(">=", " - ", *window.left) + ") & (" + limit("<=", " + ", *window.right) + ")";
+    return in_parentheses(limit(">=", " - ", *window.left)) + " & " + in_parentheses(limit("<=", " + ", *window.right));
 }
 
 /// The keys that are not further from each query than the window says.
@@ -216,7 +224,7 @@ Mask causal_mask(std::size_t n, std::size_t m, Causal alignment, const Trace& tr
             if (further == n)
                 return causal_formula(n, m, "");
             return causal_formula(n, m,
-                                  is_bottom_right ? "(" + std::to_string(m) + " - " + std::to_string(n) + ")"
+                                  is_bottom_right ? in_parentheses(std::to_string(m) + " - " + std::to_string(n))
                                                   : std::to_string(past));
         },
         std::move(mask));

@@ -64,3 +64,12 @@ if(pkg_config)
         message(FATAL_ERROR "who links shared libraries links BLAS, too: ${output}")
     endif()
 endif()
+
+# What is built with CMake's own flags for a release warns of nothing, where g++ 12 sees most that is not there: strings that
+# are put together in the formula of a mask. One file only, since all of them take minutes.
+if(GENERATOR STREQUAL "Ninja")
+    run(${CMAKE_COMMAND} -S ${ROOT} -B release -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTN_WARNINGS_AS_ERRORS=ON
+        -DATTN_BUILD_TOOLS=OFF -DATTN_BUILD_FAST=OFF -DATTN_BUILD_MPI=OFF -DATTN_BUILD_PROGRAMS=OFF -DATTN_BUILD_LESSONS=OFF
+        -DATTN_BUILD_TESTS=OFF)
+    run(${CMAKE_COMMAND} --build release --target src/CMakeFiles/attn_attention.dir/attention/mask.cpp.o)
+endif()
