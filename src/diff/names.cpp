@@ -182,14 +182,18 @@ private:
                     suggestion(paths, step));
     }
 
-    bool claim_heads(const ReadRule& rule, const std::string& name, const Array& array, const std::vector<Found>& heads)
+    bool claim_heads(const ReadRule& rule, const std::string& name, const Array& given, const std::vector<Found>& heads)
     {
-        const std::size_t rank = reference_[heads.front().step].value.rank();
+        const Shape& step = reference_[heads.front().step].value.shape;
+        const std::size_t rank = step.size();
+        Array array = given; // with the axes of size 1 that the step has in front
+        while (array.rank() < rank && step[rank - array.rank() - 1] == 1)
+            array.shape.insert(array.shape.begin(), 1);
         const auto axes = taken_of_axes(rule.taken, array.rank());
         if (!axes || array.rank() < rank + (rule.takes(Taken::Kind::heads) ? 1 : 0)) {
             if (rule.is_of_table) // another row of the table can be about an array of fewer axes
                 return false;
-            complain(rule, name, heads.front(), fmt::format("has the shape {}, too few axes", to_string(array.shape)));
+            complain(rule, name, heads.front(), fmt::format("has the shape {}, too few axes", to_string(given.shape)));
             return true;
         }
         if (const std::string complaint = complaint_about(array.shape, *axes, heads.size()); !complaint.empty()) {

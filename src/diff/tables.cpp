@@ -187,7 +187,8 @@ NameTable transformer_lens()
 
 NameTable onnx()
 {
-    // Several heads, one attention beside nothing, and heads that are still side by side.
+    // Several heads, one attention beside nothing, and heads that are still side by side. K and V are what is given, which
+    // has other names where heads share it, or a past comes before it.
     return {"onnx",
             "inputs and outputs of ONNX's operator Attention; qk_matmul_output of mode 0",
             "",
@@ -198,11 +199,16 @@ NameTable onnx()
                 {"Y[..., {h}, :, :]", "head.{h}.context"},
                 {"qk_matmul_output[..., {h}, :, :]", "head.{h}.scaled"},
                 {"Q", "query|queries"},
-                {"K", "key|keys"},
-                {"V", "value|values"},
-                {"Y", "merged|context"},
+                {"K", "key|new_keys|group_keys|keys"},
+                {"V", "value|new_values|group_values|values"},
+                {"past_key", "past_keys"},
+                {"past_value", "past_values"},
+                {"present_key", "group_keys|keys"},
+                {"present_value", "group_values|values"},
+                {"Y", "merged|context|output"},
                 {"qk_matmul_output", "scaled"},
-                {"attn_mask", "mask"},
+                {"attn_mask", "bias|given_mask|mask"},
+                {"nonpad_kv_seqlen", "lengths"},
             }};
 }
 

@@ -3,6 +3,9 @@
 #include "sources.hpp"
 #include "test.hpp"
 
+#include "attn/attention/ready.hpp"
+#include "attn/ops/heads.hpp"
+
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -19,6 +22,17 @@ void run_decoder_layer(const Trace& trace)
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
     decoder_layer(x, memory, {}, {}, weights, {.attention = {.heads = 2}}, trace);
+}
+
+/// Two heads that share keys and values, after a past, with a mask, lengths and a bias.
+void run_shared_heads(const Trace& trace)
+{
+    Numbers numbers(18);
+    const auto heads = [&] { return unpack_heads(numbers.tensor3(2, 2, 3), 1); };
+    const PastOf<Tensor4> past{heads(), heads()};
+    const MaskParts parts{.given = Mask(Mask::shape_type{2, 4}, true), .key_lengths = Integers{4, 3}};
+    packed_attention(numbers.tensor3(2, 2, 6), numbers.tensor3(2, 2, 3), numbers.tensor3(2, 2, 3), {2, 1}, past,
+                     join_masks(2, 4, parts, trace), AnyBias(numbers.matrix(2, 4)), {}, trace);
 }
 
 } // namespace
@@ -281,7 +295,7 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
                                const Matrix x = numbers.matrix(2, 3);
                                scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
                            }),
-                           Run([](const Trace& trace) {
+                           Run(run_shared_heads), Run([](const Trace& trace) {
                                Numbers numbers(16);
                                const Matrix x = numbers.matrix(2, 6);
                                multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2},
