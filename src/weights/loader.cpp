@@ -144,6 +144,22 @@ void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& n
 {
     if (has(name))
         bias.emplace();
+    Biases& alike = biases_[kind_of_bias(name)];
+    (bias ? alike.there : alike.missing).insert(dialect_.theirs(name));
+}
+
+/// The same for all biases that PyTorch's modules have together: of all layers, of all norms of a layer, of both maps of a
+/// feed-forward network, and of nn.MultiheadAttention. Their names differ in numbers alone.
+std::string WeightsLoader::kind_of_bias(std::string name) const
+{
+    const std::string output = "out_proj.bias";
+    if (name.ends_with(output)) {
+        const std::string prefix = name.substr(0, name.size() - output.size());
+        if (has(prefix + "in_proj_weight") || has(prefix + "q_proj_weight"))
+            name = prefix + "in_proj_bias";
+    }
+    std::erase_if(name, [](char letter) { return letter >= '0' && letter <= '9'; });
+    return name;
 }
 
 // -------------------------------------------------------------------------------------------------- what does not fit
@@ -179,11 +195,11 @@ std::vector<Array> WeightsLoader::take(const WeightTensor& tensor, std::size_t p
 /// Why a tensor can't be taken; nothing where it can.
 std::string WeightsLoader::objection(const Array& array, const std::vector<std::string>& axes)
 {
-    bool fits_all = array.rank() == axes.size();
-    for (std::size_t axis = 0; fits_all && axis < axes.size(); ++axis)
-        fits_all = fits(array.shape[axis], axes[axis]);
-    if (!fits_all)
-        return "is " + to_string(array.shape) + ", expected " + in_letters(axes);
+    if (!fits(array.shape, axes)) {
+        const bool is_transposed = array.rank() == 2 && fits({array.shape[1], array.shape[0]}, axes);
+        return "is " + to_string(array.shape) + ", expected " + in_letters(axes) +
+               (is_transposed ? ": it looks transposed" : "");
+    }
     if (array.type != ElementType::real)
         return "holds " + std::string(array.type == ElementType::boolean ? "booleans" : "whole numbers") +
                ", expected real numbers";
@@ -193,6 +209,20 @@ std::string WeightsLoader::objection(const Array& array, const std::vector<std::
                to_string(index_at(static_cast<std::size_t>(infinite - array.values.begin()), array.shape)) +
                ", expected finite numbers";
     return {};
+}
+
+/// Whether all axes have their sizes. Where they have not, no letter takes one.
+bool WeightsLoader::fits(const Shape& shape, const std::vector<std::string>& axes)
+{
+    if (shape.size() != axes.size())
+        return false;
+    const AxisSizes before = sizes_;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis)
+        if (!fits(shape[axis], axes[axis])) {
+            sizes_ = before;
+            return false;
+        }
+    return true;
 }
 
 /// Whether an axis has its size. A letter that is seen for the first time takes the size that makes it fit; a sum of
@@ -240,6 +270,11 @@ void WeightsLoader::finish()
         if (!used_.contains(name) && !dialect_.ignores(name) &&
             (options_.ignored.empty() || !name.ends_with(options_.ignored)))
             complaints_.push_back(printable(name) + " " + to_string(array.shape) + " is not expected");
+    for (const auto& [kind, alike] : biases_)
+        if (!alike.there.empty())
+            for (const std::string& name : alike.missing)
+                complaints_.push_back(printable(name) + " is missing, and " + printable(*alike.there.begin()) +
+                                      " is there: expected both or neither");
     if (complaints_.empty())
         return;
     const std::size_t count = complaints_.size(), most = 100; // of lines: a file can hold a million tensors

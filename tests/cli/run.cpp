@@ -500,6 +500,15 @@ TEST_CASE("attn run's heads can stay side by side", "[cli][run]")
     CHECK(equal(desk.output("multi-head-attention", {"--heads", "2", "--without-output-map"}),
                 to_array(multi_head_attention(tokens(), {}, {}, weights, {.heads = 2}).output)));
     CHECK_THAT(desk.refusal("multi-head-attention", {"--heads", "2"}), ContainsSubstring("out_proj.weight is missing"));
+
+    NamedArrays packed = state_dict(heads_of_four()); // as nn.MultiheadAttention has it
+    MultiHeadWeights without_map = heads_of_four();
+    without_map.output.reset();
+    packed.erase("out_proj.weight");
+    packed.erase("out_proj.bias");
+    CHECK(equal(Desk({{"x", to_array(tokens())}}, packed)
+                    .output("multi-head-attention", {"--heads", "2", "--without-output-map"}),
+                to_array(multi_head_attention(tokens(), {}, {}, without_map, {.heads = 2}).output)));
 }
 
 TEST_CASE("attn run prints as many digits and colours as asked for", "[cli][run]")

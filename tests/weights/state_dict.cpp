@@ -221,8 +221,10 @@ TEST_CASE("a bias of heads side by side that is not as long as all three maps is
 TEST_CASE("weights that PyTorch's module has no place for are not written", "[weights]")
 {
     Numbers numbers(7);
-    CHECK_THROWS_WITH(state_dict(random_heads(numbers, {.h_d_k = 4, .h_d_v = 6})), ContainsSubstring("it cannot hold these weights"));
-    CHECK_THROWS_WITH(state_dict(random_heads(numbers, {.h_d_k = 6, .h_d_v = 8})), ContainsSubstring("it cannot hold these weights"));
+    CHECK_THROWS_WITH(state_dict(random_heads(numbers, {.h_d_k = 4, .h_d_v = 6})),
+                      ContainsSubstring("it cannot hold these weights"));
+    CHECK_THROWS_WITH(state_dict(random_heads(numbers, {.h_d_k = 6, .h_d_v = 8})),
+                      ContainsSubstring("it cannot hold these weights"));
     MultiHeadWeights uneven = random_heads(numbers, pytorch_sizes(6, 6, 6));
     uneven.key.bias.reset();
     CHECK_THROWS_WITH(state_dict(uneven), ContainsSubstring("a bias for all of its maps or for none"));
@@ -290,19 +292,55 @@ TEST_CASE("a size that no tensor has decided yet is named by its letter", "[weig
           "  linear2.weight is (4, 7), expected (d_model, d_ff) = (4, 3)");
 }
 
-TEST_CASE("a bias is there where the file has it, whatever the others are", "[weights]")
+TEST_CASE("biases that PyTorch's modules have together are all there or none", "[weights]")
 {
+    using Names = std::vector<std::string>;
+    for (const Names& alike : {Names{"norm1.bias", "norm2.bias"}, Names{"linear1.bias", "linear2.bias"},
+                               Names{"self_attn.in_proj_bias", "self_attn.out_proj.bias"}}) {
+        NamedArrays fewer = small_layer();
+        for (const std::string& missing : alike) {
+            NamedArrays one_missing = small_layer();
+            one_missing.erase(missing);
+            const std::string& there = alike[missing == alike[0] ? 1 : 0];
+            CHECK(complaint_of<EncoderLayerWeights>(one_missing, {{"d_model", 4}}) ==
+                  "1 tensor does not fit an encoder layer with d_model 4:\n  " + missing + " is missing, and " + there +
+                      " is there: expected both or neither");
+            fewer.erase(missing);
+        }
+        CHECK_NOTHROW(load_weights<EncoderLayerWeights>(fewer, {{"d_model", 4}}));
+    }
+    const NamedArrays layer = small_layer();
+    NamedArrays stack; // a layer with biases, and one without
+    for (const auto& [name, array] : layer) {
+        stack["layers.0." + name] = array;
+        if (!name.ends_with("bias"))
+            stack["layers.1." + name] = array;
+    }
+    CHECK_THAT(complaint_of<EncoderWeights>(stack, {{"d_model", 4}}),
+               ContainsSubstring("\n  layers.1.norm2.bias is missing, and layers.0.norm1.bias is there"));
+    std::erase_if(stack, [](const auto& entry) { return entry.first.ends_with("bias"); });
+    stack["norm.weight"] = filled({4});
+    stack["norm.bias"] = filled({4}); // the norm after the layers has one of its own
+    CHECK_NOTHROW(load_weights<EncoderWeights>(stack, {{"d_model", 4}}));
+
     NamedArrays arrays = small_layer();
     std::erase_if(arrays, [](const auto& entry) { return entry.first.ends_with("bias"); });
     CHECK_NOTHROW(load_weights<EncoderLayerWeights>(arrays, {{"d_model", 4}}));
-    arrays["norm2.bias"] = filled({4});
-    const auto read = load_weights<EncoderLayerWeights>(arrays, {{"d_model", 4}});
-    CHECK(read.norm2.bias.has_value());
-    CHECK_FALSE(read.norm1.bias.has_value());
-    CHECK_FALSE(read.self_attention.query.bias.has_value());
     arrays["linear1.bais"] = filled({3}); // but one that is misspelt is not lost in silence
     CHECK_THAT(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}),
                ContainsSubstring("linear1.bais (3,) is not expected"));
+}
+
+TEST_CASE("a transposed map is one tensor that does not fit, and looks transposed", "[weights]")
+{
+    for (const std::string name : {"linear1.weight", "linear2.weight"}) {
+        NamedArrays arrays = small_layer(); // d_ff is 3
+        std::swap(arrays[name].shape[0], arrays[name].shape[1]);
+        const std::string axes = name == "linear1.weight" ? "(d_ff, d_model) = (3, 4)" : "(d_model, d_ff) = (4, 3)";
+        CHECK(complaint_of<EncoderLayerWeights>(arrays, {{"d_model", 4}}) ==
+              "1 tensor does not fit an encoder layer with d_model 4:\n  " + name + " is " +
+                  to_string(arrays[name].shape) + ", expected " + axes + ": it looks transposed");
+    }
 }
 
 TEST_CASE("each reader says which module its weights are not of", "[weights]")

@@ -37,7 +37,7 @@ using AxisSizes = std::map<std::string, std::size_t>;
 /// A visitor that fills weights with the tensors of a file, and collects everything that does not fit.
 ///
 /// A letter whose size is not known takes the one of the first tensor that has it. There is a bias where the file has
-/// one, and each layer can have its own d_ff. The tensors have the names that visit() gives them, or those of another
+/// one, of all layers and all norms of a layer alike, and each layer can have its own d_ff. The tensors have the names that visit() gives them, or those of another
 /// family: see dialect_of().
 class WeightsLoader {
 public:
@@ -98,8 +98,15 @@ private:
             return from_array<Part>(stored);
     }
 
+    /// Biases that there are all of or none.
+    struct Biases {
+        std::set<std::string> there = {}, missing = {};
+    };
+
+    std::string kind_of_bias(std::string name) const;
     std::vector<Array> take(const WeightTensor& tensor, std::size_t parts);
     std::string objection(const Array& array, const std::vector<std::string>& axes);
+    bool fits(const Shape& shape, const std::vector<std::string>& axes);
     bool fits(std::size_t found, const std::string& axis);
     std::optional<std::size_t> size_of(const std::string& axis) const;
     std::string in_letters(const std::vector<std::string>& axes) const;
@@ -113,6 +120,7 @@ private:
     AxisSizes sizes_;
     std::string module_;
     std::set<std::string> used_;
+    std::map<std::string, Biases> biases_; ///< by kind
     std::vector<std::string> complaints_;
 };
 

@@ -125,8 +125,10 @@ template <class Visitor>
 MapsOfHeads maps_of(const MultiHeadWeights& w, const std::string& prefix, Visitor& f)
 {
     if constexpr (requires { f.has(prefix); }) {
-        const bool is_linear = f.has(prefix + "q_proj.weight"), is_apart = f.has(prefix + "q_proj_weight");
-        return is_linear ? MapsOfHeads::linear : is_apart || !w.output ? MapsOfHeads::apart : MapsOfHeads::packed;
+        if (f.has(prefix + "q_proj.weight"))
+            return MapsOfHeads::linear;
+        const bool is_apart = f.has(prefix + "q_proj_weight") || (!w.output && !f.has(prefix + "in_proj_weight"));
+        return is_apart ? MapsOfHeads::apart : MapsOfHeads::packed;
     } else {
         const bool has_bias = w.query.bias.has_value();
         const Matrix &query = w.query.weight, &key = w.key.weight, &value = w.value.weight;
@@ -139,7 +141,7 @@ MapsOfHeads maps_of(const MultiHeadWeights& w, const std::string& prefix, Visito
 }
 
 /// nn.MultiheadAttention: in_proj_weight or q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias;
-/// out_proj.weight, out_proj.bias. Heads without an output map can have any size, and their maps are never packed.
+/// out_proj.weight, out_proj.bias. Heads without an output map can have any size where their maps are not packed.
 ///
 /// Or an nn.Linear each, q_proj, k_proj and v_proj, where heads can have any size and share keys and values; and, as newer
 /// models have them, norms of queries and keys: q_norm.weight, k_norm.weight.
@@ -156,7 +158,7 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
         visit(w.value, prefix + "v_proj.", f, "d_value", "g_d_v");
     } else {
         const std::string keys = has_output ? "d_model" : "h_d_k", values = has_output ? "d_model" : "h_d_v";
-        std::string all = has_output ? "3*d_model" : "2*h_d_k + h_d_v";
+        std::string all = has_output || maps == MapsOfHeads::packed ? "3*d_model" : "2*h_d_k + h_d_v";
         if constexpr (requires { f.has_shared_heads(prefix); })
             if (maps == MapsOfHeads::packed && f.has_shared_heads(prefix)) {
                 all = "h_d_k + 2*g_d_k";
