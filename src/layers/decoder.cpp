@@ -10,27 +10,29 @@ template <Sequence T>
 struct Inputs {
     const T& x;
     const T& memory;
-    std::optional<AnyMask> mask, memory_mask;
+    MaskAndBias mask, memory_mask;
 };
 
 template <Sequence T>
-Inputs<T> name_inputs(const T& given_x, const T& given_memory, const std::optional<AnyMask>& mask,
-                      const std::optional<AnyMask>& memory_mask, const DecoderOptions& options, const Trace& trace)
+Inputs<T> name_inputs(const T& given_x, const T& given_memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
+                      const DecoderOptions& options, const Trace& trace)
 {
     expect_same_batch("decoder", "x", given_x, "memory", given_memory);
-    const std::size_t n = given_x.shape(token_axis<T>);
     const T& x = trace.input("x[(b,) n, d_model]", given_x);
     const T& memory = trace.shared_input("memory[(b,) m, d_memory]", given_memory);
-    auto joined = join_masks(n, n, {.given = mask, .causal = options.attention.causal}, trace);
-    return {x, memory, std::move(joined), share("memory_mask[(b,) n, m]", memory_mask, trace)};
+    MaskAndBias own = own_mask(x, mask, options, trace);
+    return {x,
+            memory,
+            std::move(own),
+            {share("memory_mask[(b,) n, m]", memory_mask.mask, trace),
+             share("memory_bias[(b,) n, m]", memory_mask.bias, trace)}};
 }
 
 } // namespace
 
 template <Sequence T>
-T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
-                const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
-                const DecoderOptions& options, const Trace& caller)
+T decoder_layer(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
+                const DecoderLayerWeights& weights, const DecoderOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("decoder_layer", [&] { return describe(options); });
     const Inputs<T> inputs = name_inputs(x, memory, mask, memory_mask, options, trace);
@@ -38,16 +40,19 @@ T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
                           attend(inputs.mask, weights.self_attention, options.attention),
                           [&](const T& tokens, const Trace& cross_attn) {
                               cross_attn.alias("memory", "memory");
-                              if (inputs.memory_mask) // not the mask of self-attention, which a scope around has
+                              const auto& [hidden, added] = inputs.memory_mask;
+                              if (hidden) // not the mask of self-attention, which a scope around has
                                   cross_attn.alias("mask", "memory_mask");
-                              return multi_head_attention(tokens, inputs.memory, inputs.memory_mask, {},
-                                                          weights.cross_attention, cross_options(options), cross_attn)
+                              if (added)
+                                  cross_attn.alias("bias", "memory_bias");
+                              return multi_head_attention(tokens, inputs.memory, hidden, added, weights.cross_attention,
+                                                          cross_options(options), cross_attn)
                                   .output;
                           });
 }
 
 template <Sequence T>
-T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
+T decoder(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
           const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("decoder", [&] { return describe(options, weights.layers.size()); });

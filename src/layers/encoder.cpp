@@ -3,26 +3,14 @@
 #include "stack.hpp"
 
 namespace attn {
-namespace {
-
-/// The mask of self-attention: what is given, and causal where that is asked for.
-template <Sequence T>
-std::optional<AnyMask> mask_of(const T& x, const std::optional<AnyMask>& given, const EncoderOptions& options,
-                               const Trace& trace)
-{
-    const std::size_t n = x.shape(token_axis<T>);
-    return join_masks(n, n, {.given = given, .causal = options.attention.causal}, trace);
-}
-
-} // namespace
 
 template <Sequence T>
-T encoder_layer(const T& tokens, const std::optional<AnyMask>& given_mask, const EncoderLayerWeights& weights,
+T encoder_layer(const T& tokens, const MaskAndBias& given_mask, const EncoderLayerWeights& weights,
                 const EncoderOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("encoder_layer", [&] { return describe(options); });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const std::optional<AnyMask> mask = mask_of(x, given_mask, options, trace);
+    const MaskAndBias mask = own_mask(x, given_mask, options, trace);
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("encoder_layer", x, options.placement == NormPlacement::pre, 2, trace);
@@ -34,12 +22,12 @@ T encoder_layer(const T& tokens, const std::optional<AnyMask>& given_mask, const
 }
 
 template <Sequence T>
-T encoder(const T& tokens, const std::optional<AnyMask>& given_mask, const EncoderWeights& weights,
-          const EncoderOptions& options, const Trace& caller)
+T encoder(const T& tokens, const MaskAndBias& given_mask, const EncoderWeights& weights, const EncoderOptions& options,
+          const Trace& caller)
 {
     const Trace trace = caller.module("encoder", [&] { return describe(options, weights.layers.size()); });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const std::optional<AnyMask> mask = mask_of(x, given_mask, options, trace);
+    const MaskAndBias mask = own_mask(x, given_mask, options, trace);
     const EncoderOptions of_layers = without_causal(options);
     return stack_layers(x, weights, options, trace,
                         [&](const T& inputs, const EncoderLayerWeights& layer, const Trace& inside) {

@@ -134,15 +134,15 @@ bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 }
 
 template <Sequence T>
-MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
+MultiHeadOf<T> self_attention(const T& x, const MaskAndBias& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options, const Trace& trace)
 {
     if (is_plain(weights, options.positions))
         return multi_head_attention(
-            x, mask, {}, weights,
+            x, mask.mask, mask.bias, weights,
             {.heads = options.heads, .causal = options.causal, .scale = options.scale, .softcap = options.softcap},
             trace);
-    return grouped_query_attention(x, mask, {}, weights, options, trace);
+    return grouped_query_attention(x, mask.mask, mask.bias, weights, options, trace);
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
@@ -155,7 +155,7 @@ MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, co
     template MultiHeadOf<T> grouped_query_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,       \
                                                     const std::optional<AnyBias>&, const MultiHeadWeights&,            \
                                                     const GroupedQueryOptions&, const Trace&);                         \
-    template MultiHeadOf<T> self_attention(const T&, const std::optional<AnyMask>&, const MultiHeadWeights&,           \
+    template MultiHeadOf<T> self_attention(const T&, const MaskAndBias&, const MultiHeadWeights&,                      \
                                            const GroupedQueryOptions&, const Trace&);
 ATTN_INSTANTIATE(Matrix)
 ATTN_INSTANTIATE(Tensor3)

@@ -7,6 +7,15 @@
 /// Common parts of stacks of encoder and decoder layers.
 namespace attn {
 
+/// The mask of self-attention, joined with a causal one where that is asked for, and its bias.
+template <Sequence T>
+MaskAndBias own_mask(const T& x, const MaskAndBias& given, const EncoderOptions& options, const Trace& trace)
+{
+    const std::size_t n = x.shape(token_axis<T>);
+    return {join_masks(n, n, {.given = given.mask, .causal = options.attention.causal}, trace),
+            share("bias[(b,) n, m]", given.bias, trace)};
+}
+
 /// A layer norm for a block of a ResidualStream.
 inline auto normalize(const LayerNormWeights& weights, const LayerNormOptions& options)
 {
@@ -24,7 +33,7 @@ inline auto feed(const FeedForwardWeights& weights, const FeedForwardOptions& op
 }
 
 /// The self-attention of a layer's options for a block of a ResidualStream; the mask is joined already.
-inline auto attend(const std::optional<AnyMask>& mask, const MultiHeadWeights& weights, GroupedQueryOptions options)
+inline auto attend(const MaskAndBias& mask, const MultiHeadWeights& weights, GroupedQueryOptions options)
 {
     options.causal.reset();
     return [&mask, &weights, options](const auto& tokens, const Trace& trace) {

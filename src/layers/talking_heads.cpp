@@ -87,7 +87,7 @@ T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, c
     if (!mask)
         return head("weights[(b,) n, m]", "softmax(mixed_scores)", softmax(std::move(mixed)));
     T masked = head("masked[(b,) n, m]", "where(mask, mixed_scores, -inf)",
-                    apply_mask(*mask, std::move(mixed), minus_infinity));
+                    apply_mask(*of_head("mask", mask, into, mixture.shape(1), head), std::move(mixed), minus_infinity));
     return head("weights[(b,) n, m]", "softmax(masked)", softmax(std::move(masked)));
 }
 

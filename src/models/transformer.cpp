@@ -5,8 +5,8 @@
 namespace attn {
 
 template <Sequence T>
-T transformer(const T& given_source, const T& given_target, const std::optional<AnyMask>& given_source_mask,
-              const std::optional<AnyMask>& given_target_mask, const std::optional<AnyMask>& given_memory_mask,
+T transformer(const T& given_source, const T& given_target, const MaskAndBias& given_source_mask,
+              const MaskAndBias& given_target_mask, const MaskAndBias& given_memory_mask,
               const TransformerWeights& weights, const TransformerOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("transformer", [&] {
@@ -18,23 +18,31 @@ T transformer(const T& given_source, const T& given_target, const std::optional<
     const std::size_t n = given_target.shape(token_axis<T>);
     const T& source = trace.input("source[(b,) m, d_model]", given_source);
     const T& target = trace.input("target[(b,) n, d_model]", given_target);
-    const auto source_mask = share("source_mask[(b,) n, m]", given_source_mask, trace);
-    const auto target_mask = join_masks(n, n, {.given = given_target_mask, .causal = options.attention.causal}, trace,
-                                        "target_mask[(b,) n, m]");
-    const auto memory_mask = share("memory_mask[(b,) n, m]", given_memory_mask, trace);
+    const auto source_mask = share("source_mask[(b,) n, m]", given_source_mask.mask, trace);
+    const auto target_mask = join_masks(n, n, {.given = given_target_mask.mask, .causal = options.attention.causal},
+                                        trace, "target_mask[(b,) n, m]");
+    const auto memory_mask = share("memory_mask[(b,) n, m]", given_memory_mask.mask, trace);
+    const auto source_bias = share("source_bias[(b,) n, m]", given_source_mask.bias, trace);
+    const auto target_bias = share("target_bias[(b,) n, m]", given_target_mask.bias, trace);
+    const auto memory_bias = share("memory_bias[(b,) n, m]", given_memory_mask.bias, trace);
     const TransformerOptions masked = without_causal(options);
 
     // Encode the source.
     const Trace of_source = trace.scope("encoder", {{"x", "source"}});
     if (source_mask)
         of_source.alias("mask", "source_mask");
-    const T memory = encoder(source, source_mask, weights.encoder, masked, of_source);
+    if (source_bias)
+        of_source.alias("bias", "source_bias");
+    const T memory = encoder(source, {source_mask, source_bias}, weights.encoder, masked, of_source);
 
     // Decode the target, whose tokens attend to the encoded source.
     const Trace of_target = trace.scope("decoder", {{"x", "target"}, {"memory", "encoder.output"}});
     if (target_mask)
         of_target.alias("mask", "target_mask");
-    T output = decoder(target, memory, target_mask, memory_mask, weights.decoder, masked, of_target);
+    if (target_bias)
+        of_target.alias("bias", "target_bias");
+    T output = decoder(target, memory, {target_mask, target_bias}, {memory_mask, memory_bias}, weights.decoder, masked,
+                       of_target);
     trace.alias("output", "decoder.output");
     return output;
 }

@@ -57,6 +57,30 @@ TEST_CASE("each of a decoder layer's masks reaches its own attention, the scale 
     }
 }
 
+TEST_CASE("each of a decoder layer's biases is added in its own attention, and named once in a stack",
+          "[layers][decoder][mask]")
+{
+    Numbers numbers(3);
+    const Matrix x = numbers.matrix(4, 6), memory = numbers.matrix(4, 6); // as many, so that biases could be swapped
+    const ByHand self{numbers.mask(4, 4), numbers.matrix(4, 4)}, cross{{}, numbers.matrix(4, 4)};
+    const MaskAndBias own{*self.mask, AnyBias(*self.bias)}, of_memory{{}, AnyBias(*cross.bias)};
+    const DecoderOptions options{.attention = {.heads = 2}};
+    const DecoderWeights weights{{random_decoder_layer(numbers), random_decoder_layer(numbers)}};
+    const Matrix by_hand = decoder_layer_by_hand(x, memory, weights.layers[0], {options}, self, cross);
+    CHECK(close(decoder_layer(x, memory, own, of_memory, weights.layers[0], options), by_hand, 1e-10));
+    const Matrix twice = decoder_layer_by_hand(by_hand, memory, weights.layers[1], {options}, self, cross);
+    const Recorder recorder = recorded([&](const Trace& trace) {
+        CHECK(close(decoder(x, memory, own, of_memory, weights, options, trace), twice, 1e-10));
+    });
+    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    std::vector<std::string> all;
+    for (const Step& step : recorder.steps())
+        all.push_back(step.path);
+    CHECK(std::ranges::count(all, "bias") == 1);
+    CHECK(std::ranges::count(all, "memory_bias") == 1);
+    CHECK(std::ranges::none_of(all, [](const std::string& path) { return path.ends_with("attn.bias"); }));
+}
+
 TEST_CASE("under a causal mask, a later token changes no earlier output of a decoder", "[layers][decoder][mask]")
 {
     Numbers numbers(3);

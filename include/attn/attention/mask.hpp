@@ -3,8 +3,10 @@
 #include "attn/tensor.hpp"
 #include "attn/trace.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <variant>
 
 namespace attn {
@@ -25,6 +27,23 @@ enum class Causal {
     bottom_right, ///< the last query can attend to every key: queries are the newest tokens, as with a cache
     top_left,     ///< the first query can attend to the first key only, and to the keys of a past if there is one
     by_length ///< the last query can attend to the last real key of its sequence: keys are a buffer, filled to a length
+};
+
+/// What hides pairs of one attention, and what is added to their scaled scores; both optional. A mask by itself will do
+/// where one is wanted.
+struct MaskAndBias {
+    std::optional<AnyMask> mask = {};
+    std::optional<AnyBias> bias = {};
+
+    MaskAndBias() = default;
+    MaskAndBias(std::optional<AnyMask> mask_, std::optional<AnyBias> bias_)
+        : mask(std::move(mask_)), bias(std::move(bias_))
+    {
+    }
+    template <std::convertible_to<std::optional<AnyMask>> M>
+    MaskAndBias(M&& mask_) : mask(std::forward<M>(mask_))
+    {
+    }
 };
 
 /// A query can attend to the keys up to its own position, not to later ones.
@@ -70,6 +89,8 @@ Mask padding_mask(const Integers& lengths, std::size_t m, const Trace& trace = {
 /// How far from its own position a query can attend: at most so many keys before it and after it; empty for no limit.
 struct Window {
     std::optional<std::size_t> left = {}, right = {};
+    /// Where the queries stand among the keys; where there is a causal mask, too, they stand where it says.
+    Causal alignment = Causal::bottom_right;
 
     bool is_limited() const { return left || right; }
 };
@@ -79,7 +100,7 @@ struct MaskParts {
     std::optional<AnyMask> given = {};        ///< (n, m), (b, n, m) or (b, h, n, m)
     std::optional<Causal> causal = {};        ///< no later keys
     std::optional<Integers> key_lengths = {}; ///< (b): how many keys of each sequence are real
-    Window window = {};                       ///< no keys outside of it; positions are those of the causal mask
+    Window window = {};                       ///< no keys outside of it
     std::size_t past = 0;                     ///< how many of the keys were there before the first query
     bool has_heads = false;                   ///< the mask is for scores (b, h, n, m)
 };
@@ -100,7 +121,7 @@ struct MaskParts {
 ///               to hide. With heads, parts (b, n, m) are `[:, None]`, and padding is `padding[:, None, None, :]`.
 /// @return nothing where nothing is given: every query can attend to every key
 /// @throws ShapeError where the given mask is not for n queries, m keys and as many sequences as lengths
-/// @throws Error      where it is causal by length, and there are no lengths
+/// @throws Error      where it is causal by length, or a window is aligned so, and there are no lengths
 std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace = {},
                                   std::string_view label = "mask[(b,) n, m]");
 

@@ -26,8 +26,9 @@ using DecoderOptions = EncoderOptions;
 ///
 /// @param x            ((b,) n, d_model): the target's tokens
 /// @param memory       ((b,) m, d_memory): the encoder's output
-/// @param mask         (n, n) or (b, n, n), true where a token can attend to another; optional, see also options
-/// @param memory_mask  (n, m) or (b, n, m), true where a token can attend to one of the memory; optional
+/// @param mask         (n, n), (b, n, n) or (b, h, n, n), true where a token can attend to another; a bias of such a shape
+///                     is added to the scaled scores; both optional, see also options
+/// @param memory_mask  the same with m in place of the last n, of the tokens and those of the memory; optional
 /// @param weights      of both attentions, feed-forward network and three norms
 /// @param options      heads, causal or not, positions, activation, epsilon, where the norms stand
 /// @param trace        in the scopes self_attn, norm1, cross_attn, norm2, feed_forward and norm3, the steps of
@@ -56,16 +57,15 @@ using DecoderOptions = EncoderOptions;
 ///                     `residual2`, `feed_forward.x` is `norm3.output`, and `output` is
 ///                     `residual2 + feed_forward.output`.
 ///
-///                     `mask` (see join_masks()) and `memory_mask` follow the memory where there are any, and
-///                     `cross_attn.mask` is `memory_mask`. A memory or mask that a scope around has named is not named
-///                     again.
+///                     `mask` (see join_masks()), `bias`, `memory_mask` and `memory_bias` follow the memory where there
+///                     are any, and `cross_attn.mask` is `memory_mask`, `cross_attn.bias` is `memory_bias`. A memory,
+///                     mask or bias that a scope around has named is not named again.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T decoder_layer(const T& x, const T& memory, const std::optional<AnyMask>& mask,
-                const std::optional<AnyMask>& memory_mask, const DecoderLayerWeights& weights,
-                const DecoderOptions& options = {}, const Trace& trace = {});
+T decoder_layer(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
+                const DecoderLayerWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(decoder_layer);
 
 /// The learned parameters of a decoder.
@@ -78,8 +78,8 @@ struct DecoderWeights {
 ///
 /// @param x            ((b,) n, d_model): embedded tokens, positions added
 /// @param memory       ((b,) m, d_memory): the output of the encoder's last layer
-/// @param mask         (n, n) or (b, n, n), true where a token can attend to another; optional, see also options
-/// @param memory_mask  (n, m) or (b, n, m), true where a token can attend to one of the memory; optional
+/// @param mask         as of decoder_layer(); optional, see also options
+/// @param memory_mask  as of decoder_layer(); optional
 /// @param weights      of each layer, and of the norm at the end where there is one
 /// @param options      the same for each layer
 /// @param trace        in the scopes layers.0, layers.1, … the steps of decoder_layer(), in norm those of layer_norm(),
@@ -99,7 +99,7 @@ struct DecoderWeights {
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T decoder(const T& x, const T& memory, const std::optional<AnyMask>& mask, const std::optional<AnyMask>& memory_mask,
+T decoder(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
           const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(decoder);
 

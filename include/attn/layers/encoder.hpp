@@ -37,7 +37,8 @@ struct EncoderOptions {
 /// is added to its input.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, n) or (b, n, n), true where a token can attend; optional
+/// @param mask     (n, n), (b, n, n) or (b, h, n, n), true where a token can attend; a bias of such a shape is added to
+///                 the scaled scores; both optional
 /// @param weights  of attention, feed-forward network and both norms
 /// @param options  heads, causal or not, positions, activation, epsilon, where the norms stand
 /// @param trace    in the scopes self_attn, norm1, feed_forward and norm2, the steps of self_attention(), layer_norm()
@@ -54,7 +55,7 @@ struct EncoderOptions {
 ///                 | norm2.x        | ((b,) n, d_model) | = residual2                        |
 ///                 | output         | ((b,) n, d_model) | = norm2.output                     |
 ///
-///                 where = names a step again. The mask follows `x`. With the norms before the blocks `norm1.x` is `x`,
+///                 where = names a step again. Mask and `bias` follow `x`. With the norms before the blocks `norm1.x` is `x`,
 ///                 `self_attn.x` is `norm1.output`, `residual1` is `x + self_attn.output`, `norm2.x` is `residual1`,
 ///                 `feed_forward.x` is `norm2.output`, and `output` is `residual1 + feed_forward.output`.
 ///
@@ -68,7 +69,7 @@ struct EncoderOptions {
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; document 003 of docs/sources.md
 template <Sequence T>
-T encoder_layer(const T& x, const std::optional<AnyMask>& mask, const EncoderLayerWeights& weights,
+T encoder_layer(const T& x, const MaskAndBias& mask, const EncoderLayerWeights& weights,
                 const EncoderOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(encoder_layer);
 
@@ -81,7 +82,7 @@ struct EncoderWeights {
 /// An encoder: layers on top of each other.
 ///
 /// @param x        ((b,) n, d_model): embedded tokens, positions added
-/// @param mask     (n, n) or (b, n, n), true where a token can attend, the same in each layer; optional
+/// @param mask     as of encoder_layer(), the same in each layer; optional
 /// @param weights  of each layer, and of the norm at the end where there is one
 /// @param options  the same for each layer
 /// @param trace    in the scopes layers.0, layers.1, … the steps of encoder_layer(), in norm those of layer_norm(), and
@@ -94,13 +95,13 @@ struct EncoderWeights {
 ///                 | output     | ((b,) n, d_model) | = layers.1.output |
 ///
 ///                 and with a norm at the end `norm.x`, which is `layers.1.output`, and `output`, which is `norm.output`.
-///                 The mask follows `x`.
+///                 Mask and `bias` follow `x`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T encoder(const T& x, const std::optional<AnyMask>& mask, const EncoderWeights& weights,
-          const EncoderOptions& options = {}, const Trace& trace = {});
+T encoder(const T& x, const MaskAndBias& mask, const EncoderWeights& weights, const EncoderOptions& options = {},
+          const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(encoder);
 
 } // namespace attn

@@ -94,7 +94,7 @@ bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
 /// The self-attention that a layer's options ask for: multi_head_attention() where every head has keys and values of its
 /// own, no norms and no positions, else grouped_query_attention().
 template <Sequence T>
-MultiHeadOf<T> self_attention(const T& x, const std::optional<AnyMask>& mask, const MultiHeadWeights& weights,
+MultiHeadOf<T> self_attention(const T& x, const MaskAndBias& mask, const MultiHeadWeights& weights,
                               const GroupedQueryOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(self_attention);
 

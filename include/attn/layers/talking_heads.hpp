@@ -25,12 +25,12 @@ struct TalkingHeadsOptions {
 /// The scores of one head are a bilinear form of rank d_k. A mixture of all heads' scores is one of rank up to h d_k,
 /// and costs h h n m multiplications. With identities for both mixtures it is multi_head_attention().
 ///
-/// The mask is applied after the first mixture and before softmax, to all heads: minus infinity times a negative number
+/// The mask is applied after the first mixture and before softmax, of each head its own where there is one: minus infinity times a negative number
 /// would be plus infinity. After softmax a forbidden key has weight 0 in every head, so also in every mixture. The
 /// mixed weights can be negative, and their rows need not sum to one.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, n) or (b, n, n), true where a query can attend; the same for all heads; optional
+/// @param mask     (n, n), (b, n, n) or (b, h, n, n), true where a query can attend; optional
 /// @param weights  the packed maps of all heads, and both mixtures
 /// @param options  causal or not; scale
 /// @param trace    | step                 | shape             | formula                               |

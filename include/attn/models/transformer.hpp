@@ -20,9 +20,10 @@ using TransformerOptions = EncoderOptions;
 ///
 /// @param source       ((b,) m, d_model): embedded tokens, positions added
 /// @param target       ((b,) n, d_model): embedded tokens, positions added
-/// @param source_mask  (m, m) or (b, m, m), true where a source token can attend to another; optional
-/// @param target_mask  (n, n) or (b, n, n), true where a target token can attend to another; optional, see also options
-/// @param memory_mask  (n, m) or (b, n, m), true where a target token can attend to one of the source; optional
+/// @param source_mask  (m, m), (b, m, m) or (b, h, m, m), true where a source token can attend to another; a bias of such
+///                     a shape is added to the scaled scores; both optional
+/// @param target_mask  the same of the target's n tokens; optional, see also options
+/// @param memory_mask  the same of target tokens and those of the source, with n and m; optional
 /// @param weights      of both stacks
 /// @param options      heads, causal or not, activation, epsilon, where the norms stand
 /// @param trace        in the scopes encoder and decoder the steps of encoder() and decoder(), and
@@ -38,14 +39,14 @@ using TransformerOptions = EncoderOptions;
 ///
 ///                 The inputs `source_mask`, `target_mask` and `memory_mask` follow the target where they are given, with
 ///                 the steps of join_masks() for `target_mask`; `encoder.mask` is `source_mask`, `decoder.mask` is
-///                 `target_mask`.
+///                 `target_mask`. So do `source_bias`, `target_bias` and `memory_bias`.
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where source, target, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3; document 003 of docs/sources.md
 template <Sequence T>
-T transformer(const T& source, const T& target, const std::optional<AnyMask>& source_mask,
-              const std::optional<AnyMask>& target_mask, const std::optional<AnyMask>& memory_mask,
-              const TransformerWeights& weights, const TransformerOptions& options = {}, const Trace& trace = {});
+T transformer(const T& source, const T& target, const MaskAndBias& source_mask, const MaskAndBias& target_mask,
+              const MaskAndBias& memory_mask, const TransformerWeights& weights, const TransformerOptions& options = {},
+              const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(transformer);
 
 } // namespace attn

@@ -47,7 +47,8 @@ struct AttentionFlags {
                    {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20),
                     "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"},
                    {"--fast", "", is_fast, "compute in float32, by tiles, as fast::attention() does"}} +
-               window_flags(window);
+               window_flags(window, " (of --mask; without it query i stands at key past + i, or, with "
+                                    "lengths, the last query at the last key that they count)");
     }
 
     static std::string had_by_scaled(const std::string& flag)
@@ -77,9 +78,17 @@ struct AttentionFlags {
     }
 };
 
+/// The window as ONNX's operator Attention has it: without a causal mask the queries stand after those of the past, or,
+/// with lengths, are the last that these count.
+Window aligned(Window window, const Inputs& inputs)
+{
+    window.alignment = inputs.has("lengths") ? Causal::by_length : Causal::top_left;
+    return window;
+}
+
 std::optional<AnyBias> bias_of(const PairAxes& axes, const ModuleRun& run)
 {
-    return share(run.inputs.label("bias"), run.inputs.bias(axes), run.trace);
+    return share(run.inputs.label("bias"), run.inputs.bias("mask", axes), run.trace);
 }
 
 /// Scores for single sequences only.
@@ -105,8 +114,9 @@ void attend_by_score(const AttentionFlags& flags, const ModuleRun& run)
         if (run.inputs.has(name))
             throw Error(name + " has no effect: only the scaled score has one");
     const T queries = run.input<T>("queries"), keys = run.input<T>("keys"), values = run.input<T>("values");
-    const std::optional<AnyMask> mask = joined_mask(pair_axes(queries, keys), flags.causal, run, flags.window);
-    if (run.inputs.has("mask") && !mask)
+    const PairAxes axes = pair_axes(queries, keys);
+    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, aligned(flags.window, run.inputs));
+    if (run.inputs.bias("mask", axes))
         throw Error("mask holds numbers that are added to the scores, which only the scaled score has a bias for");
     const WeighingOptions options{.normalization = flags.normalization};
     if (flags.score == Score::dot)
@@ -158,7 +168,8 @@ void attend(const AttentionFlags& flags, const ModuleRun& run)
         axes.heads = queries.shape(1);
         axes.has_heads = true;
     }
-    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, tokens_in(past));
+    const std::optional<AnyMask> mask =
+        joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
     ready_attention(queries, keys, values, past, mask, bias_of(axes, run), flags.options, run.trace);
     run.trace.alias("output", "context");
 }
@@ -188,8 +199,40 @@ void attend_packed(const AttentionFlags& flags, const ModuleRun& run)
     PairAxes axes = pair_axes(query, key, flags.heads);
     axes.keys += tokens_in(past);
     axes.has_heads = true;
-    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, tokens_in(past));
+    const std::optional<AnyMask> mask =
+        joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
     packed_attention(query, key, value, counts, past, mask, bias_of(axes, run), flags.options, run.trace);
+}
+
+/// Keys and values of the past are as the new ones, but for how many tokens there are; heads always have an axis.
+void expect_past(std::optional<std::size_t> heads, const Inputs& inputs)
+{
+    const std::size_t rank = inputs.shape("queries").size();
+    for (const std::string name : {"keys", "values"}) {
+        Shape expected = inputs.shape(name);
+        if (expected.size() != rank)
+            return; // which is said where they are used
+        if (heads) {
+            const std::size_t features = expected.back();
+            const std::size_t groups =
+                key_value_heads(inputs.shape("queries").back(), inputs.shape("keys").back(), *heads);
+            expected = {rank == 3 ? expected.front() : 1, groups, 0, features / groups};
+        }
+        const Shape& found = inputs.shape("past_" + name);
+        const std::size_t tokens = expected.size() - 2;
+        bool fits = found.size() == expected.size();
+        for (std::size_t axis = 0; fits && axis < found.size(); ++axis)
+            fits = axis == tokens || found[axis] == expected[axis];
+        if (fits)
+            continue;
+        std::string text;
+        for (std::size_t axis = 0; axis < expected.size(); ++axis)
+            text += (axis == 0 ? "" : ", ") + (axis == tokens ? "past" : std::to_string(expected[axis]));
+        constexpr std::string_view axes[] = {"(past, d)", "(b, past, d)", "(b, g, past, d)"};
+        throw Error("past_" + name + " has the shape " + to_string(found) + ", expected " +
+                    std::string(axes[expected.size() - 2]) + " = (" + text + "): " + name + " of earlier tokens" +
+                    (heads ? ", with an axis of heads though the new ones lie side by side" : ""));
+    }
 }
 
 void run_attention(const AttentionFlags& flags, const ModuleRun& run)
@@ -201,8 +244,11 @@ void run_attention(const AttentionFlags& flags, const ModuleRun& run)
     if (rank == 4 && flags.score != Score::scaled)
         throw Error(
             "only the scaled score has heads, expected queries (n, d_k) or (b, n, d_k); --scale 1 is the dot score");
+    if (has_past(run.inputs))
+        expect_past(flags.heads, run.inputs);
     if (flags.is_fast)
-        attend_fast({flags.options, flags.causal, flags.window, flags.heads, has_past(run.inputs)}, run);
+        attend_fast({flags.options, flags.causal, aligned(flags.window, run.inputs), flags.heads, has_past(run.inputs)},
+                    run);
     else if (rank == 4)
         attend<Tensor4>(flags, run);
     else if (flags.heads)

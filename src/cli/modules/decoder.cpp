@@ -16,14 +16,15 @@ struct MaskRole {
     std::string_view step;    ///< as the result is called, and an array of the input: "memory_mask"
     std::string_view scope;   ///< where it is joined: "memory_masking"
     std::string_view lengths; ///< the array that says how many keys are real
+    std::size_t heads;        ///< each can have a mask of its own
     std::optional<Causal> causal = {};
 };
 
-/// One mask of several: as the input has it, or joined in a scope of its own.
+/// What one mask of several hides: as the input has it, or joined in a scope of its own.
 template <Sequence T>
-std::optional<AnyMask> mask_as(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
+std::optional<AnyMask> hidden_by(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
 {
-    const MaskParts parts{.given = run.inputs.mask(role.step, pair_axes(queries, keys)),
+    const MaskParts parts{.given = run.inputs.mask(role.step, pair_axes(queries, keys, role.heads)),
                           .causal = role.causal,
                           .key_lengths = run.inputs.lengths(role.lengths, keys)};
     if (!parts.key_lengths && !parts.causal)
@@ -38,6 +39,13 @@ std::optional<AnyMask> mask_as(const MaskRole& role, const T& queries, const T& 
     return joined;
 }
 
+/// One mask of several, and the numbers that it adds.
+template <Sequence T>
+MaskAndBias mask_as(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
+{
+    return {hidden_by(role, queries, keys, run), run.inputs.bias(role.step, pair_axes(queries, keys, role.heads))};
+}
+
 void name_lengths(std::string_view name, const ModuleRun& run)
 {
     if (run.inputs.has(name))
@@ -45,10 +53,10 @@ void name_lengths(std::string_view name, const ModuleRun& run)
 }
 
 template <Sequence T>
-std::optional<AnyMask> memory_mask(const T& x, const T& memory, const ModuleRun& run)
+MaskAndBias memory_mask(const T& x, const T& memory, const ModuleRun& run, std::size_t heads)
 {
     name_lengths("memory_lengths", run);
-    return mask_as({"memory_mask", "memory_masking", "memory_lengths"}, x, memory, run);
+    return mask_as({"memory_mask", "memory_masking", "memory_lengths", heads}, x, memory, run);
 }
 
 std::vector<ModuleInput> decoder_inputs()
@@ -67,13 +75,14 @@ void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
     const T target = run.input<T>("target");
     name_lengths("source_lengths", run);
     name_lengths("target_lengths", run);
-    const std::optional<AnyMask> source_mask =
-        mask_as({"source_mask", "source_masking", "source_lengths"}, source, source, run);
-    const std::optional<AnyMask> target_mask =
-        mask_as({"target_mask", "target_masking", "target_lengths", flags.causal}, target, target, run);
+    const std::size_t heads = flags.options.attention.heads;
+    const MaskAndBias source_mask =
+        mask_as({"source_mask", "source_masking", "source_lengths", heads}, source, source, run);
+    const MaskAndBias target_mask =
+        mask_as({"target_mask", "target_masking", "target_lengths", heads, flags.causal}, target, target, run);
     // No query can attend to the source's padding, those of the target neither.
-    const std::optional<AnyMask> to_source =
-        mask_as({"memory_mask", "memory_masking", "source_lengths"}, target, source, run);
+    const MaskAndBias to_source =
+        mask_as({"memory_mask", "memory_masking", "source_lengths", heads}, target, source, run);
     const auto weights = run.load<TransformerWeights>(d_model(source), {.layers = flags.layers});
     expect_final_norm(flags, weights.encoder);
     transformer(source, target, source_mask, target_mask, to_source, weights, flags.all_options(), run.trace);
@@ -86,8 +95,8 @@ Module decoder_layer_module()
     const auto flags = std::make_shared<StackFlags>();
     const auto exactly = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
         const T memory = run.input<T>("memory");
-        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
-        const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+        const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
+        const MaskAndBias to_memory = memory_mask(x, memory, run, flags->options.attention.heads);
         const auto weights = run.load<DecoderLayerWeights>(d_model(x));
         decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
     });
@@ -110,9 +119,8 @@ Module decoder_module()
             .flags = flags->of_layer(" of the target") + flags->of_stack(),
             .run = with_tokens("x", [flags]<Sequence T>(const T& x, const ModuleRun& run) {
                 const T memory = run.input<T>("memory");
-                const std::optional<AnyMask> mask =
-                    joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
-                const std::optional<AnyMask> to_memory = memory_mask(x, memory, run);
+                const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
+                const MaskAndBias to_memory = memory_mask(x, memory, run, flags->options.attention.heads);
                 const auto weights = run.load<DecoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);
                 decoder(x, memory, mask, to_memory, weights, flags->all_options(), run.trace);

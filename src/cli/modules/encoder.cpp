@@ -41,7 +41,7 @@ Module encoder_layer_module()
 {
     const auto flags = std::make_shared<StackFlags>();
     const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
+        const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
         const auto weights = run.load<EncoderLayerWeights>(d_model(x));
         encoder_layer(x, mask, weights, flags->options, run.trace);
     });
@@ -69,7 +69,7 @@ Module encoder_module()
 {
     const auto flags = std::make_shared<StackFlags>();
     const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-        const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run, flags->options.attention.heads);
+        const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
         encoder(x, mask, encoder_weights(*flags, d_model(x), run), flags->all_options(), run.trace);
     });
     return {.name = "encoder",

@@ -62,7 +62,7 @@ public:
             scoring_.softcap = static_cast<float>(*given.options.softcap);
         if (mask_)
             std::visit([&](const auto& any) { scoring_.mask = {any.data(), strides_of(any)}; }, *mask_);
-        if (const std::optional<AnyBias> bias = inputs.bias(axes))
+        if (const std::optional<AnyBias> bias = inputs.bias("mask", axes))
             std::visit(
                 [&](const auto& any) {
                     bias_.assign(any.begin(), any.end());

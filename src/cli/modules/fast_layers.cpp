@@ -45,6 +45,9 @@ public:
               {.sequences = queries.get().batch, .heads = heads, .queries = queries.get().n, .keys = keys.get().n})),
           lengths_(inputs.lengths(lengths, queries.get().batch))
     {
+        if (inputs.has(mask) && !mask_)
+            throw Error(std::string(mask) + " holds numbers that are added to the scores, and --fast only takes a mask "
+                                            "that hides keys: leave --fast out");
         if (mask_)
             std::visit([&](const auto& any) { masking_.mask = {any.data(), strides_of(any)}; }, *mask_);
         if (lengths_)
@@ -97,7 +100,7 @@ void encode_fast(const EncoderOptions& options, std::optional<Causal> causal, co
 void decode_layer_fast(const DecoderOptions& options, std::optional<Causal> causal, const ModuleRun& run)
 {
     const FloatTokens memory(run.inputs, "memory"), tokens(run.inputs, "x");
-    const FloatMasking to_memory(run.inputs, "memory_mask", "memory_lengths", tokens, memory);
+    const FloatMasking to_memory(run.inputs, "memory_mask", "memory_lengths", tokens, memory, options.attention.heads);
     with_masking(options, run, [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
         const fast::PackedDecoderLayer weights(run.load<DecoderLayerWeights>({{"d_model", x.d}}));
         fast::decoder_layer(x, memory.get(), masking, to_memory.get(), weights, with_causal(options, causal), x,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace attn {
 namespace {
@@ -13,9 +14,9 @@ namespace {
 constexpr std::string_view torch_mask =
     "nn.MultiheadAttention means the opposite, true where a query can NOT attend: save its negation, ~; "
     "F.scaled_dot_product_attention means the same as mask";
-constexpr std::string_view torch_padding =
-    "PyTorch's is true at padding, mask where a query can attend: save (~key_padding_mask)[:, None, :] as the mask, or "
-    "the number of tokens of each sequence as lengths";
+constexpr std::string_view torch_padding = "PyTorch's is true at padding, mask where a query can attend: save "
+                                           "(~key_padding_mask)[:, None, None] as the mask, or "
+                                           "the number of tokens of each sequence as lengths";
 constexpr std::string_view hugging_face_mask =
     "Hugging Face's is 1 at a token and 0 at padding, (b, m), and can be saved as the mask";
 
@@ -120,6 +121,8 @@ Array mask_of(const std::string& name, Array array)
     return array;
 }
 
+bool is_mask(InputKind kind) { return kind == InputKind::mask || kind == InputKind::added_mask; }
+
 bool is_whole(double value) { return value >= 0 && value < 0x1p53 && value == std::trunc(value); }
 
 bool can_be(double value, InputKind kind)
@@ -127,6 +130,7 @@ bool can_be(double value, InputKind kind)
     switch (kind) {
     case InputKind::bias:
     case InputKind::mask:
+    case InputKind::added_mask:
         return std::isfinite(value) || value == -INFINITY;
     case InputKind::whole_numbers:
         return is_whole(value);
@@ -142,6 +146,7 @@ std::string expected_of(InputKind kind)
     switch (kind) {
     case InputKind::bias:
     case InputKind::mask:
+    case InputKind::added_mask:
         return "finite numbers, or -inf where a query can't attend";
     case InputKind::whole_numbers:
         return "whole numbers from 0";
@@ -166,11 +171,6 @@ Array broadcast(const Array& array, const Shape& shape)
     return result;
 }
 
-bool broadcasts(const Shape& from, const Shape& to)
-{
-    return std::ranges::equal(from, to, [](std::size_t a, std::size_t b) { return a == b || a == 1; });
-}
-
 /// The same numbers in another shape.
 Array reshaped(Array array, Shape shape)
 {
@@ -190,51 +190,88 @@ std::string expected_pairs(const PairAxes& axes)
     return text;
 }
 
-/// A mask or bias of two axes that could be of pairs, (n, m), as well as of the keys of each sequence, (b, m).
-void expect_one_meaning(const std::string& name, const Shape& shape, const PairAxes& axes)
+/// A form in which masks and biases are saved: which of b, h, n and m each of its axes is; "bh" is b * h in one.
+struct PairForm {
+    std::vector<std::string_view> axes;
+    std::string_view meaning; ///< goes on after "where"
+};
+
+const std::vector<PairForm>& pair_forms()
 {
-    if (axes.sequences.value_or(1) > 1 && *axes.sequences == axes.queries && shape == Shape{axes.queries, axes.keys})
-        throw Error(name + " has the shape " + to_string(shape) + ", which is (n, m) as well as (b, m) here: save " +
-                    name + "[None, :, :] where it is the same for all sequences, save " + name +
-                    "[:, None, :] where each sequence has a row of keys of its own");
+    static const std::vector<PairForm> all{{{"m"}, "all queries have the same keys"},
+                                           {{"n", "m"}, "it is the same for all sequences"},
+                                           {{"b", "m"}, "each sequence has a row of keys of its own"},
+                                           {{"b", "n", "m"}, "it is the same for all heads"},
+                                           {{"h", "n", "m"}, "each head has its own, the same for all sequences"},
+                                           {{"bh", "n", "m"}, "each head of each sequence has its own"},
+                                           {{"b", "h", "n", "m"}, "each head of each sequence has its own"}};
+    return all;
 }
 
-/// One of three axes that could be of sequences as well as of heads.
-void expect_one_meaning_of_three(const std::string& name, const Shape& shape, const PairAxes& axes)
+/// "(b, n, m)"
+std::string axes_text(const PairForm& form)
 {
-    if (axes.has_heads && axes.heads == axes.sequences && shape[0] == *axes.heads && shape[0] > 1)
-        throw Error(name + " has the shape " + to_string(shape) +
-                    ", which is (b, n, m) as well as (h, n, m) here: save " + name +
-                    "[:, None] where it is the same for all heads, " + name +
-                    "[None] where it is the same for all sequences");
+    std::string text;
+    for (const std::string_view axis : form.axes)
+        text += (text.empty() ? "(" : ", ") + std::string(axis);
+    return text + ")";
+}
+
+/// What gives an array of this form all four axes: "[:, None]" for (b, n, m).
+std::string subscript_of(const PairForm& form)
+{
+    std::string text = "[";
+    for (const std::string_view axis : {"b", "h"})
+        text += std::string(axis == "b" ? "" : ", ") +
+                (std::ranges::find(form.axes, axis) == form.axes.end() ? "None" : ":");
+    if (form.axes.size() == 2 && form.axes.front() == "b")
+        text += ", None";
+    return text + "]";
+}
+
+/// The shape (b, h, n, m) that an array of this form has with all axes, 1 on those that it lacks; nothing where it does not
+/// fit. An axis of size 1 serves all.
+std::optional<Shape> placed(const PairForm& form, const Shape& shape, const PairAxes& axes)
+{
+    const std::map<char, std::size_t> sizes{
+        {'b', axes.sequences.value_or(1)}, {'h', axes.heads.value_or(1)}, {'n', axes.queries}, {'m', axes.keys}};
+    if (shape.size() != form.axes.size())
+        return std::nullopt;
+    std::map<char, std::size_t> found;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        std::size_t expected = 1;
+        for (const char letter : form.axes[i]) {
+            if (shape.size() < 4 && ((letter == 'b' && !axes.sequences) || (letter == 'h' && !axes.heads)))
+                return std::nullopt;
+            expected *= sizes.at(letter);
+            found[letter] = shape[i] == 1 ? 1 : sizes.at(letter);
+        }
+        if (shape[i] != 1 && shape[i] != expected)
+            return std::nullopt;
+    }
+    const auto size = [&](char letter) { return found.contains(letter) ? found.at(letter) : 1; };
+    return Shape{size('b'), size('h'), size('n'), size('m')};
 }
 
 /// The numbers with all axes, (b, h, n, m), where an axis of size 1 is shared. Nothing where they do not fit.
+/// @throws Error where they fit in two forms that mean different things
 std::optional<Array> with_all_axes(const std::string& name, const Array& array, const PairAxes& axes)
 {
-    const Shape& shape = array.shape;
-    const std::size_t b = axes.sequences.value_or(1), h = axes.heads.value_or(1), n = axes.queries, m = axes.keys;
-    if (shape == Shape{m})
-        return reshaped(array, {1, 1, 1, m});
-    if (shape.size() == 2) {
-        expect_one_meaning(name, shape, axes);
-        if (shape == Shape{n, m} || shape == Shape{1, m})
-            return reshaped(array, {1, 1, shape[0], m});
-        if (axes.sequences && shape == Shape{b, m})
-            return reshaped(array, {b, 1, 1, m});
+    const PairForm* only = nullptr;
+    Shape whole;
+    for (const PairForm& form : pair_forms()) {
+        const std::optional<Shape> shape = placed(form, array.shape, axes);
+        if (!shape || (only != nullptr && *shape == whole))
+            continue;
+        if (only != nullptr)
+            throw Error(name + " has the shape " + to_string(array.shape) + ", which is " + axes_text(*only) +
+                        " as well as " + axes_text(form) + " here: save " + name + subscript_of(*only) + " where " +
+                        std::string(only->meaning) + ", " + name + subscript_of(form) + " where " +
+                        std::string(form.meaning));
+        only = &form;
+        whole = *shape;
     }
-    if (shape.size() == 3) {
-        expect_one_meaning_of_three(name, shape, axes);
-        if (axes.sequences && broadcasts(shape, {b, n, m}))
-            return reshaped(array, {shape[0], 1, shape[1], shape[2]});
-        if (axes.heads && shape == Shape{h, n, m})
-            return reshaped(array, {1, h, n, m});
-        if (axes.heads && shape == Shape{b * h, n, m}) // as nn.MultiheadAttention has it
-            return reshaped(array, {b, h, n, m});
-    }
-    if (shape.size() == 4 && axes.heads && broadcasts(shape, {b, h, n, m}))
-        return array;
-    return std::nullopt;
+    return only == nullptr ? std::nullopt : std::optional(reshaped(array, whole));
 }
 
 /// Keys after the longest sequence need no column: they are hidden already.
@@ -271,10 +308,10 @@ ModuleInput required(std::string name, std::string axes, std::string help)
     return {std::move(name), std::move(axes), std::move(help), true};
 }
 
-ModuleInput mask_input(std::string name, std::string pairs)
+ModuleInput mask_input(std::string name, std::string pairs, InputKind kind)
 {
-    return {std::move(name), "(b,) " + pairs, "true (or 1) where a query can attend; other numbers are added", false,
-            InputKind::mask};
+    const std::string added = kind == InputKind::added_mask ? "; other numbers are added" : "";
+    return {std::move(name), "(b,) " + pairs, "true (or 1) where a query can attend" + added, false, kind};
 }
 
 ModuleInput lengths_input(std::string name)
@@ -335,7 +372,7 @@ Array Inputs::checked(std::string_view name) const
     if (array.size() == 0)
         throw Error(std::string(name) + " has the shape " + to_string(array.shape) +
                     " and no numbers, expected at least one on every axis");
-    if (array.type == ElementType::boolean && kind == InputKind::mask)
+    if (array.type == ElementType::boolean && is_mask(kind))
         return array;
     if (array.type == ElementType::boolean && kind != InputKind::zero_or_one)
         throw Error(std::string(name) + " holds booleans, expected numbers");
@@ -345,7 +382,7 @@ Array Inputs::checked(std::string_view name) const
                         exact_text(array.values[i]) + ", expected " + expected_of(kind));
     if (kind == InputKind::whole_numbers)
         array.type = ElementType::integer;
-    if (kind == InputKind::mask)
+    if (is_mask(kind))
         array = mask_of(std::string(name), std::move(array));
     if (round_ && array.type == ElementType::real)
         for (double& value : array.values)
@@ -378,8 +415,8 @@ std::size_t Inputs::used_keys(std::string_view name, std::size_t keys) const
     return static_cast<std::size_t>(*std::ranges::max_element(lengths.values));
 }
 
-/// Whether a mask holds numbers that are added to the scores.
-bool Inputs::is_added(std::string_view name) const { return checked(name).type != ElementType::boolean; }
+/// Whether there is a mask, and it holds numbers that are added to the scores.
+bool Inputs::is_added(std::string_view mask) const { return has(mask) && checked(mask).type != ElementType::boolean; }
 
 std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes) const
 {
@@ -387,7 +424,7 @@ std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes)
         return std::nullopt;
     if (!is_added(name))
         return of_rank<AnyMask>(checked_pairs(name, axes));
-    if (name == "mask" && input_of(module_, "bias") != nullptr)
+    if (input_of(module_, name)->kind == InputKind::added_mask)
         return std::nullopt;
     const std::string text(name);
     throw Error(text + " holds numbers that are added to the scores, and " + module_.name +
@@ -395,14 +432,14 @@ std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes)
                 " == 1 where 1 does");
 }
 
-std::optional<AnyBias> Inputs::bias(const PairAxes& axes) const
+std::optional<AnyBias> Inputs::bias(std::string_view mask, const PairAxes& axes) const
 {
-    const bool has_added_mask = has("mask") && is_added("mask");
-    if (has_added_mask && has("bias"))
+    const bool has_bias = mask == "mask" && has("bias");
+    if (is_added(mask) && has_bias)
         throw Error("mask holds numbers that are added to the scores, and so does bias: save their sum as bias");
-    if (!has_added_mask && !has("bias"))
+    if (!is_added(mask) && !has_bias)
         return std::nullopt;
-    return of_rank<AnyBias>(checked_pairs(has_added_mask ? "mask" : "bias", axes));
+    return of_rank<AnyBias>(checked_pairs(has_bias ? "bias" : mask, axes));
 }
 
 std::optional<Integers> Inputs::lengths(std::string_view name, std::optional<std::size_t> sequences) const

@@ -17,6 +17,7 @@ enum class InputKind {
     numbers,       ///< finite
     bias,          ///< finite, or minus infinity where a query can't attend
     mask,          ///< booleans, true where a query can attend; 1 and 0, or 0 and -inf, mean the same
+    added_mask,    ///< the same, or other numbers, which are added to the scores
     whole_numbers, ///< from 0; never rounded
     zero_or_one    ///< 1 for a token, 0 for padding
 };
@@ -33,7 +34,8 @@ struct ModuleInput {
 /// @name Inputs that several modules take
 /// @{
 ModuleInput required(std::string name, std::string axes, std::string help = {});
-ModuleInput mask_input(std::string name = "mask", std::string pairs = "n, m");
+/// @param kind  mask or added_mask
+ModuleInput mask_input(std::string name = "mask", std::string pairs = "n, m", InputKind kind = InputKind::added_mask);
 ModuleInput lengths_input(std::string name = "lengths");
 ModuleInput bias_input();
 ModuleInput ids_input();
@@ -98,11 +100,11 @@ public:
     }
 
     /// A mask, or nothing where its numbers are added to the scores: bias() has them.
-    /// @throws Error where they can't be, since the module takes no bias
+    /// @throws Error where they can't be: the module's mask only hides
     std::optional<AnyMask> mask(std::string_view name, const PairAxes& axes) const;
 
-    /// The array bias, or a mask of numbers that are added to the scores.
-    std::optional<AnyBias> bias(const PairAxes& axes) const;
+    /// The numbers of a mask that are added to the scores, or, of `mask`, the array bias.
+    std::optional<AnyBias> bias(std::string_view mask, const PairAxes& axes) const;
 
     /// How many of the tokens of each sequence are real.
     /// @param sequences  none for a single sequence, which has no padding
@@ -117,7 +119,7 @@ private:
     const Array& find(std::string_view name) const { return arrays_.find(name)->second; }
     Array checked(std::string_view name) const;
     Array checked_pairs(std::string_view name, const PairAxes& axes) const;
-    bool is_added(std::string_view name) const;
+    bool is_added(std::string_view mask) const;
     std::size_t used_keys(std::string_view name, std::size_t keys) const;
     void expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const;
 

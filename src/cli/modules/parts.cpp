@@ -96,7 +96,8 @@ Module softmax_module()
     const auto causal = std::make_shared<std::optional<Causal>>();
     return {.name = "softmax",
             .summary = "scores to weights: each row is positive and sums to 1",
-            .inputs = {required("scores", "(b,) n, m", "or of heads, (b, h, n, m)"), mask_input(), lengths_input()},
+            .inputs = {required("scores", "(b,) n, m", "or of heads, (b, h, n, m)"),
+                       mask_input("mask", "n, m", InputKind::mask), lengths_input()},
             .weights = Weights::none,
             .flags = {mask_flag(*causal)},
             .run = with_heads("scores",

@@ -54,12 +54,13 @@ Module talking_heads_attention_module()
     const auto flags = std::make_shared<TalkingHeadsFlags>();
     return {.name = "talking-heads-attention",
             .summary = "multi-head attention whose heads are mixed before softmax and after it",
-            .inputs = {required("x", "(b,) n, d_model"), mask_input("mask", "n, n"), lengths_input()},
+            .inputs = {required("x", "(b,) n, d_model"), mask_input("mask", "n, n", InputKind::mask), lengths_input()},
             .what_weights = "the state_dict of nn.MultiheadAttention, talking_scores and talking_weights",
             .flags = {scale_flag(flags->scale), mask_flag(flags->causal)},
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
-                const std::optional<AnyMask> mask = joined_mask(x, x, flags->causal, run);
-                talking_heads_attention(x, mask, run.load<TalkingHeadsWeights>(d_model(x)), {.scale = flags->scale},
+                const auto weights = run.load<TalkingHeadsWeights>(d_model(x));
+                const PairAxes axes = pair_axes(x, x, weights.scores.shape(1));
+                talking_heads_attention(x, joined_mask(axes, flags->causal, run), weights, {.scale = flags->scale},
                                         run.trace);
             })};
 }

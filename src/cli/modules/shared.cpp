@@ -36,11 +36,11 @@ Flag rotary_base_flag(RotaryOptions& rotary)
             "pair i of d features is rotated by position / B^(2i/d)"};
 }
 
-std::vector<Flag> window_flags(Window& window)
+std::vector<Flag> window_flags(Window& window, const std::string& position)
 {
     constexpr std::size_t most = std::size_t{1} << 40;
     return {{"--left-window", "L", whole_number(window.left, 0, most),
-             "a query can attend to at most L keys before its own position"},
+             "a query can attend to at most L keys before its own position" + position},
             {"--right-window", "R", whole_number(window.right, 0, most), "and to at most R keys after it"}};
 }
 

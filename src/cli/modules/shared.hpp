@@ -17,7 +17,8 @@ Flag rotary_base_flag(RotaryOptions& rotary);
 Flag epsilon_flag(LayerNormOptions& options);
 Flag activation_flag(FeedForwardOptions& options);
 Choices<Activation> activations();
-std::vector<Flag> window_flags(Window& window);
+/// @param position  what a query's own position is: " (of --mask)", or nothing
+std::vector<Flag> window_flags(Window& window, const std::string& position = "");
 Flag rotary_layout_flag(RotaryLayout& layout);
 Flag first_flag(std::size_t& first);
 std::vector<Flag> head_flags(GroupedQueryOptions& options);
@@ -57,15 +58,16 @@ void expect_final_norm(const StackFlags& flags, const Stack& weights)
 std::optional<AnyMask> joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
                                    const Window& window = {}, std::size_t past = 0);
 
+/// The same of the tokens of a layer or a stack, which attend to themselves, and the numbers that the input's mask adds.
+/// @param heads  of the tokens, where each head can have a mask of its own
+template <Sequence T>
+MaskAndBias own_mask(const T& x, std::optional<Causal> causal, const ModuleRun& run, std::size_t heads)
+{
+    const PairAxes axes = pair_axes(x, x, heads);
+    return {joined_mask(axes, causal, run), run.inputs.bias("mask", axes)};
+}
+
 /// @throws Error where there are lengths, of a single sequence
 void expect_no_lengths(const ModuleRun& run);
-
-/// @param heads  of the queries, where each head can have a mask of its own
-template <Sequence T>
-std::optional<AnyMask> joined_mask(const T& queries, const T& keys, std::optional<Causal> causal, const ModuleRun& run,
-                                   std::optional<std::size_t> heads = {})
-{
-    return joined_mask(pair_axes(queries, keys, heads), causal, run);
-}
 
 } // namespace attn

@@ -178,7 +178,7 @@ TEST_CASE("a mask of 1 and 0, or of 0 and minus infinity, is a mask of booleans"
                     booleans({3, 3}, {1, 1, 0, 1, 1, 1, 1, 0, 1})));
 }
 
-TEST_CASE("a mask of other numbers is added to the scores, where the module has a bias", "[cli][run][mask]")
+TEST_CASE("a mask of other numbers is added to the scores, where the module takes them", "[cli][run][mask]")
 {
     const Array added{{2, 3}, {0, 0, -10000, 0.5, 0, 0}};
     CHECK(identical(context_of(with(queries_keys_values(), "mask", added)),
@@ -187,10 +187,17 @@ TEST_CASE("a mask of other numbers is added to the scores, where the module has 
                ContainsSubstring("save their sum as bias"));
     CHECK_THAT(refused_input(with(queries_keys_values(), "mask", added), {"--score", "dot"}),
                ContainsSubstring("only the scaled score has a bias"));
-    const Example encoder = example_of("encoder");
-    CHECK_THAT(
-        refused_input(encoder, "mask", {{3, 3}, {0, 0, -10000, 0, 0, 0, 0, 0, 0}}),
-        ContainsSubstring("encoder only takes a mask that hides keys: save mask == 0 where 0 lets a query attend"));
+    const Array of_tokens{{3, 3}, {0, 0, -10000, 0, 0, 0, 0, 0, 0}};
+    const Example talking = example_of("talking-heads-attention");
+    CHECK_THAT(refused_input(talking, "mask", of_tokens),
+               ContainsSubstring("talking-heads-attention only takes a mask that hides keys: save mask == 0 where 0 "
+                                 "lets a query attend"));
+    for (const std::string module : {"encoder-layer", "encoder", "decoder-layer"}) { // in float32 numbers hide nothing
+        const Example layer = example_of(module);
+        CHECK_THAT(Desk(with(layer.input, "mask", of_tokens), layer.weights)
+                       .input_refusal(module, layer.needed + Words{"--fast"}),
+                   ContainsSubstring("--fast only takes a mask that hides keys: leave --fast out"));
+    }
     CHECK_THAT(refused_input(with(queries_keys_values(), "mask", {{2, 3}, {0, 0, infinity, 0, 0, 0}})),
                ContainsSubstring("mask[0, 2] is inf, expected finite numbers, or -inf"));
 }
@@ -211,12 +218,12 @@ TEST_CASE("attn run refuses a mask of another shape, and says which it takes", "
         const Example example = example_of(module);
         const std::string expected =
             module == "attention" ? "(n, m) = (2, 3)" : "(n, m) = (3, 3) or (b, h, n, m) = (1, 2, 3, 3)";
-        for (const Shape& shape : {Shape{4, 4}, Shape{1, 3, 3}, Shape{9}, Shape{3, 1}})
+        for (const Shape& shape : {Shape{4, 4}, Shape{4, 3, 3}, Shape{9}, Shape{3, 2}})
             CHECK_THAT(refused_input(example, "mask", all_allowed(shape)),
                        ContainsSubstring("mask has the shape " + to_string(shape) + ", expected " + expected));
     }
     const NamedArrays batch_of_two = queries_keys_values_of(2, 4, 3);
-    for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 1, 4, 3}, Shape{4}})
+    for (const Shape& shape : {Shape{3, 4, 3}, Shape{2, 3, 4}, Shape{4, 4}, Shape{2, 3, 4, 3}, Shape{4}})
         CHECK_THAT(refused_input(with(batch_of_two, "mask", all_allowed(shape))),
                    ContainsSubstring(to_string(shape) + ", expected (n, m) = (4, 3) or (b, n, m) = (2, 4, 3)"));
 }
@@ -228,7 +235,8 @@ TEST_CASE("a mask (b, m) that could be (n, m) is refused: attn run says how to w
     const NamedArrays as_many = queries_keys_values_of(3, 3, 4); // b = n
     CHECK_THAT(refused_input(with(as_many, "mask", keys_or_pairs)),
                ContainsSubstring("mask has the shape (3, 4), which is (n, m) as well as (b, m) here") &&
-                   ContainsSubstring("mask[None, :, :]") && ContainsSubstring("mask[:, None, :]"));
+                   ContainsSubstring("mask[None, None] where it is the same for all sequences") &&
+                   ContainsSubstring("mask[:, None, None] where each sequence has a row of keys of its own"));
     CHECK(identical(mask_of(with(queries_keys_values_of(3, 2, 4), "mask", keys_or_pairs)), // b != n
                     mask_of(with(queries_keys_values_of(3, 2, 4), "mask", shaped({3, 1, 4})))));
 
@@ -273,7 +281,7 @@ TEST_CASE("a mask can be of heads, in each shape that programs have for it", "[c
         for (const std::size_t sequence : {0U, 1U})
             own.insert(own.end(), values.begin() + static_cast<std::ptrdiff_t>((sequence * 2 + head) * 9),
                        values.begin() + static_cast<std::ptrdiff_t>((sequence * 2 + head + 1) * 9));
-        CHECK(identical(weights_in(path, booleans({2, 3, 3}, own)), expected));
+        CHECK(identical(weights_in(path, booleans({2, 1, 3, 3}, own)), expected));
     }
     const std::vector<double> first(values.begin(), values.begin() + 18);
     CHECK(identical(weights_in("head.1.mask", booleans({1, 2, 3, 3}, first)),
@@ -283,8 +291,27 @@ TEST_CASE("a mask can be of heads, in each shape that programs have for it", "[c
                ContainsSubstring("or (b, n, m) = (2, 3, 3) or (b, h, n, m) = (2, 2, 3, 3)"));
 }
 
-TEST_CASE("a mask of heads (h, n, m) that could be (b, n, m) is refused", "[cli][run][mask]")
+TEST_CASE("a mask of heads (h, n, m) that could be (b, n, m) is refused by every module with heads", "[cli][run][mask]")
 {
+    const NamedArrays two{{"x", to_array(batch())}, {"memory", to_array(Numbers(16).tensor3(2, 5, 4))}};
+    for (const std::string module :
+         {"multi-head-attention", "encoder-layer", "encoder", "decoder-layer", "decoder", "transformer"})
+        for (const std::string name : {"mask", "memory_mask", "source_mask", "target_mask"}) {
+            const Example example = example_of(module);
+            NamedArrays input = two;
+            if (module == "transformer")
+                input = {{"target", two.at("x")}, {"source", two.at("memory")}};
+            else if (!example.input.contains("memory"))
+                input.erase("memory");
+            if (std::ranges::find(module_of(module).inputs, name, &ModuleInput::name) == module_of(module).inputs.end())
+                continue;
+            const std::size_t n = name == "source_mask" ? 5 : 3, m = name == "mask" || name == "target_mask" ? 3 : 5;
+            CAPTURE(module, name);
+            CHECK_THAT(
+                Desk(with(input, name, all_allowed({2, n, m})), example.weights).input_refusal(module, example.needed),
+                ContainsSubstring("which is (b, n, m) as well as (h, n, m) here: save " + name + "[:, None]") &&
+                    ContainsSubstring(name + "[None] where each head has its own"));
+        }
     NamedArrays arrays;
     for (const std::string name : {"queries", "keys", "values"})
         arrays[name] = {{2, 2, 3, 1}, std::vector<double>(12, 1)};
@@ -320,6 +347,35 @@ TEST_CASE("attn run joins the input's mask and lengths and the flag's", "[cli][r
                 CHECK(joined.values[i] == (mask.values[i % mask.size()] != 0 && is_real && is_earlier));
             }
         }
+}
+
+// ------------------------------------------------------------------------------------------------------------ the past
+
+TEST_CASE("attn run says what keys and values of the past should be", "[cli][run]")
+{
+    Numbers numbers(17);
+    const NamedArrays side_by_side{{"queries", to_array(numbers.matrix(1, 12))},
+                                   {"keys", to_array(numbers.matrix(1, 6))},
+                                   {"values", to_array(numbers.matrix(1, 4))},
+                                   {"past_keys", to_array(numbers.tensor3(1, 3, 6))},
+                                   {"past_values", to_array(numbers.tensor3(1, 3, 4))}};
+    for (const Words& flags : {words_of("--heads 2"), words_of("--heads 2 --fast")}) {
+        CHECK_THAT(refused_input(side_by_side, flags),
+                   ContainsSubstring("past_keys has the shape (1, 3, 6), expected (b, g, past, d) = (1, 1, past, 6): "
+                                     "keys of earlier tokens, with an axis of heads"));
+        NamedArrays keys_fit = side_by_side;
+        keys_fit["past_keys"].shape = {1, 1, 3, 6};
+        CHECK_THAT(
+            refused_input(keys_fit, flags),
+            ContainsSubstring("past_values has the shape (1, 3, 4), expected (b, g, past, d) = (1, 1, past, 4)"));
+        keys_fit["past_values"].shape = {1, 1, 3, 4};
+        CHECK(context_of(keys_fit, flags).shape == Shape{1, 8});
+    }
+    NamedArrays batch = queries_keys_values_of(2, 1, 1);
+    batch["past_keys"] = to_array(numbers.matrix(3, 4));
+    batch["past_values"] = to_array(numbers.tensor3(2, 3, 5));
+    CHECK_THAT(refused_input(batch),
+               ContainsSubstring("past_keys has the shape (3, 4), expected (b, past, d) = (2, past, 4)"));
 }
 
 // ------------------------------------------------------------------------------------------------------------- lengths
