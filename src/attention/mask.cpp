@@ -148,9 +148,10 @@ Places places_of(std::size_t n, std::size_t m, const MaskParts& parts, const std
     const auto before = [n](std::size_t keys) {
         return static_cast<std::ptrdiff_t>(keys) - static_cast<std::ptrdiff_t>(n);
     };
-    if (parts.causal == Causal::top_left)
+    const Causal alignment = parts.causal.value_or(parts.window.alignment);
+    if (alignment == Causal::top_left)
         return {{static_cast<std::ptrdiff_t>(parts.past)}, std::to_string(parts.past)};
-    if (parts.causal != Causal::by_length)
+    if (alignment != Causal::by_length)
         return {{before(m)}, std::to_string(m) + " - " + std::to_string(n)};
     Places places{{}, "lengths[:, None, None] - " + std::to_string(n), true};
     for (const std::int64_t length : *lengths)
@@ -262,8 +263,9 @@ namespace {
 Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace)
 {
     const bool is_by_length = parts.causal == Causal::by_length;
-    if (is_by_length && !parts.key_lengths)
-        throw Error("a mask that is causal by length needs lengths: how many keys of each sequence are real");
+    if ((is_by_length || parts.window.alignment == Causal::by_length) && !parts.key_lengths)
+        throw Error("a mask that is causal by length, or a window by length, needs lengths: how many keys of each "
+                    "sequence are real");
     std::optional<Integers> lengths = parts.key_lengths;
     if (is_by_length)
         lengths = trace.input("lengths[b]", *parts.key_lengths);

@@ -18,8 +18,9 @@ struct Positions {
     {
         if (!scoring.key_lengths.empty())
             length_ = static_cast<long>(scoring.key_lengths[b]);
-        first_ = scoring.causal == Causal::top_left ? static_cast<long>(scoring.past)
-                                                    : (scoring.causal == Causal::by_length ? length_ : m_) - n_;
+        const Causal alignment = scoring.causal.value_or(scoring.window.alignment);
+        first_ = alignment == Causal::top_left ? static_cast<long>(scoring.past)
+                                               : (alignment == Causal::by_length ? length_ : m_) - n_;
     }
 
     /// By ALiBi the last query always stands where the last key does.

@@ -257,6 +257,25 @@ TEST_CASE("a window hides keys that are further away than its limits, from each 
                         }
                 CHECK(wrong_steps(recorded([&](const Trace& trace) { run(trace); })) == Paths{});
             }
+    for (const Causal alignment :
+         {Causal::bottom_right, Causal::top_left, Causal::by_length}) { // without a causal mask
+        const MaskParts parts{
+            .key_lengths = lengths, .window = {.left = 1, .right = 0, .alignment = alignment}, .past = 1};
+        const auto run = [&](const Trace& trace) { return join_masks(3, 5, parts, trace); };
+        const AnyMask found = *run({});
+        for (std::size_t b = 0; b < 2; ++b)
+            for (int i = 0; i < 3; ++i)
+                for (int j = 0; j < 5; ++j) {
+                    const int length = b == 0 ? 5 : 2, by_length = length - 3;
+                    const int place = i + (alignment == Causal::top_left    ? 1
+                                           : alignment == Causal::by_length ? by_length
+                                                                            : 2);
+                    CHECK(std::get<BatchMask>(found)(b, i, j) == (j >= place - 1 && j <= place && j < length));
+                }
+        CHECK(wrong_steps(recorded([&](const Trace& trace) { run(trace); })) == Paths{});
+    }
+    CHECK_THROWS_WITH(join_masks(3, 5, {.window = {.left = 1, .alignment = Causal::by_length}}),
+                      ContainsSubstring("needs lengths"));
     const Recorder alone = recorded([](const Trace& trace) { join_masks(3, 5, {.window = {.left = 1}}, trace); });
     CHECK(paths(alone) == Paths{"window"}); // mask is another name
     CHECK(alone.steps().front().formula == "arange(5) >= arange(3)[:, None] + (5 - 3 - 1)");

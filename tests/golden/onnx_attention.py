@@ -3,9 +3,8 @@
 
     onnx_attention.py    writes tests/golden/onnx_attention.npz
 
-It needs the package onnx in a version that has Attention of opset 24 with softcap before the mask (1.21 and later, or its
-source tree). generate.py does not run it, since that package is on few machines; the file is what it wrote with the
-source tree of August 2026. Inputs stand under input.NAME, results under CASE.NAME: Y, present_key, present_value, qk.
+It needs the package onnx in a version that has the windows of Attention, of opset 25 (1.23 and later, or its source tree).
+generate.py does not run it, since that package is on few machines; the file is what it wrote with 1.23.2. Inputs stand under input.NAME, results under CASE.NAME: Y, present_key, present_value, qk.
 tests/cli/onnx_attention.cpp runs the same cases.
 """
 
@@ -87,6 +86,16 @@ CASES = {
     "packed_bool_bhnm": ("q3 k3 v3 bool_bhnm - - -", HEADS),
     "packed_causal": ("q3 kg3 vg3 - - - -", {"is_causal": 1, "scale": 0.3} | GROUPS),
     "packed_past": ("q3 kg3 vg3 add_past past_kg past_vg -", {"softcap": 0.75, "qk_matmul_output_mode": 1} | GROUPS),
+    "window": ("q k v - - - -", {"left_window_size": 1, "right_window_size": 1}),
+    "window_left": ("q kg vg bool_nm - - -", {"left_window_size": 0}),
+    "window_right_add": ("q k v add_bhnm - - -", {"right_window_size": 0}),
+    "window_causal": ("q k v - - - -", {"left_window_size": 1, "is_causal": 1}),
+    "window_past": ("q kg vg bool_past past_kg past_vg -", {"left_window_size": 2, "right_window_size": 1}),
+    "window_lengths": ("q k v - - - lengths", {"left_window_size": 1, "right_window_size": 1}),
+    "window_lengths_causal": ("q k v - - - lengths", {"left_window_size": 1, "is_causal": 1}),
+    "packed_window": ("q3 kg3 vg3 - - - -", {"left_window_size": 1} | GROUPS),
+    "packed_window_past": ("q3 kg3 vg3 - past_kg past_vg -", {"left_window_size": 2, "right_window_size": 0} | GROUPS),
+    "packed_window_lengths": ("q3 k3 v3 - - - few", {"right_window_size": 0} | HEADS),
     "packed_lengths": ("q3 k3 v3 - - - lengths", {"is_causal": 1, "qk_matmul_output_mode": 3} | HEADS),
 }
 

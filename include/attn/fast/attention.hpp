@@ -74,7 +74,7 @@ struct Scoring {
     std::optional<Causal> causal = {}; ///< no later keys
     std::size_t past = 0;              ///< from the top left: how many keys were there before the first query
     std::span<const std::int64_t> key_lengths = {}; ///< (b): how many keys of each sequence are real; all unless given
-    Window window = {};                             ///< no keys outside of it; positions are those of the causal mask
+    Window window = {};                             ///< no keys outside of it
 };
 
 /// What is known of each query's softmax, (b, h, n) each: enough to merge the contexts of two sets of keys, and to compute
