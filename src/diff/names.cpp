@@ -196,17 +196,37 @@ private:
             complain(rule, name, heads.front(), fmt::format("has the shape {}, too few axes", to_string(given.shape)));
             return true;
         }
-        if (const std::string complaint = complaint_about(array.shape, *axes, heads.size()); !complaint.empty()) {
+        const std::size_t shared_by = query_heads_per(array.shape, *axes, heads);
+        const std::string complaint = complaint_about(array.shape, *axes, heads.size() / shared_by);
+        if (!complaint.empty()) {
             complain(rule, name, heads.front(), complaint);
             return true;
         }
         for (std::size_t head = 0; head < heads.size(); ++head) {
-            const std::string part = filled(rule.suffix, "h", std::to_string(head));
+            const std::size_t theirs = head / shared_by;
+            const std::string part = filled(rule.suffix, "h", std::to_string(theirs));
             claims_.parts.push_back(
-                std::make_unique<const Array>(taken_from(array, *axes, rule.is_transposed, head, rank)));
+                std::make_unique<const Array>(taken_from(array, *axes, rule.is_transposed, theirs, rank)));
             findings.push_back({{heads[head].step, name + part, claims_.parts.back().get(), ""}, heads[head].path});
         }
         return true;
+    }
+
+    /// How many heads of the reference each head of an array is: several where they share keys and values, so that their
+    /// steps have the same numbers.
+    std::size_t query_heads_per(const Shape& shape, const std::vector<Taken>& axes,
+                                const std::vector<Found>& heads) const
+    {
+        const auto axis = std::ranges::find(axes, Taken::Kind::heads, &Taken::kind);
+        const std::size_t theirs = axis == axes.end() ? 0 : shape[static_cast<std::size_t>(axis - axes.begin())];
+        if (theirs == 0 || heads.size() % theirs != 0)
+            return 1;
+        const std::size_t shared_by = heads.size() / theirs;
+        for (std::size_t head = 0; head < heads.size(); ++head)
+            if (!same_numbers(reference_[heads[head].step].value,
+                              reference_[heads[head / shared_by * shared_by].step].value))
+                return 1;
+        return shared_by;
     }
 
     /// Why heads or parts can't be taken out of an array of that shape; empty where they can.

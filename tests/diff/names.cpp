@@ -258,6 +258,26 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
                           {"K", named(heads, "key").value},
                           {"qk_matmul_output", packed_heads(heads, "", "scaled", 2)},
                           {"Y", packed_heads(heads, "", "context", 2)}}) == 7);
+    const Recording shared = recording_of([](const Trace& trace) { // two key/value heads, each for two heads
+        Numbers numbers(19);
+        const HeadSizes sizes{.d_model = 6, .h_d_k = 4, .h_d_v = 4};
+        MultiHeadWeights weights = random_heads(numbers, {.d_model = 6, .h_d_k = 8, .h_d_v = 8});
+        const MultiHeadWeights narrow = random_heads(numbers, sizes);
+        weights.key = narrow.key;
+        weights.value = narrow.value;
+        grouped_query_attention(numbers.matrix(3, 6), {}, {}, weights, {.heads = 4}, trace);
+    });
+    Array keys = packed_heads(shared, "", "keys", 4);
+    keys.shape[1] = 2; // the first of each two heads
+    const std::size_t of_head = keys.size() / 4;
+    keys.values.erase(keys.values.begin() + static_cast<std::ptrdiff_t>(3 * of_head), keys.values.end());
+    keys.values.erase(keys.values.begin() + static_cast<std::ptrdiff_t>(of_head),
+                      keys.values.begin() + static_cast<std::ptrdiff_t>(2 * of_head));
+    CHECK(compared_under("onnx", shared, {{"K", keys}}) == 4);
+    Array queries = packed_heads(shared, "", "queries", 4); // which no two heads share
+    queries.shape[1] = 2;
+    queries.values.resize(2 * of_head);
+    CHECK_FALSE(diff(shared, NamedArrays{{"Q", queries}}, {.table = &table_called("onnx")}).passed());
     const Recording alone = recording_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);

@@ -303,7 +303,8 @@ TEST_CASE("a mask of heads (h, n, m) that could be (b, n, m) is refused by every
                 input = {{"target", two.at("x")}, {"source", two.at("memory")}};
             else if (!example.input.contains("memory"))
                 input.erase("memory");
-            if (std::ranges::find(module_of(module).inputs, name, &ModuleInput::name) == module_of(module).inputs.end())
+            const Module taking = module_of(module);
+            if (std::ranges::find(taking.inputs, name, &ModuleInput::name) == taking.inputs.end())
                 continue;
             const std::size_t n = name == "source_mask" ? 5 : 3, m = name == "mask" || name == "target_mask" ? 3 : 5;
             CAPTURE(module, name);
