@@ -58,6 +58,16 @@ Array read_seed(const Request& request, const Recording& recording)
     return std::move(arrays.begin()->second);
 }
 
+/// The trace without the gradients that it has, which are taken anew.
+Recording forward_part(const Recording& recording, const std::string& of)
+{
+    Recording forward = without_gradients(recording);
+    const std::string path = of.substr(0, of.find('['));
+    if (StepNames(recording).find(path) && !StepNames(forward).find(path))
+        throw Error("--of: " + path + " is a gradient, or follows from one; expected a step of the forward pass");
+    return forward;
+}
+
 /// What the gradients are of: a step, or some of its numbers.
 GradientOptions asked_for(const Request& request, const Recording& recording)
 {
@@ -122,7 +132,7 @@ int take_gradients(const Request& request)
 {
     expect_not_replaced("-o", request.output, {request.trace, request.seed});
     const BudgetScope budget{budget_for(request.budget, {request.trace})};
-    const Recording recording = read_trace(request.trace);
+    const Recording recording = forward_part(read_trace(request.trace), request.of);
     const GradientOptions options = asked_for(request, recording);
     const Recording result = about_file(request.trace, "", [&] { return gradients(recording, options); });
     if (!request.output.empty())
@@ -153,7 +163,8 @@ Command grad_command()
                     "with one called grad.output, output.grad or dout"}}},
                  {"What to do",
                   {{"-o,--output", "GRADS.npz", request->output,
-                    "the trace with the gradients after it; verify, explain, view, graph and diff read it"},
+                    "the trace with the gradients after it, in place of those that it has; verify, explain, view, "
+                    "graph and diff read it"},
                    {"--check", "", request->checks,
                     "compare the gradient of each input with central differences; exit code 1 where one differs"},
                    budget_flag(request->budget)}}},

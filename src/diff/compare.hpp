@@ -7,6 +7,9 @@
 
 namespace attn {
 
+/// What is off by more than this part of its size is no noise.
+inline constexpr double most_relative = 0.5;
+
 /// How far each number can be off and still be right.
 struct Tolerance {
     double common = 0;             ///< for all numbers

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace attn {
 namespace {
@@ -21,9 +22,28 @@ constexpr std::size_t most_steps = 64;
 // By how many roundings a weight can change when its row is shifted.
 constexpr double roundings_of_weight = 32;
 
-/// True where the numbers that softmax uses are all off by one factor, or not at all: then it is not the step with a
-/// mistake, but another one of the same shape, such as scores before the scale or before the mask.
-bool is_another_quantity(const Array& found, const Diff::World::Recomputed& expected)
+/// The scores around a step, of whatever stage: those that it is made of, and those that are made of it, up to the softmax.
+std::vector<std::size_t> stages_around(Diff::World& world, std::size_t step)
+{
+    const auto is_other = [&](std::size_t i) {
+        const Array& array = world.reference[i].value;
+        return array.type != ElementType::real || array.shape != world.reference[step].value.shape;
+    };
+    const std::set<std::size_t> before = world.steps.all_before({step}, is_other);
+    std::vector<std::size_t> stages(before.begin(), before.end());
+    stages.push_back(step);
+    for (std::size_t user = step + 1; user < world.reference.size() && !is_softmax(world.reference[user]); ++user) {
+        const std::vector<std::size_t>& used = world.operands(user);
+        if (!is_other(user) && std::ranges::find(used, stages.back()) != used.end())
+            stages.push_back(user);
+    }
+    return stages;
+}
+
+/// True where the numbers that softmax uses are those of another stage of the scores, such as before the scale, or differ only
+/// where they are masked: then it is not the step with a mistake, but another one of the same shape.
+bool is_another_quantity(Diff::World& world, std::size_t step, const Array& found,
+                         const Diff::World::Recomputed& expected)
 {
     double dot = 0, square = 0;
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -32,12 +52,20 @@ bool is_another_quantity(const Array& found, const Diff::World::Recomputed& expe
             square += right * right;
         }
     const double factor = square > 0 ? dot / square : 1;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        const double right = expected.value.values[i], tolerance = expected.tolerance.at(i) * (1 + std::abs(factor));
-        if (std::isfinite(right) && !(times_off(found.values[i], factor * right, tolerance) <= 1))
-            return false;
-    }
-    return std::isfinite(factor) && factor > 0;
+    // That many times an array is another one, where both are finite.
+    const auto is_times = [&](const Array& array, const Array& other, bool can_be_masked) {
+        for (std::size_t i = 0; i < array.size(); ++i) {
+            const double wanted = factor * array.values[i], tolerance = expected.tolerance.at(i) * (1 + factor);
+            const bool is_masked = can_be_masked && !std::isfinite(other.values[i]);
+            if (std::isfinite(wanted) && !is_masked && !(times_off(other.values[i], wanted, tolerance) <= 1))
+                return false;
+        }
+        return true;
+    };
+    return std::isfinite(factor) && factor > 0 && is_times(expected.value, found, false) &&
+           std::ranges::any_of(stages_around(world, step), [&](std::size_t stage) {
+               return is_times(world.reference[step].value, world.reference[stage].value, true);
+           });
 }
 
 /// What follows from a step twice: from MINE's numbers, and from the expected ones.
@@ -200,7 +228,8 @@ std::optional<std::string> why_without_effect(Diff::World& world, std::size_t st
                 filled_and_shifted(expected.value, found, expected.tolerance, roundoff_of(world.type));
             like_mine && Effect(world, step, *like_mine, expected.value).ends_in_softmax())
             return "differs, without effect on the weights: the softmax that follows gives the same";
-        if (leads_to_softmax(world, step) && is_another_quantity(found, expected) && RightFollowers(world).follow(step))
+        if (leads_to_softmax(world, step) && is_another_quantity(world, step, found, expected) &&
+            RightFollowers(world).follow(step))
             return "differs, without effect on the weights: what MINE has after it is right";
     } catch (const FormulaError&) {
     }

@@ -11,7 +11,7 @@ namespace attn {
 ///
 /// - where rows are shifted, or have another number where minus infinity is expected, and every step that uses it, and all
 ///   that follow from these, lead to a softmax that gives the same;
-/// - where they are scores, all off by one factor or only in masked places, and all lead to steps that MINE has right: it is
+/// - where they are scores, those of another stage or only in masked places, and all lead to steps that MINE has right: it is
 ///   another quantity than the step of that name, such as scores that are masked before they are scaled;
 /// - where weights are NaN for a query that can attend to nothing: 0 / 0.
 /// @param found     what MINE has, in the step's shape

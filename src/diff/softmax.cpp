@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 namespace attn {
@@ -39,6 +40,31 @@ bool fill_and_shift(std::span<double> row, std::span<const double> found, const 
 } // namespace
 
 bool is_softmax(const Step& step) { return step.formula.starts_with("softmax("); }
+
+std::optional<std::string> scores_of_softmax(std::string_view formula)
+{
+    constexpr std::string_view softmax = "softmax(";
+    if (!formula.starts_with(softmax))
+        return std::nullopt;
+    const std::string_view scores = formula.substr(softmax.size(), formula.size() - softmax.size() - 1);
+    return is_step_path(scores) ? std::optional(std::string(scores)) : std::nullopt;
+}
+
+bool has_other_row_sums(const Array& found, const Array& right)
+{
+    const std::size_t length = row_length(right);
+    if (found.shape != right.shape)
+        return false;
+    for (std::size_t begin = 0; begin < right.size(); begin += length) {
+        const auto sum = [&](const Array& array) {
+            const auto row = std::span(array.values).subspan(begin, length);
+            return std::accumulate(row.begin(), row.end(), 0.0);
+        };
+        if (std::abs(sum(found) - sum(right)) > most_relative)
+            return true;
+    }
+    return false;
+}
 
 bool is_masked(const Array& array) { return std::ranges::find(array.values, minus_infinity) != array.values.end(); }
 

@@ -5,14 +5,23 @@
 #include "compare.hpp"
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 /// Scores and weights that differ, though softmax makes the same of them.
 namespace attn {
 
 bool is_softmax(const Step& step);
 
+/// The step whose softmax a formula is, along the last axis; nothing where it is anything else.
+std::optional<std::string> scores_of_softmax(std::string_view formula);
+
 /// True for minus infinity somewhere, as in scores that are masked.
 bool is_masked(const Array& array);
+
+/// True where a row of what MINE has for a softmax sums to another number than it should, 1 or, of a query that can attend to
+/// nothing, 0. Roundings of large scores can change every weight, but all weights of a row together.
+bool has_other_row_sums(const Array& found, const Array& right);
 
 /// What MINE has for a softmax, with zeros where it is NaN in rows that are all zero.
 Array zeros_in_empty_rows(Array found, const Array& right);

@@ -142,6 +142,8 @@ NameTable llama()
     add_linear(layer, "self_attn.k_proj", "self_attn.key");
     add_linear(layer, "self_attn.v_proj", "self_attn.value");
     add_linear(layer, "self_attn.o_proj", "self_attn.output");
+    layer.push_back({"self_attn.q_norm.weight", "self_attn.query_norm.gain"});
+    layer.push_back({"self_attn.k_norm.weight", "self_attn.key_norm.gain"});
     layer.push_back({"input_layernorm.weight", "norm1.gain"});
     layer.push_back({"post_attention_layernorm.weight", "norm2.gain"});
     add_linear(layer, "mlp.down_proj", "feed_forward.output");

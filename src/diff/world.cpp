@@ -3,6 +3,7 @@
 #include "world.hpp"
 
 #include "compare.hpp"
+#include "softmax.hpp"
 
 #include "attn/formula/expression.hpp"
 
@@ -24,8 +25,8 @@ constexpr double stored_factor = 1.25;
 constexpr double stored_roundings = 2;
 // Roundings inside a formula that an operand shows which is moved, and an exact one doesn't.
 constexpr double unmeasured_roundings = 2;
-// No formula makes more of a rounding than this, nor more than half of the largest number out of it: what does is no noise.
-constexpr double most_growth = 0x1p16, most_relative = 0.5;
+// No formula makes more of a rounding than this: what does is no noise.
+constexpr double most_growth = 0x1p16;
 
 /// Plus or minus one, the same for the same number in each run.
 double sign_of(std::size_t draw, std::size_t step, std::size_t i)
@@ -91,15 +92,11 @@ const Step& Diff::World::original(std::size_t step) const
 
 void Diff::World::expect_nan_rows()
 {
-    constexpr std::string_view softmax = "softmax(";
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
-        if (!formula.starts_with(softmax) || !has_empty_row(reference[i].value))
-            continue;
-        const std::string scores = formula.substr(softmax.size(), formula.size() - softmax.size() - 1);
-        if (is_step_path(scores))
+        if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
             steps.set_formula(i,
-                              formula + " + where(max(" + scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)");
+                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)");
     }
 }
 
@@ -276,6 +273,11 @@ void Diff::World::redraw(std::size_t draw)
     if (draw == draw_)
         return;
     draw_ = draw;
+    forget_moved();
+}
+
+void Diff::World::forget_moved()
+{
     for (Known& one : known) {
         one.moved.reset();
         one.dumped_moved.reset();
@@ -298,6 +300,43 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
     }
     redraw(0);
     return recomputed(evaluated(), otherwise);
+}
+
+std::optional<Diff::World::Recomputed> Diff::World::recompute_as_unsaved(std::size_t step, std::size_t draws)
+{
+    struct Saved {
+        std::size_t step;
+        const Array* own;
+        bool differs;
+    };
+    std::set<std::size_t> used;
+    std::set<std::size_t> users = steps.all_before({step}, [this](std::size_t i) { return steps.own(i) != nullptr; });
+    users.insert(step);
+    for (const std::size_t user : users)
+        used.insert(operands(user).begin(), operands(user).end());
+    std::vector<Saved> saved;
+    for (const std::size_t one : used)
+        if (steps.own(one) != nullptr && !known[one].is_wrong && !reference[one].formula.empty())
+            saved.push_back({one, steps.own(one), steps.differs(one)});
+    if (saved.empty())
+        return std::nullopt;
+
+    const auto again = [&] {
+        for (const Saved& one : saved)
+            steps.set(one.step, one.own, one.differs);
+        forget_moved();
+    };
+    for (const Saved& one : saved)
+        steps.unset(one.step);
+    forget_moved();
+    try {
+        Recomputed result = recompute(step, draws);
+        again();
+        return result;
+    } catch (const FormulaError&) {
+        again();
+        throw;
+    }
 }
 
 } // namespace attn

@@ -14,8 +14,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace attn {
@@ -388,6 +391,31 @@ std::size_t step_of_gradients(const Recording& recording, const std::string& of)
         throw Error("there are no steps");
     return of.empty() ? StepNames(recording).find("output").value_or(recording.steps.size() - 1)
                       : find_step(recording, of);
+}
+
+Recording without_gradients(const Recording& recording)
+{
+    const StepNames names(recording);
+    std::vector<bool> is_left_out(recording.steps.size());
+    std::set<std::string_view> left;
+    Recording forward;
+    for (std::size_t i = 0; i < recording.steps.size(); ++i) {
+        const Step& step = recording.steps[i];
+        const auto uses_gradient = [&](const UsedName& used) {
+            const auto operand = names.resolve(i, used.name);
+            return operand && is_left_out[*operand];
+        };
+        is_left_out[i] = step.path.starts_with(gradient_scope) ||
+                         (!step.formula.empty() && std::ranges::any_of(names_in(step.formula), uses_gradient));
+        if (is_left_out[i])
+            continue;
+        forward.steps.push_back(step);
+        left.insert(step.path);
+    }
+    std::ranges::copy_if(recording.aliases, std::back_inserter(forward.aliases), [&](const Alias& alias) {
+        return !alias.path.starts_with(gradient_scope) && left.contains(alias.target);
+    });
+    return forward;
 }
 
 Recording gradients(const Recording& recording, const GradientOptions& options)

@@ -11,8 +11,9 @@ namespace attn {
 
 /// A number, and how much another correct computation of it can differ.
 ///
-/// What is recorded is exact. Each operation rounds its result by at most a unit roundoff u of itself, and passes on
-/// the errors of its operands to first order (Higham 2002, chapters 2 and 3). An infinity or NaN has no
+/// What is recorded is exact. Each operation rounds its result by at most a unit roundoff u of itself, or by the smallest
+/// positive number where it underflows, and passes on the errors of its operands to first order (Higham 2002, chapters 2
+/// and 3). An infinity or NaN has no
 /// error. But where finite numbers overflow, and in what follows from that, the error is infinite: a sum in another order can
 /// be infinite, NaN, or finite.
 struct Rounded {
@@ -34,6 +35,7 @@ public:
         : unit_(errors.stores_each ? std::max(errors.roundoff, errors.stored_roundoff) : errors.roundoff),
           sum_unit_(errors.roundoff),
           stored_unit_(errors.stored_roundoff),
+          smallest_(errors.smallest),
           sums_(errors.sums)
     {
     }
@@ -42,7 +44,7 @@ public:
     /// The unit roundoff of additions and multiplications inside a sum.
     double sum_unit() const { return sum_unit_; }
     /// The arithmetic inside a sum.
-    Rounding inside_sums() const { return Rounding(ErrorModel{sum_unit_, stored_unit_, sums_}); }
+    Rounding inside_sums() const { return Rounding(ErrorModel{sum_unit_, stored_unit_, sums_, false, smallest_}); }
     /// What a sum errs by when it is stored.
     double stored(double sum) const { return unit_ > sum_unit_ ? unit_ * std::abs(sum) : 0; }
     SumErrors sums() const { return sums_; }
@@ -52,7 +54,7 @@ public:
     {
         if (!std::isfinite(value))
             return {value, 0};
-        return {value, inherited + roundings * unit_ * std::abs(value)};
+        return {value, inherited + roundings * (unit_ * std::abs(value) + smallest_)};
     }
 
     /// The same of two numbers, which can overflow.
@@ -60,7 +62,7 @@ public:
     {
         if (!std::isfinite(value)) [[unlikely]]
             return {value, overflows(a, b) ? unknown_error : 0};
-        return {value, inherited + roundings * unit_ * std::abs(value)};
+        return {value, inherited + roundings * (unit_ * std::abs(value) + smallest_)};
     }
 
     Rounded add(Rounded a, Rounded b) const { return result(a.value + b.value, a, b, a.error + b.error); }
@@ -148,7 +150,7 @@ private:
         return (std::isfinite(a.value) && std::isfinite(b.value)) || a.is_unknown() || b.is_unknown();
     }
 
-    double unit_, sum_unit_, stored_unit_;
+    double unit_, sum_unit_, stored_unit_, smallest_;
     SumErrors sums_;
 };
 

@@ -18,7 +18,7 @@ std::string exactly(double number)
     return text;
 }
 
-void compare(const Step& step, const Evaluated& again, double smallest, StepCheck& check)
+void compare(const Step& step, const Evaluated& again, StepCheck& check)
 {
     if (step.value.shape != again.value.shape) {
         check.verdict = StepCheck::Verdict::wrong_shape;
@@ -29,7 +29,7 @@ void compare(const Step& step, const Evaluated& again, double smallest, StepChec
     check.verdict = StepCheck::Verdict::agrees;
     double worst = 1;
     for (std::size_t i = 0; i < step.value.size(); ++i) {
-        const double off = excess(step.value.values[i], again.value.values[i], safety * again.error[i] + smallest);
+        const double off = excess(step.value.values[i], again.value.values[i], safety * again.error[i]);
         if (off <= worst)
             continue;
         worst = off;
@@ -40,21 +40,16 @@ void compare(const Step& step, const Evaluated& again, double smallest, StepChec
     }
 }
 
-/// What a step was computed in.
-struct ComputedIn {
-    double roundoff;
-    double smallest = 0; ///< what is smaller can have become zero
-};
-
-/// The type that the options of a step's module name, if they do.
-ComputedIn computed_in(const Step& step, double otherwise)
+/// How the operations of a step round: by the type that the options of its module name, if they do.
+ErrorModel rounding_of(const Step& step, double otherwise)
 {
+    NumberType type = NumberType::float64;
     const auto option = std::ranges::find(step.options, "type", &std::pair<std::string, std::string>::first);
     if (option != step.options.end())
-        for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16})
-            if (name_of(type) == option->second)
-                return {std::max(otherwise, roundoff_of(type)), smallest_of(type)};
-    return {otherwise};
+        for (const NumberType shorter : {NumberType::float32, NumberType::float16, NumberType::bfloat16})
+            type = name_of(shorter) == option->second ? shorter : type;
+    const double roundoff = std::max(otherwise, roundoff_of(type));
+    return {.roundoff = roundoff, .stored_roundoff = roundoff, .smallest = smallest_of(type)};
 }
 
 StepCheck check_step(const Recording& recording, const StepNames& names, std::size_t number, double program_roundoff)
@@ -63,14 +58,12 @@ StepCheck check_step(const Recording& recording, const StepNames& names, std::si
     StepCheck check{step.path, StepCheck::Verdict::input, "", {}};
     if (step.formula.empty())
         return check;
-    const auto [roundoff, smallest] = computed_in(step, program_roundoff);
     const Lookup lookup = [&](std::string_view name) {
         const std::optional<std::size_t> found = names.resolve(number, name);
         return found ? &recording.steps[*found].value : nullptr;
     };
     try {
-        compare(step, evaluate(step.formula, lookup, {.roundoff = roundoff, .stored_roundoff = roundoff}), smallest,
-                check);
+        compare(step, evaluate(step.formula, lookup, rounding_of(step, program_roundoff)), check);
     } catch (const BudgetError& error) {
         throw BudgetError("step " + step.path.substr(0, 100) + " " + error.what());
     } catch (const Error& error) {

@@ -87,15 +87,17 @@ cached_self_attention(const T& new_tokens, const std::optional<std::type_identit
     const std::size_t n = new_tokens.shape(token_axis<T>), m = earlier + n;
     const auto mask = join_masks(n, m, {.given = given_mask, .causal = options.causal}, trace);
     const auto shared_bias = share("bias[(b,) n, m]", given_bias, trace);
+    const auto query_norm = shared_norm("query_norm", weights.query_norm, trace);
+    const auto key_norm = shared_norm("key_norm", weights.key_norm, trace);
     CachedMultiHeadOf<T> result;
     std::vector<T> contexts, kept_keys, kept_values;
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
         const std::size_t group = groups.of(i);
-        const T queries = placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads,
-                                      weights.query_norm, placed, head);
+        const T queries =
+            placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads, query_norm, placed, head);
         T keys = placed_head(of_key(past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]"), packed.key, group,
-                             groups.groups, weights.key_norm, placed, head);
+                             groups.groups, key_norm, placed, head);
         if (past)
             keys = append("keys[(b,) m, d_k]", "past_keys", before.keys, "new_keys", keys, group, groups.groups, head);
         T values = split_head(past ? "new_values[(b,) n, d_v]" : "values[(b,) m, d_v]", "value", packed.value, group,

@@ -77,14 +77,16 @@ MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& giv
     const std::size_t n = from.queries.shape(token_axis<T>), m = from.keys.shape(token_axis<T>);
     const auto mask = join_masks(n, m, {.given = given_mask, .causal = options.causal}, trace);
     const auto shared_bias = share("bias[(b,) n, m]", given_bias, trace);
+    const auto query_norm = shared_norm("query_norm", weights.query_norm, trace);
+    const auto key_norm = shared_norm("key_norm", weights.key_norm, trace);
     MultiHeadOf<T> result;
     std::vector<T> contexts;
     for (std::size_t i = 0; i < groups.heads; ++i) {
         const Trace head = trace.scope("head", i);
-        const T queries = placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads,
-                                      weights.query_norm, options, head);
-        const T keys = placed_head(of_key("keys[(b,) m, d_k]"), packed.key, groups.of(i), groups.groups,
-                                   weights.key_norm, options, head);
+        const T queries =
+            placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads, query_norm, options, head);
+        const T keys =
+            placed_head(of_key("keys[(b,) m, d_k]"), packed.key, groups.of(i), groups.groups, key_norm, options, head);
         const T values = split_head("values[(b,) m, d_v]", "value", packed.value, groups.of(i), groups.groups, head);
         const auto bias = head_bias(shared_bias, n, m, i, options, head);
         AttentionOf<T> attention =

@@ -43,8 +43,20 @@ T turned(const T& normalized, const PlacedSteps& steps, const RotaryOptions& opt
     return rotary(normalized, options, turning);
 }
 
+/// The norm of all heads' queries or keys. Its gain is one weight, which the heads share: a step beside theirs.
+/// @param trace  the scope of the attention
+inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const std::optional<RmsNormWeights>& norm,
+                                                 const Trace& trace)
+{
+    if (!norm)
+        return std::nullopt;
+    const Trace inside = trace.scope(scope);
+    return RmsNormWeights{inside.input("gain[d_k]", norm->gain)};
+}
+
 /// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions where the
 /// options say so.
+/// @param norm   as shared_norm() gives it
 /// @param trace  the head's scope
 template <Sequence T>
 T placed_head(const PlacedSteps& steps, const T& packed, std::size_t head, std::size_t heads,
@@ -56,8 +68,10 @@ T placed_head(const PlacedSteps& steps, const T& packed, std::size_t head, std::
 
     const Trace first = trace.scope(norm ? steps.norm : steps.rotary);
     T placed = split_head(norm ? "x[(b,) n, d_model]" : "x[(b,) n, d]", steps.packed, packed, head, heads, first);
-    if (norm)
+    if (norm) {
+        first.alias("gain", std::string(steps.norm) + ".gain");
         placed = rms_norm(placed, *norm, options.norm, first);
+    }
     if (norm && is_rotary)
         placed = turned(placed, steps, options.rotary, trace);
     else if (is_rotary)

@@ -41,27 +41,36 @@ std::string bias_formula(bool has_values, bool is_right, std::size_t n, std::siz
     return has_values ? values + " - " + right : "-" + right;
 }
 
-/// A large negative number for each pair that is forbidden, twice as large where both masks forbid it.
+/// Subtracts the penalty for each pair whose key comes after its query.
+template <Sequence T>
+T less_later_keys(T bias, double penalty)
+{
+    const std::size_t n = bias.shape(token_axis<T>), m = bias.shape(feature_axis<T>);
+    for (std::size_t i = 0; i < bias.size(); ++i)
+        bias.data()[i] -= i % m > i / m % n ? penalty : 0;
+    return bias;
+}
+
+/// A large negative number for each pair that is forbidden, twice as large where both masks forbid it. Which keys come later is
+/// the same in each sequence, so without a mask of the values the bias is (n, m).
 template <Sequence T>
 std::optional<AnyBias> bias_of(const T& x, const T& memory, const std::optional<PerToken<T>>& given,
                                const KerasAttentionOptions& options, const Trace& trace)
 {
+    const std::size_t n = x.shape(token_axis<T>), m = memory.shape(token_axis<T>);
+    const auto formula = [&] { return bias_formula(given.has_value(), options.mask_right, n, m, options.penalty); };
     if (!given && !options.mask_right)
         return std::nullopt;
-    const std::size_t n = x.shape(token_axis<T>), m = memory.shape(token_axis<T>);
+    if (!given)
+        return trace("bias[n, m]", formula, less_later_keys(Matrix(Matrix::shape_type{n, m}, 0.0), options.penalty));
+    const PerToken<T>& mask = trace.input("value_mask[(b,) m]", *given);
     typename T::shape_type shape = x.shape();
     shape[feature_axis<T>] = m;
     T bias(shape, 0.0);
-    if (given) {
-        const PerToken<T>& mask = trace.input("value_mask[(b,) m]", *given);
-        for (std::size_t i = 0; i < bias.size(); ++i)
-            bias.data()[i] += (mask.data()[i / (n * m) * m + i % m] - 1) * options.penalty;
-    }
-    for (std::size_t i = 0; options.mask_right && i < bias.size(); ++i)
-        bias.data()[i] -= i % m > i / m % n ? options.penalty : 0;
-    return trace(
-        "bias[(b,) n, m]", [&] { return bias_formula(given.has_value(), options.mask_right, n, m, options.penalty); },
-        bias);
+    for (std::size_t i = 0; i < bias.size(); ++i)
+        bias.data()[i] = (mask.data()[i / (n * m) * m + i % m] - 1) * options.penalty;
+    return trace("bias[(b,) n, m]", formula,
+                 options.mask_right ? less_later_keys(std::move(bias), options.penalty) : std::move(bias));
 }
 
 template <Sequence T>

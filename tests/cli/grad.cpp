@@ -1,5 +1,6 @@
 // attn grad, run as a user runs it.
 
+#include "lesson_run.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
@@ -8,6 +9,7 @@
 #include "attn/trace_io/trace_file.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace attn;
 
@@ -81,6 +83,32 @@ TEST_CASE("attn grad begins at a number, at a row or with what a file gives", "[
     CHECK(gradient_of_y({"--of", "y"}) == std::vector<double>{1, 1});
     write_npz(folder / "s.npz", {{}, {{"loss", {{1, 2}, {3, 4}}}}, ""});
     CHECK(gradient_of_y({"--seed", folder / "s.npz"}) == std::vector<double>{0, 8});
+}
+
+TEST_CASE("attn grad takes the gradients of a trace anew that has some, as lesson 14's", "[cli][gradient]")
+{
+    const TemporaryFolder folder;
+    const std::string grads = folder / "g.npz";
+    const Ended ended = run({"attn", "grad", lesson_run("14_gradients").trace.string(), "--of", "loss", "-o", grads});
+    CAPTURE(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(run({"attn", "verify", grads}).code == 0);
+    // Those that the lesson computes by its own formulas, which are PyTorch's.
+    const NamedArrays found = read_npz(grads);
+    for (const std::string name : {"inputs", "query_weights", "key_weights", "value_weights", "scores", "output"}) {
+        CAPTURE(name);
+        const auto& steps = lesson_recording("14_gradients").steps;
+        const Array& right = std::ranges::find(steps, "grad." + name, &Step::path)->value;
+        const Array& again = found.at("grad." + name);
+        REQUIRE(again.shape == right.shape);
+        for (std::size_t i = 0; i < right.size(); ++i)
+            CHECK(std::abs(again.values[i] - right.values[i]) <= 1e-13 * (1 + std::abs(right.values[i])));
+    }
+    CHECK_FALSE(found.contains("step.query_weights")); // which follows from the old ones
+    CHECK(run({"attn", "grad", grads, "--of", "loss"}).code == 0);
+    const Ended second = run({"attn", "grad", grads, "--of", "grad.weights[0,0]"});
+    CHECK(second.code == 2);
+    CHECK_THAT(second.errors, ContainsSubstring("--of: grad.weights is a gradient, or follows from one"));
 }
 
 TEST_CASE("attn grad on wrong usage ends with 2 and one line", "[cli][gradient]")

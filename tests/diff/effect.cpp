@@ -141,13 +141,37 @@ TEST_CASE("a shift of each row of float32 scores has no effect, unless it swallo
     CHECK(verdict_of(after_shift(1e9), "scaled") == DiffVerdict::bug);
 }
 
-TEST_CASE("scores that are no step's, before weights that are right, have no effect", "[diff][effect]")
+TEST_CASE("scores of another stage, before weights that are right, have no effect", "[diff][effect]")
 {
-    // A program that masks before it scales has, for the masked scores, some that are twice as large.
-    const Diff result = diff_after("masked", [](std::size_t, double value) { return 2 * value; });
+    // A program that masks before it scales has, for the masked scores, some that are larger by the root of d_k.
+    const Diff result = diff_after("masked", [](std::size_t, double value) { return std::sqrt(3) * value; });
     CHECK(verdict_of(result, "masked") == DiffVerdict::no_effect);
     CHECK(result.first_wrong() == nullptr);
     CHECK(diagnose(result).empty());
+    // One that scales the queries has, for the scores, those that are scaled.
+    const Diff scaled = diff_after("scores", [](std::size_t, double value) { return value / std::sqrt(3); });
+    CHECK(verdict_of(scaled, "scores") == DiffVerdict::no_effect);
+}
+
+TEST_CASE("scores times a factor that no stage of them has are wrong, whatever follows", "[diff][effect]")
+{
+    const Recording reference = causal_attention();
+    for (const char* path : {"scores", "masked"})
+        for (const double factor : {0.5, 1.1, 3.0})
+            for (const bool has_queries : {true, false}) {
+                CAPTURE(path, factor, has_queries);
+                NamedArrays mine = numbers_of(reference);
+                for (double& value : mine.at(path).values)
+                    value *= factor;
+                if (!has_queries) {
+                    mine.erase("queries");
+                    mine.erase("keys");
+                }
+                const Diff result = diff(reference, mine);
+                REQUIRE(result.first_wrong() != nullptr);
+                CHECK(result.first_wrong()->step->path == path);
+                CHECK(verdict_of(result, path) == DiffVerdict::bug);
+            }
 }
 
 TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhere has one", "[diff][effect]")

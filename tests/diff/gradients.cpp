@@ -8,6 +8,7 @@
 #include "test.hpp"
 
 #include "attn/formula/gradient.hpp"
+#include "attn/models/llama.hpp"
 
 #include <set>
 
@@ -303,6 +304,33 @@ TEST_CASE("right gradients are the same under names of a program's own, packed a
     REQUIRE(wrong.first_wrong() != nullptr);
     CHECK(wrong.first_wrong()->mine == "dWk");
     CHECK(wrong.count(DiffVerdict::bug) == 1);
+}
+
+TEST_CASE("the gradient of a gain that all heads share is that of PyTorch's q_norm.weight", "[diff][names][gradient]")
+{
+    Numbers numbers(61);
+    LlamaLayerWeights weights{{numbers.vector(6)},
+                              random_heads(numbers, {.h_d_v = 4, .is_biased = false}),
+                              {numbers.vector(6)},
+                              {{numbers.matrix(6, 5)}, {numbers.matrix(6, 5)}, {numbers.matrix(5, 6)}}};
+    weights.self_attention.query_norm = RmsNormWeights{numbers.vector(2)};
+    weights.self_attention.key_norm = RmsNormWeights{numbers.vector(2)};
+    const Matrix x = numbers.matrix(3, 6);
+    const Recording reference =
+        gradients(recording_of([&](const Trace& trace) { llama_layer(x, {}, weights, {.heads = 2}, trace); }));
+    Array sum = named(reference, "grad.self_attn.query_norm.gain.from.head.0.query_norm.output").value;
+    const Array& other = named(reference, "grad.self_attn.query_norm.gain.from.head.1.query_norm.output").value;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        sum.values[i] += other.values[i];
+    const DiffOptions llama{.table = &*std::ranges::find(name_tables(), "llama", &NameTable::name)};
+    for (const DiffOptions& options : {llama, DiffOptions{}}) {
+        const Diff result = diff(reference, NamedArrays{{"self_attn.q_norm.weight.grad", sum}}, options);
+        CHECK(result.passed());
+        REQUIRE(result.steps.size() == 1);
+        CHECK(result.steps.front().step->path == "grad.self_attn.query_norm.gain");
+        const Diff of_one = diff(reference, NamedArrays{{"self_attn.q_norm.weight.grad", other}}, llama);
+        CHECK_FALSE(of_one.passed());
+    }
 }
 
 TEST_CASE("one square map whose gradient is stored the other way round than the others is transposed",

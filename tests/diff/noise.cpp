@@ -5,6 +5,10 @@
 #include "runs.hpp"
 #include "test.hpp"
 
+#include "attn/attention/dot_product.hpp"
+#include "attn/trace_io/recorder.hpp"
+
+#include <algorithm>
 #include <cmath>
 
 using namespace attn;
@@ -490,4 +494,99 @@ TEST_CASE("of many inputs that were rounded to a shorter type four are named, an
         one->computed("y", "softmax(a @ b + c @ d + e @ f)");
     CHECK_THAT(diff(program.recording, arrays_of(rounded_program.recording)).hint,
                ContainsSubstring("a, b, c, d and 2 more are the reference's rounded to float32"));
+}
+
+namespace {
+
+Array in_float32(const Array& array)
+{
+    Array result = array;
+    for (double& value : result.values)
+        value = static_cast<float>(value);
+    return result;
+}
+
+/// Attention as flash kernels compute it, in float32: the weights that it saves are exp(score - log of the sum), those that it
+/// uses are exponentials that it divides by their sum at the end.
+NamedArrays flash_attention(const Recording& reference)
+{
+    const Array &queries = named(reference, "queries").value, &keys = named(reference, "keys").value,
+                &values = named(reference, "values").value;
+    const std::size_t n = queries.shape[0], m = keys.shape[0], d_k = keys.shape[1], d_v = values.shape[1];
+    Array scaled{{n, m}, {}}, weights{{n, m}, {}}, context{{n, d_v}, {}};
+    for (std::size_t i = 0; i < n; ++i) {
+        std::vector<float> scores, exponentials;
+        for (std::size_t j = 0; j < m; ++j) {
+            float score = 0;
+            for (std::size_t d = 0; d < d_k; ++d)
+                score += static_cast<float>(queries.values[i * d_k + d]) * static_cast<float>(keys.values[j * d_k + d]);
+            scores.push_back(score / std::sqrt(static_cast<float>(d_k)));
+        }
+        const float largest = *std::max_element(scores.begin(), scores.end());
+        float sum = 0;
+        for (const float score : scores) {
+            exponentials.push_back(std::exp(score - largest));
+            sum += exponentials.back();
+        }
+        const float log_of_sum = largest + std::log(sum);
+        for (const float score : scores) {
+            scaled.values.push_back(score);
+            weights.values.push_back(std::exp(score - log_of_sum));
+        }
+        for (std::size_t v = 0; v < d_v; ++v) {
+            float total = 0;
+            for (std::size_t j = 0; j < m; ++j)
+                total += exponentials[j] * static_cast<float>(values.values[j * d_v + v]);
+            context.values.push_back(total / sum);
+        }
+    }
+    return {{"scaled", scaled}, {"weights", weights}, {"context", context}};
+}
+
+} // namespace
+
+TEST_CASE("a context is no bug that does not follow from the weights as they are saved, but is right beside the scores",
+          "[diff][noise]")
+{
+    for (unsigned draw = 0; draw < 50; ++draw) {
+        CAPTURE(draw);
+        Numbers numbers(500 + draw);
+        // Scores of up to 150.
+        const auto single = [](const Matrix& matrix) { return from_array<Matrix>(in_float32(to_array(matrix))); };
+        const Matrix queries = single(numbers.matrix(6, 8) * 9), keys = single(numbers.matrix(12, 8) * 9);
+        Recorder recorder;
+        scaled_dot_product_attention(queries, keys, single(numbers.matrix(12, 4)), {}, {}, {}, Trace(recorder));
+        const Recording reference = recorder.recording();
+        NamedArrays mine = flash_attention(reference);
+        for (const bool has_scores : {true, false}) {
+            if (!has_scores)
+                mine.erase("scaled");
+            const Diff result = diff(reference, mine);
+            CAPTURE(has_scores, result.first_wrong() == nullptr ? "" : result.first_wrong()->message);
+            CHECK(result.passed());
+        }
+        // What no rounding does is still one.
+        mine.at("context").values[0] += 0.01;
+        CHECK(about(diff(reference, mine), "context").verdict == DiffVerdict::bug);
+    }
+}
+
+TEST_CASE("weights whose row does not sum to one are no noise, however large the scores are", "[diff][noise]")
+{
+    const Recording reference = ByFormulas()
+                                    .given("x", real({2, 3}, {1, 2, 3, 5, 0.5, 1}))
+                                    .computed("scores", "(x + 1e10) * 1.5")
+                                    .computed("weights", "softmax(scores)")
+                                    .recording;
+    const auto verdict_of = [&](std::vector<double> weights) {
+        return diff(reference, NamedArrays{{"weights", real({2, 3}, std::move(weights))}},
+                    {.type = NumberType::float32});
+    };
+    const Diff ones = verdict_of({1, 1, 1, 1, 1, 1});
+    REQUIRE(ones.first_wrong() != nullptr);
+    CHECK(ones.first_wrong()->distance.beyond > 0);
+    CHECK_FALSE(verdict_of({0.2, 0.1, 0.1, 1, 0, 0}).passed());
+    // In float32 scores of 1.5e10 are multiples of 1024: any weights that sum to one can follow from them.
+    CHECK(verdict_of({0, 0, 1, 1, 0, 0}).passed());
+    CHECK(verdict_of({1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3}).passed());
 }

@@ -9,6 +9,9 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/layers/cache.hpp"
+#include "attn/layers/grouped_query.hpp"
+#include "attn/trace_io/recorder.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +36,11 @@ const Step& named(const Recording& recording, const std::string& path)
 }
 
 bool has(const Recording& recording, const std::string& path) { return StepNames(recording).find(path).has_value(); }
+
+Step checked(std::string path, std::string formula, Array value)
+{
+    return {std::move(path), std::move(formula), {}, "", {}, std::move(value)};
+}
 
 Array drawn(Numbers& numbers, const Shape& shape)
 {
@@ -229,6 +237,54 @@ TEST_CASE("a step that a hundred others use has sums of sums", "[formula][gradie
     const Recording result = gradients(trace_of({input("x", {{1}, {3}})}, formulas));
     CHECK(named(result, "grad.x").value.values == std::vector<double>{4950});
     CHECK(verify(result).passed());
+}
+
+TEST_CASE("the gain of a norm that all heads share has one gradient, under its own name", "[formula][gradient]")
+{
+    Numbers numbers(33);
+    MultiHeadWeights weights = random_heads(numbers, {.h_d_v = 4});
+    weights.query_norm = RmsNormWeights{numbers.vector(2)};
+    weights.key_norm = RmsNormWeights{numbers.vector(2)};
+    const Matrix x = numbers.matrix(3, 6);
+    const KeyValueCache past{numbers.matrix(2, 4), numbers.matrix(2, 4)};
+    for (const bool is_cached : {false, true}) {
+        CAPTURE(is_cached);
+        Recorder recorder;
+        if (is_cached)
+            cached_self_attention(x, past, {}, {}, weights, {.heads = 2}, Trace(recorder));
+        else
+            grouped_query_attention(x, {}, {}, weights, {.heads = 2}, Trace(recorder));
+        const Recording result = gradients(recorder.recording());
+        CHECK(verify(result).passed());
+        for (const std::string name : {"query_norm", "key_norm"}) {
+            const std::string gradient = "grad." + name + ".gain";
+            CHECK(std::ranges::count(result.steps, gradient, &Step::path) == 1);
+            CHECK(&named(result, "grad.head.1." + name + ".gain") == &named(result, gradient));
+            CHECK(std::ranges::count(result.steps, name + ".gain", &Step::path) == 1);
+            CHECK(named(result, name + ".gain").value.values ==
+                  to_array((name == "query_norm" ? weights.query_norm : weights.key_norm)->gain).values);
+            CHECK(has(result, gradient + ".from.head.0." + name + ".output"));
+        }
+        CHECK(std::ranges::all_of(check_gradients(result), &GradientCheck::agrees));
+    }
+}
+
+TEST_CASE("a trace without its gradients has none, and nothing that follows from them", "[formula][gradient]")
+{
+    Recording forward = trace_of({input("x", {{2}, {1, 2}})}, {{"y", "x * x"}});
+    forward.aliases.push_back({"output", "y"});
+    Recording both = gradients(forward);
+    both.steps.push_back(checked("moved", "x - grad.x", {{2}, {-1, -2}}));
+    both.steps.push_back(checked("again", "moved * moved", {{2}, {1, 4}}));
+    both.steps.push_back(checked("z", "y + 1", {{2}, {2, 5}}));
+    both.aliases.push_back({"there", "moved"});
+    const Recording left = without_gradients(both);
+    std::vector<std::string> paths;
+    for (const Step& step : left.steps)
+        paths.push_back(step.path);
+    CHECK(paths == std::vector<std::string>{"x", "y", "z"});
+    CHECK(left.aliases.size() == 1);
+    CHECK(named(gradients(left, {.of = "output"}), "grad.x").value.values == std::vector<double>{2, 4});
 }
 
 TEST_CASE("whole numbers, booleans and what leads elsewhere have no gradient", "[formula][gradient]")

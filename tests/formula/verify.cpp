@@ -146,6 +146,32 @@ TEST_CASE("numbers computed in float32 agree under its roundoff, and not under d
     CHECK_FALSE(verified(steps).passed());
 }
 
+TEST_CASE("below the smallest normal number of a type, each product can be off by the spacing there", "[verify]")
+{
+    // Rounded to multiples of 2^-149, as float32 has them; and the same in double, of 2^-1074.
+    const auto is_right = [](double size, double spacing, const StepOptions& options, double off) {
+        const std::vector<double> x{1.3, 1.7, 1.2}, y{1.6, 1.1, 1.9};
+        double sum = 0;
+        for (std::size_t i = 0; i < x.size(); ++i)
+            sum += std::nearbyint(x[i] * size * y[i] / spacing) * spacing;
+        Array left{{3}, x};
+        for (double& value : left.values)
+            value *= size;
+        const Step dot{"dot", "x @ y", {}, "attention", options, {{}, {sum + off * spacing}}};
+        return verdict_of_last({checked_step("x", "", left), checked_step("y", "", {{3}, y}), dot}) == Verdict::agrees;
+    };
+    const StepOptions as_float32{{"type", "float32"}};
+    for (const double times : {0.3, 0.7, 1.4, 40.6}) {
+        CAPTURE(times);
+        CHECK(is_right(times * 0x1p-149, 0x1p-149, as_float32, 0));
+        CHECK(is_right(times * 0x1p-149, 0x1p-149, as_float32, 1));
+        CHECK(is_right(times * 0x1p-149, 0x1p-149, as_float32, -2));
+        CHECK_FALSE(is_right(times * 0x1p-149, 0x1p-149, as_float32, 100));
+        CHECK(is_right(times * 0x1p-1074, 0x1p-1074, {}, 1));
+        CHECK_FALSE(is_right(times * 0x1p-149, 0x1p-149, {}, 100));
+    }
+}
+
 TEST_CASE("a program can add the terms of a sum to another one, one by one", "[verify]")
 {
     // Each term is less than half of what float32 can tell from 1, so that the sum so far stays 1.

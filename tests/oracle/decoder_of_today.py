@@ -37,6 +37,8 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(c["d_model"], c["groups"] * c["d_k"], bias=False)
         self.v_proj = nn.Linear(c["d_model"], c["groups"] * c["d_k"], bias=False)
         self.o_proj = nn.Linear(c["heads"] * c["d_k"], c["d_model"], bias=False)
+        if c["normed"]:  # as Qwen3 has them
+            self.q_norm, self.k_norm = (Norm(c["d_k"], c["epsilon"]) for _ in range(2))
 
     def turned(self, x):
         n, d = x.shape[-2:]
@@ -46,8 +48,10 @@ class Attention(nn.Module):
 
     def forward(self, x):
         split = lambda packed, heads: packed.view(x.shape[0], heads, -1).transpose(0, 1)
-        queries = self.turned(split(self.q_proj(x), self.c["heads"]))
-        keys = self.turned(split(self.k_proj(x), self.c["groups"]))
+        queries, keys = split(self.q_proj(x), self.c["heads"]), split(self.k_proj(x), self.c["groups"])
+        if self.c["normed"]:
+            queries, keys = self.q_norm(queries), self.k_norm(keys)
+        queries, keys = self.turned(queries), self.turned(keys)
         shared = self.c["heads"] // self.c["groups"]
         keys = keys.repeat_interleave(shared, dim=0)
         values = split(self.v_proj(x), self.c["groups"]).repeat_interleave(shared, dim=0)
@@ -111,7 +115,7 @@ def draw_configuration(draw, number):
         "vocabulary": draw.choice([7, 30]), "n": draw.choice([1, 2, 9]), "tied": draw.random() < 0.5,
         "epsilon": draw.choice([1e-5, 1e-6, 0.1]), "base": draw.choice([10000.0, 500000.0, 10.0]),
         "type": list(CODES)[number % 3], "ending": (".safetensors", ".npz")[number % 2],
-        "prefix": "",
+        "prefix": "", "normed": draw.random() < 0.5,
     }  # fmt: skip
     return c | {"module": "llama", "make": lambda: Decoder(c)}
 

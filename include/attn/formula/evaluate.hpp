@@ -33,6 +33,7 @@ struct ErrorModel {
     double stored_roundoff = double_roundoff; ///< of results that it stores between two operations
     SumErrors sums = SumErrors::largest;
     bool stores_each = false; ///< each result inside a formula is stored, too; what a sum adds is not
+    double smallest = 0;      ///< the smallest positive number of its operations: their results are no finer than that
 };
 
 /// Computes a formula by plain loops: no xtensor, no BLAS, so that it can check what was computed with them. The type of

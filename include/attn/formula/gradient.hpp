@@ -20,6 +20,9 @@ struct GradientOptions {
 /// @throws Error where there is no such step
 std::size_t step_of_gradients(const Recording& recording, const std::string& of);
 
+/// A trace without the gradients that it has, as lesson 14's, and without what follows from them.
+Recording without_gradients(const Recording& recording);
+
 /// Walks a trace backwards: the gradients of one step with respect to all that it follows from, as steps after those of
 /// the trace.
 ///
@@ -31,7 +34,7 @@ std::size_t step_of_gradients(const Recording& recording, const std::string& of)
 ///
 /// `grad.OF` is an input, the seed. Without one it is ones, and the gradients are those of the sum of all its numbers.
 /// Numbers are computed by evaluate(), and each alias of a step names its gradient, too.
-/// @param recording  with formulas; it has no gradients yet
+/// @param recording  with formulas; it has no gradients yet, see without_gradients()
 /// @return the steps and aliases of the recording, then the gradients, those of later steps first
 /// @throws Error where the step or the seed does not fit the recording, or a formula can't be computed
 /// @see Griewank and Walther 2008, Evaluating Derivatives, section 3.2: the reverse mode

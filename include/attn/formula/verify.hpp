@@ -42,7 +42,8 @@ struct Verification {
 /// `encoder.head.0.scores`, `keys` is `encoder.head.0.keys`, else `encoder.head.keys`, `encoder.keys`, or `keys`.
 ///
 /// A recorded number can be off by four times the error bound that is computed along with it, since both computations
-/// round: each number has a tolerance of its own. An infinity agrees only with the same
+/// round: each number has a tolerance of its own. Below the smallest normal number of a type, its numbers are a fixed
+/// distance apart, and each operation can be off by that. An infinity agrees only with the same
 /// infinity, and NaN only with NaN.
 /// @param roundoff  the unit roundoff of the program that computed the steps; a module whose option `type` is another type of
 ///                  numbers, such as float32, computed in that

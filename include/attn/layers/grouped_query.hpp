@@ -59,8 +59,8 @@ std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads);
 ///                 for two heads of one group, with the steps of rotary() in the scopes rotary_query and rotary_key, and
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
 ///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
-///                 have norms of queries and keys, the steps of rms_norm() come first, in the scopes query_norm and
-///                 key_norm. Biases of the maps, mask, bias and output map as in multi_head_attention(); with g = h so
+///                 have norms of queries and keys, the steps of rms_norm() come first, in each head's scopes query_norm
+///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. Biases of the maps, mask, bias and output map as in multi_head_attention(); with g = h so
 ///                 are the axes.
 /// @throws ShapeError where x and the weights disagree, h or g does not divide their columns, g does not divide h, or
 ///                    the mask does not fit

@@ -30,7 +30,7 @@ struct KerasAttentionOptions {
 
 /// Multi-head attention as an early Keras layer has it: no biases, no map after the heads, masks by arithmetic.
 ///
-/// It is multi_head_attention() with a bias of (b, n, m), times a mask of the queries. A large number is subtracted
+/// It is multi_head_attention() with a bias of ((b,) n, m), times a mask of the queries. A large number is subtracted
 /// from the scores of forbidden pairs before softmax. Their weight is then zero, as with minus infinity, **as long as
 /// the query has an allowed key**. If it has none, the same number is subtracted from all its scores, softmax does not
 /// change, and the query attends to padding as if there were no mask (in float32 with equal weights, since the digits
@@ -68,8 +68,8 @@ struct KerasAttentionOptions {
 ///                 | query_mask          | ((b,) n)           |                                               |
 ///                 | output              | ((b,) n, h_d_v)    | merged * query_mask[..., None]                |
 ///
-///                 with the numbers in place of N and M; with one of the two terms where the other is not asked for, and
-///                 no bias where none is; without a query mask `output` is another name of `merged`
+///                 with the numbers in place of N and M; with one of the two terms where the other is not asked for (the
+///                 second alone is (n, m), the same for all sequences), and no bias where none is; without a query mask `output` is another name of `merged`
 /// @throws ShapeError where x, memories, weights and masks disagree, or h does not divide the columns of the weights
 /// @see document 001 of docs/sources.md and the program that it publishes; docs/notation.md on a query that can attend to nothing
 template <Sequence T>
