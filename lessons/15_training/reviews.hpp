@@ -12,6 +12,8 @@
 #include "attn/weights/state_dict.hpp"
 
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -102,9 +104,8 @@ public:
         if (flags.resumed.empty())
             return;
         Checkpoint saved = read_checkpoint(flags.resumed, flags.recipe());
-        if (saved.progress.size() < 2 || (saved.progress.size() - 2) % 4 != 0)
-            throw FileError(flags.resumed, "progress is not that of this lesson");
         step_ = saved.state.steps;
+        expect_progress(saved.progress);
         trainer_.restore(std::move(saved.state));
         loss_ = saved.progress[0];
         right_ = saved.progress[1];
@@ -157,6 +158,40 @@ private:
             lesson_.say("interrupted, and not saved: " + std::string(error.what()));
         }
         lesson_.progress("");
+    }
+
+    /// Checks what a checkpoint says of the epochs so far: sums of this one, results of
+    /// the ones before.
+    void expect_progress(const std::vector<double>& progress) const
+    {
+        const auto expect = [&](bool is_so, const std::string& what) {
+            if (!is_so)
+                throw FileError(flags_.resumed, "progress is not that of this training "
+                                                "after " +
+                                                    std::to_string(step_) +
+                                                    " steps: " + what);
+        };
+        const std::size_t epochs = step_ / steps_per_epoch(),
+                          seen = step_ % steps_per_epoch() * reviews_per_step;
+        expect(progress.size() == 2 + 4 * epochs,
+               "expected 2 numbers and 4 per epoch, found " +
+                   std::to_string(progress.size()));
+        const auto is_from_0_to = [](double most, double number) {
+            return number >= 0 && number <= most;
+        };
+        const double reviews = static_cast<double>(seen),
+                     largest_loss = std::numeric_limits<float>::max();
+        expect(is_from_0_to(largest_loss * reviews, progress[0]),
+               "the sum of the losses is " + exact_text(progress[0]));
+        expect(is_from_0_to(reviews, progress[1]) &&
+                   progress[1] == std::floor(progress[1]),
+               exact_text(progress[1]) + " reviews are right of " + std::to_string(seen));
+        for (std::size_t i = 2; i < progress.size(); ++i) {
+            const bool is_loss = i % 2 == 0;
+            expect(is_from_0_to(is_loss ? largest_loss : 1, progress[i]),
+                   std::string(is_loss ? "a loss" : "an accuracy") + " is " +
+                       exact_text(progress[i]));
+        }
     }
 
     std::size_t steps_per_epoch() const
@@ -255,7 +290,7 @@ inline void show_attended_words(Lesson& lesson, const ReviewFlags& flags,
         for (std::size_t i = 0; i < n; ++i) {
             const std::int64_t id = ids(0, i);
             words[i].second =
-                id < 4 ? "" : vocabulary.at(static_cast<std::size_t>(id) - 4);
+                id < 4 ? "" : vocabulary[static_cast<std::size_t>(id) - 4];
         }
         for (const Step& step : recorder.steps())
             if (step.path.starts_with("attention.head.") &&

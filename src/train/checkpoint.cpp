@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <csignal>
+#include <limits>
 
 namespace attn {
 namespace {
@@ -43,15 +44,33 @@ Array array_of(const NpzReader& file, std::string_view name)
     return file.array(static_cast<std::size_t>(found - file.names().begin()));
 }
 
-std::vector<float> in_float(const NpzReader& file, std::string_view name, std::size_t count)
+/// An array of a number per weight.
+/// @param least  what each number is at least
+std::vector<float> in_float(const NpzReader& file, std::string_view name, std::size_t count, float least)
 {
     const Array array = array_of(file, name);
     if (array.rank() != 1 || array.size() != count)
         throw FileError(file.path(), std::string(name) + " has the shape " + to_string(array.shape) + ", expected (" +
                                          std::to_string(count) + ",) as the weights");
-    if (!std::ranges::all_of(array.values, [](double number) { return std::isfinite(number); }))
-        throw FileError(file.path(), std::string(name) + " has numbers that are infinite or NaN");
+    constexpr double largest = std::numeric_limits<float>::max();
+    for (std::size_t i = 0; i < count; ++i)
+        if (const double number = array.values[i]; !(number >= least && number <= largest))
+            throw FileError(file.path(), std::string(name) + "[" + std::to_string(i) + "] is " + exact_text(number) +
+                                             (least == 0 ? ", expected a positive number or 0" : ", expected a number") +
+                                             " that float32 has");
     return {array.values.begin(), array.values.end()};
+}
+
+/// The number of steps that were taken, each of which leaves a mark on the means.
+std::uint64_t steps_in(const NpzReader& file, const AdamState& state)
+{
+    const Array steps = array_of(file, "steps");
+    if (steps.type != ElementType::integer || steps.rank() != 0 || steps.values[0] < 0)
+        throw FileError(file.path(), "steps is no number of steps");
+    const auto is_zero = [](float number) { return number == 0; };
+    if (steps.values[0] == 0 && !(std::ranges::all_of(state.first, is_zero) && std::ranges::all_of(state.second, is_zero)))
+        throw FileError(file.path(), "steps is 0, but there are means of gradients, first_moment and second_moment");
+    return static_cast<std::uint64_t>(steps.values[0]);
 }
 
 volatile std::sig_atomic_t noted = 0;
@@ -83,14 +102,15 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, std::string_view r
     if (const std::string found = recipe_in(file); found != recipe)
         throw FileError(path, "is the checkpoint of a training with " + found + ", and this one has " +
                                   std::string(recipe) + ": give the same flags");
-    const Array weights = array_of(file, "weights"), steps = array_of(file, "steps"),
-                progress = array_of(file, "progress");
-    if (steps.type != ElementType::integer || steps.rank() != 0 || steps.values[0] < 0)
-        throw FileError(path, "steps is no number of steps");
-    Checkpoint checkpoint{AdamState(in_float(file, "weights", weights.size())), progress.values};
-    checkpoint.state.first = in_float(file, "first_moment", weights.size());
-    checkpoint.state.second = in_float(file, "second_moment", weights.size());
-    checkpoint.state.steps = static_cast<std::uint64_t>(steps.values[0]);
+    constexpr float any = std::numeric_limits<float>::lowest();
+    const Array progress = array_of(file, "progress");
+    if (!std::ranges::all_of(progress.values, [](double number) { return std::isfinite(number); }))
+        throw FileError(path, "progress has numbers that are infinite or NaN");
+    const std::size_t count = array_of(file, "weights").size();
+    Checkpoint checkpoint{AdamState(in_float(file, "weights", count, any)), progress.values};
+    checkpoint.state.first = in_float(file, "first_moment", count, any);
+    checkpoint.state.second = in_float(file, "second_moment", count, 0);
+    checkpoint.state.steps = steps_in(file, checkpoint.state);
     return checkpoint;
 }
 

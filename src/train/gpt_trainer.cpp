@@ -1,5 +1,6 @@
 #include "attn/train/gpt_trainer.hpp"
 
+#include "finite.hpp"
 #include "gpt_block.hpp"
 #include "kernels.hpp"
 #include "workers.hpp"
@@ -168,7 +169,7 @@ double BasicGptTrainer<Number>::step(std::span<const Text> texts)
 {
     Network& of = *network_;
     of.take(texts, of.options.mistake);
-    const double loss = of.backward();
+    const double loss = finite_loss(of.backward(), of.state.steps);
     const std::uint64_t t = ++of.state.steps;
     adam_step(of.state, 0, of.gradient, of.options.adam, adam_factors(of.options.adam, of.options.rate(t), t));
     return loss;
@@ -186,18 +187,19 @@ template <class Number>
 double BasicGptTrainer<Number>::evaluate(std::span<const Text> texts)
 {
     network_->take(texts);
-    return network_->forward();
+    return finite_loss(network_->forward(), network_->state.steps);
 }
 
 template <class Number>
 GptWeights BasicGptTrainer<Number>::weights() const
 {
-    return unpacked(network_->state.weights, network_->shapes);
+    return unpacked(state().weights, network_->shapes);
 }
 
 template <class Number>
 const BasicAdamState<Number>& BasicGptTrainer<Number>::state() const
 {
+    expect_finite(network_->state);
     return network_->state;
 }
 

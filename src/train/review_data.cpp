@@ -43,14 +43,15 @@ Array read_npy(const fs::path& path, std::size_t rank)
 }
 
 /// @throws FileError where a number is not from 0 to below the limit
-void expect_below(const fs::path& path, const Array& array, double limit, const std::string& what)
+void expect_below(const fs::path& path, const Array& array, double limit, const std::string& what,
+                  const std::string& why)
 {
     const auto at =
         std::ranges::find_if(array.values, [limit](double number) { return number < 0 || number >= limit; });
     if (at != array.values.end())
         throw FileError(path,
                         what + bracketed(index_at(static_cast<std::size_t>(at - array.values.begin()), array.shape)) +
-                            " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1));
+                            " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1) + why);
 }
 
 // ---------------------------------------------------------------------------------------------------- from text files
@@ -176,14 +177,23 @@ void write_part(const fs::path& folder, const std::string& part, const LabelledW
     write_npy(folder / labels_file(part), labels, "(" + count + ",)");
 }
 
+/// How many ids there are: those of the words that the file lists, where there is one, and of what is no word.
+std::size_t ids_known(const fs::path& folder)
+{
+    const std::vector<std::string> words = read_review_words(folder);
+    return words.empty() ? review_vocabulary : std::min(review_vocabulary, words.size() + first_word);
+}
+
 } // namespace
 
 Reviews read_reviews(const fs::path& folder, const std::string& part)
 {
     const fs::path ids_path = folder / ids_file(part), labels_path = folder / labels_file(part);
     const Array ids = read_npy(ids_path, 2), labels = read_npy(labels_path, 1);
-    expect_below(ids_path, ids, static_cast<double>(review_vocabulary), "id ");
-    expect_below(labels_path, labels, 2, "label ");
+    const std::size_t known = ids_known(folder);
+    expect_below(ids_path, ids, static_cast<double>(known), "id ",
+                 known < review_vocabulary ? ", the last word of " + std::string(vocabulary_file) : "");
+    expect_below(labels_path, labels, 2, "label ", "");
     if (ids.shape[1] != review_words || ids.shape[0] != labels.size())
         throw FileError(ids_path, "has the shape " + to_string(ids.shape) + ", expected (" +
                                       std::to_string(labels.size()) + ", " + std::to_string(review_words) +

@@ -1,5 +1,6 @@
 #include "attn/train/review_trainer.hpp"
 
+#include "finite.hpp"
 #include "review_block.hpp"
 #include "workers.hpp"
 
@@ -222,7 +223,7 @@ struct ReviewTrainer::Network {
             found.loss += std::max(z, 0.0) - static_cast<double>(labels[i]) * z + std::log1p(std::exp(-std::abs(z)));
             found.right += (z > 0) == (labels[i] == 1) ? 1 : 0;
         }
-        found.loss /= static_cast<double>(logits.size());
+        found.loss = finite_loss(found.loss / static_cast<double>(logits.size()), state.steps);
         return found;
     }
 
@@ -277,8 +278,9 @@ ReviewResult ReviewTrainer::step(const Reviews& reviews, std::span<const std::si
         mask = dropout_mask(rows.size(), of.shapes.attention.value.shape(1), of.options.dropout, of.options.seed,
                             of.state.steps);
     of.backward(mask);
+    const ReviewResult found = of.result();
     of.apply();
-    return of.result();
+    return found;
 }
 
 ReviewClassifierWeights ReviewTrainer::gradient(const Reviews& reviews, std::span<const std::size_t> rows,
@@ -323,6 +325,7 @@ ReviewResult ReviewTrainer::evaluate(const Reviews& reviews, bool with_dropout)
 const AdamState& ReviewTrainer::state()
 {
     network_->rows.settle_all(network_->state, network_->options.adam);
+    expect_finite(network_->state);
     return network_->state;
 }
 

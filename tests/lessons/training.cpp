@@ -95,6 +95,43 @@ TEST_CASE("a training on reviews that goes on from a checkpoint ends with the sa
     CHECK(lines_in(damaged.errors) == 1);
 }
 
+TEST_CASE("a training on reviews refuses a checkpoint that can't be its own, and saves no weights that have diverged",
+          "[lessons][train]")
+{
+    const SmallExperiment experiment;
+    const TemporaryFolder& folder = experiment.folder;
+    const std::string checkpoint = folder / "c.npz", recipe = "seed 1, without positions, batches of 32";
+    REQUIRE(experiment.run({"--epochs", "1", "--checkpoint", checkpoint}).code == 0);
+    const Checkpoint whole = read_checkpoint(checkpoint, recipe);
+    const auto resumed = [&](const Checkpoint& changed) {
+        write_checkpoint(checkpoint, changed, recipe);
+        const std::string before = bytes_of(checkpoint);
+        const Ended ended = experiment.run({"--epochs", "2", "--resume", checkpoint, "--save", folder / "w.safetensors"});
+        CHECK(ended.code == 2);
+        CHECK(lines_in(ended.errors) == 1);
+        CHECK_FALSE(std::filesystem::exists(folder / "w.safetensors"));
+        CHECK(bytes_of(checkpoint) == before);
+        return ended.errors;
+    };
+    for (const double number : {-1.0, 2.5, 1e300})
+        for (std::size_t i = 0; i < whole.progress.size(); ++i) {
+            Checkpoint changed = whole;
+            changed.progress[i] = number;
+            if (number > 0 && number < 3 && i > 1 && i % 2 == 0)
+                continue; // a loss can be 2.5
+            CAPTURE(i, number);
+            CHECK_THAT(resumed(changed), ContainsSubstring("progress is not that of this training after 2 steps"));
+        }
+    for (const std::uint64_t steps : {std::uint64_t{5}, (std::uint64_t{1} << 53) - 1}) {
+        Checkpoint changed = whole;
+        changed.state.steps = steps;
+        CHECK_THAT(resumed(changed), ContainsSubstring("expected 2 numbers and 4 per epoch, found 6"));
+    }
+    Checkpoint changed = whole;
+    std::ranges::fill(changed.state.weights, 1e38F);
+    CHECK_THAT(resumed(changed), ContainsSubstring("training has diverged: the loss after 2 steps is"));
+}
+
 TEST_CASE("any step of a training on reviews is a trace that verifies, Adam's update included",
           "[lessons][train][audit]")
 {
@@ -129,6 +166,8 @@ TEST_CASE("lesson 15 refuses in one line what it can't use", "[lessons][train]")
     refused(experiment.run({"--steps", "3"}), "--steps and --history are about the small model");
     refused(experiment.run({"--epochs", "1", "--checkpoint", "/dev/full"}), "No space left on device");
     refused(experiment.run({"--resume", "a.npz", "--checkpoint", "b.npz"}), "give one of them");
+    std::ofstream(folder / "data/vocab_by_train_frequency.json") << R"(["the", "is", "and"])";
+    refused(experiment.run({}), "is 7, expected from 0 to 6, the last word of vocab_by_train_frequency.json");
     std::ofstream(folder / "data/y_train.npy", std::ios::app) << 'x';
     refused(experiment.run({}), "y_train.npy");
 }

@@ -11,9 +11,11 @@
 #include "attn/trace_io/file.hpp"
 #include "attn/trace_io/npz.hpp"
 
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <numeric>
+#include <optional>
 
 using namespace attn;
 using namespace attn::test;
@@ -27,6 +29,16 @@ Checkpoint small_checkpoint()
     checkpoint.state.second = {0, 1e-20F, 2};
     checkpoint.state.steps = 41;
     return checkpoint;
+}
+
+/// All that is in an .npz file.
+Npz content_of(const std::filesystem::path& path)
+{
+    const NpzReader file(path);
+    Npz content{{{"training.json", file.text("training.json").value()}}, {}, ""};
+    for (std::size_t i = 0; i < file.names().size(); ++i)
+        content.arrays.emplace_back(file.names()[i], file.array(i));
+    return content;
 }
 
 } // namespace
@@ -71,7 +83,67 @@ TEST_CASE("a file that is no whole checkpoint of this training is refused in one
                       ContainsSubstring("first_moment has the shape (2,), expected (3,)"));
     other.arrays[1].second = {{3}, {1, 2, infinity}};
     write_npz(path, other);
-    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"), ContainsSubstring("infinite or NaN"));
+    CHECK_THROWS_WITH(read_checkpoint(path, "seed 1"),
+                      ContainsSubstring("first_moment[2] is inf, expected a number that float32 has"));
+}
+
+TEST_CASE("a checkpoint with any number replaced by one that no training gives is refused, or harmless",
+          "[train][checkpoint]")
+{
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder / "c.npz";
+    write_checkpoint(path, small_checkpoint(), "seed 1");
+    const Npz whole = content_of(path);
+    std::size_t refused = 0, harmless = 0;
+    for (std::size_t array = 0; array < whole.arrays.size(); ++array)
+        for (std::size_t i = 0; i < whole.arrays[array].second.size(); ++i)
+            for (const double number : {std::nan(""), infinity, -infinity, -1.0, 0.0, 1e39, 1e300}) {
+                Npz changed = whole;
+                Array& values = changed.arrays[array].second;
+                if (values.type == ElementType::integer && !(std::abs(number) < 9e15))
+                    continue; // which no .npz file can hold
+                values.values[i] = number;
+                write_npz(path, changed);
+                CAPTURE(whole.arrays[array].first, i, number);
+                std::optional<Checkpoint> read;
+                try {
+                    read = read_checkpoint(path, "seed 1");
+                    ++harmless;
+                } catch (const FileError& error) {
+                    CHECK_THAT(error.what(), ContainsSubstring(whole.arrays[array].first));
+                    ++refused;
+                }
+                if (!read)
+                    continue;
+                const auto is_finite = [](double value) { return std::isfinite(value); };
+                CHECK(std::ranges::all_of(read->state.weights, is_finite));
+                CHECK(std::ranges::all_of(read->state.first, is_finite));
+                CHECK(std::ranges::all_of(read->state.second, [](float square) { return square >= 0 && square < 1e38F; }));
+                CHECK(std::ranges::all_of(read->progress, is_finite));
+            }
+    CHECK(refused > 45);
+    CHECK(harmless > 15);
+}
+
+TEST_CASE("a training that diverges ends with a line, and has no weights to save", "[train][checkpoint]")
+{
+    Numbers numbers(2);
+    const GptTrainingOptions too_fast{.model = {.heads = 3}, .rate = [](std::uint64_t) { return 1e30; }};
+    const std::vector<Text> texts = random_texts(numbers, 4, 7);
+    GptTrainer trainer(random_decoder(numbers), too_fast);
+    const auto train = [&] {
+        for (int step = 0; step < 20; ++step)
+            trainer.step(texts);
+    };
+    CHECK_THROWS_WITH(train(), ContainsSubstring("training has diverged: the loss after 1 steps is"));
+    CHECK_THROWS_WITH(trainer.evaluate(texts), ContainsSubstring("training has diverged: the loss after"));
+
+    GptTrainer spoiled(random_decoder(numbers), {.model = {.heads = 3}});
+    AdamState state = spoiled.state();
+    state.weights[5] = static_cast<float>(infinity);
+    spoiled.restore(state);
+    CHECK_THROWS_WITH(spoiled.weights(), ContainsSubstring("training has diverged: weights[5] after 0 steps is inf"));
+    CHECK_THROWS_WITH(spoiled.state(), ContainsSubstring("training has diverged"));
 }
 
 TEST_CASE("an interruption is noted, and the handlers of others are left alone", "[train][checkpoint]")

@@ -22,9 +22,11 @@ struct Checkpoint {
 /// @throws FileError where it can't be written
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, std::string_view recipe);
 
-/// Reads a checkpoint.
+/// Reads a checkpoint. What its progress means is known to the program alone, which has to check it.
 /// @param recipe  the one that goes on; it must be the one that was begun
-/// @throws FileError where the file is damaged, no checkpoint, or one of another training
+/// @throws FileError where the file is damaged, no checkpoint, or one of another training; where a weight or a mean is not a
+///                   number that float32 has, a mean of squares is negative, progress is infinite or NaN, or steps is none or
+///                   does not fit the means
 Checkpoint read_checkpoint(const std::filesystem::path& path, std::string_view recipe);
 
 /// While one lives, Ctrl-C, SIGTERM and SIGHUP don't end the program but are noted, so that it can save first. With its

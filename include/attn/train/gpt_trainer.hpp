@@ -49,7 +49,8 @@ public:
 
     /// Takes a step on some texts.
     /// @return the loss before the step, the mean over all predicted ids
-    /// @throws Error where a text has less than two ids or more than there are positions, or an id is no row of the embedding
+    /// @throws Error where a text has less than two ids or more than there are positions, an id is no row of the embedding,
+    ///               or the loss is infinite or NaN
     double step(std::span<const Text> texts);
 
     /// The gradient of the mean loss with respect to every weight, without a step.
@@ -57,12 +58,15 @@ public:
 
     /// The mean loss, without label smoothing. Of mistakes only positions_forgotten has an effect: the model has been
     /// trained without them.
+    /// @throws Error as step()
     double evaluate(std::span<const Text> texts);
 
     /// The weights after the steps so far.
+    /// @throws Error where a weight or one of Adam's means is infinite or NaN
     GptWeights weights() const;
 
     /// Weights and Adam's means after the steps so far, for a checkpoint.
+    /// @throws Error as weights()
     const BasicAdamState<Number>& state() const;
     /// Goes on from a checkpoint.
     /// @throws Error where it has another number of weights

@@ -15,7 +15,8 @@ inline constexpr std::size_t review_words = 80; ///< the last ones of a review; 
 
 /// Reads prepared reviews: x_PART_20000_80.npy (reviews, 80), ids, and y_PART.npy (reviews), 1 for a favourable review.
 /// @param part  "train" or "test"
-/// @throws FileError where a file is missing or damaged, an id is not below 20000, or a label is neither 0 nor 1
+/// @throws FileError where a file is missing or damaged, an id is not below 20000 or is beyond the words of the
+///                   vocabulary, where there is one, or a label is neither 0 nor 1
 Reviews read_reviews(const std::filesystem::path& folder, const std::string& part);
 
 /// The words of the vocabulary, from vocab_by_train_frequency.json; nothing where the folder doesn't have it. Word i of the

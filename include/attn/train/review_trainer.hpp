@@ -54,7 +54,7 @@ public:
     /// Takes a step on some of the reviews.
     /// @param rows  which ones
     /// @return loss and how many were right, before the step
-    /// @throws Error where an id is no row of the embedding or a label is neither 0 nor 1
+    /// @throws Error where an id is no row of the embedding, a label is neither 0 nor 1, or the loss is infinite or NaN
     ReviewResult step(const Reviews& reviews, std::span<const std::size_t> rows);
 
     /// The gradient of the mean loss with respect to every weight, without a step.
@@ -67,9 +67,11 @@ public:
     ReviewResult evaluate(const Reviews& reviews, bool with_dropout = false);
 
     /// The weights after the steps so far.
+    /// @throws Error where a weight or one of Adam's means is infinite or NaN
     ReviewClassifierWeights weights();
 
     /// Weights and Adam's means after the steps so far, for a checkpoint.
+    /// @throws Error as weights()
     const AdamState& state();
     /// Goes on from a checkpoint.
     /// @throws Error where it has another number of weights
