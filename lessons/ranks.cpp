@@ -5,13 +5,14 @@
 #include "mpi/packed_recording.hpp"
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::string_view flag = "--as-rank";
 constexpr std::string_view error_prefix = "a rank ended: ";
-constexpr std::chrono::seconds longest{120};
+constexpr const char* introduction = "rank %d is process %d\n";
 
 /// Open MPI 4 and 5 ask for leave to run as root and with more ranks than cores; ranks
 /// that wait leave the core to others. MPICH does all of that and ignores these names. To a
@@ -49,9 +50,53 @@ std::string in_words(std::string line)
     return line;
 }
 
+/// The processes of the ranks, as they introduced themselves.
+std::map<int, int> ranks_by_process(const std::string& errors)
+{
+    std::map<int, int> ranks;
+    std::istringstream lines(errors);
+    for (std::string line; std::getline(lines, line);)
+        if (int rank = 0, process = 0;
+            std::sscanf(line.c_str(), introduction, &rank, &process) == 2)
+            ranks[process] = rank;
+    return ranks;
+}
+
+/// The number after a word, where there is one.
+std::optional<int> number_after(const std::string& text, std::string_view word)
+{
+    const std::size_t at = text.find(word);
+    int number = 0;
+    if (at == std::string::npos ||
+        std::sscanf(text.c_str() + at + word.size(), " %d", &number) != 1)
+        return std::nullopt;
+    return number;
+}
+
+/// The rank that a signal ended, as mpirun says it: Open MPI has "process rank 2 with PID
+/// 71 on node n exited on signal 9 (Killed).", MPICH "PID 71 RUNNING AT n" and "EXIT CODE:
+/// 9".
+std::optional<std::string> ended_by_signal(const std::string& errors)
+{
+    std::optional<int> signal = number_after(errors, "on signal"),
+                       rank = number_after(errors, "that process rank");
+    if (!signal)
+        signal = number_after(errors, "EXIT CODE:");
+    const std::map<int, int> ranks = ranks_by_process(errors);
+    if (const auto found = ranks.find(number_after(errors, "PID").value_or(0));
+        !rank && found != ranks.end())
+        rank = found->second;
+    if (!rank || !signal)
+        return std::nullopt;
+    return "rank " + std::to_string(*rank) + " was ended by signal " +
+           std::to_string(*signal) + " (" + ::strsignal(*signal) + ")";
+}
+
 /// Of all that mpirun and the ranks say, the line that says why they ended.
 std::string reason(const ProcessResult& ended)
 {
+    if (const std::optional<std::string> signal = ended_by_signal(ended.errors))
+        return *signal;
     std::istringstream lines(ended.errors);
     std::string first;
     for (std::string line; std::getline(lines, line);) {
@@ -59,10 +104,37 @@ std::string reason(const ProcessResult& ended)
             return line.substr(at);
         if (line.find("can't go on") != std::string::npos)
             return line;
-        if (first.empty() && line.find_first_not_of("- \t") != std::string::npos)
+        if (int rank = 0, process = 0;
+            first.empty() && line.find_first_not_of("- \t") != std::string::npos &&
+            std::sscanf(line.c_str(), introduction, &rank, &process) != 2)
             first = line;
     }
     return first.empty() ? "exit code " + std::to_string(ended.code) : in_words(first);
+}
+
+/// What a process is doing, a letter as in ps: 'T' where it is stopped; nothing where it
+/// has ended, or is none of this program's.
+std::optional<char> state_of(int process)
+{
+    const std::filesystem::path folder = "/proc/" + std::to_string(process);
+    std::error_code error;
+    if (!std::filesystem::equivalent(folder / "exe", "/proc/self/exe", error))
+        return std::nullopt;
+    std::ifstream file(folder / "stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t at = line.rfind(") "); // after the program's name
+    return at + 2 < line.size() ? std::optional(line[at + 2]) : std::nullopt;
+}
+
+/// The ranks that are stopped, and can't answer: ": rank 2 is stopped".
+std::string stopped_ranks(const std::string& errors)
+{
+    std::string stopped;
+    for (const auto& [process, rank] : ranks_by_process(errors))
+        if (state_of(process) == 'T')
+            stopped += (stopped.empty() ? ": rank " : ", rank ") + std::to_string(rank) +
+                       " is stopped";
+    return stopped;
 }
 
 std::size_t this_rank()
@@ -116,20 +188,24 @@ const char* rank_of_others()
 
 } // namespace
 
-Recording run_on_ranks(std::size_t ranks, const Recording& given)
+Recording run_on_ranks(std::size_t ranks, const Recording& given,
+                       std::chrono::seconds longest)
 {
     for (const auto& [name, value] : environment)
         ::setenv(name, value, 0);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    std::string stopped;
     const ProcessResult ended =
         run_process({ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
-                    mpi::pack(given), longest);
+                    mpi::pack(given), longest, [&](const std::string& errors) {
+                        stopped = stopped_ranks(errors);
+                    });
     if (ended.end == ProcessResult::End::not_found)
         throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
                     "; script/bootstrap build installs it");
     if (ended.end == ProcessResult::End::too_slow)
         throw Error("the ranks did not end within " + std::to_string(longest.count()) +
-                    " seconds");
+                    " seconds" + stopped + "; --limit SECONDS waits longer");
     if (ended.code != 0)
         throw Error(std::to_string(ranks) + " ranks can't run: " + reason(ended));
     return mpi::unpack(ended.output);
@@ -146,6 +222,8 @@ std::optional<int> run_as_rank(int argc, char** argv, RankWork work)
                          std::filesystem::path(argv[0]).filename().c_str());
         return rank == nullptr ? std::nullopt : std::optional(2);
     }
+    if (const char* const rank = rank_of_others())
+        std::fprintf(stderr, introduction, std::atoi(rank), static_cast<int>(::getpid()));
     std::FILE* const output = take_output();
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <optional>
 
 namespace attn {
@@ -14,9 +15,12 @@ using RankWork = Recording (*)(const Recording& given, MPI_Comm comm);
 
 /// Starts this program again as so many ranks, by mpirun, and waits for them. They run
 /// with one thread each, on as many cores as there are.
+/// @param longest  after which they are ended
 /// @return what rank 0 returned
-/// @throws Error where mpirun is missing, or the ranks end with an error: which one
-Recording run_on_ranks(std::size_t ranks, const Recording& given);
+/// @throws Error where mpirun is missing, the ranks end with an error: which one, a signal
+///               ends a rank: which rank, or they take too long: which rank is stopped
+Recording run_on_ranks(std::size_t ranks, const Recording& given,
+                       std::chrono::seconds longest);
 
 /// Does the work of one rank, in a process that run_on_ranks() has started.
 /// @return its exit code; nothing in a process that the user started

@@ -134,14 +134,16 @@ inline void show_memory(Lesson& lesson, const Recording& all, std::size_t ranks)
 
 /// Ring attention, Ulysses and the tensor-parallel layer on so many ranks.
 inline void run_across(Lesson& lesson, const Tensor3& queries, const Tensor3& keys,
-                       const Tensor3& values, std::size_t ranks, const Bytes& predicted)
+                       const Tensor3& values, std::size_t ranks,
+                       std::chrono::seconds longest, const Bytes& predicted)
 {
     lesson.progress("starting " + std::to_string(ranks) + " ranks");
     const Recording all =
         run_on_ranks(ranks, {{{"queries", "", {}, "", {}, to_array(queries)},
                               {"keys", "", {}, "", {}, to_array(keys)},
                               {"values", "", {}, "", {}, to_array(values)}},
-                             {}});
+                             {}},
+                     longest);
     lesson.progress("");
     for (const std::string scope : {"ring", "ulysses", "layer"}) {
         lesson.retell(scope, below(all, scope));

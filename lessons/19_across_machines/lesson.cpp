@@ -225,9 +225,21 @@ std::size_t ranks_wanted(Lesson& lesson)
     return ranks;
 }
 
+/// The ranks need about two seconds; with instruments, or ten times as many as there are
+/// cores, a few times as long.
+std::chrono::seconds time_for_ranks(Lesson& lesson)
+{
+    const auto& given = lesson.flag<std::optional<std::size_t>>("--limit");
+    if (given && (*given < 1 || *given > 86400))
+        throw Error("--limit is " + std::to_string(*given) +
+                    " seconds, expected 1 to 86400");
+    return std::chrono::seconds(given.value_or(60));
+}
+
 void teach(Lesson& lesson)
 {
     const std::size_t ranks = ranks_wanted(lesson);
+    const std::chrono::seconds longest = time_for_ranks(lesson);
 
     lesson.heading("1. Who has what");
     const Heads heads = given_heads(lesson);
@@ -253,7 +265,8 @@ void teach(Lesson& lesson)
     if (lesson.is_altered())
         lesson.say("A step was answered above: the ranks are not started.");
     else
-        run_across(lesson, heads.queries, heads.keys, heads.values, ranks, predicted);
+        run_across(lesson, heads.queries, heads.keys, heads.values, ranks, longest,
+                   predicted);
 }
 
 } // namespace
@@ -265,5 +278,7 @@ int main(int argc, char** argv)
     return Lesson::run(
         "19_across_machines", argc, argv, teach,
         {{"--ranks", "P", "how many ranks are started, 1 to 8; 4 unless given",
+          std::optional<std::size_t>()},
+         {"--limit", "SECONDS", "how long they may take; 60 unless given",
           std::optional<std::size_t>()}});
 }

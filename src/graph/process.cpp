@@ -39,13 +39,14 @@ public:
         std::rewind(file_.get());
     }
 
-    std::string read()
+    /// What has been written so far. Where a program goes on writing is left as it is.
+    std::string read() const
     {
         std::string text;
-        std::rewind(file_.get());
         char piece[1 << 14];
-        while (const std::size_t count = std::fread(piece, 1, sizeof piece, file_.get()))
-            text.append(piece, count);
+        ssize_t count = 0;
+        while ((count = ::pread(descriptor(), piece, sizeof piece, static_cast<off_t>(text.size()))) > 0)
+            text.append(piece, static_cast<std::size_t>(count));
         return text;
     }
 
@@ -115,8 +116,10 @@ bool is_readable(int descriptor, std::chrono::milliseconds longest)
 }
 
 /// Runs a program until it ends, its time is up, or this one has ended.
+/// @param too_slow  called where its time is up, while it still runs
 /// @return its end, or nothing where its time was up
-std::optional<Told> run_kept(char* const* words, const Streams& streams, std::chrono::milliseconds longest)
+std::optional<Told> run_kept(char* const* words, const Streams& streams, std::chrono::milliseconds longest,
+                             const std::function<void()>& too_slow)
 {
     const auto error = [&](const std::string& why) { return Error(std::string(words[0]) + " can't be run: " + why); };
     std::array<int, 2> line{};
@@ -133,6 +136,8 @@ std::optional<Told> run_kept(char* const* words, const Streams& streams, std::ch
     ::close(line[1]);
     Told told;
     const bool is_told = failure == 0 && is_readable(line[0], longest);
+    if (failure == 0 && !is_told)
+        too_slow();
     const bool is_whole = is_told && ::recv(line[0], &told, sizeof told, MSG_WAITALL) == sizeof told;
     ::close(line[0]);
     if (failure != 0)
@@ -146,7 +151,8 @@ std::optional<Told> run_kept(char* const* words, const Streams& streams, std::ch
 
 } // namespace
 
-ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest)
+ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest,
+                          const std::function<void(const std::string& errors)>& too_slow)
 {
     NamelessFile given, output, errors;
     given.write(input);
@@ -154,7 +160,10 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
     for (std::string& word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    const std::optional<Told> told = run_kept(arguments.data(), Streams(given, output, errors), longest);
+    const std::optional<Told> told = run_kept(arguments.data(), Streams(given, output, errors), longest, [&] {
+        if (too_slow)
+            too_slow(errors.read());
+    });
     if (!told)
         return {ProcessResult::End::too_slow, 128 + SIGKILL, output.read(), errors.read()};
     if (told->failure == ENOENT || told->failure == EACCES || told->failure == ENOTDIR)

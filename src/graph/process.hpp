@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,10 @@ struct ProcessResult {
 /// Runs a program that is looked for in PATH, without a shell. It ends with this one, whatever ends this one.
 /// @param words    its name and its arguments
 /// @param input    its standard input
-/// @param longest  after which it is ended
+/// @param longest   after which it is ended
+/// @param too_slow  called before that, with what it has written to its standard error, while it still runs
 /// @throws Error  where there is no space for temporary files, or no process can be started
-ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest);
+ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest,
+                          const std::function<void(const std::string& errors)>& too_slow = {});
 
 } // namespace attn

@@ -374,6 +374,26 @@ class Outputs(Trial):
         self.report.add(case, ended, "nobody reads", problems)
 
 
+def rank_of(lesson, rank):
+    """The process of a rank that a lesson has started; None where there is none yet."""
+    def parent(process):
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "environ").read_bytes().split(b"\0")
+            if not any(name + b"=%d" % rank in words for name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK")):
+                continue
+            ancestor = parent(process)
+            while ancestor not in (0, 1, lesson):
+                ancestor = parent(Path("/proc", str(ancestor)))
+            if ancestor == lesson and b"--as-rank" in (process / "cmdline").read_bytes():
+                return int(process.name)
+        except OSError:
+            pass  # it has ended, or is not ours
+    return None
+
+
 class Signals(Trial):
     """A signal at a random moment; many while a file is written."""
 
@@ -395,6 +415,29 @@ class Signals(Trial):
         self.limit(cases[0])
         for sent in (signal.SIGINT, signal.SIGTERM):
             self.end_server(sent)
+        self.end_rank(signal.SIGKILL, "4 ranks can't run: rank 2 was ended by signal 9 (Killed)")
+        self.end_rank(signal.SIGSTOP, "the ranks did not end within 10 seconds: rank 2 is stopped")
+
+    def end_rank(self, sent, expected):
+        """Of a lesson's ranks one is ended, or stopped: the lesson says which."""
+        lesson = self.desk.attn.parent / "lesson_19_across_machines"
+        if not lesson.exists():  # without MPI
+            return
+        case = Case([lesson, "--quiet", "--limit", "10"])
+
+        def stop(process):
+            rank = None
+            while rank is None and process.poll() is None:
+                rank = rank_of(process.pid, 2)
+            time.sleep(0.3)  # it has said who it is
+            if rank is not None:
+                os.kill(rank, sent)
+
+        ended, left = self.desk.run(case, stop=stop)
+        problems = list(ended_badly(ended, (2,))) + list(left_badly(case, left, None))
+        if expected not in ended.errors:
+            problems.append(f'expected "{expected}"')
+        self.report.add(case, ended, f"rank 2 gets {sent.name}", problems)
 
     def end_server(self, sent):
         """attn view serves until a signal comes, which is its usual end."""
