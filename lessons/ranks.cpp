@@ -197,9 +197,8 @@ Recording run_on_ranks(std::size_t ranks, const Recording& given,
     std::string stopped;
     const ProcessResult ended =
         run_process({ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
-                    mpi::pack(given), longest, [&](const std::string& errors) {
-                        stopped = stopped_ranks(errors);
-                    });
+                    mpi::pack(given), longest,
+                    [&](const std::string& errors) { stopped = stopped_ranks(errors); });
     if (ended.end == ProcessResult::End::not_found)
         throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
                     "; script/bootstrap build installs it");

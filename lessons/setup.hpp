@@ -73,7 +73,7 @@ struct Lesson::Setup {
     std::optional<NamedArrays> input;
     std::size_t checks = 0, not_held = 0;
     std::vector<std::string> meant_to_overflow; ///< scopes
-    bool has_begun = false; ///< something was printed
+    bool has_begun = false;                     ///< something was printed
 
     /// Where the letter of an axis was first seen; every other axis of that letter has
     /// its size.

@@ -154,7 +154,8 @@ TEST_CASE("a golden finds another number, shape, infinity or NaN", "[golden]")
 {
     CHECK(difference({{bare_step("a", {{2}, {1 + 1e-11, -infinity}}), b}, {}}, golden) ==
           "a at (0,) is 1.00000000001, expected 1");
-    CHECK(difference({{bare_step("a", {{1, 2}, {1, -infinity}}), b}, {}}, golden) == "a has the shape (1, 2), expected (2,)");
+    CHECK(difference({{bare_step("a", {{1, 2}, {1, -infinity}}), b}, {}}, golden) ==
+          "a has the shape (1, 2), expected (2,)");
     CHECK_FALSE(difference({{bare_step("a", {{2}, {1, infinity}}), b}, {}}, golden).empty());
     CHECK_FALSE(difference({{bare_step("a", {{2}, {1, -1e308}}), b}, {}}, golden).empty());
     CHECK_FALSE(difference({{bare_step("a", {{2}, {NAN, -infinity}}), b}, {}}, golden).empty());

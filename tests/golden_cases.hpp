@@ -10,8 +10,8 @@
 
 /// A function of the library on inputs whose every step PyTorch computed.
 struct GoldenCase {
-    std::string name;                             ///< "encoder_layer.pre.gelu.batch.both"
-    Golden steps;                                 ///< what it has to give, inputs first
+    std::string name;                            ///< "encoder_layer.pre.gelu.batch.both"
+    Golden steps;                                ///< what it has to give, inputs first
     std::function<void(const attn::Trace&)> run; ///< does it
 };
 

@@ -75,7 +75,7 @@ TEST_CASE("what is not seen as itself is printed as an escape, whatever it is", 
 {
     CHECK(printable("a\nb\r\t\x1b[31m\x7f") == "a\\nb\\x0D\\x09\\x1B[31m\\x7F");
     CHECK(printable(std::string(1, '\0') + "x") == "\\x00x");
-    CHECK(printable("\u009b[31m") == "\\u009B[31m");                       // begins an escape sequence in eight bits
+    CHECK(printable("\u009b[31m") == "\\u009B[31m");                         // begins an escape sequence in eight bits
     CHECK(printable("x\u202Ezpn.1\u2066") == "x\\u202Ezpn.1\\u2066");        // turn the direction
     CHECK(printable("a\u2028b\u200bc\uFEFF") == "a\\u2028b\\u200Bc\\uFEFF"); // a line, nothing, nothing
     CHECK(printable("\U000E0041") == "\\U000E0041");
@@ -96,7 +96,8 @@ TEST_CASE("every other character is printed as it is", "[utf8]")
             continue;
         const std::string character = encoded(point, shortest(point)), printed = printable(character);
         escaped += printed != character;
-        unprintable += printed != character && !std::ranges::all_of(printed, [](char c) { return c > 0x20 && c < 0x7F; });
+        unprintable +=
+            printed != character && !std::ranges::all_of(printed, [](char c) { return c > 0x20 && c < 0x7F; });
     }
     CHECK(escaped == 65 + 3 + 5 + 7 + 16 + 1 + 3 + 16 + 4 + 8 + 128);
     CHECK(unprintable == 0);

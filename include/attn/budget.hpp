@@ -44,7 +44,7 @@ public:
 private:
     std::size_t size_;
     double operations_ = 0, bytes_ = 0; ///< spent, and taken
-    double most_bytes_ = 0; ///< once it has been asked how much memory there is
+    double most_bytes_ = 0;             ///< once it has been asked how much memory there is
 };
 
 /// Makes a budget the one that is spent on this thread, for as long as this lives. It belongs to a whole computation, such as

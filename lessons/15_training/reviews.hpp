@@ -289,8 +289,7 @@ inline void show_attended_words(Lesson& lesson, const ReviewFlags& flags,
         std::vector<std::pair<double, std::string>> words(n);
         for (std::size_t i = 0; i < n; ++i) {
             const std::int64_t id = ids(0, i);
-            words[i].second =
-                id < 4 ? "" : vocabulary[static_cast<std::size_t>(id) - 4];
+            words[i].second = id < 4 ? "" : vocabulary[static_cast<std::size_t>(id) - 4];
         }
         for (const Step& step : recorder.steps())
             if (step.path.starts_with("attention.head.") &&

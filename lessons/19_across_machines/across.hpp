@@ -138,12 +138,12 @@ inline void run_across(Lesson& lesson, const Tensor3& queries, const Tensor3& ke
                        std::chrono::seconds longest, const Bytes& predicted)
 {
     lesson.progress("starting " + std::to_string(ranks) + " ranks");
-    const Recording all =
-        run_on_ranks(ranks, {{{"queries", "", {}, "", {}, to_array(queries)},
-                              {"keys", "", {}, "", {}, to_array(keys)},
-                              {"values", "", {}, "", {}, to_array(values)}},
-                             {}},
-                     longest);
+    const Recording all = run_on_ranks(ranks,
+                                       {{{"queries", "", {}, "", {}, to_array(queries)},
+                                         {"keys", "", {}, "", {}, to_array(keys)},
+                                         {"values", "", {}, "", {}, to_array(values)}},
+                                        {}},
+                                       longest);
     lesson.progress("");
     for (const std::string scope : {"ring", "ulysses", "layer"}) {
         lesson.retell(scope, below(all, scope));

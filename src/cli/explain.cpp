@@ -50,7 +50,7 @@ Command explain_command()
                           "explain operands, too, and their operands, up to N steps back"},
                          {"--precision", "DIGITS", whole_number(options.digits, 1, 17),
                           "significant digits (default: all)"},
-                        budget_flag(request->budget)}}},
+                         budget_flag(request->budget)}}},
             .run = [request] { return print_explanation(*request); }};
 }
 

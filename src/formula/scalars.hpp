@@ -29,7 +29,7 @@ struct Scalar {
         smallest,
         row,           ///< of a gather: by the number `about`
         nothing_there, ///< 0: off a diagonal, in padding, where no row is added
-        all_forbidden ///< 0: softmax of minus infinities, the largest of which is `about`
+        all_forbidden  ///< 0: softmax of minus infinities, the largest of which is `about`
     };
 
     Kind kind = Kind::number;

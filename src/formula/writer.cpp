@@ -7,7 +7,6 @@
 namespace attn {
 namespace {
 
-
 std::string truth_text(double value) { return value != 0 ? "true" : "false"; }
 
 bool is_softmax(const Scalar& part)

@@ -55,9 +55,10 @@ std::vector<float> in_float(const NpzReader& file, std::string_view name, std::s
     constexpr double largest = std::numeric_limits<float>::max();
     for (std::size_t i = 0; i < count; ++i)
         if (const double number = array.values[i]; !(number >= least && number <= largest))
-            throw FileError(file.path(), std::string(name) + "[" + std::to_string(i) + "] is " + exact_text(number) +
-                                             (least == 0 ? ", expected a positive number or 0" : ", expected a number") +
-                                             " that float32 has");
+            throw FileError(file.path(),
+                            std::string(name) + "[" + std::to_string(i) + "] is " + exact_text(number) +
+                                (least == 0 ? ", expected a positive number or 0" : ", expected a number") +
+                                " that float32 has");
     return {array.values.begin(), array.values.end()};
 }
 
@@ -68,7 +69,8 @@ std::uint64_t steps_in(const NpzReader& file, const AdamState& state)
     if (steps.type != ElementType::integer || steps.rank() != 0 || steps.values[0] < 0)
         throw FileError(file.path(), "steps is no number of steps");
     const auto is_zero = [](float number) { return number == 0; };
-    if (steps.values[0] == 0 && !(std::ranges::all_of(state.first, is_zero) && std::ranges::all_of(state.second, is_zero)))
+    if (steps.values[0] == 0 &&
+        !(std::ranges::all_of(state.first, is_zero) && std::ranges::all_of(state.second, is_zero)))
         throw FileError(file.path(), "steps is 0, but there are means of gradients, first_moment and second_moment");
     return static_cast<std::uint64_t>(steps.values[0]);
 }

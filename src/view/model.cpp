@@ -201,8 +201,9 @@ void expect_usable(const std::deque<ShownRun>& runs, const TokenLabels& labels)
 Json model_of(std::deque<ShownRun>& runs, const TokenLabels& labels)
 {
     expect_usable(runs, labels);
-    Json model = {
-        {"title", runs[0].title()}, {"tokens", shortened(labels.n)}, {"tokens_m", shortened(labels.m.empty() ? labels.n : labels.m)}};
+    Json model = {{"title", runs[0].title()},
+                  {"tokens", shortened(labels.n)},
+                  {"tokens_m", shortened(labels.m.empty() ? labels.n : labels.m)}};
     if (runs.size() == 2)
         model["other"] = runs[1].title();
     model["aliases"] = aliases_of(runs);

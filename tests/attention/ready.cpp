@@ -54,8 +54,8 @@ TEST_CASE("each ready head attends by itself, with the keys and values of its gr
                         key = concat_rows(head(past->keys, sequence, group), key);
                         value = concat_rows(head(past->values, sequence, group), value);
                     }
-                    const Attention alone = scaled_dot_product_attention(
-                        head(queries, sequence, i), key, value, {}, AnyBias(head(bias, sequence, i)), options);
+                    const Attention alone = scaled_dot_product_attention(head(queries, sequence, i), key, value, {},
+                                                                         AnyBias(head(bias, sequence, i)), options);
                     CHECK(close(head(found.context, sequence, i), alone.context));
                     CHECK(close(head(found.weights, sequence, i), alone.weights));
                 }
@@ -70,8 +70,9 @@ TEST_CASE("heads side by side are the same heads as on an axis", "[attention][re
     const Tensor3 packed = packed_attention(pack_heads(queries), pack_heads(keys), pack_heads(values), {4, 2});
     CHECK(same_bits(packed, pack_heads(ready_attention(queries, keys, values).context)));
     const auto first = [](const Tensor3& batch) -> Matrix { return xt::view(batch, 0, xt::all(), xt::all()); };
-    CHECK(close(packed_attention(first(pack_heads(queries)), first(pack_heads(keys)), first(pack_heads(values)), {4, 2}),
-                first(packed)));
+    CHECK(
+        close(packed_attention(first(pack_heads(queries)), first(pack_heads(keys)), first(pack_heads(values)), {4, 2}),
+              first(packed)));
 }
 
 TEST_CASE("the steps of ready heads are the ones that the doc comments list", "[attention][ready][steps][source]")
@@ -86,8 +87,9 @@ TEST_CASE("the steps of ready heads are the ones that the doc comments list", "[
     CHECK(Lines(found.begin(), found.begin() + 9) == listed);
 
     const Matrix query = numbers.matrix(3, 8), value = numbers.matrix(3, 10);
-    const Recorder packed =
-        recorded([&](const Trace& trace) { packed_attention(query, query, value, {2, 2}, {}, {}, {}, {}, trace); });
+    const Recorder packed = recorded([&](const Trace& trace) {
+        packed_attention(query, query, value, {2, 2}, {}, {}, {}, {}, trace);
+    });
     CHECK(kept(packed) == promised("attention/ready.hpp", "packed_attention"));
 }
 
@@ -95,7 +97,8 @@ TEST_CASE("ready heads that do not fit are refused", "[attention][ready]")
 {
     Numbers numbers(4);
     const Tensor4 three = heads_of(numbers, 1, 3, 2, 2), two = heads_of(numbers, 1, 2, 2, 2);
-    CHECK_THROWS_WITH(ready_attention(three, two, two), ContainsSubstring("3 query heads can't be divided evenly among 2"));
+    CHECK_THROWS_WITH(ready_attention(three, two, two),
+                      ContainsSubstring("3 query heads can't be divided evenly among 2"));
     CHECK_THROWS_WITH(ready_attention(two, two, heads_of(numbers, 1, 1, 2, 2)), ContainsSubstring("must agree in g"));
     CHECK_THROWS_WITH(ready_attention(two, two, two, {PastOf<Tensor4>{three, three}}),
                       ContainsSubstring("past_keys (1, 3, 2, 2)") && ContainsSubstring("must agree in h"));
@@ -104,6 +107,7 @@ TEST_CASE("ready heads that do not fit are refused", "[attention][ready]")
     CHECK_THROWS_AS(packed_attention(Matrix(Matrix::shape_type{2, 5}), Matrix(Matrix::shape_type{2, 4}),
                                      Matrix(Matrix::shape_type{2, 4}), {2, 2}),
                     ShapeError);
-    CHECK_THROWS_WITH(scaled_dot_product_attention(two, two, two, AnyMask(HeadMask(HeadMask::shape_type{1, 3, 2, 2}, true))),
-                      ContainsSubstring("mask (1, 3, 2, 2)"));
+    CHECK_THROWS_WITH(
+        scaled_dot_product_attention(two, two, two, AnyMask(HeadMask(HeadMask::shape_type{1, 3, 2, 2}, true))),
+        ContainsSubstring("mask (1, 3, 2, 2)"));
 }

@@ -6,7 +6,6 @@
 
 #include "attn/shape.hpp"
 
-
 using namespace attn;
 using namespace attn::test;
 

@@ -97,8 +97,8 @@ TEST_CASE("attn run gives the small model's logits, and attn view labels rows an
     const TemporaryFolder here;
     const std::string input = here / "ids.npz", trace = here / "trace.npz", page = here / "page.html";
     write_npz(input, {{}, {{"ids", to_array(ids)}}, {}});
-    const Ended ended = run({"attn", "run", "gpt", "--heads", "4", "--weights", model_folder / "model.safetensors", "--input",
-                             input, "--trace", trace, "--quiet"});
+    const Ended ended = run({"attn", "run", "gpt", "--heads", "4", "--weights", model_folder / "model.safetensors",
+                             "--input", input, "--trace", trace, "--quiet"});
     CHECK(ended.errors == "");
     REQUIRE(ended.code == 0);
     CHECK(identical(read_npz(trace).at("logits"), to_array(gpt(ids, model.weights, model.options))));

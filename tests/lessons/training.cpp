@@ -106,7 +106,8 @@ TEST_CASE("a training on reviews refuses a checkpoint that can't be its own, and
     const auto resumed = [&](const Checkpoint& changed) {
         write_checkpoint(checkpoint, changed, recipe);
         const std::string before = bytes_of(checkpoint);
-        const Ended ended = experiment.run({"--epochs", "2", "--resume", checkpoint, "--save", folder / "w.safetensors"});
+        const Ended ended =
+            experiment.run({"--epochs", "2", "--resume", checkpoint, "--save", folder / "w.safetensors"});
         CHECK(ended.code == 2);
         CHECK(lines_in(ended.errors) == 1);
         CHECK_FALSE(std::filesystem::exists(folder / "w.safetensors"));

@@ -4,7 +4,6 @@
 #include "generators.hpp"
 #include "test.hpp"
 
-
 using namespace attn;
 using namespace attn::test;
 

@@ -54,8 +54,8 @@ int main(int argc, char** argv)
     }
     try {
         const AxisSizes sizes{{"d_model", std::stoul(arguments[4])},
-                          {"d_memory", std::stoul(arguments[5])},
-                          {"d_value", std::stoul(arguments[6])}};
+                              {"d_memory", std::stoul(arguments[5])},
+                              {"d_value", std::stoul(arguments[6])}};
         const std::string prefix = arguments.size() == 8 ? arguments[7] : "";
         write_weights(arguments[3], rewritten(arguments[1], read_weights(arguments[2], prefix), sizes));
     } catch (const std::exception& error) {

@@ -151,10 +151,12 @@ TEST_CASE("a file that is no vocabulary is refused in one line", "[tokenizer][ho
                ContainsSubstring("\"tokens\" at 1 something else than a text"));
     CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, null]})"),
                ContainsSubstring("\"scores\" at 2 something else than a finite number"));
-    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, 1e999]})"), ContainsSubstring("tok.json"));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0, 1e999]})"),
+               ContainsSubstring("tok.json"));
     CHECK_THAT(refused_tokenizer(R"({"tokens": ["a", "b", "c"], "scores": [0, 0]})"),
                ContainsSubstring("3 tokens and 2 scores"));
-    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a"], "scores": [0]})"), ContainsSubstring("has 1 tokens, expected <unk>"));
+    CHECK_THAT(refused_tokenizer(R"({"tokens": ["a"], "scores": [0]})"),
+               ContainsSubstring("has 1 tokens, expected <unk>"));
     CHECK_THAT(refused_tokenizer("{\"tokens\": [\"\xFF\"]}"), ContainsSubstring("is no JSON"));
     CHECK_THAT(refused_tokenizer(std::string(1 << 20, '[')), ContainsSubstring("nested more than 8 deep"));
     const TemporaryFolder folder;

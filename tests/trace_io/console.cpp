@@ -8,7 +8,10 @@ using namespace attn;
 
 namespace {
 
-std::string shown_values(const Array& array, int precision = 3) { return format_values(array, {.precision = precision}); }
+std::string shown_values(const Array& array, int precision = 3)
+{
+    return format_values(array, {.precision = precision});
+}
 
 } // namespace
 
@@ -45,7 +48,7 @@ TEST_CASE("a tensor that does not fit is summarised: its statistics, and a corne
     Array large{{20, 20}, std::vector<double>(400, 1)};
     large.values[399] = 401;
     CHECK(shown_values(large) == "400 numbers, mean 2.0000, standard deviation 19.9750, from 1 to 401; it begins\n"
-                          "1  1  1  1  ...\n1  1  1  1  ...\n1  1  1  1  ...\n1  1  1  1  ...\n");
+                                 "1  1  1  1  ...\n1  1  1  1  ...\n1  1  1  1  ...\n1  1  1  1  ...\n");
     CHECK_THAT(shown_values({{13}, std::vector<double>(13, 2)}),
                ContainsSubstring("13 numbers") && ContainsSubstring("2  2  2  2  ...\n"));
 }

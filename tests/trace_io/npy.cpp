@@ -14,7 +14,6 @@ using namespace attn;
 
 namespace {
 
-
 /// An .npy file of version 1 with any dictionary in front of any elements.
 std::string npy(const std::string& dictionary, const std::string& elements = "")
 {

@@ -38,7 +38,7 @@ bool equal(const std::vector<Step>& left, const std::vector<Step>& right)
 
 /// What reading a file of this steps.json and these arrays says; "accepted" where it succeeds.
 std::string refused_trace(const std::string& json, const std::vector<std::string>& names = {"a"},
-                    const std::string& note = "")
+                          const std::string& note = "")
 {
     const TemporaryFolder folder;
     Npz content{{{"steps.json", json}}, {}, note};
@@ -153,7 +153,8 @@ TEST_CASE("a step that a file cannot represent is not written", "[trace_io][trac
 TEST_CASE("a step of a foreign trace needs no key but its path", "[trace_io][trace_file]")
 {
     CHECK(refused_trace(R"([{"path": "a"}])") == "accepted");
-    CHECK(refused_trace(step_json(R"("shape": [2, 3], "axes": ["n", "m"], "more": {"is": ["ignored"]})")) == "accepted");
+    CHECK(refused_trace(step_json(R"("shape": [2, 3], "axes": ["n", "m"], "more": {"is": ["ignored"]})")) ==
+          "accepted");
     CHECK(refused_trace(step_json(R"("axes": [])")) == "accepted");
 }
 
@@ -182,7 +183,8 @@ TEST_CASE("steps.json must be a list of steps", "[trace_io][trace_file]")
 
 TEST_CASE("every key of a step must be of its kind", "[trace_io][trace_file]")
 {
-    CHECK_THAT(refused_trace(step_json(R"("formula": 1)")), ContainsSubstring("step \"a\" has a JSON number as its formula"));
+    CHECK_THAT(refused_trace(step_json(R"("formula": 1)")),
+               ContainsSubstring("step \"a\" has a JSON number as its formula"));
     CHECK_THAT(refused_trace(step_json(R"("module": null)")), ContainsSubstring("has null as its module"));
     CHECK_THAT(refused_trace(step_json(R"("axes": "nm")")), ContainsSubstring("axes, expected a list of strings"));
     CHECK_THAT(refused_trace(step_json(R"("axes": [1, 2])")), ContainsSubstring("expected strings"));
@@ -200,8 +202,10 @@ TEST_CASE("steps and arrays must match", "[trace_io][trace_file]")
     CHECK_THAT(refused_trace(step_json(R"("shape": [3, 2])")),
                ContainsSubstring("step \"a\" has the shape (3, 2) in steps.json, but its array is (2, 3)"));
     CHECK_THAT(refused_trace(step_json(R"("shape": [6])")), ContainsSubstring("(6,)"));
-    CHECK_THAT(refused_trace(step_json(R"("axes": ["n"])")), ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
-    CHECK_THAT(refused_trace(R"([{"path": "b"}])"), ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
+    CHECK_THAT(refused_trace(step_json(R"("axes": ["n"])")),
+               ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
+    CHECK_THAT(refused_trace(R"([{"path": "b"}])"),
+               ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
     CHECK_THAT(refused_trace("[]"), ContainsSubstring("has the array \"a\", which no step"));
     CHECK_THAT(refused_trace(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps are called \"a\""));
 }
@@ -209,7 +213,8 @@ TEST_CASE("steps and arrays must match", "[trace_io][trace_file]")
 TEST_CASE("a trace of a later format is refused, another's note is not", "[trace_io][trace_file]")
 {
     CHECK_THAT(refused_trace(R"([{"path": "a"}])", {"a"}, "attn trace 3"), ContainsSubstring("newer attn"));
-    CHECK_THAT(refused_trace(R"({"format": "attn trace 3", "steps": [{"path": "a"}]})"), ContainsSubstring("newer attn"));
+    CHECK_THAT(refused_trace(R"({"format": "attn trace 3", "steps": [{"path": "a"}]})"),
+               ContainsSubstring("newer attn"));
     CHECK(refused_trace(R"([{"path": "a"}])", {"a"}, "attn trace 1") == "accepted"); // a list of steps is version 1
     CHECK(refused_trace(R"([{"path": "a"}])", {"a"}, "made by hand") == "accepted");
     CHECK(refused_trace(R"({"steps": [{"path": "a"}], "aliases": [{"path": "b", "target": "a"}]})") == "accepted");
@@ -243,7 +248,8 @@ TEST_CASE("deep nesting is refused before it can exhaust the stack", "[trace_io]
 TEST_CASE("a trace with any byte of its list changed gives a FileError or a trace, never a crash",
           "[trace_io][trace_file]")
 {
-    const std::string list = step_json(R"("formula": "x @ y", "shape": [2, 3], "axes": ["n", "m"], "options": {"k": "v"})");
+    const std::string list =
+        step_json(R"("formula": "x @ y", "shape": [2, 3], "axes": ["n", "m"], "options": {"k": "v"})");
     for (std::size_t place = 0; place < list.size(); ++place)
         for (const char c : {'\0', '[', ']', '{', '}', '"', ',', '1', '\\', '\x80'}) {
             std::string changed = list;

@@ -118,7 +118,8 @@ TEST_CASE("a checkpoint with any number replaced by one that no training gives i
                 const auto is_finite = [](double value) { return std::isfinite(value); };
                 CHECK(std::ranges::all_of(read->state.weights, is_finite));
                 CHECK(std::ranges::all_of(read->state.first, is_finite));
-                CHECK(std::ranges::all_of(read->state.second, [](float square) { return square >= 0 && square < 1e38F; }));
+                CHECK(std::ranges::all_of(read->state.second,
+                                          [](float square) { return square >= 0 && square < 1e38F; }));
                 CHECK(std::ranges::all_of(read->progress, is_finite));
             }
     CHECK(refused > 45);

@@ -20,7 +20,7 @@ std::string json_fault(std::string_view text, const nlohmann::json::exception& e
 
 /// How large the parts of a JSON text can be.
 struct JsonLimits {
-    std::size_t deepest;                                                 ///< lists and objects in each other
+    std::size_t deepest;                                             ///< lists and objects in each other
     std::size_t most_keys = std::numeric_limits<std::size_t>::max(); ///< of one object
 };
 

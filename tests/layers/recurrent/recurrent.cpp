@@ -138,7 +138,8 @@ TEST_CASE("a GRU whose update gate is open keeps its state, and one whose gate i
     }
 }
 
-TEST_CASE("an open reset gate gives one candidate wherever it acts, and a shut one hides the past", "[layers][recurrent]")
+TEST_CASE("an open reset gate gives one candidate wherever it acts, and a shut one hides the past",
+          "[layers][recurrent]")
 {
     Numbers numbers(3);
     RecurrentCellWeights weights = random_cell(numbers, 2, 3, 3, true);
