@@ -73,19 +73,12 @@ std::optional<int> number_after(const std::string& text, std::string_view word)
     return number;
 }
 
-/// The rank that a signal ended, as mpirun says it: Open MPI has "process rank 2 with PID
-/// 71 on node n exited on signal 9 (Killed).", MPICH "PID 71 RUNNING AT n" and "EXIT CODE:
-/// 9".
+/// The rank that a signal ended, as Open MPI says it: "mpirun noticed that process rank 2
+/// with PID 71 on node n exited on signal 9 (Killed)."
 std::optional<std::string> ended_by_signal(const std::string& errors)
 {
-    std::optional<int> signal = number_after(errors, "on signal"),
-                       rank = number_after(errors, "that process rank");
-    if (!signal)
-        signal = number_after(errors, "EXIT CODE:");
-    const std::map<int, int> ranks = ranks_by_process(errors);
-    if (const auto found = ranks.find(number_after(errors, "PID").value_or(0));
-        !rank && found != ranks.end())
-        rank = found->second;
+    const std::optional<int> signal = number_after(errors, "exited on signal"),
+                             rank = number_after(errors, "that process rank");
     if (!rank || !signal)
         return std::nullopt;
     return "rank " + std::to_string(*rank) + " was ended by signal " +
@@ -95,8 +88,6 @@ std::optional<std::string> ended_by_signal(const std::string& errors)
 /// Of all that mpirun and the ranks say, the line that says why they ended.
 std::string reason(const ProcessResult& ended)
 {
-    if (const std::optional<std::string> signal = ended_by_signal(ended.errors))
-        return *signal;
     std::istringstream lines(ended.errors);
     std::string first;
     for (std::string line; std::getline(lines, line);) {
@@ -109,6 +100,8 @@ std::string reason(const ProcessResult& ended)
             std::sscanf(line.c_str(), introduction, &rank, &process) != 2)
             first = line;
     }
+    if (const std::optional<std::string> signal = ended_by_signal(ended.errors))
+        return *signal;
     return first.empty() ? "exit code " + std::to_string(ended.code) : in_words(first);
 }
 

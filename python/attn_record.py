@@ -930,7 +930,7 @@ class Given:
             can = self.same_for_heads(can, heads)
         real = self.attendable(padding) if padding else None
         if real is not None:
-            real = real[..., None, :]
+            real = real[..., None, None, :] if real.ndim == 2 else real[None, :]
             can = real if can is None else can & real
         return can
 
@@ -947,7 +947,7 @@ class Given:
         mask = mask.reshape(-1, heads, *mask.shape[1:])
         if not (mask == mask[:, :1]).all():
             raise NoReference("its heads have different masks")
-        return mask[:, 0]
+        return mask[:, :1]  # (b, 1, n, m): (b, n, m) could be (h, n, m)
 
     def attention(self, heads):
         """The queries' tokens, those of the memory where they are others, and masks."""

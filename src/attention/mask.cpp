@@ -264,7 +264,7 @@ Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const 
 {
     const bool is_by_length = parts.causal == Causal::by_length;
     if ((is_by_length || parts.window.alignment == Causal::by_length) && !parts.key_lengths)
-        throw Error("a mask that is causal by length, or a window by length, needs lengths: how many keys of each "
+        throw Error("a mask or a window that is causal by length needs lengths: how many keys of each "
                     "sequence are real");
     std::optional<Integers> lengths = parts.key_lengths;
     if (is_by_length)

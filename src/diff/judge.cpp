@@ -154,21 +154,6 @@ Judge::Expected Judge::expected_of(std::size_t step, std::size_t draws)
     return expected;
 }
 
-/// The same as if MINE had saved nothing that the step is computed from; what nothing agrees with where it hasn't.
-Judge::Expected Judge::expected_as_unsaved(std::size_t step)
-{
-    Expected expected{&label(step).value, {}, {}, {}};
-    try {
-        expected.again = world_.recompute_as_unsaved(step, more_draws);
-    } catch (const FormulaError&) { // what it is expected to be is known from MINE's own operands
-    }
-    if (expected.again && expected.again->value.shape == expected.reference->shape)
-        expected.tolerance = expected.again->tolerance;
-    else
-        expected.again.reset();
-    return expected;
-}
-
 void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& result)
 {
     const Array& reference = label(step).value;
@@ -183,7 +168,7 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
         return;
     if (expected.again && !is_overridden() && found.size() == reference.size()) {
         expected = expected_of(step, more_draws);
-        if (accepts(found, expected, step, result) || accepts(found, expected_as_unsaved(step), step, result))
+        if (accepts(found, expected, step, result))
             return;
     }
     // Shifted scores of few digits can be the right ones in another order, too.
@@ -351,7 +336,7 @@ void Judge::blame(const Array& found, const Expected& expected, std::size_t step
     const Array seen = is_softmax(label(step)) ? zeros_in_empty_rows(found, *expected.reference) : found;
     describe(seen, expected.value(), expected.tolerance, step, result);
     if (result.distance.beyond == 0) // a softmax whose rows sum to another number than one
-        describe(seen, expected.value(), world_.tolerance_of(expected.value()), step, result);
+        describe(seen, expected.value(), Tolerance{}, step, result);
     result.message = fmt::format("{} of its {} numbers{}", what_is_wrong(result.distance), found.size(),
                                  where_to_look(expected, step, result.distance.worst));
     const auto factor = common_factor(seen, expected.value(), expected.tolerance);

@@ -273,11 +273,6 @@ void Diff::World::redraw(std::size_t draw)
     if (draw == draw_)
         return;
     draw_ = draw;
-    forget_moved();
-}
-
-void Diff::World::forget_moved()
-{
     for (Known& one : known) {
         one.moved.reset();
         one.dumped_moved.reset();
@@ -300,43 +295,6 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
     }
     redraw(0);
     return recomputed(evaluated(), otherwise);
-}
-
-std::optional<Diff::World::Recomputed> Diff::World::recompute_as_unsaved(std::size_t step, std::size_t draws)
-{
-    struct Saved {
-        std::size_t step;
-        const Array* own;
-        bool differs;
-    };
-    std::set<std::size_t> used;
-    std::set<std::size_t> users = steps.all_before({step}, [this](std::size_t i) { return steps.own(i) != nullptr; });
-    users.insert(step);
-    for (const std::size_t user : users)
-        used.insert(operands(user).begin(), operands(user).end());
-    std::vector<Saved> saved;
-    for (const std::size_t one : used)
-        if (steps.own(one) != nullptr && !known[one].is_wrong && !reference[one].formula.empty())
-            saved.push_back({one, steps.own(one), steps.differs(one)});
-    if (saved.empty())
-        return std::nullopt;
-
-    const auto again = [&] {
-        for (const Saved& one : saved)
-            steps.set(one.step, one.own, one.differs);
-        forget_moved();
-    };
-    for (const Saved& one : saved)
-        steps.unset(one.step);
-    forget_moved();
-    try {
-        Recomputed result = recompute(step, draws);
-        again();
-        return result;
-    } catch (const FormulaError&) {
-        again();
-        throw;
-    }
 }
 
 } // namespace attn

@@ -59,12 +59,6 @@ struct Diff::World {
     /// @throws FormulaError where that can't be done
     Recomputed recompute(std::size_t step, std::size_t draws = 1, bool as_dumped = false);
 
-    /// The same as if MINE had not saved what the step is computed from, as far as that is right: a program that goes on with
-    /// other numbers than it saves, such as exponentials that are not yet divided by their sum, is no less right for it.
-    /// @return nothing where MINE has saved nothing of the kind
-    /// @throws FormulaError where that can't be done
-    std::optional<Recomputed> recompute_as_unsaved(std::size_t step, std::size_t draws);
-
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
         Evaluated plain, moved;
@@ -148,7 +142,6 @@ private:
     Array moved_by_roundings(const Array& array, std::size_t step);
     Array moved_again(std::size_t step);
     void redraw(std::size_t draw);
-    void forget_moved();
 
     ErrorModel error_model() const;
 

@@ -105,11 +105,10 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, std::string_view r
         throw FileError(path, "is the checkpoint of a training with " + found + ", and this one has " +
                                   std::string(recipe) + ": give the same flags");
     constexpr float any = std::numeric_limits<float>::lowest();
-    const Array progress = array_of(file, "progress");
-    if (!std::ranges::all_of(progress.values, [](double number) { return std::isfinite(number); }))
-        throw FileError(path, "progress has numbers that are infinite or NaN");
     const std::size_t count = array_of(file, "weights").size();
-    Checkpoint checkpoint{AdamState(in_float(file, "weights", count, any)), progress.values};
+    Checkpoint checkpoint{AdamState(in_float(file, "weights", count, any)), array_of(file, "progress").values};
+    if (!std::ranges::all_of(checkpoint.progress, [](double number) { return std::isfinite(number); }))
+        throw FileError(path, "progress has numbers that are infinite or NaN");
     checkpoint.state.first = in_float(file, "first_moment", count, any);
     checkpoint.state.second = in_float(file, "second_moment", count, 0);
     checkpoint.state.steps = steps_in(file, checkpoint.state);

@@ -148,8 +148,8 @@ void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& n
     (bias ? alike.there : alike.missing).insert(dialect_.theirs(name));
 }
 
-/// The same for all biases that PyTorch's modules have together: of all layers, of all norms of a layer, of both maps of a
-/// feed-forward network, and of nn.MultiheadAttention. Their names differ in numbers alone.
+/// The same for all biases that PyTorch's modules have together: of all norms of a layer, of both maps of a feed-forward
+/// network, and of nn.MultiheadAttention. Their names differ in the numbers at the end of a word: norm1, norm2.
 std::string WeightsLoader::kind_of_bias(std::string name) const
 {
     const std::string output = "out_proj.bias";
@@ -158,8 +158,16 @@ std::string WeightsLoader::kind_of_bias(std::string name) const
         if (has(prefix + "in_proj_weight") || has(prefix + "q_proj_weight"))
             name = prefix + "in_proj_bias";
     }
-    std::erase_if(name, [](char letter) { return letter >= '0' && letter <= '9'; });
-    return name;
+    std::string kind;
+    const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+    bool is_in_word = false; // layers.0 and layers.1 can differ
+    for (const char letter : name) {
+        if (!is_digit(letter))
+            is_in_word = letter != '.';
+        if (!is_digit(letter) || !is_in_word)
+            kind += letter;
+    }
+    return kind;
 }
 
 // -------------------------------------------------------------------------------------------------- what does not fit

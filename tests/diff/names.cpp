@@ -30,7 +30,8 @@ void run_shared_heads(const Trace& trace)
     Numbers numbers(18);
     const auto heads = [&] { return unpack_heads(numbers.tensor3(2, 2, 3), 1); };
     const PastOf<Tensor4> past{heads(), heads()};
-    const MaskParts parts{.given = Mask(Mask::shape_type{2, 4}, true), .key_lengths = Integers{4, 3}};
+    const MaskParts parts{
+        .given = Mask(Mask::shape_type{2, 4}, true), .key_lengths = Integers{4, 3}, .has_heads = true};
     packed_attention(numbers.tensor3(2, 2, 6), numbers.tensor3(2, 2, 3), numbers.tensor3(2, 2, 3), {2, 1}, past,
                      join_masks(2, 4, parts, trace), AnyBias(numbers.matrix(2, 4)), {}, trace);
 }

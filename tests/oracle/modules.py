@@ -290,7 +290,9 @@ def output_of(trace):
 def run_attn(attn, folder, module, weights, inputs, flags):
     """The output of `attn run MODULE` with a file of weights."""
     trace = folder / "trace.npz"
-    np.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in inputs.items()})
+    by_sequence = lambda name, tensor: "--heads" in flags and name.endswith("mask") and tensor.dim() == 3
+    np.savez(folder / "inputs.npz", **{name: (tensor[:, None] if by_sequence(name, tensor) else tensor).numpy()
+                                       for name, tensor in inputs.items()})  # (b, n, m) could be (h, n, m)
     files = ["--input", folder / "inputs.npz", "--weights", weights, "--trace", trace]
     if printed := call(attn, "run", module, *files, *flags, "--quiet"):
         raise Mismatch(f"attn run --quiet prints:\n{printed}")

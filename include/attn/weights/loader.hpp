@@ -37,8 +37,8 @@ using AxisSizes = std::map<std::string, std::size_t>;
 /// A visitor that fills weights with the tensors of a file, and collects everything that does not fit.
 ///
 /// A letter whose size is not known takes the one of the first tensor that has it. There is a bias where the file has
-/// one, of all layers and all norms of a layer alike, and each layer can have its own d_ff. The tensors have the names that visit() gives them, or those of another
-/// family: see dialect_of().
+/// one, of all norms of a layer alike and of both maps of its network, and each layer can have its own d_ff. The tensors
+/// have the names that visit() gives them, or those of another family: see dialect_of().
 class WeightsLoader {
 public:
     /// @param arrays  must outlive the loader

@@ -311,7 +311,7 @@ TEST_CASE("a mask of heads (h, n, m) that could be (b, n, m) is refused by every
             CHECK_THAT(
                 Desk(with(input, name, all_allowed({2, n, m})), example.weights).input_refusal(module, example.needed),
                 ContainsSubstring("which is (b, n, m) as well as (h, n, m) here: save " + name + "[:, None]") &&
-                    ContainsSubstring(name + "[None] where each head has its own"));
+                    ContainsSubstring(name + "[None, :] where each head has its own"));
         }
     NamedArrays arrays;
     for (const std::string name : {"queries", "keys", "values"})
