@@ -33,7 +33,7 @@ private:
     Diff::World::Recomputed recompute(std::size_t step, std::size_t draws, bool as_dumped = false);
     Tolerance tolerance_that_is_given(const Array& expected) const;
     Tolerance tolerance_of_input(std::size_t step) const;
-    Expected expected_of(std::size_t step, std::size_t draws);
+    Expected expected_of(const Array& found, std::size_t step, std::size_t draws);
 
     void judge_differing(const Array& found, std::size_t step, StepDiff& result);
     bool accepts(const Array& found, const Expected& expected, std::size_t step, StepDiff& result);

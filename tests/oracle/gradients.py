@@ -141,7 +141,9 @@ def backwards(family, attn, folder, c, module, inputs):
     weights = folder / f"weights{c['ending']}"
     model = torch.nn.ModuleDict({c["prefix"][:-1]: module}) if c["prefix"] else module
     save(weights, {name: tensor.detach().to(c["type"]) for name, tensor in model.state_dict().items()})
-    np.savez(folder / "inputs.npz", **{name: tensor.detach().numpy() for name, tensor in inputs.items()})
+    by_sequence = lambda name, tensor: c["module"] != "attention" and name.endswith("mask") and tensor.dim() == 3
+    np.savez(folder / "inputs.npz", **{name: (tensor[:, None] if by_sequence(name, tensor) else tensor).detach().numpy()
+                                       for name, tensor in inputs.items()})  # (b, n, m) could be (h, n, m)
     tensors = Tensors(module, inputs)
     output = family.by_pytorch(module, inputs, c)
     seed = torch.randn(output.shape, dtype=torch.float64)
