@@ -319,8 +319,13 @@ TEST_CASE("every name of every table means a step that a layer or an attention h
                            Run(run_shared_heads), Run([](const Trace& trace) {
                                Numbers numbers(16);
                                const Matrix x = numbers.matrix(2, 6);
+                               multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2},
+                                                    trace);
+                           }),
+                           Run([](const Trace& trace) {
+                               Numbers numbers(16);
+                               const Matrix x = numbers.matrix(2, 6);
                                MultiHeadWeights weights = random_heads(numbers);
-                               multi_head_attention(x, {}, numbers.matrix(2, 2), weights, {.heads = 2}, trace);
                                weights.query_norm = weights.key_norm = RmsNormWeights{{1, 2}};
                                grouped_query_attention(x, {}, {}, weights, {.heads = 2}, trace);
                            })})
