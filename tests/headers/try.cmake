@@ -12,6 +12,10 @@ function(compile)
     set(output "${output}" PARENT_SCOPE)
 endfunction()
 find_program(clang NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
+set(compilers ${CXX})
+if(clang)
+    list(APPEND compilers ${clang})
+endif()
 
 # Another tensor of xtensor's in place of a container: one error for each call, which says what to write.
 file(WRITE ${folder}/wrong.cpp [[
@@ -44,7 +48,7 @@ void wrong(const Matrix& m, const xt::xtensor<float, 2>& floats, const xt::xarra
 ]])
 file(STRINGS ${folder}/wrong.cpp wrong REGEX "// wrong$")
 list(LENGTH wrong expected)
-foreach(compiler IN ITEMS ${CXX} ${clang})
+foreach(compiler IN LISTS compilers)
     compile(${compiler} ${folder}/wrong.cpp)
     string(REGEX MATCHALL " error: [^\n]*" errors "${output}")
     list(LENGTH errors count)

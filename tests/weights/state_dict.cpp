@@ -316,8 +316,10 @@ TEST_CASE("biases that PyTorch's modules have together are all there or none", "
         if (!name.ends_with("bias"))
             stack["layers.1." + name] = array;
     }
+    CHECK_NOTHROW(load_weights<EncoderWeights>(stack, {{"d_model", 4}}));
+    stack["layers.1.norm1.bias"] = filled({4});
     CHECK_THAT(complaint_of<EncoderWeights>(stack, {{"d_model", 4}}),
-               ContainsSubstring("\n  layers.1.norm2.bias is missing, and layers.0.norm1.bias is there"));
+               ContainsSubstring("\n  layers.1.norm2.bias is missing, and layers.1.norm1.bias is there"));
     std::erase_if(stack, [](const auto& entry) { return entry.first.ends_with("bias"); });
     stack["norm.weight"] = filled({4});
     stack["norm.bias"] = filled({4}); // the norm after the layers has one of its own
