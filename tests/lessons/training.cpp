@@ -114,15 +114,15 @@ TEST_CASE("a training on reviews refuses a checkpoint that can't be its own, and
         CHECK(bytes_of(checkpoint) == before);
         return ended.errors;
     };
-    for (const double number : {-1.0, 2.5, 1e300})
-        for (std::size_t i = 0; i < whole.progress.size(); ++i) {
-            Checkpoint changed = whole;
-            changed.progress[i] = number;
-            if (number > 0 && number < 3 && i > 1 && i % 2 == 0)
-                continue; // a loss can be 2.5
-            CAPTURE(i, number);
-            CHECK_THAT(resumed(changed), ContainsSubstring("progress is not that of this training after 2 steps"));
-        }
+    std::vector<std::pair<std::size_t, double>> wrong{{0, 2.5}, {whole.progress.size() - 1, 1e300}};
+    for (std::size_t i = 0; i < whole.progress.size(); ++i)
+        wrong.emplace_back(i, -1);
+    for (const auto& [i, number] : wrong) {
+        Checkpoint changed = whole;
+        changed.progress[i] = number;
+        CAPTURE(i, number);
+        CHECK_THAT(resumed(changed), ContainsSubstring("progress is not that of this training after 2 steps"));
+    }
     for (const std::uint64_t steps : {std::uint64_t{5}, (std::uint64_t{1} << 53) - 1}) {
         Checkpoint changed = whole;
         changed.state.steps = steps;

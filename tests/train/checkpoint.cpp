@@ -122,8 +122,8 @@ TEST_CASE("a checkpoint with any number replaced by one that no training gives i
                                           [](float square) { return square >= 0 && square < 1e38F; }));
                 CHECK(std::ranges::all_of(read->progress, is_finite));
             }
-    CHECK(refused > 45);
-    CHECK(harmless > 15);
+    CHECK(refused == 56);
+    CHECK(harmless == 23);
 }
 
 TEST_CASE("a training that diverges ends with a line, and has no weights to save", "[train][checkpoint]")
