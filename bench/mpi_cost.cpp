@@ -7,12 +7,12 @@
 //
 // Seconds are those of the slowest rank, processor seconds those of all ranks together, each the least of several runs.
 // Other programs on the machine add to seconds, but hardly to processor seconds.
-#include "attn/attention/dot_product.hpp"
-#include "attn/fast/attention.hpp"
-#include "attn/mpi/ring_attention.hpp"
-#include "attn/mpi/tensor_parallel.hpp"
-#include "attn/mpi/ulysses_attention.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/engines/fast/attention.hpp"
+#include "attn/engines/mpi/ring_attention.hpp"
+#include "attn/engines/mpi/tensor_parallel.hpp"
+#include "attn/engines/mpi/ulysses_attention.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 #include <cblas.h>
 

@@ -2,11 +2,11 @@
 //
 // script/bench runs them in turn, many times, and prints the ratio of their medians.
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/shape.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <benchmark/benchmark.h>
 

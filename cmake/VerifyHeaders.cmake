@@ -1,7 +1,7 @@
 # Compiles each public header by itself: whoever includes one needs to include nothing else before it.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.hpp)
 if(NOT ATTN_BUILD_MPI)
-    list(FILTER headers EXCLUDE REGEX "^attn/mpi/")
+    list(FILTER headers EXCLUDE REGEX "^attn/engines/mpi/")
 endif()
 # One that another includes before anything else is compiled by itself with that one.
 foreach(header ${headers})

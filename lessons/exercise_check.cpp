@@ -5,7 +5,7 @@
 #include "cli/flags.hpp"
 #include "cli/print.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
 
@@ -52,14 +52,6 @@ void state(const std::filesystem::path& pipe, const std::string& line)
 
 std::string call_name(std::size_t number) { return "call." + std::to_string(number); }
 
-const Step& find_step(const Recording& reference, std::string_view path)
-{
-    const std::optional<std::size_t> found = StepNames(reference).find(path);
-    if (!found)
-        throw std::logic_error("the reference has no step " + std::string(path));
-    return reference.steps[*found];
-}
-
 /// The numbers that a learner is compared with follow from the formulas that a message
 /// shows.
 void expect_verified(const Recording& reference)
@@ -86,7 +78,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference,
 
     std::erase(setup_.right, call.function); // until this call is right, too
     expect_verified(reference);
-    const Step& expected = find_step(reference, step);
+    const Step& expected = reference.at(step);
     Array found = found_by(call, mine);
     if (found.size() == 1 && expected.value.size() == 1)
         found.shape = expected.value.shape; // a single number, or a matrix of one

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "attn/tensor.hpp"
-#include "attn/trace.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+#include "attn/files/npz.hpp"
 
 #include <concepts>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "attn/diff/diff.hpp"
 #include "attn/formula/explain.hpp"
-#include "attn/trace_io/console.hpp"
+#include "attn/show/console.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

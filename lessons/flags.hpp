@@ -2,8 +2,8 @@
 
 #include "lesson.hpp"
 
-#include "attn/trace_io/console.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/mistakes/answers.hpp"
+#include "attn/show/console.hpp"
 
 namespace attn {
 

@@ -2,8 +2,8 @@
 
 #include "setup.hpp"
 
-#include "attn/shape.hpp"
-#include "attn/utf8.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/core/utf8.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

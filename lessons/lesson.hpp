@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/tensor.hpp"
-#include "attn/trace.hpp"
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
 
 #include <filesystem>
 #include <memory>

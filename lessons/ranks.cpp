@@ -1,8 +1,8 @@
 #include "ranks.hpp"
 
-#include "attn/error.hpp"
-#include "graph/process.hpp"
-#include "mpi/packed_recording.hpp"
+#include "attn/core/error.hpp"
+#include "show/graph/process.hpp"
+#include "engines/mpi/packed_recording.hpp"
 
 #include <array>
 #include <cstdio>

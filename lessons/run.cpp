@@ -3,8 +3,8 @@
 #include "cli/flags.hpp"
 #include "cli/print.hpp"
 
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/overflow.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 namespace attn {
 namespace {

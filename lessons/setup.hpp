@@ -2,9 +2,9 @@
 
 #include "flags.hpp"
 
-#include "attn/trace_io/console.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/show/console.hpp"
 
 #include <algorithm>
 #include <cmath>

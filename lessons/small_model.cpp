@@ -1,9 +1,9 @@
 #include "small_model.hpp"
 
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/json_file.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/weights/state_dict.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <algorithm>
 #include <filesystem>

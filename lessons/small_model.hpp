@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/models/gpt.hpp"
+#include "attn/reference/models/gpt.hpp"
 
 #include <cstdint>
 #include <string>

@@ -2,10 +2,10 @@
 
 #include "test.hpp"
 
+#include "attn/core/recorder.hpp"
+#include "attn/core/trace.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/trace.hpp"
-#include "attn/trace_io/recorder.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/mistakes/answers.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "attn/attention/additive.hpp"
-#include "attn/attention/bilinear.hpp"
-#include "attn/attention/dot_product.hpp"
+#include "attn/reference/attention/additive.hpp"
+#include "attn/reference/attention/bilinear.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/array.hpp"
-#include "attn/trace.hpp"
+#include "attn/core/array.hpp"
+#include "attn/core/trace.hpp"
 
 #include <filesystem>
 #include <string>

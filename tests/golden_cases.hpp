@@ -2,7 +2,7 @@
 
 #include "golden.hpp"
 
-#include "attn/trace.hpp"
+#include "attn/core/trace.hpp"
 
 #include <functional>
 #include <string>

@@ -1,84 +1,97 @@
-// Dependencies point one way. Each room of the house says whom it can see; this test reads who it does see.
+// Dependencies point one way. src/CMakeLists.txt says whom each room of the house sees; this test reads whom it includes.
 
 #include "sources.hpp"
 #include "test.hpp"
 
 #include <map>
+#include <regex>
 #include <set>
 
 using namespace attn::test;
 
 namespace {
 
-using Rooms = std::set<std::string>;
+/// A room of the house, as src/CMakeLists.txt has it: add_room(mpi IN engines/mpi SEES fast reference formula …).
+struct Room {
+    std::string name;
+    std::string folder; ///< of src/ and of include/attn/
+    std::set<std::string> sees;
+};
 
-Rooms with(Rooms rooms, const Rooms& further)
+std::vector<Room> rooms_of(const std::string& cmake)
 {
-    rooms.insert(further.begin(), further.end());
+    static const std::regex call("add_room\\((\\w+)(?:[^)]*? IN ([\\w/]+))?[^)]*\\)");
+    static const std::regex sees(" SEES((?: [a-z_]+)+)");
+    std::vector<Room> rooms;
+    for (std::sregex_iterator found(cmake.begin(), cmake.end(), call), end; found != end; ++found) {
+        const std::string text = found->str();
+        Room room{(*found)[1], (*found)[2].matched ? (*found)[2] : (*found)[1], {}};
+        std::smatch names;
+        if (std::regex_search(text, names, sees)) {
+            std::istringstream words(names[1]);
+            for (std::string word; words >> word;)
+                room.sees.insert(word);
+        }
+        rooms.push_back(room);
+    }
+    for (Room& room : rooms) // whom a room that it sees sees, it sees, too; rooms stand in the order of the floors
+        for (const std::string& seen : std::set<std::string>(room.sees))
+            for (const Room& other : rooms)
+                if (other.name == seen)
+                    room.sees.insert(other.sees.begin(), other.sees.end());
     return rooms;
 }
 
-/// Whom each room may include besides itself. A new room needs a line here.
-const std::map<std::string, Rooms>& visible()
+const std::vector<Room>& rooms()
 {
-    static const Rooms foundation{"error", "array", "tensor"};
-    static const Rooms records{"error", "array", "recording"};
-    static const Rooms below_trace{"error", "array", "tensor", "shape", "ops", "recording", "trace"};
-    static const Rooms reference = with(below_trace, {"attention", "layers", "models"});
-    static const Rooms traces = with(records, {"trace_io", "formula"});
-    static const Rooms everything = with(reference, {"fast", "mpi", "trace_io", "formula", "what_if", "weights", "text",
-                                                     "diff", "view", "graph", "train"});
-    static const std::map<std::string, Rooms> rooms{
-        {"error", {}},
-        {"number_type", {"array"}},
-        {"step_name", {}},
-        {"memory", {"error", "array"}},
-        {"budget", {"error"}},
-        {"utf8", {}},
-        {"array", {"error"}},
-        {"tensor", {"error", "array"}},
-        {"shape", foundation},
-        {"ops", {"error", "array", "tensor", "shape"}},
-        {"recording", {"error", "array"}},
-        {"trace", with(foundation, {"recording"})},
-        {"attention", below_trace},
-        {"layers", with(below_trace, {"attention"})},
-        {"models", with(below_trace, {"attention", "layers"})},
-        {"fast", reference},
-        {"mpi", with(reference, {"fast", "formula", "trace_io"})},
-        {"trace_io", records},
-        {"formula", records},
-        {"what_if", traces},
-        {"weights", with(reference, {"trace_io", "text"})},
-        {"text", {"error", "array", "tensor", "ops", "trace_io"}},
-        {"diff", with(traces, {"what_if"})},
-        {"view", traces},
-        {"graph", traces},
-        {"train", with(reference, {"trace_io", "formula", "weights"})},
-        {"lessons", everything},
-        {"cli", with(everything, {"lessons"})},
-    };
-    return rooms;
+    static const std::vector<Room> house = [] {
+        std::vector<Room> all = rooms_of(source_file("src/CMakeLists.txt").text);
+        std::set<std::string> everything{"lessons"};
+        for (const Room& room : all)
+            everything.insert(room.name);
+        all.push_back({"cli", "cli", everything});
+        all.push_back({"lessons", "lessons", everything});
+        return all;
+    }();
+    return house;
 }
 
-/// What every room can see: the grammar of names, UTF-8, types of numbers. They see arrays and errors.
-const Rooms small{"number_type", "step_name", "utf8", "memory", "budget"};
+/// The rooms that open no file and print nothing.
+const std::set<std::string> quiet{"core", "reference"};
+const std::set<std::string> noisy_headers{"iostream", "fstream", "filesystem", "cstdio", "print", "stdio.h"};
 
-/// The rooms of the library proper, which opens no file and prints nothing.
-const Rooms quiet{"error", "array", "tensor", "shape", "ops", "recording", "trace", "attention", "layers", "models"};
-const Rooms noisy_headers{"iostream", "fstream", "filesystem", "cstdio", "print", "stdio.h"};
+/// The floors of the reference: each sees those before it.
+const std::vector<std::string> floors{"reference/ops/", "reference/attention/", "reference/layers/",
+                                      "reference/models/"};
 
 bool begins_with(const std::string& text, const std::string& beginning) { return text.rfind(beginning, 0) == 0; }
 
-/// "include/attn/ops/matmul.hpp" is in ops, "src/trace.cpp" in trace, "lessons/…" in lessons.
-std::string room_of(std::string path)
+/// A file's place in the house: "include/attn/engines/fast/tile.hpp" is at "engines/fast/tile.hpp".
+std::string place_of(const std::string& path)
 {
-    if (begins_with(path, "lessons/"))
-        return "lessons";
     for (const std::string folder : {"include/attn/", "src/"})
         if (begins_with(path, folder))
-            path = path.substr(folder.size());
-    return path.substr(0, path.find_first_of("/."));
+            return path.substr(folder.size());
+    return path;
+}
+
+/// The room with the longest folder that holds a place; nullptr where none does.
+const Room* room_at(const std::string& place)
+{
+    const Room* found = nullptr;
+    for (const Room& room : rooms())
+        if (begins_with(place, room.folder + "/") && (found == nullptr || room.folder.size() > found->folder.size()))
+            found = &room;
+    return found;
+}
+
+/// The folder in the house that a room, or a part of one, stands in: "engines" for engines/mpi.
+std::string top_of(const std::string& folder) { return folder.substr(0, folder.find('/')); }
+
+std::size_t floor_of(const std::string& place)
+{
+    const auto floor = std::ranges::find_if(floors, [&](const auto& folder) { return begins_with(place, folder); });
+    return static_cast<std::size_t>(floor - floors.begin());
 }
 
 /// What is in quotes or angle brackets, quotes and brackets included.
@@ -105,31 +118,44 @@ std::vector<std::string> includes_of(const std::string& text)
 std::string objection(const std::string& path, const std::string& include)
 {
     const std::string name = include.substr(1, include.size() - 2);
-    const std::string room = room_of(path);
-    const auto may_see = visible().find(room);
-    if (may_see == visible().end())
-        return room + " has no line in the include rule";
+    if (path == "include/attn/attn.hpp") // the heart, in one header
+        return begins_with(name, "attn/core/") || begins_with(name, "attn/reference/") ? ""
+                                                                                       : "it is core and reference";
+    const std::string place = place_of(path);
+    const Room* const room = room_at(place);
+    if (room == nullptr)
+        return path + " is in no room of src/CMakeLists.txt";
 
     if (begins_with(name, "xtensor/") || begins_with(name, "xtl/"))
-        return path == "include/attn/tensor.hpp" ? "" : "only attn/tensor.hpp includes xtensor";
+        return path == "include/attn/core/tensor.hpp" ? "" : "only attn/core/tensor.hpp includes xtensor";
     if (begins_with(name, "xtensor-blas/"))
-        return path == "src/ops/matmul.cpp" ? "" : "only ops/matmul.cpp includes xtensor-blas";
-    if (quiet.contains(room) && noisy_headers.contains(name))
-        return room + " opens no file and prints nothing";
+        return path == "src/reference/ops/matmul.cpp" ? "" : "only ops/matmul.cpp includes xtensor-blas";
+    if (path == "src/core/memory.cpp" && include.front() == '<') // asks the system what memory there is
+        return "";
+    if (quiet.contains(room->name) && noisy_headers.contains(name))
+        return room->name + " opens no file and prints nothing";
     if (include.front() == '<') {
         const bool is_standard = name.find('/') == std::string::npos && name.find('.') == std::string::npos;
-        return quiet.contains(room) && !is_standard ? room + " stands on the standard library and xtensor only" : "";
+        return quiet.contains(room->name) && !is_standard
+                   ? room->name + " stands on the standard library and xtensor only"
+                   : "";
     }
 
-    std::string other = room;
-    if (begins_with(name, "lessons/"))
-        other = "lessons";
-    else if (begins_with(name, "attn/"))
-        other = room_of("include/" + name);
-    else // what a room keeps to itself, and shows to those that can see it
-        other = room_of((std::filesystem::path(path).parent_path() / name).lexically_normal().generic_string());
-    return other == room || small.contains(other) || may_see->second.contains(other) ? ""
-                                                                                     : room + " may not see " + other;
+    const bool is_public = begins_with(name, "attn/");
+    const std::filesystem::path here = std::filesystem::path(path).parent_path();
+    const std::string other_path =
+        begins_with(name, "lessons/") || is_public ? name : (here / name).lexically_normal().generic_string();
+    const std::string other_place = is_public ? name.substr(5) : place_of(other_path);
+    const Room* const other = room_at(other_place);
+    if (other == nullptr)
+        return name + " is in no room of src/CMakeLists.txt";
+    if (other != room)
+        return !room->sees.contains(other->name) ? room->name + " does not see " + other->name
+               : !is_public && begins_with(other_path, "src/") && top_of(other->folder) != top_of(room->folder)
+                   ? other->name + " keeps " + name + " to itself"
+                   : "";
+    return room->name == "reference" && floor_of(other_place) > floor_of(place) ? place + " stands below " + other_place
+                                                                                : "";
 }
 
 std::vector<std::string> objections(const SourceFile& file)
@@ -168,32 +194,43 @@ TEST_CASE("the include rule refuses a dependency in the wrong direction", "[sour
     const auto allowed = [](const std::string& path, const std::string& include) {
         return objection(path, include).empty();
     };
-    CHECK(allowed("src/array.cpp", "\"attn/array.hpp\""));
-    CHECK(allowed("src/attention/weigh.cpp", "\"attn/ops/matmul.hpp\""));
-    CHECK(allowed("src/trace_io/npz.cpp", "\"zip.hpp\""));
-    CHECK(allowed("src/trace_io/zip.cpp", "<zip.h>"));
+    CHECK(allowed("src/core/array.cpp", "\"attn/core/array.hpp\""));
+    CHECK(allowed("src/reference/attention/weigh.cpp", "\"attn/reference/ops/matmul.hpp\""));
+    CHECK(allowed("src/engines/mpi/ring.cpp", "\"attn/core/trace.hpp\"")); // by way of the reference
+    CHECK(allowed("src/files/npz.cpp", "\"zip.hpp\""));
+    CHECK(allowed("src/files/zip.cpp", "<zip.h>"));
     CHECK(allowed("lessons/01_x/lesson.cpp", "\"../lesson.hpp\""));
-    CHECK(allowed("src/ops/matmul.cpp", "<xtensor-blas/xblas.hpp>"));
+    CHECK(allowed("src/reference/ops/matmul.cpp", "<xtensor-blas/xblas.hpp>"));
 
-    CHECK_FALSE(allowed("include/attn/tensor.hpp", "\"attn/shape.hpp\""));
-    CHECK_FALSE(allowed("include/attn/shape.hpp", "\"attn/ops/matmul.hpp\""));
-    CHECK_FALSE(allowed("src/ops/softmax.cpp", "\"attn/trace.hpp\""));
-    CHECK_FALSE(allowed("src/ops/softmax.cpp", "\"attn/attention/weigh.hpp\""));
-    CHECK_FALSE(allowed("src/ops/softmax.cpp", "\"../attention/weigh.hpp\""));
-    CHECK_FALSE(allowed("include/attn/trace.hpp", "\"attn/shape.hpp\""));
-    CHECK_FALSE(allowed("src/attention/weigh.cpp", "\"attn/trace_io/recorder.hpp\""));
-    CHECK_FALSE(allowed("src/attention/weigh.cpp", "\"attn/formula/verify.hpp\""));
-    CHECK_FALSE(allowed("src/attention/weigh.cpp", "\"attn/layers/linear.hpp\""));
-    CHECK_FALSE(allowed("src/layers/encoder.cpp", "\"attn/models/llama.hpp\""));
-    CHECK_FALSE(allowed("src/layers/encoder.cpp", "\"lessons/curriculum.hpp\""));
-    CHECK_FALSE(allowed("src/formula/evaluate.cpp", "\"attn/ops/softmax.hpp\""));
+    CHECK_FALSE(allowed("include/attn/core/trace.hpp", "\"attn/reference/ops/matmul.hpp\""));
+    CHECK_FALSE(allowed("src/reference/ops/softmax.cpp", "\"attn/reference/attention/weigh.hpp\""));
+    CHECK_FALSE(allowed("src/reference/ops/softmax.cpp", "\"../attention/weigh.hpp\""));
+    CHECK_FALSE(allowed("src/reference/attention/weigh.cpp", "\"attn/files/npz.hpp\""));
+    CHECK_FALSE(allowed("src/reference/attention/weigh.cpp", "\"attn/formula/verify.hpp\""));
+    CHECK_FALSE(allowed("src/reference/attention/weigh.cpp", "\"attn/reference/layers/linear.hpp\""));
+    CHECK_FALSE(allowed("src/reference/layers/encoder.cpp", "\"attn/reference/models/llama.hpp\""));
+    CHECK_FALSE(allowed("src/reference/layers/encoder.cpp", "\"lessons/curriculum.hpp\""));
+    CHECK_FALSE(allowed("src/formula/evaluate.cpp", "\"attn/reference/ops/softmax.hpp\""));
     CHECK_FALSE(allowed("src/formula/evaluate.cpp", "<xtensor/xtensor.hpp>"));
-    CHECK_FALSE(allowed("src/trace_io/npz.cpp", "\"attn/formula/verify.hpp\""));
-    CHECK_FALSE(allowed("src/trace_io/npz.cpp", "\"attn/attention/weigh.hpp\""));
+    CHECK_FALSE(allowed("src/files/npz.cpp", "\"attn/formula/verify.hpp\""));
+    CHECK_FALSE(allowed("src/files/npz.cpp", "\"attn/files/weights/loader.hpp\""));
+    CHECK_FALSE(allowed("src/files/npz.cpp", "\"attn/reference/attention/weigh.hpp\""));
+    CHECK_FALSE(allowed("src/diff/names.cpp", "\"../formula/shaped.hpp\"")); // private, of another room
     CHECK_FALSE(allowed("lessons/01_x/lesson.cpp", "<xtensor/xview.hpp>"));
     CHECK_FALSE(allowed("lessons/01_x/lesson.cpp", "<xtensor-blas/xlinalg.hpp>"));
-    CHECK_FALSE(allowed("src/ops/softmax.cpp", "<xtensor-blas/xblas.hpp>"));
-    CHECK_FALSE(allowed("src/ops/matmul.cpp", "<iostream>"));
-    CHECK_FALSE(allowed("src/ops/matmul.cpp", "<fmt/format.h>"));
+    CHECK_FALSE(allowed("src/reference/ops/softmax.cpp", "<xtensor-blas/xblas.hpp>"));
+    CHECK_FALSE(allowed("src/reference/ops/matmul.cpp", "<iostream>"));
+    CHECK_FALSE(allowed("src/reference/ops/matmul.cpp", "<fmt/format.h>"));
     CHECK_FALSE(allowed("src/new_room/file.cpp", "<vector>"));
+}
+
+TEST_CASE("the rooms are those of src/CMakeLists.txt, and see whom it says, directly or not", "[source]")
+{
+    const std::vector<Room> house = rooms_of("add_room(core COMPUTES)\nadd_room(reference SEES core USES BLAS::BLAS)\n"
+                                             "add_room(mpi IN engines/mpi COMPUTES SEES reference USES x)\n");
+    REQUIRE(house.size() == 3);
+    CHECK(house[0].sees.empty());
+    CHECK(house[1].sees == std::set<std::string>{"core"});
+    CHECK(house[2].folder == "engines/mpi");
+    CHECK(house[2].sees == std::set<std::string>{"core", "reference"});
 }

@@ -2,7 +2,7 @@
 
 #include "program.hpp"
 
-#include "attn/recording.hpp"
+#include "attn/core/recording.hpp"
 
 #include <filesystem>
 #include <string>

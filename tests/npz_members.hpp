@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/trace_io/npz.hpp"
+#include "attn/files/npz.hpp"
 
 /// All arrays of an .npz file in its order, and those texts that are asked for and present.
 inline attn::Npz read_npz_members(const std::filesystem::path& path, const std::vector<std::string>& texts,

@@ -4,9 +4,9 @@
 #include "generators.hpp"
 #include "test.hpp"
 
+#include "attn/core/recorder.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/trace_io/recorder.hpp"
 
 #include <rapidcheck.h>
 

@@ -92,11 +92,11 @@ TEST_CASE("every step says which options its function ran with", "[steps][attent
 TEST_CASE("every function's steps are the ones that its doc comment lists", "[steps][source]")
 {
     const auto [scoring, header, function] = GENERATE(table<Scoring, std::string, std::string>({
-        {Scoring::dot_product, "attention/dot_product.hpp", "dot_product_attention"},
-        {Scoring::scaled_dot_product, "attention/dot_product.hpp", "scaled_dot_product_attention"},
-        {Scoring::additive, "attention/additive.hpp", "additive_attention"},
-        {Scoring::concatenated, "attention/additive.hpp", "concatenated_attention"},
-        {Scoring::bilinear, "attention/bilinear.hpp", "bilinear_attention"},
+        {Scoring::dot_product, "reference/attention/dot_product.hpp", "dot_product_attention"},
+        {Scoring::scaled_dot_product, "reference/attention/dot_product.hpp", "scaled_dot_product_attention"},
+        {Scoring::additive, "reference/attention/additive.hpp", "additive_attention"},
+        {Scoring::concatenated, "reference/attention/additive.hpp", "concatenated_attention"},
+        {Scoring::bilinear, "reference/attention/bilinear.hpp", "bilinear_attention"},
     }));
     const std::string name = function;
     CAPTURE(name);
@@ -107,7 +107,7 @@ TEST_CASE("every function's steps are the ones that its doc comment lists", "[st
 
 TEST_CASE("weigh_values lists its steps for a mask, under the name that the scores go by", "[steps][source]")
 {
-    Lines listed = promised("attention/weigh.hpp", "weigh_values");
+    Lines listed = promised("reference/attention/weigh.hpp", "weigh_values");
     REQUIRE(listed.size() == 4);
     for (std::string& line : listed)
         if (const std::size_t name = line.find("NAME"); name != std::string::npos)

@@ -2,8 +2,8 @@
 
 #include "sources.hpp"
 
+#include "attn/core/recorder.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/recorder.hpp"
 
 #include <algorithm>
 #include <sstream>

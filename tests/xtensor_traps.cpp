@@ -6,9 +6,9 @@
 #include "sources.hpp"
 #include "test.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <xtensor-blas/xlinalg.hpp>
 
@@ -207,11 +207,11 @@ Findings lazy_autos_in(const std::string& code)
 TEST_CASE("xtensor's reducers stand in ops/reduce.cpp only", "[xtensor][source]")
 {
     for (const SourceFile& file : source_files({"include", "src", "lessons"}))
-        if (file.path != "src/ops/reduce.cpp") {
+        if (file.path != "src/reference/ops/reduce.cpp") {
             CAPTURE(file.path);
             CHECK(reducers_in(without_comments(file.text)) == Findings{});
         }
-    CHECK(reducers_in(without_comments(source_file("src/ops/reduce.cpp").text)) == Findings{"xt::sum"});
+    CHECK(reducers_in(without_comments(source_file("src/reference/ops/reduce.cpp").text)) == Findings{"xt::sum"});
 }
 
 TEST_CASE("no auto is bound to an expression of xtensor's", "[xtensor][source]")

@@ -1,8 +1,8 @@
 #include "worker.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/error.hpp"
-#include "attn/fast/attention_backward.hpp"
+#include "attn/core/error.hpp"
+#include "attn/engines/fast/attention_backward.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 namespace attn::bench {
 namespace {

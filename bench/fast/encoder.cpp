@@ -1,8 +1,8 @@
 #include "worker.hpp"
 
-#include "attn/error.hpp"
-#include "attn/fast/encoder.hpp"
-#include "attn/layers/encoder.hpp"
+#include "attn/core/error.hpp"
+#include "attn/engines/fast/encoder.hpp"
+#include "attn/reference/layers/encoder.hpp"
 
 namespace attn::bench {
 namespace {

@@ -1,7 +1,7 @@
 #include "worker.hpp"
 
-#include "attn/error.hpp"
-#include "attn/fast/llama.hpp"
+#include "attn/core/error.hpp"
+#include "attn/engines/fast/llama.hpp"
 
 #include <algorithm>
 #include <map>

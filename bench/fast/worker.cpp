@@ -11,7 +11,7 @@
 // Threads are those of OMP_NUM_THREADS and OPENBLAS_NUM_THREADS.
 #include "worker.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 
 #include <chrono>
 #include <cmath>

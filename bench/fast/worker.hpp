@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/layers/linear.hpp"
-#include "attn/ops/random.hpp"
+#include "attn/reference/layers/linear.hpp"
+#include "attn/reference/ops/random.hpp"
 
 #include <functional>
 #include <istream>

@@ -6,33 +6,39 @@ import shutil
 from .errors import PageError
 
 FOLDERS = {
-    "": ("Tensors and traces", "The containers, their shapes, errors, and the trace that names every step."),
-    "ops": ("Operations", "Matrix products, reductions, softmax and activations: concrete tensors in, concrete tensors out."),
-    "attention": ("Attention", "Scores, masks, scaled dot-product and additive attention, heads."),
-    "layers": ("Layers", "What Transformers are made of: linear maps, layer norm, feed-forward, positions, encoder and decoder."),
-    "models": ("Models", "Whole models: the Transformer, decoder-only language models, Keras's attention layer."),
+    "core": ("Tensors and traces", "The containers, their shapes, errors, and the trace that names every step."),
+    "reference/ops": ("Operations", "Matrix products, reductions, softmax and activations: concrete tensors in, concrete tensors out."),
+    "reference/attention": ("Attention", "Scores, masks, scaled dot-product and additive attention, heads."),
+    "reference/layers": ("Layers", "What Transformers are made of: linear maps, layer norm, feed-forward, positions, encoder and decoder."),
+    "reference/models": ("Models", "Whole models: the Transformer, decoder-only language models, Keras's attention layer; choosing the next token."),
     "formula": ("Formulas", "Parses a step's formula, computes it a second time, and explains one number of it."),
-    "what_if": ("What if", "Listeners that answer: rounding, ablation and well-known mistakes."),
-    "trace_io": ("Trace files and listeners", "Writing, reading, printing and recording traces."),
-    "weights": ("Weights", "State dicts of other libraries, and folders of published models."),
-    "train": ("Training", "Losses, Adam, batches and checkpoints; models that are trained in float32, and a step of training as a trace."),
-    "text": ("Text", "Tokenizers, and choosing the next token."),
+    "mistakes": ("Mistakes", "Listeners that answer: rounding, ablation and well-known mistakes."),
+    "files": ("Files", "Reading and writing traces, arrays and tokenizers."),
+    "files/weights": ("Weights", "State dicts of other libraries, and folders of published models."),
+    "show": ("Showing traces", "A trace on the console, as a page in the browser, and as a picture of which step uses which."),
     "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
-    "graph": ("Traces as pictures", "Which step uses which, drawn by Graphviz."),
-    "view": ("Traces as pages", "A trace as a page in the browser."),
-    "fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
-    "mpi": ("Attention across machines", "Ring attention, Ulysses and tensor parallelism on the ranks of an MPI program."),
+    "engines/fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
+    "engines/mpi": ("Attention across machines", "Ring attention, Ulysses and tensor parallelism on the ranks of an MPI program."),
+    "engines/train": ("Training", "Losses, Adam, batches and checkpoints; models that are trained in float32, and a step of training as a trace."),
 }
+
+
+def folder_of(header):
+    """The room of a header, given by its path from include/attn: "reference/layers" for reference/layers/recurrent/gru.hpp."""
+    folders = [folder for folder in FOLDERS if header.is_relative_to(folder)]
+    return max(folders, key=len) if folders else header.parent.as_posix()
 
 
 def header_groups(include):
     """(folder, group label, title, brief) for every folder of headers, in the order in which they build on each other."""
-    folders = {"/".join(path.relative_to(include).parts[:-1][:1]) for path in include.rglob("*.hpp")}
+    headers = [path.relative_to(include) for path in include.rglob("*.hpp")]
+    folders = {folder_of(header) for header in headers if header.parts[1:]}
     known = [folder for folder in FOLDERS if folder in folders]
     groups = []
     for folder in [*known, *sorted(folders - set(known))]:
-        title, brief = FOLDERS.get(folder, (folder.replace("_", " ").capitalize(), f"Headers in attn/{folder}."))
-        groups.append((folder, f"library_{folder or 'core'}", title, brief))
+        name = folder.split("/")[-1]
+        title, brief = FOLDERS.get(folder, (name.replace("_", " ").capitalize(), f"Headers in attn/{folder}."))
+        groups.append((folder, f"library_{name}", title, brief))
     return groups
 
 
@@ -42,7 +48,7 @@ def write_headers(groups, include, target):
     labels = {folder: label for folder, label, _, _ in groups}
     for source in sorted((include / "attn").rglob("*.hpp")):
         relative = source.relative_to(include)
-        label = labels[relative.parts[1] if len(relative.parts) > 2 else ""]
+        label = labels.get(folder_of(source.relative_to(include / "attn")), "")
         text = source.read_text(encoding="utf-8")
         opened = re.sub(r"^(namespace attn[\w:]* \{)$", rf"\1 /** @addtogroup {label} */ /** @{{ */", text, flags=re.MULTILINE)
         closed = re.sub(r"^(\} +// namespace attn[\w:]*)$", r"/** @} */ \1", opened, flags=re.MULTILINE)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// One score per key: the dot product of the query and that key.
 /// @param query  (d_k)

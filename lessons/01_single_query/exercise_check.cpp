@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

@@ -6,10 +6,10 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <tuple>
 

@@ -7,8 +7,8 @@
 
 #include "exercise.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

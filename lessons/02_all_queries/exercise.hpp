@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// Dot-product attention of all queries: softmax(queries keys^T) values.
 /// @param queries  (n, d_k)

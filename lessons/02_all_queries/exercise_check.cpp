@@ -5,8 +5,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 #include <tuple>
 

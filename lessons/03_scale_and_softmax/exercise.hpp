@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// Softmax of one row of scores of any size.
 /// @param scores  (m), finite or minus infinity

@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <limits>
 #include <tuple>

@@ -8,9 +8,9 @@
 
 #include "../lesson.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/attention/additive.hpp"
+#include "attn/reference/attention/additive.hpp"
 
 /// The additive score of one pair: w_v . tanh(q W_q + k W_k).
 /// @param query    (d_q)

@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/attention/bilinear.hpp"
+#include "attn/reference/attention/bilinear.hpp"
 
 using namespace attn;
 

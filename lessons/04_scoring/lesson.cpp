@@ -7,12 +7,12 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/additive.hpp"
-#include "attn/attention/bilinear.hpp"
-#include "attn/attention/cost.hpp"
-#include "attn/attention/dot_product.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/reference/attention/additive.hpp"
+#include "attn/reference/attention/bilinear.hpp"
+#include "attn/reference/attention/cost.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// The weights of one sequence. No query can attend to a later key, nor to padding.
 /// @param scores  (n, n), after scaling

@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/attention/mask.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <tuple>
 

@@ -6,11 +6,11 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/attention/mask.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <cmath>
 #include <limits>

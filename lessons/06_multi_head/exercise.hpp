@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// The contexts of all heads, side by side for each token.
 /// @param contexts  (h, n, d_v)

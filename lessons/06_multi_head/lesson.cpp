@@ -7,11 +7,11 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/multi_head.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/shape.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/layers/multi_head.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// The aligned question embedding: softmax(passage question^T / sqrt(d)) question.
 /// @param passage   (n, d): the queries

@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/attention/dot_product.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 using namespace attn;
 

@@ -7,9 +7,9 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/layers/multi_head.hpp"
-#include "attn/ops/concat.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/layers/multi_head.hpp"
+#include "attn/reference/ops/concat.hpp"
 
 using namespace attn;
 

@@ -8,11 +8,11 @@
 #include "../lesson.hpp"
 #include "../small_model.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/layers/position.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/layers/position.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// One token, normalised over its features to mean 0 and variance 1.
 /// @param token    (d)

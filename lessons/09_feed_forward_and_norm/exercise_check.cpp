@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/layers/layer_norm.hpp"
+#include "attn/reference/layers/layer_norm.hpp"
 
 using namespace attn;
 

@@ -7,11 +7,11 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/feed_forward.hpp"
-#include "attn/layers/layer_norm.hpp"
-#include "attn/ops/activation.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/layers/feed_forward.hpp"
+#include "attn/reference/layers/layer_norm.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/encoder.hpp"
+#include "attn/reference/layers/encoder.hpp"
 
 /// One pre-norm encoder layer, by layer_norm(), multi_head_attention() and
 /// feed_forward(): y = x + attention(norm1(x)), then y + feed_forward(norm2(y)).

@@ -6,10 +6,10 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/encoder.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/weights/state_dict.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/files/weights/state_dict.hpp"
+#include "attn/mistakes/answers.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <cmath>
 

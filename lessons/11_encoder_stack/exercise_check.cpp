@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/weights/state_dict.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <tuple>
 

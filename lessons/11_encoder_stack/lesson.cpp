@@ -7,10 +7,10 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/mask.hpp"
-#include "attn/layers/encoder.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 using namespace attn;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/decoder.hpp"
+#include "attn/reference/layers/decoder.hpp"
 
 /// One post-norm decoder layer, by multi_head_attention(), feed_forward() and
 /// layer_norm(): y = norm1(x + causal_attention(x)), z = norm2(y + attention(y, memory)),

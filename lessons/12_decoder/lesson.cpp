@@ -7,10 +7,10 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/decoder.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/layers/decoder.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 using namespace attn;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/models/greedy_decode.hpp"
+#include "attn/reference/models/greedy_decode.hpp"
 
 /// Writes a target token by token, each time the most likely next one, by predict_next().
 /// @param source      ids

@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/ops/random.hpp"
-#include "attn/weights/state_dict.hpp"
+#include "attn/files/weights/state_dict.hpp"
+#include "attn/reference/ops/random.hpp"
 
 #include <tuple>
 

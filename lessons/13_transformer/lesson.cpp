@@ -6,11 +6,11 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/decoder_cache.hpp"
-#include "attn/models/greedy_decode.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/layers/decoder_cache.hpp"
+#include "attn/reference/models/greedy_decode.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -2,13 +2,13 @@
 
 // The gradient that reaches each layer of a stack of untrained layers.
 
+#include "attn/core/recorder.hpp"
 #include "attn/formula/gradient.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/layers/encoder.hpp"
-#include "attn/layers/multi_head.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/layers/multi_head.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,9 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <cmath>

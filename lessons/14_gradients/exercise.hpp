@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// The gradient at softmax's input: weights = softmax(scaled), row by row.
 /// @param weights   (n, m): each row sums to 1, or is 0 throughout

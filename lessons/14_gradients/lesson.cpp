@@ -14,13 +14,13 @@
 #include "saturation.hpp"
 #include "words.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/attention/mask.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

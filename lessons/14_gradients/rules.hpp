@@ -2,7 +2,7 @@
 
 // What arrives at the operands of a product, and at the scores of a softmax.
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 namespace attn {
 

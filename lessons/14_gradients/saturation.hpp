@@ -6,10 +6,10 @@
 #include "depth.hpp"
 #include "rules.hpp"
 
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <cmath>
 #include <string>

@@ -6,8 +6,8 @@
 #include "../small_model.hpp"
 #include "depth.hpp"
 
-#include "attn/models/gpt.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/models/gpt.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <cmath>
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "exercise.hpp"
 
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

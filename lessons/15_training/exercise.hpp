@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// The gradient of cross-entropy with respect to the logits. The loss is the mean, over
 /// all tokens whose target is not negative, of -log softmax(logits)[target].

@@ -4,8 +4,8 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/ops/random.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <tuple>
 

@@ -10,15 +10,15 @@
 #include "reviews.hpp"
 #include "small_training.hpp"
 
+#include "attn/engines/train/adam.hpp"
+#include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/loss.hpp"
 #include "attn/formula/gradient.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/train/adam.hpp"
-#include "attn/train/batches.hpp"
-#include "attn/train/loss.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

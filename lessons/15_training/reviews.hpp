@@ -4,12 +4,12 @@
 #include "small_training.hpp"
 #include "step_trace.hpp"
 
-#include "attn/trace_io/file.hpp"
-#include "attn/train/batches.hpp"
-#include "attn/train/checkpoint.hpp"
-#include "attn/train/review_data.hpp"
-#include "attn/train/review_trainer.hpp"
-#include "attn/weights/state_dict.hpp"
+#include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/checkpoint.hpp"
+#include "attn/engines/train/review_data.hpp"
+#include "attn/engines/train/review_trainer.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <chrono>
 #include <cmath>

@@ -4,12 +4,12 @@
 #include "../small_model.hpp"
 #include "step_trace.hpp"
 
-#include "attn/trace_io/json_file.hpp"
-#include "attn/trace_io/recorder.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/train/gpt_trainer.hpp"
-#include "attn/train/parameters.hpp"
-#include "attn/weights/state_dict.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/engines/train/gpt_trainer.hpp"
+#include "attn/engines/train/parameters.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -3,15 +3,15 @@
 #include "../lesson.hpp"
 #include "../small_model.hpp"
 
+#include "attn/engines/train/audit.hpp"
+#include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/gpt_trainer.hpp"
+#include "attn/engines/train/loss.hpp"
+#include "attn/engines/train/parameters.hpp"
+#include "attn/engines/train/review_trainer.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/models/review_classifier.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/train/audit.hpp"
-#include "attn/train/batches.hpp"
-#include "attn/train/gpt_trainer.hpp"
-#include "attn/train/loss.hpp"
-#include "attn/train/parameters.hpp"
-#include "attn/train/review_trainer.hpp"
+#include "attn/reference/models/review_classifier.hpp"
 
 #include <map>
 #include <string>

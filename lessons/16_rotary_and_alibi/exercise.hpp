@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// One pair of features, rotated as rotary embeddings do.
 /// @param pair   two numbers

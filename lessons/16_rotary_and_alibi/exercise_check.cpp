@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/layers/position.hpp"
+#include "attn/reference/layers/position.hpp"
 
 using namespace attn;
 

@@ -7,11 +7,11 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/grouped_query.hpp"
-#include "attn/layers/position.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/shape.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/layers/grouped_query.hpp"
+#include "attn/reference/layers/position.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 using namespace attn;
 

@@ -6,7 +6,7 @@
 
 #include "exercise.hpp"
 
-#include "attn/ops/concat.hpp"
+#include "attn/reference/ops/concat.hpp"
 
 using namespace attn;
 

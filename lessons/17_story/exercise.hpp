@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/cache.hpp"
+#include "attn/reference/layers/cache.hpp"
 
 /// Attention of one head with a cache: a new token attends to itself and all earlier
 /// tokens.

@@ -11,16 +11,16 @@
 #include "../small_model.hpp"
 #include "byte_pairs.hpp"
 
-#include "attn/ops/activation.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/fast/llama.hpp"
-#include "attn/models/gpt.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/weights/llama_folder.hpp"
-#include "attn/text/sampling.hpp"
-#include "attn/trace_io/file.hpp"
+#include "attn/engines/fast/llama.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/weights/llama_folder.hpp"
+#include "attn/reference/models/gpt.hpp"
+#include "attn/reference/models/sampling.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <chrono>

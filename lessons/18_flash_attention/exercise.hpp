@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// What attention to some of the keys gives: contexts that are finished, and what is
 /// known of each query's softmax.

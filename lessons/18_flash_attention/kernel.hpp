@@ -4,12 +4,12 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/fast/attention.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/engines/fast/attention.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <vector>

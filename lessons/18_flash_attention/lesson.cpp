@@ -13,15 +13,15 @@
 #include "tiles.hpp"
 #include "wrong.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/attention/mask.hpp"
-#include "attn/fast/attention.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/engines/fast/attention.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/shape.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

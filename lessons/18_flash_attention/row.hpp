@@ -2,9 +2,9 @@
 
 // Softmax of one row of scores, in two passes, in one pass, and by tiles.
 
-#include "attn/ops/reduce.hpp"
-#include "attn/tensor.hpp"
-#include "attn/trace.hpp"
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 
 #include "row.hpp"
 
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 namespace attn {
 

@@ -9,8 +9,8 @@
 #include "layer.hpp"
 #include "on_ranks.hpp"
 
-#include "attn/attention/dot_product.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include "../lesson.hpp"
 #include "work.hpp"
 
-#include "attn/mpi/layout.hpp"
-#include "attn/mpi/ulysses_attention.hpp"
+#include "attn/engines/mpi/layout.hpp"
+#include "attn/engines/mpi/ulysses_attention.hpp"
 
 namespace attn {
 

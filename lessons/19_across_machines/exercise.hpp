@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 #include <cstddef>
 

@@ -5,7 +5,7 @@
 #include "../exercise_check.hpp"
 #include "work.hpp"
 
-#include "attn/mpi/layout.hpp"
+#include "attn/engines/mpi/layout.hpp"
 
 using namespace attn;
 

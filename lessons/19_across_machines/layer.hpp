@@ -2,8 +2,8 @@
 
 // The encoder layer that ranks divide by heads and hidden units.
 
-#include "attn/layers/encoder.hpp"
-#include "attn/ops/random.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/ops/random.hpp"
 
 namespace attn {
 

@@ -14,15 +14,15 @@
 #include "parts.hpp"
 #include "work.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/fast/attention.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/engines/fast/attention.hpp"
+#include "attn/engines/mpi/ring_attention.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/layers/encoder.hpp"
-#include "attn/mpi/ring_attention.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/shape.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <numeric>
 #include <tuple>

@@ -5,12 +5,12 @@
 #include "../memory.hpp"
 #include "layer.hpp"
 
-#include "attn/fast/attention.hpp"
-#include "attn/mpi/gather_recording.hpp"
-#include "attn/mpi/ring_attention.hpp"
-#include "attn/mpi/tensor_parallel.hpp"
-#include "attn/mpi/ulysses_attention.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/engines/fast/attention.hpp"
+#include "attn/engines/mpi/gather_recording.hpp"
+#include "attn/engines/mpi/ring_attention.hpp"
+#include "attn/engines/mpi/tensor_parallel.hpp"
+#include "attn/engines/mpi/ulysses_attention.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,10 +4,10 @@
 
 #include "../lesson.hpp"
 
-#include "attn/mpi/layout.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/engines/mpi/layout.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <cmath>
 #include <string>

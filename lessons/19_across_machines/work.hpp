@@ -4,7 +4,7 @@
 
 #include "../lesson.hpp"
 
-#include "attn/mpi/layout.hpp"
+#include "attn/engines/mpi/layout.hpp"
 
 #include <algorithm>
 #include <string>

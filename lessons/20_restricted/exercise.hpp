@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// Attention of each token to itself and to the `radius` tokens before it, to no later
 /// token.

@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/attention/restricted.hpp"
+#include "attn/reference/attention/restricted.hpp"
 
 using namespace attn;
 

@@ -5,9 +5,9 @@
 #include "../lesson.hpp"
 #include "../measure.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/attention/restricted.hpp"
-#include "attn/ops/random.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/attention/restricted.hpp"
+#include "attn/reference/ops/random.hpp"
 
 #include <cmath>
 

@@ -6,8 +6,8 @@
 
 #include "exercise.hpp"
 
-#include "attn/ops/activation.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 using namespace attn;
 

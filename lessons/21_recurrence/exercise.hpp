@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/layers/recurrent/lstm.hpp"
+#include "attn/reference/layers/recurrent/lstm.hpp"
 
 /// One step of an LSTM. With a = x W_x + b_x + hidden W_h + b_h, split into four parts of
 /// d_hidden numbers, a_i (input gate), a_f (forget gate), a_c (candidate) and a_o (output

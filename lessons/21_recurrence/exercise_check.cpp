@@ -4,7 +4,7 @@
 
 #include "../exercise_check.hpp"
 
-#include "attn/ops/random.hpp"
+#include "attn/reference/ops/random.hpp"
 
 using namespace attn;
 

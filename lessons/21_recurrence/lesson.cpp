@@ -8,19 +8,19 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/additive.hpp"
-#include "attn/attention/cost.hpp"
+#include "attn/core/recorder.hpp"
 #include "attn/formula/chain.hpp"
-#include "attn/layers/convolution.hpp"
-#include "attn/layers/multi_head.hpp"
-#include "attn/layers/recurrent/gru.hpp"
-#include "attn/layers/recurrent/lstm.hpp"
-#include "attn/ops/activation.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/attention/additive.hpp"
+#include "attn/reference/attention/cost.hpp"
+#include "attn/reference/layers/convolution.hpp"
+#include "attn/reference/layers/multi_head.hpp"
+#include "attn/reference/layers/recurrent/gru.hpp"
+#include "attn/reference/layers/recurrent/lstm.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/random.hpp"
+#include "attn/reference/ops/reduce.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// Mixtures of the scores of all heads.
 /// @param scores   (h_k, n, m): of each head, the score of each pair of tokens

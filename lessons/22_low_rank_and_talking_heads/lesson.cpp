@@ -7,12 +7,12 @@
 
 #include "../lesson.hpp"
 
-#include "attn/layers/talking_heads.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/reduce.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/shape.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/layers/talking_heads.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/tensor.hpp"
+#include "attn/core/tensor.hpp"
 
 /// Repairs the weights of a program that applied its causal mask after softmax instead of
 /// before: its rows of weights do not sum to 1.

@@ -6,12 +6,12 @@
 
 #include "../lesson.hpp"
 
-#include "attn/attention/mask.hpp"
+#include "attn/core/recorder.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/layers/encoder.hpp"
-#include "attn/ops/random.hpp"
-#include "attn/trace_io/recorder.hpp"
-#include "attn/what_if/pitfalls.hpp"
+#include "attn/mistakes/pitfalls.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/ops/random.hpp"
 
 #include <algorithm>
 #include <cmath>

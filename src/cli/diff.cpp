@@ -3,11 +3,11 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/error.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
 #include "attn/diff/diff.hpp"
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/trace_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,10 +2,10 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/explain.hpp"
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include "print.hpp"
 #include "start.hpp"
 
-#include "attn/error.hpp"
-#include "attn/memory.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/memory.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

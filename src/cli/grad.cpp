@@ -2,15 +2,15 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/error.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
 #include "attn/diff/gradient_name.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/gradient.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <fmt/format.h>
 

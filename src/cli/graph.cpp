@@ -2,12 +2,12 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/error.hpp"
-#include "attn/graph/dataflow.hpp"
-#include "attn/graph/draw.hpp"
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/show/graph/dataflow.hpp"
+#include "attn/show/graph/draw.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/trace_io/output.hpp"
+#include "attn/files/output.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 #include "json.hpp"
 #include "print.hpp"
 
-#include "attn/what_if/pitfalls.hpp"
+#include "attn/mistakes/pitfalls.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "attn/error.hpp"
-#include "attn/trace_io/output.hpp"
-#include "attn/utf8.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/utf8.hpp"
+#include "attn/files/output.hpp"
 
 #include <fmt/format.h>
 

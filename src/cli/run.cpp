@@ -3,10 +3,10 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
+#include "attn/core/recorder.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/overflow.hpp"
-#include "attn/trace_io/recorder.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "shared_flags.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 
 #include <system_error>
 

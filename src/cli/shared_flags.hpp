@@ -2,9 +2,9 @@
 
 #include "flags.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/trace_io/console.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/mistakes/answers.hpp"
+#include "attn/show/console.hpp"
 
 #include <filesystem>
 #include <initializer_list>

@@ -1,6 +1,6 @@
 #include "start.hpp"
 
-#include "attn/trace_io/output.hpp"
+#include "attn/files/output.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -2,12 +2,12 @@
 #include "print.hpp"
 #include "shared_flags.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/error.hpp"
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/view/server.hpp"
-#include "attn/view/view.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/show/page/server.hpp"
+#include "attn/show/page/view.hpp"
 
 #include <fmt/format.h>
 

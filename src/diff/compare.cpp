@@ -2,7 +2,7 @@
 
 #include "compare.hpp"
 
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 
 #include "altered.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 #include "world.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "attn/diff/diff.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 #include "judge.hpp"
 #include "read.hpp"
 #include "type_evidence.hpp"

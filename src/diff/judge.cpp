@@ -2,10 +2,10 @@
 
 #include "judge.hpp"
 
-#include "attn/what_if/head_scope.hpp"
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 #include "effect.hpp"
 #include "layouts.hpp"
 #include "softmax.hpp"

@@ -2,7 +2,7 @@
 
 #include "known_steps.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "rules.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,16 +2,16 @@
 
 #include "names.hpp"
 
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 #include "compare.hpp"
 #include "matching.hpp"
 #include "rules.hpp"
 #include "targets.hpp"
 #include "words.hpp"
 
-#include "attn/error.hpp"
-#include "../formula/near_names.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
+#include "attn/formula/scope.hpp"
 
 #include <fmt/format.h>
 

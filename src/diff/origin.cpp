@@ -2,9 +2,9 @@
 
 #include "attn/diff/origin.hpp"
 
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/json_file.hpp"
-#include "attn/trace_io/npz.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
 
 #include <fmt/format.h>
 

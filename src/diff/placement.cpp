@@ -2,7 +2,7 @@
 
 #include "softmax.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 
 #include "read.hpp"
 
-#include "attn/trace_io/file.hpp"
-#include "attn/trace_io/npy.hpp"
-#include "attn/trace_io/npz.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/npy.hpp"
+#include "attn/files/npz.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/array.hpp"
+#include "attn/core/array.hpp"
 
 #include <filesystem>
 #include <functional>

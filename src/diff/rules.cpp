@@ -2,9 +2,9 @@
 
 #include "rules.hpp"
 
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -2,10 +2,10 @@
 
 #include "targets.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/number_type.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/number_type.hpp"
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 #include "compare.hpp"
 #include "softmax.hpp"
 

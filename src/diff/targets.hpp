@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/recording.hpp"
+#include "attn/core/recording.hpp"
 
 #include <cstddef>
 #include <optional>

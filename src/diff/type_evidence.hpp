@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/array.hpp"
-#include "attn/number_type.hpp"
+#include "attn/core/array.hpp"
+#include "attn/core/number_type.hpp"
 
 #include <cstddef>
 #include <string>

@@ -5,7 +5,7 @@
 #include "rules.hpp"
 
 #include "attn/formula/scope.hpp"
-#include "attn/what_if/head_scope.hpp"
+#include "attn/mistakes/head_scope.hpp"
 
 #include <algorithm>
 #include <array>

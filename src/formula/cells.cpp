@@ -1,6 +1,6 @@
 #include "cells.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 
 #include <utility>
 

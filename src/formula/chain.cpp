@@ -1,6 +1,6 @@
 #include "attn/formula/chain.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
 #include "attn/formula/scope.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "attn/formula/gradient.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 

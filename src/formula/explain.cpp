@@ -1,10 +1,10 @@
 #include "attn/formula/explain.hpp"
 
 #include "agreement.hpp"
-#include "near_names.hpp"
+#include "attn/formula/scope.hpp"
 #include "writer.hpp"
 
-#include "attn/step_name.hpp"
+#include "attn/core/step_name.hpp"
 
 #include <algorithm>
 #include <map>

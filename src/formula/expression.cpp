@@ -1,8 +1,8 @@
 #include "attn/formula/expression.hpp"
 
-#include "attn/budget.hpp"
-#include "attn/step_name.hpp"
-#include "attn/utf8.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/step_name.hpp"
+#include "attn/core/utf8.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,12 +3,12 @@
 #include "attn/formula/gradient.hpp"
 
 #include "function.hpp"
-#include "near_names.hpp"
+#include "attn/formula/scope.hpp"
 #include "slices.hpp"
 #include "terms.hpp"
 #include "written.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 

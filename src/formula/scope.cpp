@@ -1,6 +1,8 @@
 #include "attn/formula/scope.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/step_name.hpp"
 
 namespace attn {
 
@@ -38,6 +40,16 @@ std::optional<std::size_t> StepNames::resolve_any(std::size_t step, std::string_
         const std::optional<std::size_t> found = find(path);
         return found && *found != step ? found : std::nullopt;
     });
+}
+
+std::size_t find_step(const Recording& recording, std::string_view path)
+{
+    if (const std::optional<std::size_t> found = StepNames(recording).find(path))
+        return *found;
+    std::vector<std::string_view> paths;
+    for (const Step& step : recording.steps)
+        paths.push_back(step.path);
+    throw Error(no_step_is_called(path, paths));
 }
 
 } // namespace attn

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "agreement.hpp"
 
+#include "attn/core/number_type.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/number_type.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -4,7 +4,7 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/files/trace_file.hpp"
 
 #include <algorithm>
 #include <fstream>

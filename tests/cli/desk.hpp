@@ -1,13 +1,13 @@
 #pragma once
 
-#include "layers/decoder_examples.hpp"
+#include "reference/layers/decoder_examples.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/weights/state_dict.hpp"
 #include "cli/modules/module.hpp"
 
 #include <sstream>

@@ -4,9 +4,9 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
-#include "attn/trace_io/npy.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/files/npy.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/trace_file.hpp"
 
 #include <nlohmann/json.hpp>
 

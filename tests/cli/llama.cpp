@@ -1,13 +1,13 @@
 // attn run llama and attn run keras-attention, as a user runs them.
 
-#include "layers/examples.hpp"
+#include "reference/layers/examples.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
-#include "weights/renamed.hpp"
+#include "files/weights/renamed.hpp"
 
-#include "attn/weights/state_dict.hpp"
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 using namespace attn;
 using namespace attn::test;

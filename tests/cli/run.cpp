@@ -2,7 +2,7 @@
 
 #include "cli/desk.hpp"
 
-#include "attn/attention/restricted.hpp"
+#include "attn/reference/attention/restricted.hpp"
 
 #include <map>
 #include <set>

@@ -6,10 +6,10 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/npy.hpp"
+#include "attn/files/npz.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/npy.hpp"
-#include "attn/trace_io/npz.hpp"
 
 #include <fmt/format.h>
 

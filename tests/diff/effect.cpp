@@ -6,10 +6,10 @@
 #include "runs.hpp"
 #include "test.hpp"
 
-#include "attn/attention/mask.hpp"
-#include "attn/attention/weigh.hpp"
+#include "attn/core/recorder.hpp"
 #include "attn/formula/evaluate.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/attention/mask.hpp"
+#include "attn/reference/attention/weigh.hpp"
 
 #include <algorithm>
 #include <cmath>

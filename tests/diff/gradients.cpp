@@ -8,7 +8,7 @@
 #include "test.hpp"
 
 #include "attn/formula/gradient.hpp"
-#include "attn/models/llama.hpp"
+#include "attn/reference/models/llama.hpp"
 
 #include <set>
 

@@ -2,12 +2,12 @@
 
 #include "attn/diff/diff.hpp"
 
-#include "layers/examples.hpp"
+#include "reference/layers/examples.hpp"
 #include "runs.hpp"
 #include "test.hpp"
 
-#include "attn/error.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/recorder.hpp"
 
 #include <algorithm>
 #include <cmath>

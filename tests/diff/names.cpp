@@ -1,10 +1,10 @@
-#include "layers/decoder_examples.hpp"
+#include "reference/layers/decoder_examples.hpp"
 #include "runs.hpp"
 #include "sources.hpp"
 #include "test.hpp"
 
-#include "attn/attention/ready.hpp"
-#include "attn/ops/heads.hpp"
+#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/ops/heads.hpp"
 
 #include <cstdlib>
 #include <fstream>

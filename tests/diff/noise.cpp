@@ -5,8 +5,8 @@
 #include "runs.hpp"
 #include "test.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/core/recorder.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "layers/examples.hpp"
+#include "reference/layers/examples.hpp"
 
 #include "attn/diff/diff.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/mistakes/answers.hpp"
 
 #include <cmath>
 #include <functional>

@@ -3,12 +3,12 @@
 
 #include "runs.hpp"
 #include "test.hpp"
-#include "train/examples.hpp"
+#include "engines/train/examples.hpp"
 
+#include "attn/engines/train/audit.hpp"
+#include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/parameters.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/train/audit.hpp"
-#include "attn/train/batches.hpp"
-#include "attn/train/parameters.hpp"
 
 using namespace attn;
 using namespace attn::test;

@@ -191,9 +191,9 @@ class Pages(SiteCase):
             "///               |------|-------|---------|\n///               | q | (n) | |\n///               | s | (n) | q @ k.T |\n"
             "void f();\n\n} // namespace attn\n"
         )
-        self.write("include/attn/ops/f.hpp", text)
+        self.write("include/attn/reference/ops/f.hpp", text)
         self.page("x")
-        copy = (self.build / "include" / "attn" / "ops" / "f.hpp").read_text()
+        copy = (self.build / "include" / "attn" / "reference" / "ops" / "f.hpp").read_text()
         self.assertEqual(copy.count("\n"), text.count("\n"))
         self.assertIn("@addtogroup library_ops", copy.split("\n")[2])
         self.assertIn("<td>`q @ k.T`</td></tr></table></div>", copy)

@@ -1,7 +1,7 @@
 #include "02_all_queries/exercise.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

@@ -1,6 +1,6 @@
 #include "13_transformer/exercise.hpp"
 
-#include "attn/ops/concat.hpp"
+#include "attn/reference/ops/concat.hpp"
 
 #include <algorithm>
 

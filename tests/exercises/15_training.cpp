@@ -1,6 +1,6 @@
 #include "15_training/exercise.hpp"
 
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "17_story/exercise.hpp"
 
-#include "attn/ops/concat.hpp"
+#include "attn/reference/ops/concat.hpp"
 
 using namespace attn;
 

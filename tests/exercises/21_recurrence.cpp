@@ -1,7 +1,7 @@
 #include "21_recurrence/exercise.hpp"
 
-#include "attn/ops/activation.hpp"
-#include "attn/ops/matmul.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/matmul.hpp"
 
 using namespace attn;
 

@@ -2,8 +2,8 @@
 
 #include "01_single_query/exercise.hpp"
 
-#include "attn/ops/matmul.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/ops/matmul.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <chrono>
 #include <cstdlib>

@@ -1,11 +1,11 @@
 #include "attn/formula/chain.hpp"
 
-#include "layers/examples.hpp"
+#include "reference/layers/examples.hpp"
 #include "test.hpp"
 
-#include "attn/attention/dot_product.hpp"
 #include "attn/formula/expression.hpp"
-#include "attn/layers/convolution.hpp"
+#include "attn/reference/attention/dot_product.hpp"
+#include "attn/reference/layers/convolution.hpp"
 
 using namespace attn;
 using namespace attn::test;

@@ -4,10 +4,10 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <algorithm>
 #include <cmath>

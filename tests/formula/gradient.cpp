@@ -1,17 +1,17 @@
 #include "attn/formula/gradient.hpp"
 
 #include "generators.hpp"
-#include "layers/examples.hpp"
+#include "reference/layers/examples.hpp"
 #include "trace_of.hpp"
 #include "test.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/recorder.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/layers/cache.hpp"
-#include "attn/layers/grouped_query.hpp"
-#include "attn/trace_io/recorder.hpp"
+#include "attn/reference/layers/cache.hpp"
+#include "attn/reference/layers/grouped_query.hpp"
 
 #include <algorithm>
 #include <cmath>

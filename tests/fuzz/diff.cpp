@@ -1,6 +1,6 @@
 #include "attn/diff/diff.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
 
 #include "targets.hpp"
 #include "traces.hpp"

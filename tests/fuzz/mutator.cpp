@@ -1,6 +1,6 @@
 #include "traces.hpp"
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
 
 #include <algorithm>
 #include <cstddef>

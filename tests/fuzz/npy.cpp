@@ -1,4 +1,4 @@
-#include "attn/trace_io/npy.hpp"
+#include "attn/files/npy.hpp"
 
 #include "targets.hpp"
 

@@ -1,6 +1,6 @@
 #include "cli/commands.hpp"
 
-#include "attn/trace_io/npz.hpp"
+#include "attn/files/npz.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

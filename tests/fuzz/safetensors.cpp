@@ -1,4 +1,4 @@
-#include "attn/trace_io/safetensors.hpp"
+#include "attn/files/safetensors.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/budget.hpp"
-#include "attn/error.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/core/error.hpp"
 
 #include <stdexcept>
 #include <string>

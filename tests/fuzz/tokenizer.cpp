@@ -1,6 +1,6 @@
-#include "attn/text/tokenizer.hpp"
+#include "attn/files/tokenizer.hpp"
 
-#include "attn/utf8.hpp"
+#include "attn/core/utf8.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

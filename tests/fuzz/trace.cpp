@@ -1,4 +1,4 @@
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/files/trace_file.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

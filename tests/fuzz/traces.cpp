@@ -1,7 +1,7 @@
 #include "traces.hpp"
 
-#include "attn/error.hpp"
-#include "attn/step_name.hpp"
+#include "attn/core/error.hpp"
+#include "attn/core/step_name.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 #include "attn/formula/verify.hpp"
 
-#include "attn/budget.hpp"
+#include "attn/core/budget.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/overflow.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include "scratch.hpp"
 #include "targets.hpp"

@@ -74,7 +74,7 @@ def mixed(z):
 
 
 def dropout_mask(b, d, rate, seed, step):
-    """As include/attn/train/batches.hpp describes it; 2 is the number of the purpose dropout."""
+    """As include/attn/engines/train/batches.hpp describes it; 2 is the number of the purpose dropout."""
     golden = 0x9E3779B97F4A7C15
     state = mixed((mixed((mixed((seed + golden) % 2**64) + 2 + golden) % 2**64) + step + golden) % 2**64)
     fractions = (SplitMix(state)(b, d) + 1) / 2

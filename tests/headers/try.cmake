@@ -24,11 +24,11 @@ file(WRITE ${folder}/wrong.cpp [[
 #else
 #include <xtensor/xarray.hpp>
 #endif
-#include <attn/layers/encoder.hpp>
-#include <attn/ops/concat.hpp>
-#include <attn/ops/matmul.hpp>
-#include <attn/ops/softmax.hpp>
-#include <attn/trace.hpp>
+#include <attn/reference/layers/encoder.hpp>
+#include <attn/reference/ops/concat.hpp>
+#include <attn/reference/ops/matmul.hpp>
+#include <attn/reference/ops/softmax.hpp>
+#include <attn/core/trace.hpp>
 using namespace attn;
 void wrong(const Matrix& m, const xt::xtensor<float, 2>& floats, const xt::xarray<double>& array,
            const EncoderLayerWeights& weights)
@@ -65,11 +65,11 @@ if(NOT clang)
     return()
 endif()
 file(GLOB_RECURSE headers RELATIVE ${ROOT}/include ${ROOT}/include/*.hpp)
-list(FILTER headers EXCLUDE REGEX "^attn/mpi/")
+list(FILTER headers EXCLUDE REGEX "^attn/engines/mpi/")
 list(TRANSFORM headers PREPEND "#include <")
 list(TRANSFORM headers APPEND ">\n" OUTPUT_VARIABLE all)
 list(JOIN all "" all)
-file(WRITE ${folder}/tensor.cpp "#include <attn/tensor.hpp>\n")
+file(WRITE ${folder}/tensor.cpp "#include <attn/core/tensor.hpp>\n")
 file(WRITE ${folder}/all.cpp "${all}")
 compile(${clang} -stdlib=libc++ ${folder}/tensor.cpp)
 if(NOT code EQUAL 0)

@@ -4,10 +4,10 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/npz.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <cmath>
 #include <fstream>

@@ -6,8 +6,8 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/trace_io/trace_file.hpp"
 #include "lessons/curriculum.hpp"
 
 #include <fstream>

@@ -8,11 +8,11 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/ops/softmax.hpp"
-#include "attn/trace_io/json_file.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/weights/state_dict.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
 

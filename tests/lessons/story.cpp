@@ -4,12 +4,12 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/files/npz.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/llama_folder.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/weights/llama_folder.hpp"
-#include "attn/text/sampling.hpp"
-#include "attn/weights/state_dict.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/trace_io/trace_file.hpp"
+#include "attn/reference/models/sampling.hpp"
 
 #include <cstdio>
 #include <cstdlib>

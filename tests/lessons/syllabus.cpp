@@ -4,7 +4,7 @@
 #include "test.hpp"
 
 #include "lessons/curriculum.hpp"
-#include "attn/trace_io/npz.hpp"
+#include "attn/files/npz.hpp"
 
 #include <algorithm>
 #include <map>

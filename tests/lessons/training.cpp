@@ -4,11 +4,11 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/engines/train/checkpoint.hpp"
+#include "attn/engines/train/review_data.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/train/checkpoint.hpp"
-#include "attn/train/review_data.hpp"
-#include "attn/trace_io/trace_file.hpp"
-#include "attn/weights/state_dict.hpp"
 
 #include <cstdlib>
 #include <fstream>

@@ -3,9 +3,9 @@
 // What attn explain would print for each, or why it can't, each followed by a zero byte: a process per
 // number would take too long.
 
-#include "attn/error.hpp"
+#include "attn/core/error.hpp"
+#include "attn/files/trace_file.hpp"
 #include "attn/formula/explain.hpp"
-#include "attn/trace_io/trace_file.hpp"
 
 #include <algorithm>
 #include <iostream>

@@ -5,9 +5,9 @@
 // INPUT has queries (b, h, n, d_k), keys (b, g, m, d_k), values (b, g, m, d_v), grad_context (b, h, n, d_v) and mask
 // (n, m), and can have scale and softcap.
 
-#include "attn/error.hpp"
-#include "attn/fast/attention_backward.hpp"
-#include "attn/trace_io/npz.hpp"
+#include "attn/core/error.hpp"
+#include "attn/engines/fast/attention_backward.hpp"
+#include "attn/files/npz.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 //
 //     rewrite_weights MODULE INPUT OUTPUT D_MODEL D_MEMORY D_VALUE [PREFIX]
 
-#include "attn/weights/state_dict.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <cstdio>
 #include <map>

@@ -8,7 +8,7 @@
 
 #include "measure.hpp"
 
-#include "attn/fast/attention_backward.hpp"
+#include "attn/engines/fast/attention_backward.hpp"
 
 #include <cstdlib>
 #include <vector>

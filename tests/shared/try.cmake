@@ -21,7 +21,7 @@ run(${CMAKE_COMMAND} --build built)
 run(${CMAKE_COMMAND} --install built --prefix ${folder}/installed)
 
 file(WRITE ${folder}/mine/mine.cpp [[
-#include "attn/attention/dot_product.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 #include "attn/formula/evaluate.hpp"
 #include <cstdio>
 int main()
@@ -35,7 +35,7 @@ cmake_minimum_required(VERSION 3.22)
 project(mine LANGUAGES CXX)
 find_package(attn REQUIRED)
 add_executable(mine mine.cpp)
-target_link_libraries(mine PRIVATE attn::attn attn::formula attn::what_if)
+target_link_libraries(mine PRIVATE attn::attn attn::formula attn::mistakes)
 ]])
 run(${CMAKE_COMMAND} -S mine -B mine/built -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${folder}/installed)
 run(${CMAKE_COMMAND} --build mine/built)
@@ -71,5 +71,5 @@ if(GENERATOR STREQUAL "Ninja")
     run(${CMAKE_COMMAND} -S ${ROOT} -B release -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTN_WARNINGS_AS_ERRORS=ON
         -DATTN_BUILD_TOOLS=OFF -DATTN_BUILD_FAST=OFF -DATTN_BUILD_MPI=OFF -DATTN_BUILD_PROGRAMS=OFF -DATTN_BUILD_LESSONS=OFF
         -DATTN_BUILD_TESTS=OFF)
-    run(${CMAKE_COMMAND} --build release --target src/CMakeFiles/attn_attention.dir/attention/mask.cpp.o)
+    run(${CMAKE_COMMAND} --build release --target src/CMakeFiles/attn_reference.dir/reference/attention/mask.cpp.o)
 endif()

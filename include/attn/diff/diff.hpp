@@ -1,10 +1,10 @@
 #pragma once
 
+#include "attn/core/number_type.hpp"
+#include "attn/core/recording.hpp"
 #include "attn/diff/origin.hpp"
-#include "attn/number_type.hpp"
-#include "attn/recording.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/what_if/pitfalls.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/mistakes/pitfalls.hpp"
 
 #include <cstddef>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attn/array.hpp"
-#include "attn/budget.hpp"
+#include "attn/core/array.hpp"
+#include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
 
 #include <functional>

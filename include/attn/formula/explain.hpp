@@ -1,7 +1,7 @@
 #pragma once
 
+#include "attn/core/recording.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/recording.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/recording.hpp"
+#include "attn/core/recording.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -63,5 +63,9 @@ private:
     const Recording& recording_;
     std::unordered_map<std::string_view, std::size_t> numbers_;
 };
+
+/// The number of the step that a path means; the other name of a step means that step.
+/// @throws Error  where there is no such step, with those of similar names
+std::size_t find_step(const Recording& recording, std::string_view path);
 
 } // namespace attn

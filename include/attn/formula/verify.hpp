@@ -1,7 +1,7 @@
 #pragma once
 
+#include "attn/core/recording.hpp"
 #include "attn/formula/evaluate.hpp"
-#include "attn/recording.hpp"
 
 #include <string>
 #include <vector>

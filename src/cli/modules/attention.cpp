@@ -4,10 +4,10 @@
 #include "fast_attention.hpp"
 #include "shared.hpp"
 
-#include "attn/attention/bilinear.hpp"
-#include "attn/attention/ready.hpp"
-#include "attn/layers/cache.hpp"
-#include "attn/ops/batch.hpp"
+#include "attn/reference/attention/bilinear.hpp"
+#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/layers/cache.hpp"
+#include "attn/reference/ops/batch.hpp"
 
 #include <memory>
 

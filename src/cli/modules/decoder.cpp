@@ -4,7 +4,7 @@
 #include "fast_layers.hpp"
 #include "shared.hpp"
 
-#include "attn/models/transformer.hpp"
+#include "attn/reference/models/transformer.hpp"
 
 #include <memory>
 

@@ -1,9 +1,9 @@
 #include "fast_attention.hpp"
 
-#include "attn/fast/attention.hpp"
-#include "attn/ops/batch.hpp"
-#include "attn/ops/concat.hpp"
-#include "attn/ops/heads.hpp"
+#include "attn/engines/fast/attention.hpp"
+#include "attn/reference/ops/batch.hpp"
+#include "attn/reference/ops/concat.hpp"
+#include "attn/reference/ops/heads.hpp"
 
 #include <memory>
 

@@ -2,8 +2,8 @@
 
 #include "module.hpp"
 
-#include "attn/attention/dot_product.hpp"
-#include "attn/shape.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/attention/dot_product.hpp"
 
 #include <array>
 

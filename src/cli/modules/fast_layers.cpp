@@ -2,9 +2,9 @@
 
 #include "fast_attention.hpp"
 
-#include "attn/fast/decoder.hpp"
-#include "attn/fast/encoder.hpp"
-#include "attn/fast/llama.hpp"
+#include "attn/engines/fast/decoder.hpp"
+#include "attn/engines/fast/encoder.hpp"
+#include "attn/engines/fast/llama.hpp"
 
 namespace attn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "module.hpp"
 
-#include "attn/layers/decoder.hpp"
-#include "attn/models/llama.hpp"
+#include "attn/reference/layers/decoder.hpp"
+#include "attn/reference/models/llama.hpp"
 
 /// The modules of `attn run` with --fast: in float32, each step with the kernel's own numbers.
 namespace attn {

@@ -3,7 +3,7 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/models/gpt.hpp"
+#include "attn/reference/models/gpt.hpp"
 
 #include <memory>
 

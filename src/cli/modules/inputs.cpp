@@ -1,6 +1,6 @@
 #include "module.hpp"
 
-#include "attn/step_name.hpp"
+#include "attn/core/step_name.hpp"
 
 #include <algorithm>
 #include <cmath>

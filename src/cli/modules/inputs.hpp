@@ -1,9 +1,9 @@
 #pragma once
 
-#include "attn/attention/mask.hpp"
-#include "attn/error.hpp"
-#include "attn/trace_io/npz.hpp"
-#include "attn/what_if/answers.hpp"
+#include "attn/core/error.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/mistakes/answers.hpp"
+#include "attn/reference/attention/mask.hpp"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/models/keras_attention.hpp"
+#include "attn/reference/models/keras_attention.hpp"
 
 #include <memory>
 

@@ -3,7 +3,7 @@
 #include "cli/flags.hpp"
 #include "inputs.hpp"
 
-#include "attn/weights/state_dict.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include <functional>
 #include <string>

@@ -3,10 +3,10 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/layers/embedding.hpp"
-#include "attn/layers/gated_feed_forward.hpp"
-#include "attn/layers/position.hpp"
-#include "attn/ops/softmax.hpp"
+#include "attn/reference/layers/embedding.hpp"
+#include "attn/reference/layers/gated_feed_forward.hpp"
+#include "attn/reference/layers/position.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <memory>
 

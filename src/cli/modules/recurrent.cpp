@@ -3,8 +3,8 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/layers/recurrent/gru.hpp"
-#include "attn/layers/recurrent/lstm.hpp"
+#include "attn/reference/layers/recurrent/gru.hpp"
+#include "attn/reference/layers/recurrent/lstm.hpp"
 
 #include <memory>
 

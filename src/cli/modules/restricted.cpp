@@ -3,7 +3,7 @@
 #include "families.hpp"
 #include "shared.hpp"
 
-#include "attn/attention/restricted.hpp"
+#include "attn/reference/attention/restricted.hpp"
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 
 #include "module.hpp"
 
-#include "attn/layers/encoder.hpp"
+#include "attn/reference/layers/encoder.hpp"
 
 namespace attn {
 

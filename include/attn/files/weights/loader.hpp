@@ -1,0 +1,171 @@
+#pragma once
+
+#include "attn/core/error.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/dialect.hpp"
+#include "attn/files/weights/visit.hpp"
+#include "attn/reference/models/llama.hpp"
+#include "attn/reference/ops/matmul.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn {
+
+/// Weights that do not fit a module: a line for each tensor that is missing, not expected, or of another shape.
+class WeightsError : public ErrorList {
+public:
+    using ErrorList::ErrorList;
+};
+
+/// What a file of weights must match, besides sizes.
+struct LoadOptions {
+    std::optional<std::size_t> layers = {}; ///< of each stack; as many as the file has unless given
+    bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
+    std::string module = {};                ///< for messages: "a GRU"; by the struct unless given
+    std::string ignored = {};               ///< tensors with this ending are left out
+};
+
+/// The sizes of letters: {{"d_model", 512}}.
+using AxisSizes = std::map<std::string, std::size_t>;
+
+/// A visitor that fills weights with the tensors of a file, and collects everything that does not fit.
+///
+/// A letter whose size is not known takes the one of the first tensor that has it. There is a bias where the file has
+/// one, of all norms of a layer alike and of both maps of its network, and each layer can have its own d_ff. The tensors
+/// have the names that visit() gives them, or those of another family: see dialect_of().
+class WeightsLoader {
+public:
+    /// @param arrays  must outlive the loader
+    /// @param module  for messages: "an encoder layer"
+    WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
+                  const LoadOptions& options);
+
+    template <class... Parts>
+    void operator()(const WeightTensor& tensor, Parts&... parts)
+    {
+        std::vector<Array> stored = take(tensor, sizeof...(parts));
+        auto next = stored.begin();
+        if (!stored.empty())
+            ((parts = from_stored<Parts>(*next++, tensor.is_transposed)), ...);
+    }
+
+    /// @name Makes the parts that the file has
+    /// @{
+    void begin_part(MultiHeadWeights& weights, const std::string& prefix);
+    void begin_part(RecurrentWeights& weights, const std::string& prefix);
+    void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
+    void begin_part(std::optional<Vector>& bias, const std::string& name);
+    template <class Part>
+    void begin_part(std::optional<Part>& part, const std::string& prefix)
+    {
+        begin_layer(prefix);
+        if (has_any(prefix))
+            part.emplace();
+    }
+    template <class Layer>
+    void begin_part(std::vector<Layer>& layers, const std::string& prefix)
+    {
+        layers.resize(layers_after(prefix));
+    }
+    template <class Layer>
+    void begin_part(Layer&, const std::string& prefix)
+    {
+        begin_layer(prefix);
+    }
+    /// @}
+
+    bool has(const std::string& name) const { return arrays_.contains(dialect_.theirs(name)); }
+
+    /// Whether packed maps are not three times d_model wide: heads share keys and values, or have a size of their own.
+    bool has_shared_heads(const std::string& prefix) const;
+
+    /// @throws WeightsError where anything did not fit, or is left over
+    void finish();
+
+private:
+    template <class Part>
+    static Part from_stored(const Array& stored, bool is_transposed)
+    {
+        if constexpr (std::same_as<Part, Matrix>)
+            return is_transposed ? transpose(from_array<Matrix>(stored)) : from_array<Matrix>(stored);
+        else
+            return from_array<Part>(stored);
+    }
+
+    /// Biases that there are all of or none.
+    struct Biases {
+        std::set<std::string> there = {}, missing = {};
+    };
+
+    std::string kind_of_bias(std::string name) const;
+    std::vector<Array> take(const WeightTensor& tensor, std::size_t parts);
+    std::string objection(const Array& array, const std::vector<std::string>& axes);
+    bool fits(const Shape& shape, const std::vector<std::string>& axes);
+    bool fits(std::size_t found, const std::string& axis);
+    std::optional<std::size_t> size_of(const std::string& axis) const;
+    std::string in_letters(const std::vector<std::string>& axes) const;
+    std::size_t layers_after(const std::string& prefix) const;
+    void begin_layer(const std::string& prefix);
+    bool has_any(const std::string& prefix) const;
+
+    const NamedArrays& arrays_;
+    Dialect dialect_;
+    LoadOptions options_;
+    AxisSizes sizes_;
+    std::string module_;
+    std::set<std::string> used_;
+    std::map<std::string, Biases> biases_; ///< by kind
+    std::vector<std::string> complaints_;
+};
+
+/// @name What messages call the module that weights are of
+/// @{
+inline std::string_view module_of(const auto&) { return "these weights"; }
+inline std::string_view module_of(const LayerNormWeights&) { return "a layer norm"; }
+inline std::string_view module_of(const FeedForwardWeights&) { return "a feed-forward network"; }
+inline std::string_view module_of(const GatedFeedForwardWeights&) { return "a gated feed-forward network"; }
+inline std::string_view module_of(const EmbeddingWeights&) { return "an embedding"; }
+inline std::string_view module_of(const RmsNormWeights&) { return "an RMS norm"; }
+inline std::string_view module_of(const MultiHeadWeights&) { return "a multi-head attention"; }
+inline std::string_view module_of(const EncoderLayerWeights&) { return "an encoder layer"; }
+inline std::string_view module_of(const EncoderWeights&) { return "an encoder"; }
+inline std::string_view module_of(const DecoderLayerWeights&) { return "a decoder layer"; }
+inline std::string_view module_of(const DecoderWeights&) { return "a decoder"; }
+inline std::string_view module_of(const TransformerWeights&) { return "a Transformer"; }
+inline std::string_view module_of(const GptWeights&) { return "a decoder like GPT-2"; }
+inline std::string_view module_of(const TalkingHeadsWeights&) { return "a talking-heads attention"; }
+inline std::string_view module_of(const AdditiveWeights&) { return "an additive score"; }
+inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }
+inline std::string_view module_of(const Matrix&) { return "a bilinear score"; }
+inline std::string_view module_of(const KerasAttentionWeights&) { return "a Keras-style attention"; }
+inline std::string_view module_of(const ReviewClassifierWeights&) { return "a classifier of reviews"; }
+/// @}
+
+/// Weights of any struct that visit() takes, from the tensors of a file:
+///
+///     load_weights<EncoderWeights>(read_weights("model.safetensors"), {{"d_model", 512}}, {.layers = 6})
+///
+/// @param arrays   under the names that visit() gives them, and no others
+/// @param sizes    of the letters that must have a certain size; a memory is as wide as d_model unless d_memory is given,
+///                 and its values are as wide as d_memory unless d_value is
+/// @param options  what else the file must fit
+/// @param more     what else visit() takes, such as the gates of a recurrent cell
+/// @throws WeightsError  with everything that does not fit
+template <class Weights, class... More>
+Weights load_weights(const NamedArrays& arrays, const AxisSizes& sizes, const LoadOptions& options = {},
+                     const More&... more)
+{
+    Weights weights;
+    WeightsLoader loader(arrays, module_of(weights), sizes, options);
+    visit(weights, "", loader, more...);
+    loader.finish();
+    return weights;
+}
+
+} // namespace attn

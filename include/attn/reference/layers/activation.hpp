@@ -1,0 +1,42 @@
+#pragma once
+
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace attn {
+
+/// The function between the maps of a feed-forward network, number by number.
+enum class Activation {
+    relu,      ///< max(x, 0), as in Vaswani et al. 2017
+    gelu,      ///< x times the normal distribution function, exactly
+    gelu_tanh, ///< the same, approximated by tanh
+    silu,      ///< x sigmoid(x), also called swish
+    quick_gelu ///< x sigmoid(1.702 x), another approximation of gelu
+};
+
+/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh", "silu", "quick-gelu".
+std::string_view name_of(Activation activation);
+
+/// Its formula, of the step of that name: "hidden * sigmoid(hidden)".
+std::string formula_of(Activation activation, std::string_view name);
+
+/// An activation of each feature of each token.
+/// @param step   label of the output: "activated[(b,) n, d_ff]"
+/// @param name   name of the input's step: "hidden"
+/// @param x      ((b,) n, d)
+/// @param trace  | activation | formula                                                            |
+///               |------------|--------------------------------------------------------------------|
+///               | relu       | relu(x)                                                            |
+///               | gelu       | 0.5 * x * (1 + erf(x / sqrt(2)))                                   |
+///               | gelu-tanh  | 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))       |
+///               | silu       | x * sigmoid(x)                                                     |
+///               | quick-gelu | x * sigmoid(1.702 * x)                                             |
+/// @return ((b,) n, d)
+/// @see Hendrycks and Gimpel 2016, for all but the first
+template <Sequence T>
+T activate(std::string_view step, std::string_view name, const T& x, Activation activation, const Trace& trace = {});
+
+} // namespace attn

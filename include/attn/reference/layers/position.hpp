@@ -1,0 +1,124 @@
+#pragma once
+
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+
+#include <cstddef>
+
+namespace attn {
+
+/// In which order the sines and cosines of a position stand.
+enum class SineLayout {
+    interleaved, ///< sin cos sin cos …, as Vaswani et al. 2017 and document 001 of docs/sources.md write it
+    halves       ///< all sines, then all cosines: the same numbers in another order
+};
+
+/// Options of sinusoidal_positions().
+struct SinusoidalOptions {
+    double base = 10000;
+    SineLayout layout = SineLayout::interleaved;
+    std::size_t first = 0; ///< the position of the first token: not 0 where earlier ones are in a cache
+};
+
+/// Sinusoidal position embeddings: PE[p, 2i] = sin(p / base^(2i / d)), PE[p, 2i + 1] = cos(p / base^(2i / d)).
+///
+/// Each pair of features is a point on a circle, which rotates with the position: the first pair by one radian per
+/// position, the last very slowly. An odd d has one more sine than cosines.
+///
+/// @param n        positions
+/// @param d        features
+/// @param options  base, layout, first position
+/// @param trace    | step        | shape   | formula                                           |
+///                 |-------------|---------|---------------------------------------------------|
+///                 | frequencies | (pairs,) | 10000 ** (-2 * arange(PAIRS) / D)                |
+///                 | angles      | (n, pairs) | outer(arange(N), frequencies)                  |
+///                 | positions   | (n, d)  | interleave(sin(angles), cos(angles))              |
+///
+///                 with the numbers in place of PAIRS, N and D; followed by `[:, 0:D]` where d is odd; in halves
+///                 `concat(sin(angles), cos(angles), axis=1)`
+/// @return (n, d)
+/// @see Vaswani et al. 2017, section 3.5; documents 001 and 003 of docs/sources.md
+Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options = {},
+                            const Trace& trace = {});
+
+/// The map from every sinusoidal position to the one k later: positions(p + k) = positions(p) @ shift, for every p.
+///
+/// Each pair of features is rotated by k times its frequency: sin(a + b) and cos(a + b) are linear in sin(a), cos(a).
+/// @param k        positions; can be negative
+/// @param d        features, even
+/// @param options  base and layout of the positions
+/// @return (d, d): a rotation of the plane for each pair, zero elsewhere
+/// @throws ShapeError where d is odd: the last sine has no cosine
+/// @see Vaswani et al. 2017, section 3.5; document 001 of docs/sources.md
+Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options = {});
+
+/// Learned position embeddings: the first n rows of a table.
+/// @param table  (n_max, d)
+/// @param n      positions
+/// @param first  the position of the first token
+/// @param trace  | step      | shape      | formula    |
+///               |-----------|------------|------------|
+///               | table     | (n_max, d) |            |
+///               | positions | (n, d)     | table[0:N] |
+/// @return (n, d)
+/// @throws ShapeError where the table ends before first + n
+/// @see Gehring et al. 2017, section 3.1
+Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first = 0, const Trace& trace = {});
+
+/// Which two features make a pair that rotary embeddings rotate.
+enum class RotaryLayout {
+    pairs, ///< features 2i and 2i + 1, as Su et al. 2021 and llama2.c have it
+    halves ///< features i and i + d/2, as GPT-NeoX and Hugging Face's Llama have it
+};
+
+/// Options of rotary().
+struct RotaryOptions {
+    double base = 10000;
+    RotaryLayout layout = RotaryLayout::pairs;
+    std::size_t first = 0; ///< the position of the first token
+};
+
+/// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
+/// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
+///
+/// A dot product of two rotated vectors depends on the distance between their positions only. Nothing is added to the
+/// tokens, and values are not rotated.
+///
+/// @param x        ((b,) n, d): queries or keys of one head; of all heads of a batch (b, h, n, d)
+/// @param options  base, layout, first position
+/// @param trace    | step        | shape           | formula                           |
+///                 |-------------|-----------------|-----------------------------------|
+///                 | x           | ((b,) n, d)     |                                   |
+///                 | frequencies | (pairs,)        | 10000 ** (-2 * arange(PAIRS) / D) |
+///                 | angles      | (n, pairs)      | outer(arange(N), frequencies)     |
+///                 | output      | ((b,) n, d)     | interleave(x[..., ::2] * cos(angles) - x[..., 1::2] * sin(angles), x[..., ::2] * sin(angles) + x[..., 1::2] * cos(angles)) |
+///
+///                 with the numbers in place of PAIRS, N and D; in halves, `concat` of the same over `x[..., 0:PAIRS]`
+///                 and `x[..., PAIRS:D]`
+/// @return ((b,) n, d)
+/// @throws ShapeError where d is odd
+/// @see Su et al. 2021, section 3.2.2
+template <Attending T>
+T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(rotary);
+
+/// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
+///
+/// For another number of heads, the slopes of the next smaller power of two, then every second one of the next larger.
+/// @return (h)
+/// @see Press, Smith and Lewis 2022, section 3, and the authors' program for other numbers
+Vector alibi_slopes(std::size_t heads);
+
+/// ALiBi (attention with linear biases): the slope times the distance between query and key is subtracted from a score.
+/// @param n      queries, the last of which stands where the last key does
+/// @param m      keys
+/// @param slope  of one head
+/// @param trace  | step | shape  | formula                                                |
+///               |------|--------|--------------------------------------------------------|
+///               | bias | (n, m) | -SLOPE * abs(arange(N)[:, None] + (M - N) - arange(M)) |
+/// @return (n, m), to be added to scaled scores
+/// @see Press, Smith and Lewis 2022, section 3. The paper's queries attend to earlier keys only; here
+///      later keys get the same bias at the same distance.
+Matrix alibi_bias(std::size_t n, std::size_t m, double slope, const Trace& trace = {});
+
+} // namespace attn

@@ -1,0 +1,69 @@
+#include "attn/core/recording.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attn {
+
+const Step* Recording::find(std::string_view path) const
+{
+    const auto alias = std::ranges::find(aliases, path, &Alias::path);
+    const auto step = std::ranges::find(steps, alias == aliases.end() ? path : alias->target, &Step::path);
+    return step == steps.end() ? nullptr : &*step;
+}
+
+const Step& Recording::at(std::string_view path) const
+{
+    if (const Step* const step = find(path))
+        return *step;
+    std::vector<std::string_view> paths;
+    for (const Step& step : steps)
+        paths.push_back(step.path);
+    throw Error(no_step_is_called(path, paths));
+}
+
+std::optional<Array> Listener::hear(const Step& step)
+{
+    take(step.path, step.path);
+    return on_step(step);
+}
+
+void Listener::hear(const Alias& alias)
+{
+    take(alias.path, alias.target);
+    on_alias(alias);
+}
+
+void Listener::take(const std::string& path, const std::string& target)
+{
+    if (!targets_.emplace(path, target).second)
+        throw std::logic_error("trace: two steps are called " + path + ": give each a scope of its own");
+}
+
+std::optional<std::string_view> Listener::heard(std::string_view path) const
+{
+    const auto found = targets_.find(path);
+    return found == targets_.end() ? std::nullopt : std::optional<std::string_view>(found->second);
+}
+
+std::optional<Array> Listeners::on_step(const Step& step)
+{
+    Step current = step;
+    bool answered = false;
+    for (Listener* listener : listeners_)
+        if (std::optional<Array> answer = listener->hear(current)) {
+            current.value = *std::move(answer);
+            answered = true;
+        }
+    return answered ? std::optional(std::move(current.value)) : std::nullopt;
+}
+
+void Listeners::on_alias(const Alias& alias)
+{
+    for (Listener* listener : listeners_)
+        listener->hear(alias);
+}
+
+} // namespace attn

@@ -1,0 +1,164 @@
+#include "stack.hpp"
+
+#include "attn/core/shape.hpp"
+#include "expect.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace attn::fast {
+namespace {
+
+std::string number(std::size_t size) { return std::to_string(size); }
+
+void expect_equal(std::string_view function, std::string_view letter, std::string_view left, std::size_t a,
+                  std::string_view right, std::size_t b)
+{
+    if (a != b)
+        throw ShapeError(std::string(function) + ": " + std::string(left) + " of " + number(a) + " and " +
+                         std::string(right) + " of " + number(b) + " must agree in " + std::string(letter));
+}
+
+void expect_heads(std::string_view function, const char* of, std::size_t columns, std::size_t heads)
+{
+    if (heads == 0 || columns == 0 || columns % heads != 0)
+        throw ShapeError(std::string(function) + ": the " + number(columns) + " columns of the " + of +
+                         " weights can't be divided evenly among " + number(heads) + " heads");
+}
+
+} // namespace
+
+void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_memory, const AttentionMaps& maps,
+                std::size_t heads)
+{
+    expect_equal(function, "d_model", "tokens", d_model, "query weights", maps.query.d_in());
+    expect_equal(function, "d_memory", "keys and values", d_memory, "key weights", maps.key_value.d_in());
+    expect_heads(function, "query", maps.query.d_out(), heads);
+    const std::size_t d_k = maps.query.d_out() / heads, keys = maps.key_columns(), groups = keys / d_k;
+    if (groups == 0 || keys % d_k != 0 || heads % groups != 0)
+        throw ShapeError(std::string(function) + ": the " + number(keys) +
+                         " columns of the key weights are no key/value heads of " + number(d_k) +
+                         " columns, among which " + number(heads) + " heads can be divided evenly");
+    expect_heads(function, "value", maps.value_columns(), groups);
+    expect_equal(function, "h d_v", "heads", maps.value_columns() / groups * heads, "output weights",
+                 maps.output.d_in());
+    expect_equal(function, "d_model", "output weights", maps.output.d_out(), "tokens", d_model);
+}
+
+void expect_fit(std::string_view function, std::size_t d_model, const FeedForwardMaps& maps)
+{
+    expect_equal(function, "d_model", "tokens", d_model, "hidden weights", maps.hidden.d_in());
+    expect_equal(function, "d_ff", "hidden weights", maps.hidden.parts()[0].columns, "output weights", maps.d_ff());
+    expect_equal(function, "d_ff", "hidden weights", maps.hidden.parts().back().columns, "output weights", maps.d_ff());
+    expect_equal(function, "d_model", "output weights", maps.output.d_out(), "tokens", d_model);
+}
+
+void expect_fit(std::string_view function, std::size_t d_model, const Norm& norm)
+{
+    expect_equal(function, "d_model", "tokens", d_model, "gain", norm.gain.size());
+    if (!norm.bias.empty())
+        expect_equal(function, "d_model", "tokens", d_model, "bias", norm.bias.size());
+}
+
+View begin_tokens(std::string_view function, const Tokens<const float>& x, const Tokens<float>& output,
+                  const Trace& trace)
+{
+    expect_equal(function, "d_model", "x", x.d, "output", output.d);
+    expect_equal(function, "n", "x", x.n, "output", output.n);
+    expect_equal(function, "b", "x", x.sequences(), "output", output.sequences());
+    expect_numbers(function, "x", x);
+    expect_numbers(function, "output", output);
+    if (x.numbers != output.numbers)
+        std::copy_n(x.numbers, x.rows() * x.d, output.numbers);
+    const View tokens = view(output.numbers, x.rows(), x.d);
+    tell_input(trace, "x[(b,) n, d_model]", {x.n, x.batch}, tokens);
+    return tokens;
+}
+
+Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Room& room,
+                     const Trace& trace)
+{
+    if (d % 2 != 0)
+        throw ShapeError("fast: rotary positions need heads of an even number of features, found " + number(d));
+    const std::size_t pairs = d / 2, first = options.first + earlier;
+    const View cosines = view(room.of(2 * n * pairs), n, pairs), sines = view(cosines.data + n * pairs, n, pairs);
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+        const double frequency = std::pow(options.base, -2 * static_cast<double>(pair) / static_cast<double>(d));
+        for (std::size_t i = 0; i < n; ++i) {
+            cosines.row(i)[pair] = static_cast<float>(std::cos(static_cast<double>(first + i) * frequency));
+            sines.row(i)[pair] = static_cast<float>(std::sin(static_cast<double>(first + i) * frequency));
+        }
+    }
+    const auto of_angles = [&](const char* function) {
+        return std::string(function) + "(outer(arange(" + number(n) + ") + " + number(first) + ", " +
+               exact_text(options.base) + " ** (-2 * arange(" + number(pairs) + ") / " + number(d) + ")))";
+    };
+    tell(
+        trace, "cosines[n, pairs]", [&] { return of_angles("cos"); }, {n}, cosines);
+    tell(
+        trace, "sines[n, pairs]", [&] { return of_angles("sin"); }, {n}, sines);
+    return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
+}
+
+Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Room& room)
+{
+    Scoring scoring{.mask = masking.mask, .causal = options.causal, .key_lengths = masking.key_lengths};
+    if (options.scale)
+        scoring.scale = static_cast<float>(*options.scale);
+    if (options.softcap)
+        scoring.softcap = static_cast<float>(*options.softcap);
+    if (options.positions == HeadPositions::alibi) {
+        float* const slopes = room.of(options.heads);
+        std::ranges::copy(alibi_slopes(options.heads), slopes);
+        scoring.alibi_slopes = {slopes, options.heads};
+    }
+    return scoring;
+}
+
+SelfAttention::SelfAttention(const Tokens<const float>& x, const Masking& masking, const AttentionMaps& maps,
+                             const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace)
+    : sequences_{x.n, x.batch},
+      maps_(maps),
+      heads_(options.heads),
+      workspace_(workspace),
+      scoring_(scoring_of(options, masking, workspace.positions))
+{
+    if (options.positions == HeadPositions::rotary)
+        rotation_ = rotation_of(options.rotary, 0, x.n, maps.query.d_out() / heads_, workspace.positions, trace);
+}
+
+void SelfAttention::of_layer(const AttentionMaps& maps, const View& x, const View& result, const Trace& inside) const
+{
+    const AttentionTask task{.heads = heads_,
+                             .scoring = scoring_,
+                             .rotation = rotation_ ? &*rotation_ : nullptr,
+                             .queries = sequences_,
+                             .keys = sequences_,
+                             .key_value = room_for(workspace_.key_value, x.rows, maps.key_value.d_out())};
+    attend(x, x, "x", maps, task, result, workspace_, inside);
+}
+
+ConstView given_input(const Trace& trace, std::string_view label, const Tokens<const float>& tokens,
+                      std::vector<float>& answered)
+{
+    if (!trace.has_listener())
+        return view(tokens.numbers, tokens.rows(), tokens.d);
+    answered.assign(tokens.numbers, tokens.numbers + tokens.rows() * tokens.d);
+    const View rows = view(answered.data(), tokens.rows(), tokens.d);
+    tell_input(trace, label, {tokens.n, tokens.batch}, rows);
+    return rows;
+}
+
+Setting setting_of(const EncoderOptions& options, Workspace& workspace)
+{
+    return {workspace, static_cast<float>(options.norm.epsilon), options.placement};
+}
+
+StepOptions in_float32(StepOptions options)
+{
+    options.emplace_back("type", "float32");
+    return options;
+}
+
+} // namespace attn::fast

@@ -1,0 +1,135 @@
+#include "attn/files/npz.hpp"
+
+#include "attn/core/step_name.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/npy.hpp"
+#include "zip.hpp"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+namespace attn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view array_suffix = ".npy";
+
+/// How a message begins that is about a member.
+std::string role_of(const std::string& member) { return "member " + member + ' '; }
+
+void expect_distinct(const fs::path& path, const std::vector<std::string>& names)
+{
+    std::set<std::string_view> seen;
+    for (const std::string& name : names)
+        if (!seen.insert(name).second)
+            throw FileError(path, "two members are called " + name + "; each needs a name of its own");
+}
+
+void expect_plain(const fs::path& path, const std::vector<std::string>& names)
+{
+    for (const std::string& name : names)
+        if (!is_step_path(name))
+            throw FileError(path, "cannot be written: \"" + name +
+                                      "\" is no plain name of letters, digits and _ with single dots between them");
+}
+
+/// The text to its end; memory grows as it comes.
+std::string read_to_end(const ByteSource& source, std::size_t most_bytes)
+{
+    constexpr std::size_t chunk = 65536;
+    std::string text;
+    while (true) {
+        const std::size_t before = text.size();
+        text.resize(before + chunk);
+        text.resize(before + source(std::span(text).subspan(before)));
+        if (text.size() > most_bytes)
+            throw Error("is longer than the " + std::to_string(most_bytes) + " bytes that are accepted");
+        if (text.size() < before + chunk)
+            return text;
+    }
+}
+
+std::vector<ZipMember> encode(const fs::path& path, const Npz& content)
+{
+    std::vector<ZipMember> members;
+    for (const auto& [name, text] : content.texts)
+        members.push_back({name, text});
+    for (const auto& [name, array] : content.arrays) {
+        ZipMember& member = members.emplace_back(ZipMember{name + std::string(array_suffix), {}});
+        member.bytes = about_file(path, role_of(member.name), [&values = array] { return encode_npy(values); });
+    }
+    return members;
+}
+
+} // namespace
+
+NpzReader::NpzReader(fs::path path) : path_(std::move(path)), archive_(std::make_shared<ZipReader>(path_))
+{
+    const std::vector<std::string>& members = archive_->names();
+    expect_distinct(path_, members);
+    for (std::size_t member = 0; member < members.size(); ++member)
+        if (members[member].ends_with(array_suffix)) {
+            names_.push_back(members[member].substr(0, members[member].size() - array_suffix.size()));
+            members_.push_back(member);
+        }
+}
+
+Array NpzReader::outline(std::size_t place) const
+{
+    return about_file(path_, role_of(archive_->names()[members_[place]]),
+                      [&] { return decode_npy_outline(archive_->open(members_[place])); });
+}
+
+Array NpzReader::array(std::size_t place, std::size_t most_elements) const
+{
+    return about_file(path_, role_of(archive_->names()[members_[place]]),
+                      [&] { return decode_npy(archive_->open(members_[place]), most_elements); });
+}
+
+std::optional<std::string> NpzReader::text(const std::string& name, std::size_t most_bytes) const
+{
+    const auto found = std::ranges::find(archive_->names(), name);
+    if (found == archive_->names().end())
+        return std::nullopt;
+    const auto member = static_cast<std::size_t>(found - archive_->names().begin());
+    return about_file(path_, role_of(name), [&] { return read_to_end(archive_->open(member), most_bytes); });
+}
+
+std::string NpzReader::comment() const { return archive_->comment(); }
+
+void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
+                   const NpzLimits& limits)
+{
+    const NpzReader file(path);
+    std::size_t elements_left = limits.elements;
+    for (std::size_t place = 0; place < file.names().size(); ++place) {
+        Array array = file.array(place, elements_left);
+        elements_left -= array.size();
+        take(file.names()[place], std::move(array));
+    }
+}
+
+NamedArrays read_npz(const fs::path& path, const NpzLimits& limits)
+{
+    NamedArrays arrays;
+    read_npz_each(
+        path, [&](const std::string& name, Array array) { arrays.emplace(name, std::move(array)); }, limits);
+    return arrays;
+}
+
+void write_npz(const fs::path& path, const Npz& content)
+{
+    if (content.texts.empty() && content.arrays.empty())
+        throw FileError(path, "cannot be written: there is nothing to store");
+    const std::vector<ZipMember> members = encode(path, content);
+    std::vector<std::string> names(members.size());
+    std::ranges::transform(members, names.begin(), &ZipMember::name);
+    expect_plain(path, names);
+    expect_distinct(path, names);
+
+    write_file(path, about_file(path, "cannot be written: ", [&] { return zip_archive(members, content.comment); }));
+}
+
+} // namespace attn

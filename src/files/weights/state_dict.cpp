@@ -1,0 +1,62 @@
+#include "attn/files/weights/state_dict.hpp"
+
+#include <numeric>
+
+namespace attn {
+
+RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in)
+{
+    return load_weights<RecurrentWeights>(arrays, {{"d_in", d_in}}, {.module = "a GRU"}, 3);
+}
+
+RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in)
+{
+    return load_weights<RecurrentWeights>(arrays, {{"d_in", d_in}}, {.module = "an LSTM"}, 4);
+}
+
+void StateDictWriter::begin_part(const MultiHeadWeights& w, const std::string&) const
+{
+    const std::size_t d_model = w.query.weight.shape(0);
+    const bool square =
+        w.query.weight.shape(1) == d_model && w.key.weight.shape(1) == d_model && w.value.weight.shape(1) == d_model;
+    if (!square || !w.output || w.output->weight.shape(1) != d_model)
+        throw Error("PyTorch's nn.MultiheadAttention has heads of d_model / h features and an output map: it "
+                    "cannot hold these weights");
+    const bool biased = w.query.bias.has_value();
+    if (w.key.bias.has_value() != biased || w.value.bias.has_value() != biased || w.output->bias.has_value() != biased)
+        throw Error("PyTorch's nn.MultiheadAttention has a bias for all of its maps or for none");
+}
+
+void StateDictWriter::begin_part(const RecurrentWeights& weights, const std::string&) const
+{
+    if (weights.layers.empty() || !weights.layers.front().forward)
+        throw Error("PyTorch's recurrent modules read forward in every layer: they cannot hold these weights");
+    const RecurrentCellWeights& first = *weights.layers.front().forward;
+    const bool is_both = weights.layers.front().backward.has_value(), is_biased = first.input.bias.has_value();
+    const auto fits = [&](const std::optional<RecurrentCellWeights>& cell) {
+        return cell && cell->recurrent.weight.shape(0) == first.recurrent.weight.shape(0) &&
+               cell->input.bias.has_value() == is_biased && cell->recurrent.bias.has_value() == is_biased;
+    };
+    for (const RecurrentLayerWeights& layer : weights.layers)
+        if (!fits(layer.forward) || layer.backward.has_value() != is_both || (is_both && !fits(layer.backward)))
+            throw Error("PyTorch's recurrent modules have the same d_hidden, directions and biases in every layer: "
+                        "they cannot hold these weights");
+}
+
+void StateDictWriter::append(const WeightTensor& tensor, Array part)
+{
+    const auto [entry, is_new] = arrays.try_emplace(tensor.name, std::move(part));
+    if (is_new)
+        return;
+    Array& whole = entry->second;
+    whole.shape.front() += part.shape.front();
+    whole.values.insert(whole.values.end(), part.values.begin(), part.values.end());
+}
+
+std::size_t total(const std::vector<Parameter>& parameters)
+{
+    return std::accumulate(parameters.begin(), parameters.end(), std::size_t{0},
+                           [](std::size_t sum, const Parameter& parameter) { return sum + parameter.count(); });
+}
+
+} // namespace attn

@@ -1,0 +1,91 @@
+#include "attn/reference/layers/decoder_cache.hpp"
+
+#include "decoder_parts.hpp"
+
+namespace attn {
+namespace {
+
+/// A layer on new tokens, whose keys and values are added to its cache.
+Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const std::optional<AnyMask>& memory_mask,
+                  const DecoderLayerWeights& weights, const DecoderOptions& options, const Trace& caller)
+{
+    const Trace trace = caller.module("decoder_step", [&] { return describe(options); });
+    return decoder_blocks(
+        "decoder_step", x, weights, options, trace,
+        [&](const Matrix& tokens, const Trace& self_attn) {
+            // A single new token attends to everything that is there; of several, each to those before it.
+            GroupedQueryOptions causal = options.attention;
+            if (tokens.shape(0) > 1)
+                causal.causal = Causal::bottom_right;
+            CachedMultiHead attended =
+                cached_self_attention(tokens, cache.tokens, {}, {}, weights.self_attention, causal, self_attn);
+            cache.tokens = std::move(attended.cache);
+            return attended.output;
+        },
+        [&](const Matrix& tokens, const Trace& cross_attn) {
+            if (memory_mask)
+                cross_attn.alias("mask", "memory_mask");
+            return cached_cross_attention(tokens, cache.memory, memory_mask, weights.cross_attention,
+                                          cross_options(options), cross_attn)
+                .output;
+        });
+}
+
+void expect_fit(const DecoderCache& cache, const DecoderWeights& weights)
+{
+    if (cache.layers.size() != weights.layers.size())
+        throw ShapeError("decoder_step: the cache has " + std::to_string(cache.layers.size()) +
+                         " layers, expected as many as the decoder, " + std::to_string(weights.layers.size()));
+}
+
+} // namespace
+
+DecoderCache start_decoder_cache(const Matrix& given_memory, const DecoderWeights& weights, const Trace& caller)
+{
+    const Trace trace = caller.module("start_decoder_cache");
+    const Matrix& memory = trace.shared_input("memory[m, d_memory]", given_memory);
+    DecoderCache cache;
+    for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+        const Trace layer = trace.scope("layers", i);
+        const Trace cross_attn = layer.scope("cross_attn");
+        const MultiHeadWeights& maps = weights.layers[i].cross_attention;
+        Matrix key = linear(memory, maps.key, {"memory", "key", "d_memory", "h_d_k", "m"}, cross_attn);
+        Matrix value = linear(memory, maps.value, {"memory", "value", "d_memory", "h_d_v", "m"}, cross_attn);
+        cache.layers.push_back({{}, {std::move(key), std::move(value)}});
+    }
+    return cache;
+}
+
+DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const std::optional<AnyMask>& given_mask,
+                         const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
+{
+    expect_fit(cache, weights);
+    const Trace trace = caller.module("decoder_step", [&] { return describe(options, weights.layers.size()); });
+    const Matrix& x = trace.input("x[n, d_model]", tokens);
+    const std::optional<AnyMask> memory_mask = share("memory_mask[(b,) n, m]", given_mask, trace);
+    const DecoderOptions of_layers = without_causal(options);
+
+    DecoderCache longer = cache;
+    std::size_t i = 0;
+    Matrix output = stack_layers(
+        x, weights, options, trace, [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+            return layer_step(inputs, longer.layers[i++], memory_mask, layer, of_layers, inside);
+        });
+    return {std::move(output), std::move(longer)};
+}
+
+std::size_t decoder_multiplications(std::size_t n, const DecoderSizes& s)
+{
+    const std::size_t d = s.d_model;
+    return s.layers * (6 * n * d * d + 2 * s.m * d * d + 2 * n * n * d + 2 * n * s.m * d + 2 * n * d * s.d_ff);
+}
+
+std::size_t decoder_cache_multiplications(const DecoderSizes& s) { return s.layers * 2 * s.m * s.d_model * s.d_model; }
+
+std::size_t decoder_step_multiplications(std::size_t n, const DecoderSizes& s)
+{
+    const std::size_t d = s.d_model;
+    return s.layers * (6 * d * d + 2 * n * d + 2 * s.m * d + 2 * d * s.d_ff);
+}
+
+} // namespace attn

@@ -1,0 +1,117 @@
+#include "attn/reference/layers/recurrent/gru.hpp"
+
+#include "gates.hpp"
+#include "sequence.hpp"
+
+#include "attn/reference/ops/activation.hpp"
+
+namespace attn {
+namespace {
+
+using namespace recurrent;
+
+enum Gate : std::size_t { reset_gate, update_gate, candidate_gate };
+
+StepOptions describe(const GruOptions& options)
+{
+    return {{"reset", options.reset == ResetGate::after_product ? "after" : "before"}};
+}
+
+/// The candidate where the reset gate acts on the product of the state.
+template <Token T>
+T candidate_after_product(const Gates<T>& gates, const T& reset, const Trace& trace)
+{
+    return trace("candidate[(b,) d_hidden]", gates.formula("tanh", candidate_gate, "reset * "),
+                 attn::tanh(T(gates.input(candidate_gate) + reset * gates.recurrent(candidate_gate))));
+}
+
+/// The candidate where the reset gate acts on the state: its product comes after the reset gate's.
+template <Token T>
+T candidate_before_product(const Gates<T>& gates, const T& reset, const T& previous_hidden, const NamedMap& recurrent,
+                           const Trace& trace)
+{
+    const Columns columns = gates.columns_of(candidate_gate);
+    const T selected = trace("selected[(b,) d_hidden]", "reset * previous_hidden", T(reset * previous_hidden));
+    const T part = trace("candidate_part[(b,) d_hidden]", recurrent.formula("selected", columns),
+                         recurrent.apply(selected, columns));
+    return trace(
+        "candidate[(b,) d_hidden]", [&] { return "tanh(input_part[..., " + columns.text() + "] + candidate_part)"; },
+        attn::tanh(T(gates.input(candidate_gate) + part)));
+}
+
+/// The equations of a GRU, of inputs that the trace has names for.
+template <Token T>
+T next_hidden(const T& x, const T& previous_hidden, const NamedCell& cell, const GruOptions& options,
+              const Trace& caller)
+{
+    expect_fit("gru_cell", x, previous_hidden, cell, 3);
+    const Trace trace = caller.module("gru_cell", [&] { return describe(options); });
+    const std::size_t d_hidden = previous_hidden.shape(last_axis<T>);
+    const bool is_after = options.reset == ResetGate::after_product;
+
+    // Map the token and the state to all gates at once; the candidate's product can depend on the reset gate.
+    const std::optional<Columns> some = is_after ? std::nullopt : std::optional(Columns{0, 2 * d_hidden});
+    const T input_part = trace("input_part[(b,) d_gates]", cell.input.formula("x"), cell.input.apply(x));
+    const T recurrent_part = trace("recurrent_part[(b,) d_gates]", cell.recurrent.formula("previous_hidden", some),
+                                   cell.recurrent.apply(previous_hidden, some));
+    const Gates<T> gates{input_part, recurrent_part, d_hidden};
+
+    // How much of the past the candidate uses, and how much of it stays: numbers from 0 to 1.
+    const T reset = trace("reset[(b,) d_hidden]", gates.formula("sigmoid", reset_gate), sigmoid(gates.sum(reset_gate)));
+    const T update =
+        trace("update[(b,) d_hidden]", gates.formula("sigmoid", update_gate), sigmoid(gates.sum(update_gate)));
+
+    // Mix the candidate with the past.
+    const T candidate = is_after ? candidate_after_product(gates, reset, trace)
+                                 : candidate_before_product(gates, reset, previous_hidden, cell.recurrent, trace);
+    return trace("hidden[(b,) d_hidden]", "(1 - update) * candidate + update * previous_hidden",
+                 T((1.0 - update) * candidate + update * previous_hidden));
+}
+
+/// A GRU as read() takes it.
+struct GruCell {
+    static constexpr std::string_view function = "gru";
+    static constexpr std::array<std::string_view, 1> state{"hidden"};
+    GruOptions options;
+
+    StepOptions description() const { return describe(options); }
+
+    template <Token T>
+    std::array<T, 1> next(const T& x, const std::array<T, 1>& previous, const NamedCell& cell, const Trace& trace) const
+    {
+        return {next_hidden(x, previous[0], cell, options, trace)};
+    }
+};
+
+} // namespace
+
+template <Token T>
+T gru_cell(const T& given_x, const T& given_hidden, const RecurrentCellWeights& weights, const GruOptions& options,
+           const Trace& caller)
+{
+    const Trace trace = caller.module("gru_cell", [&] { return describe(options); });
+    const T& x = trace.input("x[(b,) d_in]", given_x);
+    const T& previous_hidden = trace.input("previous_hidden[(b,) d_hidden]", given_hidden);
+    return next_hidden(x, previous_hidden, name_weights(weights, trace), options, trace);
+}
+
+template <Sequence T>
+GruOf<T> gru(const T& x, const std::optional<std::type_identity_t<T>>& initial_hidden,
+             const std::optional<Integers>& lengths, const RecurrentWeights& weights, const GruOptions& options,
+             const Trace& trace)
+{
+    std::optional<std::array<T, 1>> initial;
+    if (initial_hidden)
+        initial = {*initial_hidden};
+    Reading<T, 1> reading = read(GruCell{options}, x, initial, lengths, weights, trace);
+    return {std::move(reading.output), std::move(reading.final[0])};
+}
+
+template decltype(gru_cell<Vector>) gru_cell<Vector>;
+template decltype(gru_cell<Matrix>) gru_cell<Matrix>;
+template Gru gru(const Matrix&, const std::optional<Matrix>&, const std::optional<Integers>&, const RecurrentWeights&,
+                 const GruOptions&, const Trace&);
+template BatchGru gru(const Tensor3&, const std::optional<Tensor3>&, const std::optional<Integers>&,
+                      const RecurrentWeights&, const GruOptions&, const Trace&);
+
+} // namespace attn

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "attn/core/shape.hpp"
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+#include "attn/reference/ops/matmul.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// The end of a decoder: from its normalised tokens to logits, and from logits to the next token.
+namespace attn {
+
+/// The logits of what comes next, by an output map of their own or by an embedding's transpose (tied weights).
+/// @param function   for errors: "llama"
+/// @param tokens     ((b,) n, d_model): the step norm.output
+/// @param name       the embedding's step
+/// @param embedding  (vocabulary, d_model)
+/// @param given      (d_model, vocabulary); optional
+template <Sequence T>
+T predict(std::string_view function, const T& tokens, const std::string& name, const Matrix& embedding,
+          const std::optional<Matrix>& given, const Trace& trace)
+{
+    if (!given) {
+        expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {name, embedding, 1});
+        return trace(
+            "logits[(b,) n, vocabulary]", [&] { return "norm.output @ " + name + ".T"; },
+            matmul(tokens, transpose(embedding)));
+    }
+    expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {"output weights", *given, 0});
+    const Matrix& output = trace.input("output_weights[d_model, vocabulary]", *given);
+    return trace("logits[(b,) n, vocabulary]", "norm.output @ output_weights", matmul(tokens, output));
+}
+
+inline Matrix last_row(const Matrix& rows)
+{
+    return xt::view(rows, xt::range(rows.shape(0) - 1, rows.shape(0)), xt::all());
+}
+
+/// The id of the largest logit of the last token, as the step next_id; the lowest of several.
+/// @param name  the logits' step
+inline std::int64_t likeliest_next(const Matrix& logits, const std::string& name, const Trace& trace)
+{
+    const Matrix last = last_row(logits);
+    const std::int64_t next = std::max_element(last.begin(), last.end()) - last.begin();
+    return trace(
+        "next_id",
+        [&] { return "min(where(" + name + "[-1] == max(" + name + "[-1]), arange(" + name + ".shape[1]), inf))"; },
+        next);
+}
+
+} // namespace attn

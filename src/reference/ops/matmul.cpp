@@ -1,0 +1,112 @@
+#include "attn/reference/ops/matmul.hpp"
+
+#include "attn/core/memory.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/ops/batch.hpp"
+#include "attn/reference/ops/heads.hpp"
+#include "blas_memory.hpp"
+
+// The one place of attn that includes xtensor-blas. Not xt::linalg::dot: that is numpy.dot, which means something else
+// for three axes, returns a dynamic array, and takes a wrong shortcut where its operands share storage.
+#include <xtensor-blas/xblas.hpp>
+
+namespace attn {
+namespace {
+
+/// BLAS needs at least one number on every axis, since an empty sum is zero; and memory to work in.
+template <class Left, class Right>
+bool is_for_blas(const Left& left, const Right& right)
+{
+    if (left.size() == 0 || right.size() == 0)
+        return false;
+    expect_blas_memory();
+    return true;
+}
+
+Matrix slice(const Tensor3& tensor, std::size_t index) { return xt::view(tensor, index, xt::all(), xt::all()); }
+
+} // namespace
+
+Matrix matmul(const Matrix& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
+    expect_memory("matmul: the product", {left.shape(0), right.shape(1)});
+    Matrix product(Matrix::shape_type{left.shape(0), right.shape(1)});
+    if (is_for_blas(left, right))
+        xt::blas::gemm(left, right, product);
+    else
+        product.fill(0);
+    return product;
+}
+
+Vector matmul(const Matrix& left, const Vector& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 1}, {"right", right, 0});
+    Vector product = xt::zeros<double>({left.shape(0)});
+    if (is_for_blas(left, right))
+        xt::blas::gemv(left, right, product);
+    return product;
+}
+
+Vector matmul(const Vector& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 0}, {"right", right, 0});
+    Vector product = xt::zeros<double>({right.shape(1)});
+    if (is_for_blas(left, right))
+        xt::blas::gemv(right, left, product, true);
+    return product;
+}
+
+Matrix matmul(const Tensor3& left, const Vector& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 0});
+    Matrix product = xt::zeros<double>({left.shape(0), left.shape(1)});
+    for (std::size_t i = 0; i < left.shape(0); ++i)
+        xt::view(product, i, xt::all()) = matmul(slice(left, i), right);
+    return product;
+}
+
+Tensor3 matmul(const Tensor3& left, const Tensor3& right)
+{
+    expect_agreement("matmul", "b", {"left", left, 0}, {"right", right, 0});
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 1});
+    expect_memory("matmul: the product", {left.shape(0), left.shape(1), right.shape(2)});
+    Tensor3 product = xt::zeros<double>({left.shape(0), left.shape(1), right.shape(2)});
+    for (std::size_t i = 0; i < left.shape(0); ++i)
+        xt::view(product, i, xt::all(), xt::all()) = matmul(slice(left, i), slice(right, i));
+    return product;
+}
+
+Tensor3 matmul(const Tensor3& left, const Matrix& right)
+{
+    expect_agreement("matmul", "k", {"left", left, 2}, {"right", right, 0});
+    return batch_of(matmul(tokens_of(left), right), left.shape(0), left.shape(1));
+}
+
+Tensor4 matmul(const Tensor4& left, const Tensor4& right)
+{
+    expect_agreement("matmul", "b", {"left", left, 0}, {"right", right, 0});
+    expect_agreement("matmul", "h", {"left", left, 1}, {"right", right, 1});
+    return as_heads(matmul(as_batch(left), as_batch(right)), left.shape(0), left.shape(1));
+}
+
+double dot(const Vector& left, const Vector& right)
+{
+    expect_agreement("dot", "k", {"left", left, 0}, {"right", right, 0});
+    double product = 0;
+    if (is_for_blas(left, right))
+        xt::blas::dot(left, right, product);
+    return product;
+}
+
+Matrix outer(const Vector& left, const Vector& right)
+{
+    expect_memory("outer: the product", {left.size(), right.size()});
+    return xt::view(left, xt::all(), xt::newaxis()) * xt::view(right, xt::newaxis(), xt::all());
+}
+
+Matrix transpose(const Matrix& matrix) { return xt::transpose(matrix); }
+Tensor3 transpose(const Tensor3& matrices) { return xt::transpose(matrices, {0, 2, 1}); }
+Tensor4 transpose(const Tensor4& matrices) { return xt::transpose(matrices, {0, 1, 3, 2}); }
+
+} // namespace attn

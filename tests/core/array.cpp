@@ -1,0 +1,63 @@
+#include "attn/core/array.hpp"
+
+#include "attn/core/error.hpp"
+
+#include "../test.hpp"
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+using namespace attn;
+
+TEST_CASE("a shape counts its elements", "[array]")
+{
+    CHECK(element_count({}) == 1);
+    CHECK(element_count({3, 4}) == 12);
+    CHECK(element_count({3, 0, 4}) == 0);
+}
+
+TEST_CASE("a shape whose product overflows is refused, unless it is empty", "[array]")
+{
+    const std::size_t huge = std::numeric_limits<std::size_t>::max() / 2;
+    CHECK_THROWS_AS(element_count({huge, 3}), Error);
+    CHECK(element_count({huge, 3, 0}) == 0);
+}
+
+TEST_CASE("a shape prints as NumPy prints it", "[array]")
+{
+    CHECK(to_string(Shape{}) == "()");
+    CHECK(to_string(Shape{3}) == "(3,)");
+    CHECK(to_string(Shape{3, 4}) == "(3, 4)");
+}
+
+TEST_CASE("an offset is turned into its index, the last axis fastest", "[array]")
+{
+    CHECK(index_at(0, {2, 3}) == Shape{0, 0});
+    CHECK(index_at(5, {2, 3}) == Shape{1, 2});
+    CHECK(index_at(7, {2, 2, 3}) == Shape{1, 0, 1});
+}
+
+TEST_CASE("arrays are identical when their bits are", "[array]")
+{
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    CHECK(identical({{2}, {nan, 1}}, {{2}, {nan, 1}}));
+    CHECK_FALSE(identical({{1}, {0.0}}, {{1}, {-0.0}}));
+    CHECK_FALSE(identical({{1, 2}, {1, 2}}, {{2}, {1, 2}}));
+    CHECK_FALSE(identical({{1}, {1}}, {{1}, {1}, ElementType::boolean}));
+}
+
+TEST_CASE("axes are permuted as in NumPy, and each axis must be given exactly once", "[array]")
+{
+    Array array{{2, 3, 4}, std::vector<double>(24)};
+    std::iota(array.values.begin(), array.values.end(), 0);
+    // np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1)
+    const std::vector<double> expected{0, 4, 8,  12, 16, 20, 1, 5, 9,  13, 17, 21,
+                                       2, 6, 10, 14, 18, 22, 3, 7, 11, 15, 19, 23};
+    CHECK(identical(permuted(array, {2, 0, 1}), {{4, 2, 3}, expected}));
+    CHECK(identical(permuted(array, {0, 1, 2}), array));
+    CHECK(identical(permuted({{}, {7}, ElementType::integer}, {}), {{}, {7}, ElementType::integer}));
+    CHECK(identical(permuted({{0, 3}, {}}, {1, 0}), {{3, 0}, {}}));
+    for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, 2, 3}})
+        CHECK_THROWS_WITH(permuted(array, order), "permute needs each of the 3 axes once");
+}

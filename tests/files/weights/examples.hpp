@@ -1,0 +1,47 @@
+#pragma once
+
+#include "test.hpp"
+
+#include "attn/files/weights/state_dict.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace attn::test {
+
+using Names = std::set<std::string>;
+
+inline Names names_of(const NamedArrays& arrays)
+{
+    Names names;
+    for (const auto& [name, array] : arrays)
+        names.insert(name);
+    return names;
+}
+
+inline bool same(const NamedArrays& left, const NamedArrays& right)
+{
+    return std::ranges::equal(
+        left, right, [](const auto& a, const auto& b) { return a.first == b.first && identical(a.second, b.second); });
+}
+
+/// What is said about weights that do not fit.
+template <class Read>
+std::string complaint_of(const Read& read)
+{
+    try {
+        read();
+    } catch (const WeightsError& error) {
+        return error.what();
+    }
+    return "fits";
+}
+
+template <class Weights>
+std::string complaint_of(const NamedArrays& arrays, const AxisSizes& sizes, const LoadOptions& options = {})
+{
+    return complaint_of([&] { load_weights<Weights>(arrays, sizes, options); });
+}
+
+} // namespace attn::test

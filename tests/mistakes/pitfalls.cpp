@@ -1,0 +1,225 @@
+// The proof that the goldens can fail: every well-known mistake is made in every lesson and module that it concerns.
+
+#include "attn/mistakes/pitfalls.hpp"
+
+#include "golden_cases.hpp"
+#include "lesson_run.hpp"
+#include "program.hpp"
+#include "sources.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/core/recorder.hpp"
+#include "attn/engines/fast/attention.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/formula/scope.hpp"
+#include "attn/mistakes/answers.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+
+using namespace attn;
+
+namespace {
+
+/// What became of one mistake: who noticed it at its step, and who has the step and did not.
+struct Kills {
+    std::vector<std::string> killed, survived;
+};
+
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+/// True where the golden comparison fails, and first at the step that the pitfall names.
+bool is_killed(const Pitfall& pitfall, const std::string& difference)
+{
+    const std::string path = difference.substr(0, difference.find_first_of(" ~"));
+    return !difference.empty() && last_name(path) == pitfall.shown().step;
+}
+
+/// Makes a mistake in each module's cases; a module is killed where one of its cases is.
+Kills kills_among(const Pitfall& pitfall, const std::vector<GoldenCase>& cases)
+{
+    std::map<std::string, bool> modules;
+    for (const GoldenCase& one : cases) {
+        Mistaken mistaken(pitfall);
+        Recorder recorder;
+        Listeners listeners({&mistaken, &recorder});
+        one.run(Trace(listeners));
+        if (mistaken.broken().empty())
+            continue;
+        bool& killed = modules[one.name.substr(0, one.name.find('.'))];
+        killed = killed || is_killed(pitfall, difference(recorder.recording(), one.steps));
+    }
+    Kills kills;
+    for (const auto& [module, killed] : modules)
+        (killed ? kills.killed : kills.survived).push_back(module);
+    return kills;
+}
+
+/// True where a mistake can be made in a lesson, by what the lesson records.
+bool can_be_made(const Pitfall& pitfall, const std::string& topic)
+{
+    const Recording& recording = lesson_recording(topic);
+    Mistaken mistaken(pitfall);
+    for (const Alias& alias : recording.aliases)
+        mistaken.hear(alias);
+    for (const Step& step : recording.steps)
+        mistaken.hear(step);
+    return !mistaken.broken().empty();
+}
+
+/// Makes a mistake in every lesson where it can be made, but those of the paper's size, which compute nothing that a smaller
+/// one doesn't, and the one that writes, where after any mistake other tokens follow, which is where its golden notices.
+Kills kills_among_lessons(const Pitfall& pitfall)
+{
+    Kills kills;
+    for (const std::string& topic : lesson_topics()) {
+        if (topic == "11_encoder_stack" || topic == "23_pitfalls" || topic == "13_transformer" || topic == "17_story" ||
+            !can_be_made(pitfall, topic))
+            continue;
+        const TemporaryFolder folder;
+        const Ended ended =
+            run({"lesson_" + topic, "--quiet", "--pitfall", std::string(pitfall.id), "--trace", folder / "t.npz"});
+        if (ended.code == 2) { // of what ranks compute, no step is answered
+            CHECK_THAT(ended.errors, ContainsSubstring("can't be made here"));
+            continue;
+        }
+        REQUIRE(ended.code == 0);
+        const std::string found = difference(read_trace(folder / "t.npz"), read_golden(topic));
+        (is_killed(pitfall, found) ? kills.killed : kills.survived).push_back(topic.substr(0, 2));
+    }
+    return kills;
+}
+
+std::string joined(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+/// The tiles of fast attention, two per tile of queries.
+Recording of_tiles()
+{
+    constexpr std::size_t n = 200, d = 2;
+    std::vector<float> numbers(n * d), context(n * d);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+    const fast::HeadRows<const float> rows = fast::head_rows<const float>(numbers.data(), {1, 1, n, d});
+    Recorder recorder;
+    fast::attention(rows, rows, rows, {}, fast::head_rows(context.data(), {1, 1, n, d}), {}, Trace(recorder));
+    return recorder.recording();
+}
+
+} // namespace
+
+TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its step", "[pitfalls][golden][slow]")
+{
+    std::vector<GoldenCase> cases = attention_cases();
+    for (GoldenCase& one : layer_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : decoder_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : position_cases())
+        cases.push_back(std::move(one));
+    for (GoldenCase& one : restricted_cases())
+        cases.push_back(std::move(one));
+
+    std::string table = "pitfall\tlessons that notice\tlessons that don't\tmodules that notice\tmodules that don't\n";
+    for (const Pitfall& pitfall : pitfalls()) {
+        if (!pitfall.is_exhibit)
+            continue; // made by tests/oracle/strangers.py, tests/mpi/mistakes.cpp, or seen in public only
+        CAPTURE(pitfall.id);
+        const Kills modules = kills_among(pitfall, cases), lessons = kills_among_lessons(pitfall);
+        CHECK_FALSE(modules.killed.empty());
+        CHECK_FALSE(lessons.killed.empty());
+        table += std::string(pitfall.id) + '\t' + joined(lessons.killed) + '\t' + joined(lessons.survived) + '\t' +
+                 joined(modules.killed) + '\t' + joined(modules.survived) + '\n';
+    }
+    if (const char* file = std::getenv("ATTN_KILL_TABLE")) // to write a new one
+        std::ofstream(file) << table;
+    CHECK(table == attn::test::source_file("docs/kill_table.tsv").text);
+}
+
+TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a formula of its own", "[pitfalls]")
+{
+    CHECK(pitfalls().size() >= 24);
+    std::set<std::string_view> ids;
+    for (const Pitfall& pitfall : pitfalls()) {
+        CAPTURE(pitfall.id);
+        CHECK(ids.insert(pitfall.id).second);
+        CHECK(pitfall.sentence.ends_with('.'));
+        CHECK(pitfall.shows.ends_with('.'));
+        CHECK(pitfall.seen.size() > 20);
+        CHECK(pitfall.link.starts_with("https://"));
+        CHECK(pitfall.shown().right != pitfall.shown().mistaken);
+    }
+}
+
+TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfalls]")
+{
+    // Steps that no golden case has: shared heads, caches, RMS norm, gates.
+    const std::set<std::string_view> elsewhere{
+        "rotary_offset", "kv_tiled",  "norm_gain_plus_one", "rms_multiplied", "swiglu_swapped", "swiglu_parenthesis",
+        "gates_order",   "gru_reset", "gru_update",         "cache_lost",     "cache_shared",   "cache_overwritten"};
+    std::vector<Recording> recordings{of_tiles()};
+    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases()})
+        for (const GoldenCase& one : cases) {
+            Recorder recorder;
+            one.run(Trace(recorder));
+            recordings.push_back(recorder.recording());
+        }
+    const auto is_made = [&](const StepEdit& edit, std::string_view value) {
+        return std::ranges::any_of(recordings, [&](const Recording& recording) {
+            const StepNames names(recording);
+            for (std::size_t i = 0; i < recording.steps.size(); ++i) {
+                const StepOf step_of = [&](std::string_view name) {
+                    const auto found = names.resolve(i, name);
+                    return found ? &recording.steps[*found] : nullptr;
+                };
+                if (mistaken_formula(edit, value, recording.steps[i], step_of))
+                    return true;
+            }
+            return false;
+        });
+    };
+    for (const Pitfall& pitfall : pitfalls()) {
+        if (pitfall.shown().step.starts_with(gradient_scope))
+            continue; // tests/diff/gradients.cpp makes them
+        if (pitfall.id.starts_with("ranks_"))
+            continue; // tests/mpi/mistakes.cpp makes them, on two to five ranks, and fails where one is not made
+        if (pitfall.id.starts_with("train_"))
+            continue; // tests/diff/training.cpp makes them
+        CAPTURE(pitfall.id);
+        bool is_any_made = elsewhere.contains(pitfall.id);
+        for (const PitfallForm& form : pitfall.forms)
+            for (const StepEdit& edit : form.edits)
+                is_any_made = is_any_made || is_made(edit, form.values.front());
+        CHECK(is_any_made);
+    }
+}
+
+TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitfalls]")
+{
+    CHECK_THROWS_WITH(find_pitfall("mask_wrong"), ContainsSubstring("mask_inverted") && !ContainsSubstring("no_scale"));
+    CHECK_THROWS_WITH(find_pitfall("zzz"), ContainsSubstring("no_scale"));
+    const Ended ended = run({"lesson_05_masking", "--pitfall", "mask_wrong"});
+    CHECK(ended.code == 2);
+    CHECK_THAT(ended.errors, ContainsSubstring("there is no pitfall mask_wrong"));
+}
+
+TEST_CASE("of all mistakes only a finite fill is named where it has no effect, since other scores can give it one",
+          "[pitfalls]")
+{
+    std::set<std::string_view> named_anyway;
+    for (const Pitfall& pitfall : pitfalls())
+        for (const PitfallForm& form : pitfall.forms)
+            if (form.is_risk)
+                named_anyway.insert(pitfall.id);
+    CHECK(named_anyway == std::set<std::string_view>{"mask_finite"});
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "examples.hpp"
+
+#include "attn/reference/models/transformer.hpp"
+
+/// Decoders with weights drawn from a seed, and what they compute, once more by plain loops.
+namespace attn::test {
+
+inline DecoderLayerWeights random_decoder_layer(Numbers& numbers, std::size_t d_model = 6, std::size_t d_ff = 5,
+                                                bool is_biased = true)
+{
+    const HeadSizes sizes{.d_model = d_model,
+                          .h_d_k = d_model,
+                          .h_d_v = d_model,
+                          .d_memory = d_model,
+                          .d_value = d_model,
+                          .is_biased = is_biased};
+    DecoderLayerWeights weights;
+    weights.self_attention = random_heads(numbers, sizes);
+    weights.cross_attention = random_heads(numbers, sizes);
+    weights.feed_forward = random_feed_forward(numbers, d_model, d_ff, is_biased);
+    weights.norm1 = random_norm(numbers, d_model, is_biased);
+    weights.norm2 = random_norm(numbers, d_model, is_biased);
+    weights.norm3 = random_norm(numbers, d_model, is_biased);
+    return weights;
+}
+
+inline DecoderWeights random_decoder(Numbers& numbers, std::size_t layers, bool has_norm, std::size_t d_model = 6)
+{
+    DecoderWeights weights;
+    for (std::size_t i = 0; i < layers; ++i)
+        weights.layers.push_back(random_decoder_layer(numbers, d_model));
+    if (has_norm)
+        weights.norm = random_norm(numbers, d_model);
+    return weights;
+}
+
+inline TransformerWeights random_transformer(Numbers& numbers, std::size_t layers, bool has_norm,
+                                             std::size_t d_model = 6)
+{
+    TransformerWeights weights;
+    for (std::size_t i = 0; i < layers; ++i)
+        weights.encoder.layers.push_back(random_encoder_layer(numbers, d_model));
+    if (has_norm)
+        weights.encoder.norm = random_norm(numbers, d_model);
+    weights.decoder = random_decoder(numbers, layers, has_norm, d_model);
+    return weights;
+}
+
+inline Matrix decoder_layer_by_hand(const Matrix& x, const Matrix& memory, const DecoderLayerWeights& w,
+                                    const DecoderOptions& options, const ByHand& self = {}, const ByHand& cross = {})
+{
+    const double epsilon = options.norm.epsilon;
+    const std::size_t heads = options.attention.heads;
+    const auto look = [&](const Matrix& tokens) {
+        return heads_by_hand(tokens, tokens, tokens, w.self_attention, heads, self).output;
+    };
+    const auto ask = [&](const Matrix& tokens) {
+        return heads_by_hand(tokens, memory, memory, w.cross_attention, heads, cross).output;
+    };
+    const auto feed = [&](const Matrix& tokens) {
+        return feed_forward_by_hand(tokens, w.feed_forward, options.feed_forward.activation);
+    };
+    if (options.placement == NormPlacement::post) {
+        const Matrix first = norm_by_hand(sum_by_hand(x, look(x)), w.norm1, epsilon);
+        const Matrix second = norm_by_hand(sum_by_hand(first, ask(first)), w.norm2, epsilon);
+        return norm_by_hand(sum_by_hand(second, feed(second)), w.norm3, epsilon);
+    }
+    const Matrix first = sum_by_hand(x, look(norm_by_hand(x, w.norm1, epsilon)));
+    const Matrix second = sum_by_hand(first, ask(norm_by_hand(first, w.norm2, epsilon)));
+    return sum_by_hand(second, feed(norm_by_hand(second, w.norm3, epsilon)));
+}
+
+template <Sequence T>
+T decode(const T& x, const T& memory, const DecoderLayerWeights& weights, const Layers& layers = {},
+         const Trace& trace = {})
+{
+    return decoder_layer(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+}
+
+template <Sequence T>
+T decode(const T& x, const T& memory, const DecoderWeights& weights, const Layers& layers = {}, const Trace& trace = {})
+{
+    return decoder(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+}
+
+} // namespace attn::test

@@ -1,0 +1,365 @@
+#include "attn/reference/layers/position.hpp"
+
+#include "examples.hpp"
+#include "test.hpp"
+
+#include "attn/core/shape.hpp"
+
+#include <limits>
+
+using namespace attn;
+using namespace attn::test;
+
+namespace {
+
+constexpr SineLayout sine_layouts[] = {SineLayout::interleaved, SineLayout::halves};
+constexpr RotaryLayout rotary_layouts[] = {RotaryLayout::pairs, RotaryLayout::halves};
+
+double frequency_by_hand(std::size_t pair, std::size_t d, double base)
+{
+    return 1 / std::pow(base, 2.0 * static_cast<double>(pair) / static_cast<double>(d));
+}
+
+/// Feature 2i is a sine, feature 2i + 1 the cosine of the same angle.
+Matrix sinusoids_by_hand(std::size_t n, std::size_t d, double base, std::size_t first)
+{
+    Matrix positions(Matrix::shape_type{n, d});
+    for (std::size_t p = 0; p < n; ++p)
+        for (std::size_t j = 0; j < d; ++j) {
+            const double angle = static_cast<double>(first + p) * frequency_by_hand(j / 2, d, base);
+            positions(p, j) = j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+        }
+    return positions;
+}
+
+/// Sines first, then cosines: feature j of the result is feature order[j] of the interleaved ones.
+std::vector<std::size_t> halves_order(std::size_t d)
+{
+    std::vector<std::size_t> order;
+    for (std::size_t j = 0; j < d; j += 2)
+        order.push_back(j);
+    for (std::size_t j = 1; j < d; j += 2)
+        order.push_back(j);
+    return order;
+}
+
+Matrix reordered_columns(const Matrix& matrix, const std::vector<std::size_t>& order)
+{
+    return transpose_by_hand(rows_by_hand(transpose_by_hand(matrix), order));
+}
+
+/// Each pair, features 2i and 2i + 1, turned by its angle.
+Matrix rotary_by_hand(const Matrix& x, double base, std::size_t first)
+{
+    Matrix turned(x.shape());
+    for (std::size_t p = 0; p < x.shape(0); ++p)
+        for (std::size_t i = 0; i < x.shape(1) / 2; ++i) {
+            const double angle = static_cast<double>(first + p) * frequency_by_hand(i, x.shape(1), base);
+            turned(p, 2 * i) = x(p, 2 * i) * std::cos(angle) - x(p, 2 * i + 1) * std::sin(angle);
+            turned(p, 2 * i + 1) = x(p, 2 * i) * std::sin(angle) + x(p, 2 * i + 1) * std::cos(angle);
+        }
+    return turned;
+}
+
+double dot_by_hand(const Matrix& left, std::size_t i, const Matrix& right, std::size_t j)
+{
+    double sum = 0;
+    for (std::size_t k = 0; k < left.shape(1); ++k)
+        sum += left(i, k) * right(j, k);
+    return sum;
+}
+
+} // namespace
+
+// ---------------------------------------------------------------------------------------------------------- sinusoidal
+
+TEST_CASE("sinusoidal positions are sines and cosines of ever slower angles", "[layers][position]")
+{
+    for (const std::size_t n : {0, 1, 20})
+        for (const std::size_t d : {1, 2, 5, 8})
+            for (const double base : {10000.0, 100.0})
+                for (const std::size_t first : {0, 7}) {
+                    CAPTURE(n, d, base, first);
+                    CHECK(close(sinusoidal_positions(n, d, {.base = base, .first = first}),
+                                sinusoids_by_hand(n, d, base, first)));
+                }
+}
+
+TEST_CASE("the first position is all sines of zero and cosines of zero", "[layers][position]")
+{
+    CHECK(same_bits(sinusoidal_positions(1, 6), Matrix{{0, 1, 0, 1, 0, 1}}));
+    CHECK(same_bits(sinusoidal_positions(1, 6, {.layout = SineLayout::halves}), Matrix{{0, 0, 0, 1, 1, 1}}));
+}
+
+TEST_CASE("the first pair of features rotates by one radian per position", "[layers][position]")
+{
+    const Matrix positions = sinusoidal_positions(4, 512);
+    for (std::size_t p = 0; p < 4; ++p) {
+        CHECK(positions(p, 0) == std::sin(static_cast<double>(p)));
+        CHECK(positions(p, 1) == std::cos(static_cast<double>(p)));
+    }
+}
+
+TEST_CASE("sinusoidal halves are the interleaved features in another order", "[layers][position]")
+{
+    for (const std::size_t d : {1, 2, 6, 7}) {
+        CAPTURE(d);
+        CHECK(same_bits(sinusoidal_positions(5, d, {.layout = SineLayout::halves}),
+                        reordered_columns(sinusoidal_positions(5, d), halves_order(d))));
+    }
+}
+
+TEST_CASE("positions that begin later are the rows of a longer table", "[layers][position]")
+{
+    for (const SineLayout layout : sine_layouts)
+        CHECK(same_bits(sinusoidal_positions(3, 6, {.layout = layout, .first = 4}),
+                        rows_by_hand(sinusoidal_positions(7, 6, {.layout = layout}), {4, 5, 6})));
+}
+
+TEST_CASE("no two of a thousand sinusoidal positions are the same", "[layers][position]")
+{
+    const Matrix positions = sinusoidal_positions(1000, 8);
+    double nearest = 1;
+    for (std::size_t p = 0; p < 1000; ++p)
+        for (std::size_t q = 0; q < p; ++q) {
+            double distance = 0;
+            for (std::size_t j = 0; j < 8; ++j)
+                distance += std::abs(positions(p, j) - positions(q, j));
+            nearest = std::min(nearest, distance);
+        }
+    CHECK(nearest > 1e-3);
+}
+
+TEST_CASE("a traced table of positions gives the same bits, and every formula holds", "[layers][position][trace]")
+{
+    for (const std::size_t d : {1, 5, 6})
+        for (const SineLayout layout : sine_layouts)
+            for (const std::size_t first : {0, 3})
+                for (const double base : {10000.0, 500000.0, 1.5}) {
+                    const SinusoidalOptions options{base, layout, first};
+                    CAPTURE(d, base, first, layout == SineLayout::halves);
+                    const Recorder recorder = recorded([&](const Trace& trace) {
+                        CHECK(
+                            same_bits(sinusoidal_positions(4, d, options, trace), sinusoidal_positions(4, d, options)));
+                    });
+                    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                    CHECK(recorder.steps().size() == 3);
+                }
+}
+
+TEST_CASE("position_shift moves every position by k, whatever the position is", "[layers][position]")
+{
+    for (const SineLayout layout : sine_layouts)
+        for (const std::size_t d : {2, 6, 8})
+            for (const double base : {10000.0, 50.0})
+                for (const int k : {0, 1, 3, -2, -5}) {
+                    CAPTURE(layout == SineLayout::halves, d, base, k);
+                    const std::size_t moved = static_cast<std::size_t>(5 + k);
+                    const Matrix here = sinusoidal_positions(9, d, {base, layout, 5});
+                    const Matrix there = sinusoidal_positions(9, d, {base, layout, moved});
+                    CHECK(close(product_by_hand(here, position_shift(k, d, {.base = base, .layout = layout})), there));
+                }
+}
+
+TEST_CASE("a position shift is a rotation, and shifts add up", "[layers][position]")
+{
+    for (const SineLayout layout : sine_layouts) {
+        const Matrix two = position_shift(2, 6, {.layout = layout});
+        CHECK(close(product_by_hand(two, transpose_by_hand(two)), identity(6)));
+        CHECK(close(product_by_hand(two, position_shift(0.5, 6, {.layout = layout})),
+                    position_shift(2.5, 6, {.layout = layout})));
+        CHECK(close(position_shift(0, 6, {.layout = layout}), identity(6), 0));
+        CHECK(close(position_shift(-2, 6, {.layout = layout}), transpose_by_hand(two)));
+    }
+}
+
+TEST_CASE("a position shift is the same wherever positions begin", "[layers][position]")
+{
+    CHECK(same_bits(position_shift(3, 4, {.first = 9}), position_shift(3, 4)));
+}
+
+TEST_CASE("an odd number of features has no position shift", "[layers][position]")
+{
+    CHECK_THROWS_AS(position_shift(1, 5), ShapeError);
+    CHECK_THROWS_WITH(position_shift(1, 5),
+                      ContainsSubstring("position_shift: 5 features do not make pairs, expected an even number"));
+}
+
+// ------------------------------------------------------------------------------------------------------------- learned
+
+TEST_CASE("learned positions are rows of the table, from the first", "[layers][position]")
+{
+    const Matrix table{{1, 2}, {3, 4}, {5, 6}, {7, 8}};
+    CHECK(same_bits(learned_positions(table, 2), Matrix{{1, 2}, {3, 4}}));
+    CHECK(same_bits(learned_positions(table, 2, 2), Matrix{{5, 6}, {7, 8}}));
+    CHECK(same_bits(learned_positions(table, 4), table));
+    CHECK(shape_of(learned_positions(table, 0, 4)) == Shape{0, 2});
+}
+
+TEST_CASE("a traced slice of learned positions gives the same bits, and its formula holds", "[layers][position][trace]")
+{
+    const Matrix table = Numbers(1).matrix(6, 3);
+    for (const std::size_t first : {0, 2}) {
+        const Recorder recorder = recorded([&](const Trace& trace) {
+            CHECK(same_bits(learned_positions(table, 3, first, trace), learned_positions(table, 3, first)));
+        });
+        CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    }
+}
+
+TEST_CASE("a table of learned positions that ends too early is refused", "[layers][position]")
+{
+    const Matrix table(Matrix::shape_type{4, 2});
+    CHECK_THROWS_AS(learned_positions(table, 5), ShapeError);
+    CHECK_THROWS_AS(learned_positions(table, 1, 4), ShapeError);
+    CHECK_THROWS_WITH(learned_positions(table, 2, 3),
+                      ContainsSubstring("learned_positions: table (4, 2) has no rows 3 to 5"));
+    CHECK_THROWS_AS(learned_positions(table, 2, std::numeric_limits<std::size_t>::max()), ShapeError);
+    CHECK_THROWS_AS(learned_positions(table, std::numeric_limits<std::size_t>::max(), 1), ShapeError);
+}
+
+// -------------------------------------------------------------------------------------------------------------- rotary
+
+TEST_CASE("rotary positions rotate each pair by position times frequency", "[layers][rotary]")
+{
+    Numbers numbers(2);
+    for (const std::size_t n : {0, 1, 6})
+        for (const std::size_t d : {2, 4, 10})
+            for (const double base : {10000.0, 30.0})
+                for (const std::size_t first : {0, 11}) {
+                    CAPTURE(n, d, base, first);
+                    const Matrix x = numbers.matrix(n, d);
+                    CHECK(close(rotary(x, {.base = base, .first = first}), rotary_by_hand(x, base, first)));
+                }
+}
+
+TEST_CASE("rotary halves rotate features i and i + d/2 as pairs rotate 2i and 2i + 1", "[layers][rotary]")
+{
+    const Matrix x = Numbers(3).matrix(5, 8);
+    const std::vector<std::size_t> order = halves_order(8);
+    CHECK(same_bits(rotary(reordered_columns(x, order), {.layout = RotaryLayout::halves}),
+                    reordered_columns(rotary(x), order)));
+    CHECK_FALSE(close(rotary(x, {.layout = RotaryLayout::halves}), rotary(x)));
+}
+
+TEST_CASE("rotary positions keep the norm of every token", "[layers][rotary]")
+{
+    const Matrix x = Numbers(4).matrix(7, 6);
+    for (const RotaryLayout layout : rotary_layouts) {
+        const Matrix turned = rotary(x, {.layout = layout, .first = 5});
+        for (std::size_t p = 0; p < 7; ++p)
+            CHECK(std::abs(dot_by_hand(turned, p, turned, p) - dot_by_hand(x, p, x, p)) < 1e-13);
+    }
+}
+
+TEST_CASE("scores of rotary queries and keys depend on their distance only", "[layers][rotary]")
+{
+    Numbers numbers(5);
+    const Matrix query = numbers.matrix(1, 6);
+    const Matrix key = numbers.matrix(1, 6);
+    for (const RotaryLayout layout : rotary_layouts)
+        for (const std::size_t distance : {0, 1, 4}) {
+            CAPTURE(layout == RotaryLayout::halves, distance);
+            const auto score = [&](std::size_t place, std::size_t further) {
+                return dot_by_hand(rotary(query, {.layout = layout, .first = place + further}), 0,
+                                   rotary(key, {.layout = layout, .first = place}), 0);
+            };
+            for (const std::size_t place : {1, 9, 100})
+                CHECK(std::abs(score(place, distance) - score(0, distance)) < 1e-12);
+            CHECK(std::abs(score(0, distance) - score(0, distance + 1)) > 1e-3);
+        }
+}
+
+TEST_CASE("rotary positions leave the token at position zero unchanged", "[layers][rotary]")
+{
+    const Matrix x = Numbers(6).matrix(2, 6);
+    for (const RotaryLayout layout : rotary_layouts) {
+        CHECK(same_bits(row_by_hand(rotary(x, {.layout = layout}), 0), row_by_hand(x, 0)));
+        CHECK_FALSE(close(row_by_hand(rotary(x, {.layout = layout}), 1), row_by_hand(x, 1)));
+    }
+}
+
+TEST_CASE("in a batch, positions begin again with each sequence", "[layers][rotary][batch]")
+{
+    const Tensor3 x = Numbers(7).tensor3(3, 4, 6);
+    for (const RotaryLayout layout : rotary_layouts) {
+        const Tensor3 turned = rotary(x, {.layout = layout, .first = 2});
+        REQUIRE(shape_of(turned) == Shape{3, 4, 6});
+        for (std::size_t b = 0; b < 3; ++b)
+            CHECK(
+                same_bits(sequence_by_hand(turned, b), rotary(sequence_by_hand(x, b), {.layout = layout, .first = 2})));
+    }
+}
+
+TEST_CASE("traced rotary positions give the same bits, and every formula holds", "[layers][rotary][trace]")
+{
+    Numbers numbers(8);
+    const Matrix x = numbers.matrix(4, 6);
+    const Tensor3 batch = numbers.tensor3(2, 4, 6);
+    for (const RotaryLayout layout : rotary_layouts)
+        for (const std::size_t first : {0, 3}) {
+            const RotaryOptions options{500, layout, first};
+            const auto check = [&](const auto& tokens) {
+                const Recorder recorder = recorded([&](const Trace& trace) {
+                    CHECK(same_bits(rotary(tokens, options, trace), rotary(tokens, options)));
+                });
+                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+                CHECK(recorder.steps().back().options ==
+                      StepOptions{{"base", "500"},
+                                  {"layout", layout == RotaryLayout::halves ? "halves" : "pairs"},
+                                  {"first", std::to_string(first)}});
+            };
+            check(x);
+            check(batch);
+        }
+}
+
+TEST_CASE("rotary positions refuse an odd number of features", "[layers][rotary]")
+{
+    CHECK_THROWS_AS(rotary(Matrix(Matrix::shape_type{2, 3})), ShapeError);
+    CHECK_THROWS_WITH(rotary(Matrix(Matrix::shape_type{2, 3})),
+                      ContainsSubstring("rotary: 3 features do not make pairs, expected an even number"));
+    CHECK_THROWS_AS(rotary(Tensor3(Tensor3::shape_type{1, 2, 5})), ShapeError);
+}
+
+// --------------------------------------------------------------------------------------------------------------- ALiBi
+
+TEST_CASE("ALiBi's slopes for 8 and for 12 heads are the published ones", "[layers][alibi]")
+{
+    CHECK(same_bits(alibi_slopes(8), Vector{0x1p-1, 0x1p-2, 0x1p-3, 0x1p-4, 0x1p-5, 0x1p-6, 0x1p-7, 0x1p-8}));
+    const double root = std::sqrt(2.0);
+    CHECK(close(alibi_slopes(12),
+                Vector{0x1p-1, 0x1p-2, 0x1p-3, 0x1p-4, 0x1p-5, 0x1p-6, 0x1p-7, 0x1p-8, 1 / root, 1 / (2 * root),
+                       1 / (4 * root), 1 / (8 * root)},
+                1e-15));
+}
+
+TEST_CASE("ALiBi's slopes for other numbers of heads end at 2^-8, or go on with every second of twice as many",
+          "[layers][alibi]")
+{
+    CHECK(same_bits(alibi_slopes(1), Vector{0x1p-8}));
+    CHECK(same_bits(alibi_slopes(2), Vector{0x1p-4, 0x1p-8}));
+    CHECK(same_bits(alibi_slopes(4), Vector{0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8}));
+    CHECK(same_bits(alibi_slopes(3), Vector{0x1p-4, 0x1p-8, 0x1p-2}));
+    CHECK(same_bits(alibi_slopes(6), Vector{0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3}));
+    CHECK(alibi_slopes(0).size() == 0);
+}
+
+TEST_CASE("ALiBi subtracts slope times distance, with the last query at the last key's position", "[layers][alibi]")
+{
+    CHECK(close(alibi_bias(3, 3, 0.5), Matrix{{0, -0.5, -1}, {-0.5, 0, -0.5}, {-1, -0.5, 0}}, 0));
+    CHECK(close(alibi_bias(2, 4, 0.25), Matrix{{-0.5, -0.25, 0, -0.25}, {-0.75, -0.5, -0.25, 0}}, 0));
+    CHECK(close(alibi_bias(3, 1, 2), Matrix{{-4}, {-2}, {0}}, 0));
+    CHECK(shape_of(alibi_bias(0, 3, 1)) == Shape{0, 3});
+}
+
+TEST_CASE("a traced ALiBi bias gives the same bits, and its formula holds", "[layers][alibi][trace]")
+{
+    for (const std::size_t n : {1, 3, 5})
+        for (const double slope : {0x1p-8, 0.3, 1.0}) {
+            CAPTURE(n, slope);
+            const Recorder recorder = recorded(
+                [&](const Trace& trace) { CHECK(same_bits(alibi_bias(n, 3, slope, trace), alibi_bias(n, 3, slope))); });
+            CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+        }
+}

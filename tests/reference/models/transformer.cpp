@@ -1,0 +1,59 @@
+#include "attn/reference/models/transformer.hpp"
+
+#include "reference/layers/decoder_examples.hpp"
+#include "test.hpp"
+
+#include "attn/core/shape.hpp"
+
+using namespace attn;
+using namespace attn::test;
+
+TEST_CASE("a Transformer is a decoder of the target on the encoder's output for the source", "[layers][transformer]")
+{
+    Numbers numbers(1);
+    const Matrix source = numbers.matrix(5, 6), target = numbers.matrix(3, 6);
+    for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre}) {
+        const TransformerWeights weights = random_transformer(numbers, 2, true);
+        const TransformerOptions options{.attention = {.heads = 3},
+                                         .feed_forward = {Activation::gelu},
+                                         .norm = {1e-3},
+                                         .placement = placement,
+                                         .final_norm = LayerNormOptions{0.5}};
+        const Mask of_source = numbers.mask(5, 5), of_target = causal_mask(3, 3), of_memory = numbers.mask(3, 5);
+        const Matrix memory = encoder(source, of_source, weights.encoder, options);
+        const Matrix expected = decoder(target, memory, of_target, of_memory, weights.decoder, options);
+        TransformerOptions causal = options;
+        causal.attention.causal = Causal::bottom_right;
+        CHECK(same_bits(transformer(source, target, of_source, {}, of_memory, weights, causal), expected));
+        const Recorder steps = recorded([&](const Trace& trace) {
+            CHECK(same_bits(transformer(source, target, of_source, of_target, of_memory, weights, options, trace),
+                            expected));
+        });
+        CHECK(wrong_steps(steps) == std::vector<std::string>{});
+        CHECK(count_of(steps, "memory_mask") == 1);
+        CHECK(count_of(steps, "source_mask") == 1);
+        CHECK(count_of(steps, "target_mask") == 1);
+    }
+}
+
+TEST_CASE("a Transformer gives for a batch what it gives for each pair of sequences alone",
+          "[layers][transformer][batch]")
+{
+    Numbers numbers(2);
+    const Tensor3 source = numbers.tensor3(2, 5, 6), target = numbers.tensor3(2, 3, 6);
+    const TransformerWeights weights = random_transformer(numbers, 1, false);
+    const TransformerOptions options{.attention = {.heads = 2, .causal = Causal::bottom_right}};
+    const std::optional<AnyMask> of_source = join_masks(5, 5, {.key_lengths = Integers{5, 2}});
+    const std::optional<AnyMask> of_memory = join_masks(3, 5, {.key_lengths = Integers{5, 2}});
+    Tensor3 output;
+    const Recorder steps = recorded([&](const Trace& trace) {
+        output = transformer(source, target, of_source, {}, of_memory, weights, options, trace);
+    });
+    CHECK(wrong_steps(steps) == std::vector<std::string>{});
+    for (std::size_t b = 0; b < 2; ++b) {
+        // The padded source is as good as the short one.
+        const Matrix real = b == 0 ? sequence_by_hand(source, 0) : rows_by_hand(sequence_by_hand(source, 1), {0, 1});
+        CHECK(close(sequence_by_hand(output, b),
+                    transformer(real, sequence_by_hand(target, b), {}, {}, {}, weights, options)));
+    }
+}
