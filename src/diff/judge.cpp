@@ -157,6 +157,20 @@ Judge::Expected Judge::expected_of(const Array& found, std::size_t step, std::si
     return expected;
 }
 
+/// The same from weights whose rows sum to exactly one; nothing where MINE has no weights that the step is computed from.
+std::optional<Judge::Expected> Judge::expected_from_normalised(std::size_t step)
+{
+    Expected expected{&label(step).value, {}, {}, {}};
+    try {
+        expected.again = world_.recompute_from_normalised(step, more_draws);
+    } catch (const FormulaError&) { // which is said where the weights are as they are
+    }
+    if (!expected.again || expected.again->value.shape != expected.reference->shape)
+        return std::nullopt;
+    expected.tolerance = expected.again->tolerance;
+    return expected;
+}
+
 void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& result)
 {
     const Array& reference = label(step).value;
@@ -172,6 +186,9 @@ void Judge::judge_differing(const Array& found, std::size_t step, StepDiff& resu
     if (expected.again && !is_overridden() && found.size() == reference.size()) {
         expected = expected_of(found, step, more_draws);
         if (accepts(found, expected, step, result))
+            return;
+        if (const auto normalised = expected_from_normalised(step);
+            normalised && accepts(found, *normalised, step, result))
             return;
     }
     // Shifted scores of few digits can be the right ones in another order, too.

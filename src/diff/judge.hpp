@@ -34,6 +34,7 @@ private:
     Tolerance tolerance_that_is_given(const Array& expected) const;
     Tolerance tolerance_of_input(std::size_t step) const;
     Expected expected_of(const Array& found, std::size_t step, std::size_t draws);
+    std::optional<Expected> expected_from_normalised(std::size_t step);
 
     void judge_differing(const Array& found, std::size_t step, StepDiff& result);
     bool accepts(const Array& found, const Expected& expected, std::size_t step, StepDiff& result);

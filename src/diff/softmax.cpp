@@ -11,6 +11,8 @@ namespace {
 // By how many roundings of a shift a score can be off; by more than this, the weights are others.
 constexpr double roundings_of_shift = 4, most_of_shift = 0x1p-4;
 
+double sum_of(std::span<const double> row) { return std::accumulate(row.begin(), row.end(), 0.0); }
+
 /// Makes a row of expected scores what MINE has, but for noise and the roundings of a shift.
 /// @return false where more differs than a shift and what stands for minus infinity
 bool fill_and_shift(std::span<double> row, std::span<const double> found, const auto& tolerance, double roundoff)
@@ -56,14 +58,23 @@ bool has_other_row_sums(const Array& found, const Array& right)
     if (found.shape != right.shape)
         return false;
     for (std::size_t begin = 0; begin < right.size(); begin += length) {
-        const auto sum = [&](const Array& array) {
-            const auto row = std::span(array.values).subspan(begin, length);
-            return std::accumulate(row.begin(), row.end(), 0.0);
-        };
+        const auto sum = [&](const Array& array) { return sum_of(std::span(array.values).subspan(begin, length)); };
         if (std::abs(sum(found) - sum(right)) > most_relative)
             return true;
     }
     return false;
+}
+
+Array with_normalised_rows(Array weights)
+{
+    const std::size_t length = row_length(weights);
+    for (std::size_t begin = 0; begin < weights.size(); begin += length) {
+        const auto row = std::span(weights.values).subspan(begin, length);
+        const double sum = sum_of(row);
+        if (std::isfinite(sum) && sum != 0)
+            std::ranges::for_each(row, [&](double& weight) { weight /= sum; });
+    }
+    return weights;
 }
 
 bool is_masked(const Array& array) { return std::ranges::find(array.values, minus_infinity) != array.values.end(); }

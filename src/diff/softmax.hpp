@@ -23,6 +23,9 @@ bool is_masked(const Array& array);
 /// nothing, 0. Roundings of large scores can change every weight, but all weights of a row together.
 bool has_other_row_sums(const Array& found, const Array& right);
 
+/// Weights with each row divided by its sum, where that is a number other than zero.
+Array with_normalised_rows(Array weights);
+
 /// What MINE has for a softmax, with zeros where it is NaN in rows that are all zero.
 Array zeros_in_empty_rows(Array found, const Array& right);
 

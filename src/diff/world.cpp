@@ -273,6 +273,11 @@ void Diff::World::redraw(std::size_t draw)
     if (draw == draw_)
         return;
     draw_ = draw;
+    forget_moved();
+}
+
+void Diff::World::forget_moved()
+{
     for (Known& one : known) {
         one.moved.reset();
         one.dumped_moved.reset();
@@ -295,6 +300,48 @@ Diff::World::Recomputed Diff::World::recompute(std::size_t step, std::size_t dra
     }
     redraw(0);
     return recomputed(evaluated(), otherwise);
+}
+
+/// The right weights of MINE that a step is computed from, maybe by steps that MINE doesn't have, with rows divided by their
+/// sums.
+std::map<std::size_t, Array> Diff::World::normalised_weights(std::size_t step)
+{
+    std::set<std::size_t> users = steps.all_before({step}, [this](std::size_t i) { return steps.own(i) != nullptr; });
+    users.insert(step);
+    std::map<std::size_t, Array> weights;
+    for (const std::size_t user : users)
+        for (const std::size_t operand : operands(user))
+            if (steps.own(operand) != nullptr && !known[operand].is_wrong &&
+                scores_of_softmax(reference[operand].formula))
+                weights.emplace(operand, with_normalised_rows(*steps.own(operand)));
+    return weights;
+}
+
+std::optional<Diff::World::Recomputed> Diff::World::recompute_from_normalised(std::size_t step, std::size_t draws)
+{
+    const std::map<std::size_t, Array> weights = normalised_weights(step);
+    if (weights.empty())
+        return std::nullopt;
+
+    std::map<std::size_t, std::pair<const Array*, bool>> saved;
+    for (const auto& [operand, normalised] : weights) {
+        saved.emplace(operand, std::pair(steps.own(operand), steps.differs(operand)));
+        steps.set(operand, &normalised, true);
+    }
+    forget_moved();
+    const auto restore = [&] {
+        for (const auto& [operand, own] : saved)
+            steps.set(operand, own.first, own.second);
+        forget_moved();
+    };
+    try {
+        Recomputed result = recompute(step, draws);
+        restore();
+        return result;
+    } catch (...) {
+        restore();
+        throw;
+    }
 }
 
 } // namespace attn

@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -58,6 +59,12 @@ struct Diff::World {
     /// @param as_dumped  from operands in MINE's layout, where that is another one than the reference's
     /// @throws FormulaError where that can't be done
     Recomputed recompute(std::size_t step, std::size_t draws = 1, bool as_dumped = false);
+
+    /// The same from weights whose rows are divided by their sums: a flash kernel saves exp(score - log of the sum), whose
+    /// rows sum to 1 up to the roundings of that logarithm, and goes on with exponentials that it divides at the end.
+    /// @return nothing where MINE has saved no right weights that the step is computed from
+    /// @throws FormulaError where that can't be done
+    std::optional<Recomputed> recompute_from_normalised(std::size_t step, std::size_t draws);
 
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
@@ -142,6 +149,8 @@ private:
     Array moved_by_roundings(const Array& array, std::size_t step);
     Array moved_again(std::size_t step);
     void redraw(std::size_t draw);
+    void forget_moved();
+    std::map<std::size_t, Array> normalised_weights(std::size_t step);
 
     ErrorModel error_model() const;
 

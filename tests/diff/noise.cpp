@@ -496,6 +496,89 @@ TEST_CASE("of many inputs that were rounded to a shorter type four are named, an
                ContainsSubstring("a, b, c, d and 2 more are the reference's rounded to float32"));
 }
 
+namespace {
+
+Array in_float32(Array array)
+{
+    for (double& value : array.values)
+        value = static_cast<float>(value);
+    return array;
+}
+
+/// Attention as flash kernels compute it, in float32: the weights that it saves are exp(score - log of the sum), those that it
+/// uses are exponentials that it divides by their sum at the end.
+NamedArrays flash_attention(const Recording& reference)
+{
+    const Array &queries = named(reference, "queries").value, &keys = named(reference, "keys").value,
+                &values = named(reference, "values").value;
+    const std::size_t n = queries.shape[0], m = keys.shape[0], d_k = keys.shape[1], d_v = values.shape[1];
+    Array scaled{{n, m}, {}}, weights{{n, m}, {}}, context{{n, d_v}, {}};
+    for (std::size_t i = 0; i < n; ++i) {
+        std::vector<float> scores, exponentials;
+        for (std::size_t j = 0; j < m; ++j) {
+            float score = 0;
+            for (std::size_t d = 0; d < d_k; ++d)
+                score += static_cast<float>(queries.values[i * d_k + d]) * static_cast<float>(keys.values[j * d_k + d]);
+            scores.push_back(score / std::sqrt(static_cast<float>(d_k)));
+        }
+        const float largest = std::ranges::max(scores);
+        float sum = 0;
+        for (const float score : scores) {
+            exponentials.push_back(std::exp(score - largest));
+            sum += exponentials.back();
+        }
+        const float log_of_sum = largest + std::log(sum);
+        for (const float score : scores) {
+            scaled.values.push_back(score);
+            weights.values.push_back(std::exp(score - log_of_sum));
+        }
+        for (std::size_t v = 0; v < d_v; ++v) {
+            float total = 0;
+            for (std::size_t j = 0; j < m; ++j)
+                total += exponentials[j] * static_cast<float>(values.values[j * d_v + v]);
+            context.values.push_back(total / sum);
+        }
+    }
+    return {{"scaled", scaled}, {"weights", weights}, {"context", context}};
+}
+
+} // namespace
+
+TEST_CASE(
+    "a flash kernel's context is right beside its weights, exp(score - log of the sum), however large the scores are",
+    "[diff][noise]")
+{
+    for (unsigned draw = 0; draw < 50; ++draw) {
+        Numbers numbers(500 + draw);
+        const auto single = [](const Matrix& matrix) { return in_float32(to_array(matrix)); };
+        const Recording reference = ByFormulas()
+                                        .given("queries", single(numbers.matrix(6, 8) * 9)) // scores of up to 150
+                                        .given("keys", single(numbers.matrix(12, 8) * 9))
+                                        .given("values", single(numbers.matrix(12, 4)))
+                                        .computed("scaled", "queries @ keys.T / sqrt(8)")
+                                        .computed("weights", "softmax(scaled)")
+                                        .computed("context", "weights @ values")
+                                        .computed("output", "context * 3")
+                                        .recording;
+        const NamedArrays all = flash_attention(reference);
+        Array output = all.at("context");
+        for (double& value : output.values)
+            value *= 3;
+        const Array &weights = all.at("weights"), &context = all.at("context");
+        for (NamedArrays mine : {all, NamedArrays{{"weights", weights}, {"context", context}},
+                                 NamedArrays{{"weights", weights}, {"output", output}}}) {
+            const Diff right = diff(reference, mine);
+            CAPTURE(draw, mine.size(), right.first_wrong() == nullptr ? "" : right.first_wrong()->message);
+            CHECK(right.passed());
+            // What no rounding does is still a bug.
+            const std::string last = mine.contains("context") ? "context" : "output";
+            for (double& value : mine.at(last).values)
+                value *= 1.0001;
+            CHECK(about(diff(reference, mine), last).verdict == DiffVerdict::bug);
+        }
+    }
+}
+
 TEST_CASE("weights whose row does not sum to one are no noise, however large the scores are", "[diff][noise]")
 {
     const Recording reference = ByFormulas()
