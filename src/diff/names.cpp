@@ -147,13 +147,17 @@ private:
     bool claim_one_of(const ReadRule& rule, const std::string& name, const Array& array, const Holes& holes,
                       const std::string& front, bool is_free)
     {
-        for (const std::string& alternative : rule.steps) {
-            const std::vector<Found> heads =
-                steps_of(front + filled(filled(alternative, "i", holes.i), "*", holes.rest), is_free);
-            if (!heads.empty() && claim_heads(rule, name, array, heads))
-                return true;
-        }
-        return false;
+        std::vector<std::vector<Found>> all;
+        for (const std::string& alternative : rule.steps)
+            if (auto heads = steps_of(front + filled(filled(alternative, "i", holes.i), "*", holes.rest), is_free);
+                !heads.empty())
+                all.push_back(std::move(heads));
+        // An array can lack axes of size 1 that its step has, unless it is another step that has as many axes.
+        std::ranges::stable_partition(all, [&](const std::vector<Found>& heads) {
+            return reference_[heads.front().step].value.rank() <= array.rank();
+        });
+        return std::ranges::any_of(
+            all, [&](const std::vector<Found>& heads) { return claim_heads(rule, name, array, heads); });
     }
 
     /// The step, or that of every head.

@@ -287,6 +287,13 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     Array q = named(alone, "queries").value;
     q.shape = {1, 1, 2, 3};
     CHECK(compared_under("onnx", alone, {{"Q", q}, {"Y", named(alone, "context").value}}) == 2);
+    const Recording single = recording_of([](const Trace& trace) { // heads side by side, of one sequence
+        Numbers numbers(18);
+        packed_attention(numbers.tensor3(1, 2, 6), numbers.tensor3(1, 4, 3), numbers.tensor3(1, 4, 3), {2, 1}, {}, {},
+                         {}, {}, trace);
+    });
+    CHECK(compared_under("onnx", single, {{"Y", named(single, "output").value}}) == 1);
+    CHECK(compared_under("onnx", single, {{"Y", named(single, "context").value}}) == 1);
 }
 
 TEST_CASE("the names of Llama mean the steps of a pre-norm layer", "[diff][names]")
