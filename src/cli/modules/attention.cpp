@@ -204,6 +204,46 @@ void attend_packed(const AttentionFlags& flags, const ModuleRun& run)
     packed_attention(query, key, value, counts, past, mask, bias_of(axes, run), flags.options, run.trace);
 }
 
+/// A shape that an array of the past can have; how many tokens it has is left open.
+struct PastShape {
+    std::string axes; ///< "(b, past, d)"
+    Shape shape;
+    std::size_t tokens; ///< which axis
+};
+
+bool fits(const Shape& found, const PastShape& expected)
+{
+    Shape shape = expected.shape;
+    if (found.size() == shape.size())
+        shape[expected.tokens] = found[expected.tokens];
+    return found == shape;
+}
+
+/// "(b, past, d) = (2, past, 4)"
+std::string text_of(const PastShape& expected)
+{
+    std::string text;
+    for (std::size_t axis = 0; axis < expected.shape.size(); ++axis)
+        text += (axis == 0 ? "" : ", ") + (axis == expected.tokens ? "past" : std::to_string(expected.shape[axis]));
+    return expected.axes + " = (" + text + ")";
+}
+
+/// @param which   "keys"
+/// @param remark  goes on after what the array holds
+void expect_past(const std::string& which, const std::vector<PastShape>& expected, const Inputs& inputs,
+                 const std::string& remark = "")
+{
+    const Shape& found = inputs.shape("past_" + which);
+    std::string text;
+    for (const PastShape& one : expected) {
+        if (fits(found, one))
+            return;
+        text += (text.empty() ? "" : " or ") + text_of(one);
+    }
+    throw Error("past_" + which + " has the shape " + to_string(found) + ", expected " + text + ": " + which +
+                " of earlier tokens" + remark);
+}
+
 /// Keys and values of the past are as the new ones, but for how many tokens there are; heads always have an axis.
 void expect_past(std::optional<std::size_t> heads, const Inputs& inputs)
 {
@@ -218,20 +258,10 @@ void expect_past(std::optional<std::size_t> heads, const Inputs& inputs)
                 key_value_heads(inputs.shape("queries").back(), inputs.shape("keys").back(), *heads);
             expected = {rank == 3 ? expected.front() : 1, groups, 0, features / groups};
         }
-        const Shape& found = inputs.shape("past_" + name);
         const std::size_t tokens = expected.size() - 2;
-        bool fits = found.size() == expected.size();
-        for (std::size_t axis = 0; fits && axis < found.size(); ++axis)
-            fits = axis == tokens || found[axis] == expected[axis];
-        if (fits)
-            continue;
-        std::string text;
-        for (std::size_t axis = 0; axis < expected.size(); ++axis)
-            text += (axis == 0 ? "" : ", ") + (axis == tokens ? "past" : std::to_string(expected[axis]));
         constexpr std::string_view axes[] = {"(past, d)", "(b, past, d)", "(b, g, past, d)"};
-        throw Error("past_" + name + " has the shape " + to_string(found) + ", expected " +
-                    std::string(axes[expected.size() - 2]) + " = (" + text + "): " + name + " of earlier tokens" +
-                    (heads ? ", with an axis of heads though the new ones lie side by side" : ""));
+        expect_past(name, {{std::string(axes[tokens]), expected, tokens}}, inputs,
+                    heads ? ", with an axis of heads though the new ones lie side by side" : "");
     }
 }
 
@@ -281,11 +311,34 @@ T packed_array(const Inputs& inputs, std::string_view name)
     }
 }
 
+/// How many tokens the past has: the last axis but one, in every shape that it can have.
+std::size_t tokens_of_past(const Inputs& inputs)
+{
+    const std::size_t rank = inputs.rank("past_keys", 2, 4, "((b,) past, g d) or ((b,) g, past, d)");
+    return inputs.shape("past_keys")[rank - 2];
+}
+
+/// @param heads  of the queries
 template <Sequence T>
-std::optional<KeyValueCacheOf<T>> packed_past(const Inputs& inputs)
+std::optional<KeyValueCacheOf<T>> packed_past(const T& x, const MultiHeadWeights& weights, std::size_t heads,
+                                              const Inputs& inputs)
 {
     if (!has_past(inputs))
         return std::nullopt;
+    const std::size_t key_features = weights.key.weight.shape(1), d_k = weights.query.weight.shape(1) / heads;
+    const std::size_t groups = d_k == 0 ? 0 : key_features / d_k;
+    for (const auto& [which, features] : {std::pair("keys", key_features), {"values", weights.value.weight.shape(1)}}) {
+        std::vector<PastShape> expected{{"(past, g d)", {0, features}, 0}};
+        if (groups > 0 && features % groups == 0) // else the weights do not fit, which is said where they are used
+            expected.push_back({"(g, past, d)", {groups, 0, features / groups}, 1});
+        if constexpr (std::same_as<T, Tensor3>)
+            for (PastShape& one : expected) {
+                one.axes.insert(1, "b, ");
+                one.shape.insert(one.shape.begin(), x.shape(0));
+                ++one.tokens;
+            }
+        expect_past(which, expected, inputs);
+    }
     return KeyValueCacheOf<T>{packed_array<T>(inputs, "past_keys"), packed_array<T>(inputs, "past_values")};
 }
 
@@ -296,9 +349,9 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const Inputs& inputs = run.inputs;
     const Trace& trace = run.trace;
     const bool is_cross = inputs.has("memory"), has_values = inputs.has("value_memory");
-    const std::optional<KeyValueCacheOf<T>> past = packed_past<T>(inputs);
-    const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
-    if (past && is_cross)
+    const bool is_continued = has_past(inputs);
+    const std::size_t earlier = is_continued ? tokens_of_past(inputs) : 0;
+    if (is_continued && is_cross)
         throw Error("past_keys has no effect: all keys and values are computed from memory");
     if (has_values && !is_cross)
         throw Error("there is an array value_memory but no memory: keys come from memory, values from value_memory");
@@ -312,6 +365,7 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     if (is_cross)
         sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
+    const std::optional<KeyValueCacheOf<T>> past = packed_past(x, weights, flags.options.heads, inputs);
 
     if (flags.norm_epsilon && !weights.query_norm && !weights.key_norm)
         throw Error("--norm-epsilon has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
@@ -365,8 +419,8 @@ Module multi_head_attention_module()
             .inputs = {required("x", "(b,) n, d_model"),
                        {"memory", "(b,) m, d_memory", "keys and values are computed from it (default: x)"},
                        {"value_memory", "(b,) m, d_value", "values are computed from it (default: memory)"},
-                       {"past_keys", "(b,) past, g_d_k", "of earlier tokens, before those of x; or (b, g, past, d_k)"},
-                       {"past_values", "(b,) past, g_d_v", "of earlier tokens; or (b, g, past, d_v)"},
+                       {"past_keys", "(b,) past, g_d_k", "of tokens before those of x; or ((b,) g, past, d_k)"},
+                       {"past_values", "(b,) past, g_d_v", "of earlier tokens; or ((b,) g, past, d_v)"},
                        mask_input(),
                        lengths_input(),
                        bias_input()},

@@ -379,6 +379,31 @@ TEST_CASE("attn run says what keys and values of the past should be", "[cli][run
                ContainsSubstring("past_keys has the shape (3, 4), expected (b, past, d) = (2, past, 4)"));
 }
 
+TEST_CASE("attn run multi-head-attention says what keys and values of the past should be", "[cli][run]")
+{
+    Numbers numbers(18);
+    const Example heads = example_of("multi-head-attention"); // two heads of two features
+    const auto refused = [&](const Array& x, const Array& keys, const Array& values) {
+        return Desk({{"x", x}, {"past_keys", keys}, {"past_values", values}}, heads.weights)
+            .input_refusal(heads.module, heads.needed);
+    };
+    const auto shaped = [&](const Shape& shape) { return Array{shape, std::vector<double>(element_count(shape), 1)}; };
+    const Array x = to_array(batch()), good = shaped({2, 5, 4});
+    const std::string expected = ", expected (b, past, g d) = (2, past, 4) or (b, g, past, d) = (2, 2, past, 2): ";
+    // The last one has as many features as two heads of two have.
+    for (const Shape& shape : {Shape{5, 4}, Shape{2, 5, 3}, Shape{3, 5, 4}, Shape{2, 4, 5, 2}, Shape{2, 4, 5, 1}}) {
+        CHECK_THAT(refused(x, shaped(shape), good),
+                   ContainsSubstring("past_keys has the shape " + to_string(shape) + expected + "keys of earlier"));
+        CHECK_THAT(refused(x, good, shaped(shape)),
+                   ContainsSubstring("past_values has the shape " + to_string(shape) + expected + "values of earlier"));
+    }
+    CHECK_THAT(
+        refused(to_array(tokens()), shaped({4, 5, 1}), shaped({5, 4})),
+        ContainsSubstring("past_keys has the shape (4, 5, 1), expected (past, g d) = (past, 4) or (g, past, d) = "
+                          "(2, past, 2): keys of earlier tokens"));
+    CHECK_THAT(refused(x, shaped({4}), good), ContainsSubstring("past_keys has the shape (4,), expected"));
+}
+
 // ------------------------------------------------------------------------------------------------------------- lengths
 
 TEST_CASE("attn run refuses lengths of a single sequence, too long, not whole or too many", "[cli][run][mask]")
