@@ -7,7 +7,8 @@
 
 ATTN is the program. Every answer has the status, the length and the content that it should have, whatever range is asked
 for; clients that are slow keep nobody waiting and are let go; the address has a key, and no command line shows it; Ctrl-C
-and SIGTERM end the program within two seconds, with 0 and without a complaint, whoever is connected. Needs Python alone.
+and SIGTERM end the program within two seconds, with 0 and without a complaint, whoever is connected and whatever is being
+asked. Needs Python alone.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import tempfile
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 LONGEST_END = 2  # seconds, as the documentation says
@@ -77,6 +79,7 @@ class Server:
 
     def __init__(self, report, attn, trace, name, most_descriptors=None, environment=None):
         self.report, self.name = report, name
+        self.is_ending = False  # from then on an answer can stay away, or be cut off
 
         def limit():
             if most_descriptors:
@@ -106,7 +109,7 @@ class Server:
             client.connect(("127.0.0.1", self.port))
             client.sendall(sent)
         except OSError as error:
-            self.report.expect(False, self.name, f"a client can't ask: {error}")
+            self.report.expect(self.is_ending, self.name, f"a client can't ask: {error}")
         self.clients.append(client)
         return client
 
@@ -141,6 +144,7 @@ class Server:
     def end(self, sent, again=None, code=0):
         """Sends a signal, or two, and waits."""
         start = time.monotonic()
+        self.is_ending = True
         self.process.send_signal(sent)
         if again:
             time.sleep(0.1)
@@ -174,9 +178,13 @@ class Report:
         start = time.monotonic()
         try:
             answer = server.ask(*pieces, pause=pause)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, IndexError) as error:
             answer = (str(error), b"")
         status, found = answer or (None, b"")
+        if server.is_ending and not isinstance(status, int):
+            with self.lock:
+                self.statuses["none, since the end came"] += 1
+            return
         with self.lock:
             self.statuses[str(status)] += 1
             self.slowest = max(self.slowest, time.monotonic() - start)
@@ -229,27 +237,32 @@ class Trials:
         server.end(self.chance.choice(self.signals))
 
     def drawn(self):
-        """Drawn requests, many at once, among clients that are slow; the server is ended among them."""
+        """Drawn requests, many at once, among clients that are slow; the server is ended among them, or while they are answered."""
         done = 0
         while done < self.count:
             server = self.serve(f"drawn requests from {done}")
             contents = self.contents(server)
             each = min(REQUESTS_EACH, self.count - done)
-            chances = [random.Random(self.chance.random()) for _ in range(8)]
-            threads = [threading.Thread(target=self.draw_many, args=(server, contents, chance, each // 8 + (place < each % 8)))
-                       for place, chance in enumerate(chances)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            done += each
+            with ThreadPoolExecutor(8) as pool:
+                parts = [pool.submit(self.draw_many, server, contents, random.Random(self.chance.random()), each // 8 + (place < each % 8))
+                         for place in range(8)]
+                if self.chance.randrange(2):
+                    time.sleep(self.chance.random() * 0.3)
+                    server.end(self.chance.choice(self.signals))
+            done += sum(part.result() for part in parts)
+            if server.is_ending:
+                continue
             for _ in range(self.chance.randrange(12)):  # who are on their way at the end
                 server.leave_open(self.chance.choice([server.get(""), server.get("tensor?run=0&step=3"), b"GET"]), reads_nothing=True)
             server.end(self.chance.choice(self.signals))
 
     def draw_many(self, server, contents, chance, count):
-        for _ in range(count):
+        """@return how many there were before the end"""
+        for done in range(count):
+            if server.is_ending:
+                return done
             self.draw(server, contents, chance)
+        return count
 
     def draw(self, server, contents, chance):
         name = chance.choice(list(CONTENTS))
