@@ -119,15 +119,20 @@ std::optional<char> state_of(int process)
     return at + 2 < line.size() ? std::optional(line[at + 2]) : std::nullopt;
 }
 
-/// The ranks that are stopped, and can't answer: ": rank 2 is stopped".
-std::string stopped_ranks(const std::string& errors)
+/// Why ranks can't answer, for those that can't: ": rank 2 is stopped".
+std::string silent_ranks(const std::string& errors, std::size_t ranks)
 {
-    std::string stopped;
+    std::map<int, std::string> why;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+        why[static_cast<int>(rank)] = " has not begun";
     for (const auto& [process, rank] : ranks_by_process(errors))
-        if (state_of(process) == 'T')
-            stopped += (stopped.empty() ? ": rank " : ", rank ") + std::to_string(rank) +
-                       " is stopped";
-    return stopped;
+        why[rank] = state_of(process) == 'T' ? " is stopped" : "";
+    std::string silent;
+    for (const auto& [rank, what] : why)
+        if (!what.empty())
+            silent +=
+                (silent.empty() ? ": rank " : ", rank ") + std::to_string(rank) + what;
+    return silent;
 }
 
 std::size_t this_rank()
@@ -187,17 +192,18 @@ Recording run_on_ranks(std::size_t ranks, const Recording& given,
     for (const auto& [name, value] : environment)
         ::setenv(name, value, 0);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    std::string stopped;
+    std::string silent;
     const ProcessResult ended =
         run_process({ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
-                    mpi::pack(given), longest,
-                    [&](const std::string& errors) { stopped = stopped_ranks(errors); });
+                    mpi::pack(given), longest, [&](const std::string& errors) {
+                        silent = silent_ranks(errors, ranks);
+                    });
     if (ended.end == ProcessResult::End::not_found)
         throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
                     "; script/bootstrap build installs it");
     if (ended.end == ProcessResult::End::too_slow)
         throw Error("the ranks did not end within " + std::to_string(longest.count()) +
-                    " seconds" + stopped + "; --limit SECONDS waits longer");
+                    " seconds" + silent + "; --limit SECONDS waits longer");
     if (ended.code != 0)
         throw Error(std::to_string(ranks) + " ranks can't run: " + reason(ended));
     return mpi::unpack(ended.output);

@@ -18,7 +18,8 @@ using RankWork = Recording (*)(const Recording& given, MPI_Comm comm);
 /// @param longest  after which they are ended
 /// @return what rank 0 returned
 /// @throws Error where mpirun is missing, the ranks end with an error: which one, a signal
-///               ends a rank: which rank, or they take too long: which rank is stopped
+///               ends a rank: which rank, or they take too long: which rank is stopped or
+///               has not begun
 Recording run_on_ranks(std::size_t ranks, const Recording& given,
                        std::chrono::seconds longest);
 
