@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every module of attn that takes a mask on drawn masks, in every form, and compares with PyTorch.
 
-    masks.py ATTN_PROGRAM [--masks COUNT]
+    masks.py ATTN_PROGRAM [--masks COUNT] [--seed SEED]
 
 Sizes are small, so that two forms often have the same shape: such a mask has to be refused as ambiguous, and no other one.
 A mask holds booleans, ones and zeros, zeros and minus infinities, or numbers that are added to the scores.
@@ -36,7 +36,8 @@ torch.set_default_dtype(torch.float64)
 # ------------------------------------------------------------------------------------------------------- masks as saved
 
 FORMS = ["m", "n m", "b m", "b n m", "h n m", "bh n m", "b h n m"]
-KINDS = ["boolean", "ones", "infinite", "added"]
+HIDING = ["boolean", "ones", "infinite"]  # all that layers in float32 and learned scores take
+KINDS = HIDING + ["added"]
 
 
 @dataclasses.dataclass
@@ -191,6 +192,43 @@ class Draw:
         context = attend(*(split(one, self.h) for one in (queries, keys, values)), mask.added)
         return Case("attention", inputs, {"mask": mask}, context.transpose(1, 2).flatten(-2), flags=["--heads", str(self.h), *flags])
 
+    def attention_of_shared_heads(self):
+        """After a past, or without one."""
+        self.b, groups, past = max(1, self.b), self.draw.randint(1, 2), self.draw.choice([0, 2])
+        shared = self.draw.randint(1, 3)
+        self.h = groups * shared
+        queries, mask = self.tensor(self.b, self.h, self.n, 4), self.mask(self.n, self.m + past)
+        keys, values = (self.tensor(self.b, groups, past + self.m, d) for d in (4, 3))
+        inputs = {"queries": queries.numpy(), "keys": keys[:, :, past:].numpy(), "values": values[:, :, past:].numpy()}
+        if past:
+            inputs |= {"past_keys": keys[:, :, :past].numpy(), "past_values": values[:, :, :past].numpy()}
+        keys, values = (one.repeat_interleave(shared, 1) for one in (keys, values))
+        return Case("attention", inputs, {"mask": mask}, attend(queries, keys, values, mask.added))
+
+    def attention_by_other_scores(self):
+        self.b, score = 0, self.draw.choice(["dot", "bilinear", "additive"])
+        queries, keys, values = self.tensor(self.n, 3), self.tensor(self.m, 3), self.tensor(self.m, 2)
+        mask, weights = self.mask(self.n, self.m, 0, HIDING), {}
+        if score == "bilinear":
+            weights = {"bilinear_weights": self.tensor(3, 3)}
+            scores = queries @ weights["bilinear_weights"] @ keys.T
+        elif score == "additive":
+            weights = {"query_weights": self.tensor(3, 4), "key_weights": self.tensor(3, 4), "score_weights": self.tensor(4)}
+            hidden = (queries @ weights["query_weights"])[:, None] + keys @ weights["key_weights"]
+            scores = torch.tanh(hidden) @ weights["score_weights"]
+        else:
+            scores = queries @ keys.T
+        inputs = {"queries": queries.numpy(), "keys": keys.numpy(), "values": values.numpy()}
+        expected = torch.softmax(scores + mask.added[0], -1) @ values
+        return Case("attention", inputs, {"mask": mask}, expected, weights, ["--score", score])
+
+    def with_bias(self, draw_case):
+        """The same where what is added is an array of its own, which never holds ones that mean true."""
+        draw_mask, self.mask = self.mask, lambda n, m, h=None: draw_mask(n, m, h, ["infinite", "added"])
+        case = draw_case()
+        case.masks = {"bias": case.masks["mask"]}
+        return case
+
     def softmax(self):
         kinds = ["boolean", "ones", "infinite"]
         if self.draw.random() < 0.5:
@@ -216,6 +254,18 @@ class Draw:
         weights, mask = self.weights(module), self.mask(self.n, memory.shape[1])
         expected = module(x, memory, memory, **self.masks_of(mask, "attn_mask", "key_padding_mask"))[0]
         inputs = {"x": self.given(x)} | ({"memory": self.given(memory)} if is_cross else {})
+        return Case("multi-head-attention", inputs, {"mask": mask}, expected, weights, self.of_heads())
+
+    def continued(self):
+        """Multi-head attention after a past."""
+        module, x, past = nn.MultiheadAttention(self.d, self.h, batch_first=True), self.tokens(self.n), self.draw.randint(1, 2)
+        weights, mask = self.weights(module), self.mask(self.n, past + self.n)
+        past_keys, past_values = self.tokens(past), self.tokens(past)
+        queries, keys, values = (x @ weights["in_proj_weight"].T + weights["in_proj_bias"]).chunk(3, -1)
+        keys, values = torch.cat([past_keys, keys], 1), torch.cat([past_values, values], 1)
+        context = attend(*(split(one, self.h) for one in (queries, keys, values)), mask.added)
+        inputs = {"x": self.given(x), "past_keys": self.given(past_keys), "past_values": self.given(past_values)}
+        expected = module.out_proj(context.transpose(1, 2).flatten(-2))
         return Case("multi-head-attention", inputs, {"mask": mask}, expected, weights, self.of_heads())
 
     def talking_heads(self):
@@ -284,16 +334,20 @@ class Draw:
         return Case("transformer", inputs, masks, module(source, target, **torches), weights, self.of_heads())
 
 
-HIDING = ["boolean", "ones", "infinite"]  # what layers in float32 take
 MODULES = {
     "attention": lambda draw: draw.attention(),
     "attention of heads": lambda draw: draw.attention_of_heads(),
     "attention --heads": lambda draw: draw.attention_side_by_side(),
+    "attention of shared heads": lambda draw: draw.attention_of_shared_heads(),
+    "attention of heads, bias": lambda draw: draw.with_bias(draw.attention_of_heads),
+    "attention --score": lambda draw: draw.attention_by_other_scores(),
     "attention --fast": lambda draw: draw.attention(["--fast"]),
     "attention of heads --fast": lambda draw: draw.attention_of_heads(["--fast"]),
     "attention --heads --fast": lambda draw: draw.attention_side_by_side(["--fast"]),
     "softmax": lambda draw: draw.softmax(),
     "multi-head-attention": lambda draw: draw.multi_head_attention(),
+    "multi-head-attention, bias": lambda draw: draw.with_bias(draw.multi_head_attention),
+    "multi-head-attention, past": lambda draw: draw.continued(),
     "talking-heads-attention": lambda draw: draw.talking_heads(),
     "encoder-layer": lambda draw: draw.encoder_layer(),
     "encoder-layer --fast": lambda draw: draw.encoder_layer(["--fast"], HIDING),
@@ -327,10 +381,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--masks", type=int, default=40, help="how many of each module")
+    parser.add_argument("--seed", default="masks", help="of what is drawn")
     options = parser.parse_args()
     all_verdicts = []
     for name, draw_case in MODULES.items():
-        draw = random.Random(f"masks of {name}")
+        draw = random.Random(f"{options.seed} of {name}")
         verdicts = [verdict(options.program, draw_case(Draw(draw))) for _ in range(options.masks)]
         wrong = [one for one in verdicts if one not in ("right", "refused")]
         print(f"{name}: {verdicts.count('right')} right, {verdicts.count('refused')} refused as ambiguous, {len(wrong)} wrong", flush=True)
