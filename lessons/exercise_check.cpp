@@ -26,13 +26,14 @@ struct Exercise::Setup {
     std::string topic;
     std::filesystem::path calls_file = {}, found_file = {},
                           verdict_file = {}; ///< empty unless the flags name them
-    NamedArrays found = {}; ///< what exercise.py returned, by the number of the call
-    std::size_t count = 0;  ///< of the calls so far
+    files::NamedArrays found =
+        {};                ///< what exercise.py returned, by the number of the call
+    std::size_t count = 0; ///< of the calls so far
     std::vector<std::string> right =
         {}; ///< functions without a wrong result so far, each once
     nlohmann::ordered_json calls =
         nlohmann::ordered_json::array(); ///< of all functions, for exercise.py
-    Npz arguments = {};                  ///< of these calls
+    files::Npz arguments = {};           ///< of these calls
 };
 
 namespace {
@@ -56,7 +57,7 @@ std::string call_name(std::size_t number) { return "call." + std::to_string(numb
 /// shows.
 void expect_verified(const Recording& reference)
 {
-    for (const StepCheck& check : verify(reference).checks)
+    for (const formula::StepCheck& check : formula::verify(reference).checks)
         if (!check.passed())
             throw std::logic_error("the reference is wrong: " + check.path + ": " +
                                    check.message);
@@ -130,29 +131,30 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
     const auto right = [&] { return fmt::format("{}", fmt::join(setup.right, ", ")); };
     const auto run = [&] {
         if (!setup.found_file.empty())
-            setup.found = read_npz(setup.found_file);
+            setup.found = files::read_npz(setup.found_file);
         Exercise exercise(setup);
         try {
             check(exercise);
         } catch (const Failed& failed) {
             if (!setup.right.empty())
-                print("right so far: {}\n", right());
-            expect_delivered();
+                cli::print("right so far: {}\n", right());
+            files::expect_delivered();
             std::fputs(printable_lines(failed.what()).c_str(), stderr);
             return 1;
         }
         if (!setup.calls_file.empty()) {
             setup.arguments.texts.emplace_back("calls.json", setup.calls.dump());
-            write_npz(setup.calls_file, setup.arguments);
+            files::write_npz(setup.calls_file, setup.arguments);
             return 0;
         }
-        print("exercise {} is done: {} {} right. A solution to compare with: "
-              "tests/exercises/{}.{}\n",
-              std::stoi(setup.topic), right(), setup.right.size() == 1 ? "is" : "are",
-              setup.topic, setup.found_file.empty() ? "cpp" : "py");
+        cli::print("exercise {} is done: {} {} right. A solution to compare with: "
+                   "tests/exercises/{}.{}\n",
+                   std::stoi(setup.topic), right(),
+                   setup.right.size() == 1 ? "is" : "are", setup.topic,
+                   setup.found_file.empty() ? "cpp" : "py");
         return 0;
     };
-    const int code = run_program(
+    const int code = cli::run_program(
         {.name = std::filesystem::path(argv[0]).filename(),
          .summary = "Checks the functions of exercise.cpp.",
          .groups = {{"For exercise.py",

@@ -28,7 +28,7 @@ struct Argument {
     {
     }
     /// Weights: several arrays, each with a name of its own.
-    Argument(std::string_view parameter, NamedArrays weights)
+    Argument(std::string_view parameter, files::NamedArrays weights)
         : name(parameter), arrays(std::move(weights))
     {
     }
@@ -36,7 +36,7 @@ struct Argument {
     bool is_weights() const { return !arrays.contains(""); }
 
     std::string name;
-    NamedArrays arrays; ///< one array without a name, or several with names
+    files::NamedArrays arrays; ///< one array without a name, or several with names
 };
 
 /// One call of an exercise's function.

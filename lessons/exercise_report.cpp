@@ -56,7 +56,7 @@ std::vector<std::string> rows_of(const Array& array)
     const std::size_t columns = array.rank() == 0 ? 1 : array.shape.back();
     const std::size_t rows = columns == 0 ? 0 : array.size() / columns;
     const Array flat{{rows, columns}, array.values, array.type};
-    std::istringstream lines(format_values(
+    std::istringstream lines(show::format_values(
         flat, {.precision = decimals, .widest = std::max({few, rows, columns})}));
     std::vector<std::string> texts;
     for (std::string line; std::getline(lines, line);)
@@ -159,13 +159,14 @@ std::string called_with(const WrongResult& wrong)
 /// the earlier one was computed, too.
 std::string arithmetic(const WrongResult& wrong, std::size_t offset)
 {
-    ExplainOptions options{.digits = decimals + 2};
-    Explanation explanation = explain(wrong.reference, wrong.expected, offset, options);
+    formula::ExplainOptions options{.digits = decimals + 2};
+    formula::Explanation explanation =
+        formula::explain(wrong.reference, wrong.expected, offset, options);
     if (explanation.cells.size() == 1) {
         options.depth = 1;
-        explanation = explain(wrong.reference, wrong.expected, offset, options);
+        explanation = formula::explain(wrong.reference, wrong.expected, offset, options);
     }
-    return to_text(explanation);
+    return formula::to_text(explanation);
 }
 
 /// The first number that differs, and how the reference computes it.
@@ -208,21 +209,21 @@ std::string likely_mistakes(const WrongResult& wrong)
 {
     if (wrong.expected.value.type != ElementType::real)
         return ""; // many mistakes give the same few whole numbers
-    const Diff compared =
-        diff(wrong.reference, NamedArrays{{wrong.expected.path, wrong.found}});
+    const diff::Diff compared = diff::compare(
+        wrong.reference, files::NamedArrays{{wrong.expected.path, wrong.found}});
     if (compared.passed() && compared.type != NumberType::float64)
         return fmt::format(
             "All digits that {} has are right: compute in float64, double in C++.\n",
             name_of(compared.type));
     std::string text;
-    for (const Diagnosis& diagnosis : diagnose(compared))
+    for (const diff::Diagnosis& diagnosis : diff::diagnose(compared))
         text += fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
                             "where {} is right\n  seen: {}\n",
                             diagnosis.pitfall->id, diagnosis.pitfall->sentence,
                             diagnosis.pitfall->shows, diagnosis.steps.front()->path,
                             diagnosis.formulas.front(), diagnosis.steps.front()->formula,
                             diagnosis.pitfall->link);
-    const StepDiff* first = compared.first_wrong();
+    const diff::StepDiff* first = compared.first_wrong();
     if (text.empty() && first != nullptr && !first->layout.empty())
         return fmt::format("Your result {}.\n", first->layout);
     return text;

@@ -6,31 +6,31 @@ namespace attn {
 namespace {
 
 /// A lesson's own flag, and where its value goes.
-Flag own_flag(LessonFlag& flag)
+cli::Flag own_flag(LessonFlag& flag)
 {
-    const auto target = [](auto& value) -> FlagValue {
+    const auto target = [](auto& value) -> cli::FlagValue {
         using Value = std::decay_t<decltype(value)>;
         if constexpr (std::same_as<Value, double>)
-            return number(value, NumberRange::from_zero);
+            return cli::number(value, cli::NumberRange::from_zero);
         else if constexpr (std::same_as<Value, std::optional<std::size_t>>)
-            return whole_number(value, 0, std::size_t{1} << 20);
+            return cli::whole_number(value, 0, std::size_t{1} << 20);
         else
             return value;
     };
     return {flag.name, flag.type, std::visit(target, flag.value), flag.help};
 }
 
-std::vector<FlagGroup> groups_of(LessonFlags& flags)
+std::vector<cli::FlagGroup> groups_of(LessonFlags& flags)
 {
-    std::vector<FlagGroup> groups{
+    std::vector<cli::FlagGroup> groups{
         {"Files",
          {{"--trace", "FILE.npz", flags.trace, "write every step to this file"},
           {"--input", "FILE.npz", flags.input,
            "your own numbers in place of the example's"}}},
-        what_if_flags(flags.answers),
-        screen_flags(flags.console),
+        cli::what_if_flags(flags.answers),
+        cli::screen_flags(flags.console),
     };
-    std::vector<Flag>& screen = groups.back().flags;
+    std::vector<cli::Flag>& screen = groups.back().flags;
     screen.insert(
         screen.begin(),
         {"--all", "", flags.console.all,
@@ -38,7 +38,7 @@ std::vector<FlagGroup> groups_of(LessonFlags& flags)
     screen.push_back(
         {"--summary", "", flags.summary,
          "print one line only: how many steps and checks, and whether all held"});
-    FlagGroup own{"Of this lesson", {}};
+    cli::FlagGroup own{"Of this lesson", {}};
     for (LessonFlag& flag : flags.own)
         own.flags.push_back(own_flag(flag));
     if (!own.flags.empty())
@@ -56,7 +56,7 @@ std::optional<int> read_flags(LessonFlags& flags, const std::string& program, in
         is_read = true;
         return 0;
     };
-    const int code = run_program(
+    const int code = cli::run_program(
         {.name = program,
          .summary = "Computes attention step by step and shows every tensor on the way.",
          .groups = groups_of(flags),

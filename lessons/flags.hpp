@@ -11,9 +11,9 @@ namespace attn {
 struct LessonFlags {
     std::filesystem::path trace;
     std::filesystem::path input;
-    ConsoleFlags console{.precision = 4, .all = false};
+    show::ConsoleFlags console{.precision = 4, .all = false};
     bool summary = false;
-    AnswerFlags answers;
+    mistakes::AnswerFlags answers;
     std::vector<LessonFlag> own;
 };
 

@@ -19,7 +19,7 @@ namespace attn {
 
 namespace {
 
-std::string names_in(const NamedArrays& arrays)
+std::string names_in(const files::NamedArrays& arrays)
 {
     std::string names;
     for (const auto& [name, array] : arrays)
@@ -51,7 +51,7 @@ void expect_usable(const StepLabel& label, const Array& found)
 
 /// What is given, in fewer digits where they are asked for; whole numbers stay.
 template <Traceable T>
-T rounded(T tensor, const std::optional<Precision>& precision)
+T rounded(T tensor, const std::optional<mistakes::Precision>& precision)
 {
     if constexpr (std::same_as<T, Integers>)
         return tensor;
@@ -153,7 +153,7 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
     if (setup_.input)
         return input(step, T{});
     const std::filesystem::path path = file(name);
-    const NamedArrays arrays = read_npz(path);
+    const files::NamedArrays arrays = files::read_npz(path);
     const auto found = arrays.find(parse_step_label(step).name);
     if (found == arrays.end())
         throw Error(path.string() + ": has no " + std::string(step) + ", but " +
@@ -209,7 +209,7 @@ void Lesson::table(const std::vector<std::string>& columns,
         for (const std::vector<double>& row : rows)
             numbers.values.push_back(row[column]);
         std::size_t width = columns[column].size();
-        std::istringstream lines(format_values(
+        std::istringstream lines(show::format_values(
             numbers, {.precision = setup_.style.precision, .widest = rows.size()}));
         for (std::vector<std::string>& row : cells) {
             std::getline(lines, row.emplace_back());

@@ -86,7 +86,7 @@ std::optional<std::string> ended_by_signal(const std::string& errors)
 }
 
 /// Of all that mpirun and the ranks say, the line that says why they ended.
-std::string reason(const ProcessResult& ended)
+std::string reason(const show::ProcessResult& ended)
 {
     std::istringstream lines(ended.errors);
     std::string first;
@@ -193,15 +193,14 @@ Recording run_on_ranks(std::size_t ranks, const Recording& given,
         ::setenv(name, value, 0);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     std::string silent;
-    const ProcessResult ended =
-        run_process({ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
-                    mpi::pack(given), longest, [&](const std::string& errors) {
-                        silent = silent_ranks(errors, ranks);
-                    });
-    if (ended.end == ProcessResult::End::not_found)
+    const show::ProcessResult ended = show::run_process(
+        {ATTN_MPIEXEC, "-n", std::to_string(ranks), self, std::string(flag)},
+        mpi::pack(given), longest,
+        [&](const std::string& errors) { silent = silent_ranks(errors, ranks); });
+    if (ended.end == show::ProcessResult::End::not_found)
         throw Error("mpirun is not there, expected it at " ATTN_MPIEXEC
                     "; script/bootstrap build installs it");
-    if (ended.end == ProcessResult::End::too_slow)
+    if (ended.end == show::ProcessResult::End::too_slow)
         throw Error("the ranks did not end within " + std::to_string(longest.count()) +
                     " seconds" + silent + "; --limit SECONDS waits longer");
     if (ended.code != 0)

@@ -26,10 +26,11 @@ std::optional<std::string> overflow_in(const Recording& recording,
                                        const std::vector<std::string>& meant,
                                        const LessonFlags& flags)
 {
-    const auto overflow = find_overflow(recording, meant);
+    const auto overflow = formula::find_overflow(recording, meant);
     if (!overflow || !flags.answers.pitfall.empty())
         return std::nullopt;
-    return (flags.input.empty() ? "" : flags.input.string() + ": ") + to_text(*overflow);
+    return (flags.input.empty() ? "" : flags.input.string() + ": ") +
+           formula::to_text(*overflow);
 }
 
 } // namespace
@@ -46,7 +47,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         flags.console.quiet = true;
 
     const auto name = [&] { return program; };
-    return guarded(name, [&] {
+    return cli::guarded(name, [&] {
         Setup setup(topic, flags);
         Lesson lesson(setup);
         const auto overflow_of_run = [&] {
@@ -58,7 +59,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         } catch (const Refuted& error) {
             if (const auto overflow = overflow_of_run())
                 throw Error(*overflow);
-            print_error(program, error);
+            cli::print_error(program, error);
             return 1;
         } catch (const Error& error) {
             if (flags.input.empty())
@@ -67,14 +68,14 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
         }
         setup.answers.expect_heard();
         if (const auto overflow = overflow_of_run())
-            print_error(program, Error("warning: " + *overflow));
+            cli::print_error(program, Error("warning: " + *overflow));
         if (!flags.trace.empty())
-            write_trace(flags.trace, setup.recorder.recording());
+            files::write_trace(flags.trace, setup.recorder.recording());
         setup.console.flush();
         if (flags.summary)
-            print("{}\n", summary_of(setup.recorder.steps().size(), setup.checks,
-                                     setup.not_held));
-        expect_delivered();
+            cli::print("{}\n", summary_of(setup.recorder.steps().size(), setup.checks,
+                                          setup.not_held));
+        files::expect_delivered();
         return 0;
     });
 }

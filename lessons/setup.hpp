@@ -41,15 +41,15 @@ struct Lesson::Setup {
           Listener* further = nullptr)
         : topic(lesson_topic),
           flags(given),
-          style(style_of(flags.console)),
-          console(standard_output(flags.console), style),
+          style(show::style_of(flags.console)),
+          console(show::standard_output(flags.console), style),
           answers(flags.answers),
           is_altered(flags.answers.any() || further != nullptr),
           listeners(before(further, {&largest, &console, &recorder})),
           unheard(before(further, {}))
     {
         if (!flags.input.empty())
-            input = read_npz(flags.input);
+            input = files::read_npz(flags.input);
     }
 
     /// The listeners that answer, before those that only listen.
@@ -63,14 +63,14 @@ struct Lesson::Setup {
 
     std::string topic;
     LessonFlags flags;
-    ConsoleStyle style;
+    show::ConsoleStyle style;
     Largest largest;
     Recorder recorder;
-    ConsoleListener console;
-    Answers answers;
+    show::ConsoleListener console;
+    mistakes::Answers answers;
     bool is_altered; ///< what the lesson claims need no longer be so
     Listeners listeners, unheard;
-    std::optional<NamedArrays> input;
+    std::optional<files::NamedArrays> input;
     std::size_t checks = 0, not_held = 0;
     std::vector<std::string> meant_to_overflow; ///< scopes
     bool has_begun = false;                     ///< something was printed

@@ -56,25 +56,27 @@ SmallModel small_model(Training training)
     const std::filesystem::path weights_file =
         folder /
         (training == Training::after ? "model.safetensors" : "untrained.safetensors");
-    const nlohmann::json config =
-        read_json_object(config_file, R"({"heads": 4, "vocabulary": ["Lily", ...]})");
+    const nlohmann::json config = files::read_json_object(
+        config_file, R"({"heads": 4, "vocabulary": ["Lily", ...]})");
     SmallModel model;
     const auto is_word = [](const nlohmann::json& word) { return word.is_string(); };
     const nlohmann::json heads = config.value("heads", nlohmann::json());
     const nlohmann::json words = config.value("vocabulary", nlohmann::json());
     if (!heads.is_number_unsigned())
-        throw FileError(config_file, "has no whole number \"heads\", expected what "
-                                     "script/train-model writes");
+        throw files::FileError(config_file,
+                               "has no whole number \"heads\", expected what "
+                               "script/train-model writes");
     if (!words.is_array() || !std::ranges::all_of(words, is_word))
-        throw FileError(config_file, "has no list of words \"vocabulary\", expected what "
-                                     "script/train-model writes");
+        throw files::FileError(config_file,
+                               "has no list of words \"vocabulary\", expected what "
+                               "script/train-model writes");
     heads.get_to(model.options.heads);
     words.get_to(model.vocabulary);
     try {
-        model.weights = load_weights<GptWeights>(
-            read_weights(weights_file), {{"vocabulary", model.vocabulary.size()}});
-    } catch (const WeightsError& error) {
-        throw WeightsError(printable(weights_file.string()) + ": " + error.what());
+        model.weights = files::load_weights<GptWeights>(
+            files::read_weights(weights_file), {{"vocabulary", model.vocabulary.size()}});
+    } catch (const files::WeightsError& error) {
+        throw files::WeightsError(printable(weights_file.string()) + ": " + error.what());
     }
     return model;
 }
@@ -83,12 +85,13 @@ SmallStories small_stories()
 {
     const std::filesystem::path file =
         std::filesystem::path(ATTN_LESSONS_FOLDER) / "small_model" / "stories.npz";
-    const NamedArrays arrays = read_npz(file);
+    const files::NamedArrays arrays = files::read_npz(file);
     const auto stories = [&](const char* name) {
         const auto found = arrays.find(name);
         if (found == arrays.end() || found->second.type != ElementType::integer)
-            throw FileError(file, "has no whole numbers " + std::string(name) +
-                                      ", expected what tests/golden/training.py writes");
+            throw files::FileError(file,
+                                   "has no whole numbers " + std::string(name) +
+                                       ", expected what tests/golden/training.py writes");
         std::vector<std::vector<std::int64_t>> split(1);
         for (const double id : found->second.values) {
             split.back().push_back(static_cast<std::int64_t>(id));

@@ -40,10 +40,10 @@ private:
 
 /// The messages of all steps that fail to verify, but for those that were answered.
 inline std::vector<std::string> wrong_but_for(const Recording& recording, const std::vector<std::string>& answered,
-                                              double roundoff = double_roundoff)
+                                              double roundoff = formula::double_roundoff)
 {
     std::vector<std::string> messages;
-    for (const StepCheck& check : verify(recording, roundoff).checks)
+    for (const formula::StepCheck& check : formula::verify(recording, roundoff).checks)
         if (!check.passed() && std::ranges::find(answered, check.path) == answered.end())
             messages.push_back(check.message);
     return messages;
@@ -76,7 +76,7 @@ std::size_t expect_answers_used(const Run& run)
 /// Rounds all real numbers of a run, inputs too.
 class RoundAll final : public Listener {
 public:
-    explicit RoundAll(Precision precision) : precision_(precision) {}
+    explicit RoundAll(mistakes::Precision precision) : precision_(precision) {}
 
 private:
     std::optional<Array> on_step(const Step& step) override
@@ -87,16 +87,17 @@ private:
         return rounded;
     }
 
-    Precision precision_;
+    mistakes::Precision precision_;
 };
 
-inline constexpr Precision all_precisions[] = {Precision::float32, Precision::bfloat16, Precision::float16};
+inline constexpr mistakes::Precision all_precisions[] = {mistakes::Precision::float32, mistakes::Precision::bfloat16,
+                                                         mistakes::Precision::float16};
 
 /// Rounds every step and input of a run, and checks that each step follows from the rounded ones but for one rounding.
 template <class Run>
 void expect_roundings_used(const Run& run)
 {
-    for (const Precision precision : all_precisions) {
+    for (const mistakes::Precision precision : all_precisions) {
         CAPTURE(name_of(precision));
         RoundAll rounding(precision);
         Recorder recorder;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 

@@ -54,7 +54,7 @@ const attn::Recording& lesson_recording(const std::string& topic)
     const auto found = recordings.find(topic);
     return found != recordings.end()
                ? found->second
-               : recordings.emplace(topic, attn::read_trace(lesson_run(topic).trace)).first->second;
+               : recordings.emplace(topic, attn::files::read_trace(lesson_run(topic).trace)).first->second;
 }
 
 attn::Recording of_one_process(attn::Recording recording)

@@ -127,7 +127,7 @@ inline Lines kept(const Recorder& recorder, const std::string& module = {})
 inline std::string row_of(const std::string& row, const Recorder& recorder)
 {
     const Recording& recording = recorder.recording();
-    const StepNames names(recording);
+    const formula::StepNames names(recording);
     const std::string path = row.substr(0, row.find(" |"));
     const std::optional<std::size_t> step = names.find(path);
     if (!step)
@@ -137,7 +137,8 @@ inline std::string row_of(const std::string& row, const Recorder& recorder)
         return start + recording.steps[*step].formula;
     const std::size_t equals = row.find(" | = ");
     const std::string meant = equals == std::string::npos ? "" : row.substr(equals + 5);
-    const bool is_meant = resolve(path, meant, [&](std::string_view name) { return names.find(name); }) == step;
+    const bool is_meant =
+        formula::resolve(path, meant, [&](std::string_view name) { return names.find(name); }) == step;
     const bool same_rank = std::ranges::count(row.substr(0, equals), ',') == std::ranges::count(start, ',');
     return is_meant && same_rank ? row : start + "= " + recording.steps[*step].path;
 }

@@ -12,11 +12,11 @@ namespace {
 
 void check(Exercise& exercise)
 {
-    NamedArrays parameters = read_weights(exercise.file("pytorch.npz"));
+    files::NamedArrays parameters = files::read_weights(exercise.file("pytorch.npz"));
     const Matrix x = from_array<Matrix>(parameters.extract("x").mapped());
     parameters.erase("output");
     const EncoderLayerWeights weights =
-        load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
+        files::load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     for (const std::size_t heads : {2, 4}) {
         Recorder run;
         encoder_layer(x, {}, weights,

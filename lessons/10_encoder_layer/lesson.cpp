@@ -161,7 +161,7 @@ void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights
     const Matrix large = trace("large[n, d_model]", "512 * x", Matrix(512.0 * x));
     const auto with = [&](std::string_view name, NumberType type) {
         //! [rounded]
-        RoundSteps rounding(type);
+        mistakes::RoundSteps rounding(type);
         const Trace rounded(rounding);
         const Matrix found =
             encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, rounded);
@@ -186,11 +186,11 @@ void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights
 void run_pytorch_weights(Lesson& lesson)
 {
     //! [pytorch]
-    NamedArrays parameters = read_weights(lesson.file("pytorch.npz"));
+    files::NamedArrays parameters = files::read_weights(lesson.file("pytorch.npz"));
     const Matrix x = from_array<Matrix>(parameters.extract("x").mapped());
     const Matrix expected = from_array<Matrix>(parameters.extract("output").mapped());
     const EncoderLayerWeights weights =
-        load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
+        files::load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     //! [pytorch]
     const Trace pytorch = lesson.trace().scope("pytorch");
     const Matrix output =

@@ -28,8 +28,8 @@ std::size_t counted(std::size_t layers, std::size_t d_model, std::size_t d_ff)
                                     norm,
                                     norm};
     std::size_t count = 0;
-    for (const auto& [name, array] :
-         state_dict(EncoderWeights{std::vector<EncoderLayerWeights>(layers, layer)}))
+    for (const auto& [name, array] : files::state_dict(
+             EncoderWeights{std::vector<EncoderLayerWeights>(layers, layer)}))
         count += array.size();
     return count;
 }

@@ -51,7 +51,7 @@ void check(Exercise& exercise)
         exercise.expect({"my_decoder_layer",
                          {{"x", x},
                           {"memory", memory},
-                          {"weights", state_dict(weights)},
+                          {"weights", files::state_dict(weights)},
                           {"heads", heads}}},
                         run, "output",
                         [&] { return my_decoder_layer(x, memory, weights, heads); });

@@ -76,7 +76,7 @@ void expect_translation(Exercise& exercise, const TranslatorWeights& weights,
     exercise.expect(
         {.function = "my_translation",
          .arguments = {{"source", source},
-                       {"weights", state_dict(weights)},
+                       {"weights", files::state_dict(weights)},
                        {"heads", heads},
                        {"start", start},
                        {"end", end},

@@ -24,11 +24,11 @@ inline Vector norms_of_rows(const Matrix& x)
     return xt::sqrt(sum_along(Matrix(x * x), 1));
 }
 
-/// The gradient of a step in what gradients() gave.
+/// The gradient of a step in what formula::gradients() gave.
 inline Matrix gradient_in(const Recording& back, const std::string& step)
 {
     return from_array<Matrix>(
-        back.steps[StepNames(back).find("grad." + step).value()].value);
+        back.steps[formula::StepNames(back).find("grad." + step).value()].value);
 }
 
 /// What stands around the blocks of a stack.
@@ -149,8 +149,8 @@ inline Reached send_through(std::size_t layers, const Recipe& recipe,
     Reached reached{xt::zeros<double>({inputs.size()}),
                     xt::zeros<double>({inputs.size()})};
     //! [send]
-    const Recording back =
-        gradients(recorder.recording(), {.of = tokens.name, .seed = to_array(arriving)});
+    const Recording back = formula::gradients(
+        recorder.recording(), {.of = tokens.name, .seed = to_array(arriving)});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         reached.norms(i) = norm_of(gradient_in(back, inputs[i].name));
         reached.spreads(i) = spread_of(inputs[i].x);

@@ -136,7 +136,7 @@ Vector flat(const Matrix& x)
 void compare_with_library(Lesson& lesson, const Recording& forward, const Gradients& d)
 {
     //! [library]
-    const Recording back = gradients(forward, {.of = "loss"});
+    const Recording back = formula::gradients(forward, {.of = "loss"});
     //! [library]
     Vector mine, theirs;
     const auto compare = [&](const std::string& step, const Matrix& gradient) {

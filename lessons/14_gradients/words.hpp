@@ -52,8 +52,8 @@ inline void blame(Lesson& lesson, const SmallModel& model, const Asked& asked)
     //! [words]
     Matrix seed = xt::zeros<double>(all_logits.shape());
     xt::row(seed, asked.after) = error;
-    const Recording sent =
-        gradients(recorder.recording(), {.of = "logits", .seed = to_array(seed)});
+    const Recording sent = formula::gradients(recorder.recording(),
+                                              {.of = "logits", .seed = to_array(seed)});
     const Matrix of_words = grad("tokens[n, d_model]", "", gradient_in(sent, "tokens"));
     const Vector norms =
         trace("norms[n]", "sqrt(sum(grad.words." + asked.scope + ".tokens ** 2, axis=1))",

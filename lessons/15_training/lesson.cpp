@@ -95,7 +95,7 @@ void step_by_hand(Lesson& lesson)
         "2. Cross-entropy: minus the logarithm of each next word's probability");
     const Trace of_loss =
         trace.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
-    const double loss = cross_entropy(logits, targets, {}, of_loss);
+    const double loss = train::cross_entropy(logits, targets, {}, of_loss);
     const double even = std::log(static_cast<double>(table.shape(0)));
     lesson.say("the loss is " + rounded_text(loss) +
                "; that of equal probabilities would be log " +
@@ -121,7 +121,7 @@ void step_by_hand(Lesson& lesson)
     //! [gradient]
     if (!lesson.is_altered()) {
         const Recording back =
-            gradients(lesson.recording(), {.of = "cross_entropy.loss"});
+            formula::gradients(lesson.recording(), {.of = "cross_entropy.loss"});
         lesson.expect_equal("the gradients of the formulas are the same",
                             from_array<Matrix>(back.at("grad.table").value), grad_table);
     }
@@ -133,15 +133,16 @@ void step_by_hand(Lesson& lesson)
                                     matmul(tokens, transpose(after)));
     const Trace of_new_loss =
         again.scope("cross_entropy", {{"logits", "logits"}, {"targets", "targets"}});
-    const double new_loss = cross_entropy(new_logits, targets, {}, of_new_loss);
+    const double new_loss = train::cross_entropy(new_logits, targets, {}, of_new_loss);
     lesson.table({"loss before the step", "after it"}, {{loss, new_loss}});
     if (lesson.is_example())
         lesson.expect("the loss is smaller after the step", new_loss < loss);
 
     lesson.heading("5. Dropout: half of the features, twice as large");
     //! [dropout]
-    const Matrix mask = trace("dropout_mask[n, d_model]", "",
-                              dropout_mask(tokens.shape(0), tokens.shape(1), 0.5, 1, 0));
+    const Matrix mask =
+        trace("dropout_mask[n, d_model]", "",
+              train::dropout_mask(tokens.shape(0), tokens.shape(1), 0.5, 1, 0));
     const Matrix dropped =
         trace("dropped[n, d_model]", "tokens * dropout_mask", Matrix(tokens * mask));
     //! [dropout]

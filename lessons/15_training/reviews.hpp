@@ -91,19 +91,19 @@ public:
     ReviewTraining(Lesson& lesson, const ReviewFlags& flags)
         : lesson_(lesson),
           flags_(flags),
-          train_(read_reviews(flags.data, "train")),
-          test_(read_reviews(flags.data, "test")),
+          train_(train::read_reviews(flags.data, "train")),
+          test_(train::read_reviews(flags.data, "test")),
           options_{.model = {review_heads, flags.has_positions},
                    .seed = flags.seed,
                    .threads = threads_of(lesson)},
-          initial_(
-              initial_review_classifier(review_vocabulary, review_features, flags.seed)),
+          initial_(train::initial_review_classifier(train::review_vocabulary,
+                                                    review_features, flags.seed)),
           trainer_(initial_, options_),
           step_trace_(lesson)
     {
         if (flags.resumed.empty())
             return;
-        Checkpoint saved = read_checkpoint(flags.resumed, flags.recipe());
+        train::Checkpoint saved = train::read_checkpoint(flags.resumed, flags.recipe());
         step_ = saved.state.steps;
         expect_progress(saved.progress);
         trainer_.restore(std::move(saved.state));
@@ -118,12 +118,12 @@ public:
     /// Trains to the end, or to an interruption.
     void run()
     {
-        const Interruption interruption;
+        const train::Interruption interruption;
         started_ = std::chrono::steady_clock::now();
         first_step_ = step_;
         while (step_ < flags_.epochs * steps_per_epoch()) {
             take_step();
-            if (Interruption::is_asked_for())
+            if (train::Interruption::is_asked_for())
                 return save_interrupted();
         }
     }
@@ -137,12 +137,12 @@ public:
         for (const EpochResult& result : results_)
             progress.insert(progress.end(), {result.loss, result.accuracy,
                                              result.test_loss, result.test_accuracy});
-        write_checkpoint(path, {trainer_.state(), progress}, flags_.recipe());
+        train::write_checkpoint(path, {trainer_.state(), progress}, flags_.recipe());
     }
 
     const std::vector<EpochResult>& results() const { return results_; }
     ReviewClassifierWeights weights() { return trainer_.weights(); }
-    const Reviews& test() const { return test_; }
+    const train::Reviews& test() const { return test_; }
 
 private:
     /// Says what became of it before the signal ends the program.
@@ -166,10 +166,10 @@ private:
     {
         const auto expect = [&](bool is_so, const std::string& what) {
             if (!is_so)
-                throw FileError(flags_.resumed, "progress is not that of this training "
-                                                "after " +
-                                                    std::to_string(step_) +
-                                                    " steps: " + what);
+                throw files::FileError(flags_.resumed,
+                                       "progress is not that of this training "
+                                       "after " +
+                                           std::to_string(step_) + " steps: " + what);
         };
         const std::size_t epochs = step_ / steps_per_epoch(),
                           seen = step_ % steps_per_epoch() * reviews_per_step;
@@ -204,7 +204,7 @@ private:
         const std::size_t epoch = step_ / steps_per_epoch(),
                           at = step_ % steps_per_epoch();
         if (order_.empty() || at == 0)
-            order_ = shuffled(train_.labels.size(), flags_.seed, epoch);
+            order_ = train::shuffled(train_.labels.size(), flags_.seed, epoch);
         if (flags_.mistake == "sorted-labels")
             std::iota(order_.begin(), order_.end(), std::size_t{0});
         const std::size_t first = at * reviews_per_step;
@@ -212,7 +212,7 @@ private:
             first, std::min(reviews_per_step, order_.size() - first));
         if (step_trace_.is_at(step_ + 1))
             step_trace_.write(trainer_, initial_, train_, rows, options_);
-        const ReviewResult found = trainer_.step(train_, rows);
+        const train::ReviewResult found = trainer_.step(train_, rows);
         ++step_;
         loss_ += found.loss * static_cast<double>(rows.size());
         right_ += static_cast<double>(found.right);
@@ -236,10 +236,10 @@ private:
 
     void end_epoch()
     {
-        const auto share = [](double part, const Reviews& of) {
+        const auto share = [](double part, const train::Reviews& of) {
             return part / static_cast<double>(of.labels.size());
         };
-        const ReviewResult tested =
+        const train::ReviewResult tested =
             trainer_.evaluate(test_, flags_.mistake == "dropout-in-tests");
         results_.push_back({share(loss_, train_), share(right_, train_), tested.loss,
                             share(static_cast<double>(tested.right), test_)});
@@ -258,10 +258,10 @@ private:
 
     Lesson& lesson_;
     ReviewFlags flags_;
-    Reviews train_, test_;
-    ReviewTrainingOptions options_;
+    train::Reviews train_, test_;
+    train::ReviewTrainingOptions options_;
     ReviewClassifierWeights initial_;
-    ReviewTrainer trainer_;
+    train::ReviewTrainer trainer_;
     StepTrace step_trace_;
     std::size_t step_ = 0, first_step_ = 0;
     double loss_ = 0, right_ = 0; ///< sums of the epoch so far
@@ -274,9 +274,9 @@ private:
 /// mean weight of all heads and queries.
 inline void show_attended_words(Lesson& lesson, const ReviewFlags& flags,
                                 const ReviewClassifierWeights& weights,
-                                const Reviews& reviews)
+                                const train::Reviews& reviews)
 {
-    const std::vector<std::string> vocabulary = read_review_words(flags.data);
+    const std::vector<std::string> vocabulary = train::read_review_words(flags.data);
     if (vocabulary.empty())
         return;
     for (const std::size_t row : {std::size_t{0}, reviews.labels.size() - 1}) {
@@ -335,7 +335,7 @@ inline void experiment_on_reviews(Lesson& lesson)
         throw Error("--steps and --history are about the small model: leave out --data");
     if (const auto& archive = lesson.flag<std::filesystem::path>("--prepare");
         !archive.empty()) {
-        const auto [train, test] = prepare_reviews(archive, flags.data);
+        const auto [train, test] = train::prepare_reviews(archive, flags.data);
         lesson.say("prepared " + std::to_string(train) + " reviews for training and " +
                    std::to_string(test) + " for testing");
     }
@@ -364,7 +364,7 @@ inline void experiment_on_reviews(Lesson& lesson)
     const ReviewClassifierWeights weights = training.weights();
     show_attended_words(lesson, flags, weights, training.test());
     if (const auto& path = lesson.flag<std::filesystem::path>("--save"); !path.empty())
-        write_weights(path, state_dict(weights));
+        files::write_weights(path, files::state_dict(weights));
 }
 
 } // namespace attn

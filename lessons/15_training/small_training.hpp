@@ -41,15 +41,15 @@ inline std::size_t threads_of(const Lesson& lesson)
 
 /// The mistake that the flag --mistake names.
 /// @throws Error where it is none of the small model's
-inline GptMistake small_mistake_of(const Lesson& lesson)
+inline train::GptMistake small_mistake_of(const Lesson& lesson)
 {
-    static constexpr std::pair<const char*, GptMistake> mistakes[] = {
-        {"", GptMistake::none},
-        {"targets-not-shifted", GptMistake::targets_not_shifted},
-        {"padding-in-loss", GptMistake::padding_in_loss},
-        {"softmax-twice", GptMistake::softmax_twice},
-        {"gradients-not-cleared", GptMistake::gradients_not_cleared},
-        {"positions-forgotten", GptMistake::positions_forgotten}};
+    static constexpr std::pair<const char*, train::GptMistake> mistakes[] = {
+        {"", train::GptMistake::none},
+        {"targets-not-shifted", train::GptMistake::targets_not_shifted},
+        {"padding-in-loss", train::GptMistake::padding_in_loss},
+        {"softmax-twice", train::GptMistake::softmax_twice},
+        {"gradients-not-cleared", train::GptMistake::gradients_not_cleared},
+        {"positions-forgotten", train::GptMistake::positions_forgotten}};
     const auto& name = lesson.flag<std::string>("--mistake");
     std::string all;
     for (const auto& [known, mistake] : mistakes) {
@@ -135,7 +135,7 @@ inline std::vector<Matrix> maps_of(const GptWeights& weights, const GptOptions& 
     return maps;
 }
 
-inline Integers integers_of(const Text& text)
+inline Integers integers_of(const train::Text& text)
 {
     Integers ids(Integers::shape_type{text.size()});
     std::ranges::copy(text, ids.begin());
@@ -144,12 +144,12 @@ inline Integers integers_of(const Text& text)
 
 /// The average weight of each head on the links of each role: (roles, layers * heads).
 inline Matrix role_weights(const SmallModel& model, const GptWeights& weights,
-                           std::span<const Text> stories)
+                           std::span<const train::Text> stories)
 {
     const std::size_t heads = weights.layers.size() * model.options.heads;
     Matrix sums = xt::zeros<double>({std::size(roles), heads});
     std::vector<double> counts(std::size(roles));
-    for (const Text& story : stories) {
+    for (const train::Text& story : stories) {
         const Integers ids = integers_of(story);
         const std::vector<std::string> words = words_of(model.words(ids));
         const std::vector<Matrix> maps = maps_of(weights, model.options, ids);
@@ -188,7 +188,7 @@ public:
     void write(const std::filesystem::path& path) const
     {
         if (!path.empty())
-            write_trace(path, recording_);
+            files::write_trace(path, recording_);
     }
 
 private:
@@ -198,7 +198,7 @@ private:
 /// The numbers that PyTorch measured on its own training: lessons/small_model/report.json.
 inline double reported(const Lesson& lesson, const char* what)
 {
-    return read_json_object(lesson.file("../small_model/report.json"), "a report")
+    return files::read_json_object(lesson.file("../small_model/report.json"), "a report")
         .at(what)
         .get<double>();
 }
@@ -223,26 +223,26 @@ inline void train_small_model(Lesson& lesson)
     const SmallStories stories = small_stories();
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(2000);
-    const WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
-    const GptTrainingOptions options{.model = model.options,
-                                     .rate = schedule,
-                                     .threads = threads_of(lesson),
-                                     .mistake = small_mistake_of(lesson)};
+    const train::WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
+    const train::GptTrainingOptions options{.model = model.options,
+                                            .rate = schedule,
+                                            .threads = threads_of(lesson),
+                                            .mistake = small_mistake_of(lesson)};
     StepTrace step_trace(lesson);
-    const std::span<const Text> some(stories.held_out.data(), 100);
+    const std::span<const train::Text> some(stories.held_out.data(), 100);
     const auto& history_file = lesson.flag<std::filesystem::path>("--history");
     const bool is_kept = !history_file.empty();
     History history;
 
     lesson.heading("6. The small model learns the stories of its grammar, " +
                    std::to_string(stories_per_step) + " in each step");
-    GptTrainer trainer(model.weights, options);
+    train::GptTrainer trainer(model.weights, options);
     std::vector<double> losses, curve;
     const auto keep_curve = [&](std::size_t steps_done) {
         if (is_kept && steps_done > 0 && steps_done % 20 == 0)
             curve.push_back(trainer.evaluate(some));
     };
-    const auto watch = [&](std::size_t step, std::span<const Text> batch) {
+    const auto watch = [&](std::size_t step, std::span<const train::Text> batch) {
         keep_curve(step);
         if (step == 0 || step == 20 || step == 100)
             history.add_maps(model, trainer.weights(), step);
@@ -294,7 +294,7 @@ inline void train_small_model(Lesson& lesson)
     history.add("roles_after", {"role", "head"}, to_array(after));
     history.write(history_file);
     if (const auto& path = lesson.flag<std::filesystem::path>("--save"); !path.empty())
-        write_weights(path, state_dict(learned));
+        files::write_weights(path, files::state_dict(learned));
 
     lesson.heading("8. One step as a trace: forward, loss, gradients, Adam");
     audit_one_step(lesson, model, some.first(2));

@@ -20,34 +20,35 @@
 namespace attn {
 
 /// A step of the small model on some stories, from where its training is.
-inline Recording trace_of_step(const AdamState& state, const SmallModel& model,
-                               std::span<const Text> stories,
-                               const GptTrainingOptions& options)
+inline Recording trace_of_step(const train::AdamState& state, const SmallModel& model,
+                               std::span<const train::Text> stories,
+                               const train::GptTrainingOptions& options)
 {
-    const TextBatch batch = batch_of(stories);
+    const train::TextBatch batch = train::batch_of(stories);
     const auto run = [&](const GptWeights& weights, const Trace& trace) {
         const Tensor3 logits = gpt(batch.ids, {}, weights, model.options, trace);
-        (void)cross_entropy(logits, batch.targets, {}, trace);
+        (void)train::cross_entropy(logits, batch.targets, {}, trace);
     };
     const std::uint64_t t = state.steps + 1;
-    return audit_step(unpacked(state.weights, model.weights),
-                      unpacked(state.first, model.weights),
-                      unpacked(state.second, model.weights), run, options.adam,
-                      adam_factors(options.adam, options.rate(t), t));
+    return train::audit_step(train::unpacked(state.weights, model.weights),
+                             train::unpacked(state.first, model.weights),
+                             train::unpacked(state.second, model.weights), run,
+                             options.adam,
+                             train::adam_factors(options.adam, options.rate(t), t));
 }
 
 /// Takes a step in float32 on two stories, and says how it compares with its trace.
 inline void audit_one_step(Lesson& lesson, const SmallModel& model,
-                           std::span<const Text> stories)
+                           std::span<const train::Text> stories)
 {
-    const GptTrainingOptions options{.model = model.options};
-    GptTrainer trainer(model.weights, options);
+    const train::GptTrainingOptions options{.model = model.options};
+    train::GptTrainer trainer(model.weights, options);
     const Recording audited = trace_of_step(trainer.state(), model, stories, options);
     const double loss = trainer.step(stories);
     const double in_trace = audited.at("loss").value.values[0];
     lesson.expect("all " + std::to_string(audited.steps.size()) +
                       " steps of it follow from their formulas",
-                  verify(audited).passed());
+                  formula::verify(audited).passed());
     lesson.expect("the loss of the step in float32 is that of the trace to 1e-5",
                   std::abs(loss - in_trace) < 1e-5);
 }
@@ -80,19 +81,21 @@ public:
                         std::to_string(steps));
     }
 
-    void write(const GptTrainer& trainer, const SmallModel& model,
-               std::span<const Text> stories, const GptTrainingOptions& options) const
+    void write(const train::GptTrainer& trainer, const SmallModel& model,
+               std::span<const train::Text> stories,
+               const train::GptTrainingOptions& options) const
     {
-        write_trace(path_, trace_of_step(trainer.state(), model, stories, options));
+        files::write_trace(path_,
+                           trace_of_step(trainer.state(), model, stories, options));
     }
 
     /// A step of the classifier. Of the embedding only the rows are traced that the batch
     /// uses, in the order of their words' numbers: no other row has a gradient.
-    void write(ReviewTrainer& trainer, const ReviewClassifierWeights& shapes,
-               const Reviews& reviews, std::span<const std::size_t> rows,
-               const ReviewTrainingOptions& options) const
+    void write(train::ReviewTrainer& trainer, const ReviewClassifierWeights& shapes,
+               const train::Reviews& reviews, std::span<const std::size_t> rows,
+               const train::ReviewTrainingOptions& options) const
     {
-        const AdamState& state = trainer.state();
+        const train::AdamState& state = trainer.state();
         std::map<std::int64_t, std::size_t> used;
         for (const std::size_t row : rows)
             for (std::size_t i = 0; i < reviews.ids.shape(1); ++i)
@@ -102,7 +105,7 @@ public:
             place = words.size();
             words.push_back(static_cast<std::size_t>(id));
         }
-        Reviews batch{
+        train::Reviews batch{
             IntegerMatrix(IntegerMatrix::shape_type{rows.size(), reviews.ids.shape(1)}),
             Integers(Integers::shape_type{rows.size()})};
         for (std::size_t b = 0; b < rows.size(); ++b) {
@@ -112,25 +115,26 @@ public:
                     static_cast<std::int64_t>(used.at(reviews.ids(rows[b], i)));
         }
         const auto of_words = [&](const std::vector<float>& numbers) {
-            ReviewClassifierWeights some = unpacked(numbers, shapes);
+            ReviewClassifierWeights some = train::unpacked(numbers, shapes);
             Matrix table(Matrix::shape_type{words.size(), some.embedding.table.shape(1)});
             for (std::size_t i = 0; i < words.size(); ++i)
                 xt::row(table, i) = xt::row(some.embedding.table, words[i]);
             some.embedding.table = table;
             return some;
         };
-        const Matrix mask = dropout_mask(rows.size(), shapes.attention.value.shape(1),
-                                         options.dropout, options.seed, state.steps);
+        const Matrix mask =
+            train::dropout_mask(rows.size(), shapes.attention.value.shape(1),
+                                options.dropout, options.seed, state.steps);
         const auto run = [&](const ReviewClassifierWeights& weights, const Trace& trace) {
             const Vector logits =
                 review_classifier(batch.ids, mask, weights, options.model, trace);
-            (void)binary_cross_entropy(logits, batch.labels, trace);
+            (void)train::binary_cross_entropy(logits, batch.labels, trace);
         };
-        const AdamFactors factors =
-            adam_factors(options.adam, options.rate, state.steps + 1);
-        write_trace(path_,
-                    audit_step(of_words(state.weights), of_words(state.first),
-                               of_words(state.second), run, options.adam, factors));
+        const train::AdamFactors factors =
+            train::adam_factors(options.adam, options.rate, state.steps + 1);
+        files::write_trace(
+            path_, train::audit_step(of_words(state.weights), of_words(state.first),
+                                     of_words(state.second), run, options.adam, factors));
     }
 
 private:

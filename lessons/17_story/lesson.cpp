@@ -135,9 +135,9 @@ LlamaWeights tiny_weights(std::size_t vocabulary)
 }
 //! [tiny]
 
-LlamaFolder tiny_model(const Lesson& lesson)
+files::LlamaFolder tiny_model(const Lesson& lesson)
 {
-    Tokenizer tokenizer = read_tokenizer(lesson.file("tokens.json"));
+    files::Tokenizer tokenizer = files::read_tokenizer(lesson.file("tokens.json"));
     LlamaWeights weights = tiny_weights(tokenizer.size());
     return {std::move(weights), {.heads = 4}, std::move(tokenizer)};
 }
@@ -232,7 +232,7 @@ void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_he
               double(two(i)), double(three(i)), double(table(i))}});
 }
 
-void look_at_parts(Lesson& lesson, const LlamaFolder& model,
+void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
                    const std::vector<std::size_t>& prompt)
 {
     const LlamaLayerWeights& layer = model.weights.layers.front();
@@ -269,7 +269,7 @@ struct Story {
 };
 
 /// Continues the text with a cache: in each step only the newest token is computed.
-Story written(const Lesson& lesson, const LlamaFolder& model,
+Story written(const Lesson& lesson, const files::LlamaFolder& model,
               const std::vector<std::size_t>& prompt, std::size_t steps)
 {
     RandomNumbers chance(lesson.flag<std::optional<std::size_t>>("--seed").value_or(0));
@@ -291,7 +291,7 @@ Story written(const Lesson& lesson, const LlamaFolder& model,
         const Vector last = xt::view(step.logits, step.logits.shape(0) - 1, xt::all());
         next = {sample(last, lesson.flag<double>("--temperature"), chance)};
         //! [write]
-        if (next.front() <= Tokenizer::end) // another text would begin
+        if (next.front() <= files::Tokenizer::end) // another text would begin
             break;
         story.ids.push_back(next.front());
     }
@@ -299,7 +299,7 @@ Story written(const Lesson& lesson, const LlamaFolder& model,
 }
 
 /// The same in float32, for speed: no step is named, and the logits are not kept.
-Story written_fast(Lesson& lesson, const LlamaFolder& model,
+Story written_fast(Lesson& lesson, const files::LlamaFolder& model,
                    const std::vector<std::size_t>& prompt, std::size_t steps)
 {
     RandomNumbers chance(lesson.flag<std::optional<std::size_t>>("--seed").value_or(0));
@@ -316,7 +316,7 @@ Story written_fast(Lesson& lesson, const LlamaFolder& model,
         std::copy(logits.end() - std::ptrdiff_t(last.size()), logits.end(), last.begin());
         const std::size_t id = sample(last, lesson.flag<double>("--temperature"), chance);
         next = {static_cast<std::int64_t>(id)};
-        if (id <= Tokenizer::end) // another text would begin
+        if (id <= files::Tokenizer::end) // another text would begin
             break;
         story.ids.push_back(id);
     }
@@ -328,17 +328,17 @@ Story written_fast(Lesson& lesson, const LlamaFolder& model,
     return story;
 }
 
-void show(Lesson& lesson, const Tokenizer& tokenizer, const Story& story,
-          std::size_t prompt)
+void show_story(Lesson& lesson, const files::Tokenizer& tokenizer, const Story& story,
+                std::size_t prompt)
 {
     std::string labels;
     for (const std::size_t id : story.ids)
-        labels += label_of(tokenizer, id) + "\n";
+        labels += files::label_of(tokenizer, id) + "\n";
     lesson.say("tokens: " +
                listed({story.ids.begin() + std::ptrdiff_t(prompt), story.ids.end()}));
     lesson.say(tokenizer.decode(story.ids));
     if (const auto& file = lesson.flag<std::filesystem::path>("--tokens"); !file.empty())
-        write_file(file, labels);
+        files::write_file(file, labels);
 }
 
 /// @throws Error where --fast stands beside a flag that has no effect then
@@ -364,8 +364,9 @@ void teach(Lesson& lesson)
     lesson.heading("3. Text becomes tokens");
     const auto& folder = lesson.flag<std::filesystem::path>("--weights");
     const bool is_tiny = folder.empty();
-    const LlamaFolder model = is_tiny ? tiny_model(lesson) : read_llama_folder(folder);
-    const Tokenizer& tokenizer = model.tokenizer;
+    const files::LlamaFolder model =
+        is_tiny ? tiny_model(lesson) : files::read_llama_folder(folder);
+    const files::Tokenizer& tokenizer = model.tokenizer;
     //! [tokens]
     for (const std::string text : {"the cat sat on", "the café"})
         lesson.say("\"" + text + "\": " + listed(tokenizer.encode(text)));
@@ -381,7 +382,7 @@ void teach(Lesson& lesson)
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(is_tiny ? 8 : 200);
     const Story story = is_fast ? written_fast(lesson, model, prompt, steps)
                                 : written(lesson, model, prompt, steps);
-    show(lesson, tokenizer, story, prompt.size());
+    show_story(lesson, tokenizer, story, prompt.size());
 
     lesson.heading("8. The same text in one pass, without a cache");
     //! [pass]

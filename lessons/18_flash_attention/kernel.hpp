@@ -80,7 +80,7 @@ inline void run_kernel(Lesson& lesson)
         return; // the kernel is not, and verifying takes a while
     //! [verified]
     lesson.expect("every step of the kernel follows from its formula, in float32",
-                  verify(recorder.recording()).passed());
+                  formula::verify(recorder.recording()).passed());
     //! [verified]
     const Matrix exact = scaled_dot_product_attention(queries, keys, values, {}, {},
                                                       {.causal = Causal::bottom_right})

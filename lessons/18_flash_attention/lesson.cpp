@@ -161,7 +161,7 @@ void attend(Lesson& lesson)
     const Gradients grad = send_back(back, head, after, context, arriving, tiles);
     back.alias("grad_queries", last + "grad_queries");
     //! [library]
-    const Recording library = gradients(
+    const Recording library = formula::gradients(
         lesson.recording(), {.of = "whole.context", .seed = to_array(arriving)});
     //! [library]
     lesson.expect_equal("attn::gradients sends the same to the queries",

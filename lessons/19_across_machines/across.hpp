@@ -149,7 +149,7 @@ inline void run_across(Lesson& lesson, const Tensor3& queries, const Tensor3& ke
         lesson.retell(scope, below(all, scope));
         //! [verify]
         lesson.expect(scope + ": every step of every rank follows from its formula",
-                      verify(below(all, scope)).passed());
+                      formula::verify(below(all, scope)).passed());
         //! [verify]
     }
     const std::vector<double> exact = exact_context(queries, keys, values);

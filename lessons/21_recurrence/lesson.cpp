@@ -315,7 +315,8 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
             //! [waiting]
             Recorder recorder;
             run(x, Trace(recorder));
-            length = static_cast<std::int64_t>(products_in_line(recorder.recording()));
+            length = static_cast<std::int64_t>(
+                formula::products_in_line(recorder.recording()));
             //! [waiting]
         }
         std::ignore = waiting(label, expected, products);

@@ -118,7 +118,7 @@ constexpr Exhibit exhibits[] = {
 };
 
 /// The last step of an exhibit, right or with a mistake in it.
-Array result_of(const Exhibit& exhibit, const Given& given, Mistaken* mistaken)
+Array result_of(const Exhibit& exhibit, const Given& given, mistakes::Mistaken* mistaken)
 {
     Recorder recorder;
     Listeners listeners(mistaken == nullptr
@@ -141,9 +141,10 @@ double largest_change(const Array& right, const Array& wrong)
 }
 
 /// The largest change of an exhibit's result by a mistake.
-double change_by(const Exhibit& exhibit, const Given& given, const Pitfall& pitfall)
+double change_by(const Exhibit& exhibit, const Given& given,
+                 const mistakes::Pitfall& pitfall)
 {
-    Mistaken mistaken(pitfall);
+    mistakes::Mistaken mistaken(pitfall);
     return largest_change(result_of(exhibit, given, nullptr),
                           result_of(exhibit, given, &mistaken));
 }
@@ -157,22 +158,24 @@ struct Wrong {
 
 /// Makes a mistake in an exhibit; nothing where the exhibit has no such step, or where
 /// the numbers stay the same.
-std::optional<Wrong> made_in(const Exhibit& exhibit, const Pitfall& pitfall,
+std::optional<Wrong> made_in(const Exhibit& exhibit, const mistakes::Pitfall& pitfall,
                              const Recording& shown)
 {
-    const StepNames names(shown);
+    const formula::StepNames names(shown);
     for (std::size_t i = 0; i < shown.steps.size(); ++i) {
         const Step& step = shown.steps[i];
         if (!step.path.starts_with(std::string(exhibit.scope) + "."))
             continue;
-        const StepOf step_of = [&](std::string_view name) {
+        const mistakes::StepOf step_of = [&](std::string_view name) {
             const std::optional<std::size_t> found = names.resolve(i, name);
             return found ? &shown.steps[*found] : nullptr;
         };
         //! [make]
-        const std::optional<Array> mistaken = mistaken_value(pitfall, step, step_of);
+        const std::optional<Array> mistaken =
+            mistakes::mistaken_value(pitfall, step, step_of);
         if (mistaken && !identical(*mistaken, step.value))
-            return Wrong{step, *mistaken, *mistaken_formula(pitfall, step, step_of)};
+            return Wrong{step, *mistaken,
+                         *mistakes::mistaken_formula(pitfall, step, step_of)};
         //! [make]
     }
     return std::nullopt;
@@ -214,7 +217,8 @@ void record(const Trace& trace, std::string_view name, const Wrong& wrong,
 }
 
 /// Records right and wrong beside each other, under the step that is wrong.
-void show(Lesson& lesson, const Pitfall& pitfall, const Wrong& wrong, double change)
+void show_mistake(Lesson& lesson, const mistakes::Pitfall& pitfall, const Wrong& wrong,
+                  double change)
 {
     lesson.heading(std::string(pitfall.id) + ": " + std::string(pitfall.sentence));
     const std::string& path = wrong.right.path;
@@ -247,7 +251,7 @@ void teach(Lesson& lesson)
     //! [museum]
     const Recording shown = lesson.recording();
     std::string hidden; // the mistakes that change nothing
-    for (const Pitfall& pitfall : pitfalls()) {
+    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls()) {
         if (!pitfall.is_exhibit)
             continue;
         std::optional<Wrong> wrong;
@@ -256,7 +260,7 @@ void teach(Lesson& lesson)
         };
         const auto exhibit = std::ranges::find_if(exhibits, shows);
         if (wrong)
-            show(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
+            show_mistake(lesson, pitfall, *wrong, change_by(*exhibit, given, pitfall));
         else
             hidden += (hidden.empty() ? "" : ", ") + std::string(pitfall.id);
     }

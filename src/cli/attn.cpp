@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv)
 {
-    using namespace attn;
+    using namespace attn::cli;
     const Command program{.name = "attn",
                           .summary = "Attention and the Transformer, step by step.",
                           .commands = {lessons_command(), run_command(), verify_command(), explain_command(),

@@ -2,7 +2,7 @@
 
 #include "flags.hpp"
 
-namespace attn {
+namespace attn::cli {
 
 /// @name The subcommands of attn, each in a file with its name
 /// @{
@@ -17,4 +17,4 @@ Command grad_command();
 Command pitfalls_command();
 /// @}
 
-} // namespace attn
+} // namespace attn::cli

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -28,23 +28,23 @@ using Json = nlohmann::ordered_json;
 /// The values of a command line.
 struct Request {
     std::filesystem::path reference, mine;
-    DiffOptions options;
+    diff::DiffOptions options;
     bool diagnoses = false, for_machines = false;
     std::optional<std::size_t> budget;
 };
 
 // ------------------------------------------------------------------------------------------------ what it looks like
 
-void print_likely_mistakes(const Diff& diff)
+void print_likely_mistakes(const diff::Diff& diff)
 {
-    const std::vector<Diagnosis> diagnoses = diagnose(diff);
+    const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
-    if (is_diagnosis_cut(diff))
+    if (diff::is_diagnosis_cut(diff))
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
     else if (diff.first_wrong() != nullptr && (diagnoses.empty() || later != nullptr))
         print("looks like none of the well-known mistakes that attn pitfalls lists\n");
-    for (const Diagnosis& diagnosis : diagnoses) {
+    for (const diff::Diagnosis& diagnosis : diagnoses) {
         const Step& step = *diagnosis.steps.front();
         print("{}looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n",
               later == nullptr ? "" : later->path + ", which is wrong by itself, ", diagnosis.pitfall->id,
@@ -63,11 +63,11 @@ std::string shortened(const std::vector<std::string>& names, std::size_t most)
            (names.size() > most ? fmt::format(" and {} more", names.size() - most) : "");
 }
 
-bool has_numbers(const StepDiff& step) { return step.distance.differing > 0; }
+bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 0; }
 
-void print_distance(const StepDiff& step, NumberType type)
+void print_distance(const diff::StepDiff& step, NumberType type)
 {
-    const Distance& distance = step.distance;
+    const diff::Distance& distance = step.distance;
     print("  worst: {}{}{}: expected {}, found {}\n", step.step->path, bracketed(distance.worst),
           step.place.empty() ? "" : " (" + step.place + ")", number_text(distance.expected, type),
           number_text(distance.found, type));
@@ -85,7 +85,7 @@ void print_distance(const StepDiff& step, NumberType type)
 }
 
 /// Where to look in the program that MINE was recorded from.
-void print_origin(const Origin& origin, bool is_wrong)
+void print_origin(const diff::Origin& origin, bool is_wrong)
 {
     const bool is_told = origin.variable == "return" || origin.function == "<module>";
     const std::string function = is_told ? "" : ", in " + origin.function;
@@ -93,13 +93,13 @@ void print_origin(const Origin& origin, bool is_wrong)
 }
 
 /// The step to look at first, with all that is known about it.
-void print_first(const Diff& diff)
+void print_first(const diff::Diff& diff)
 {
-    const StepDiff* first = diff.first_different();
+    const diff::StepDiff* first = diff.first_different();
     if (first == nullptr)
         return;
-    const StepDiff* wrong = diff.first_wrong();
-    const StepDiff& shown = wrong != nullptr ? *wrong : *first;
+    const diff::StepDiff* wrong = diff.first_wrong();
+    const diff::StepDiff& shown = wrong != nullptr ? *wrong : *first;
     if (shown.origin)
         print_origin(*shown.origin, wrong != nullptr);
     const std::string alias = shown.mine == shown.step->path ? "" : " (" + shown.mine + ")";
@@ -111,9 +111,9 @@ void print_first(const Diff& diff)
         print("  or in a step before it that MINE does not have: {}\n", shortened(shown.through, 6));
 }
 
-std::string inherited_text(const StepDiff& step)
+std::string inherited_text(const diff::StepDiff& step)
 {
-    const Distance& distance = step.distance;
+    const diff::Distance& distance = step.distance;
     std::string text = fmt::format("off by {:.3g} at most", distance.absolute);
     if (distance.nans > 0)
         text = fmt::format("is NaN in {} of its numbers", distance.nans);
@@ -138,19 +138,19 @@ std::string without_numbers(const std::string& path)
 
 /// Steps of one verdict in all layers and heads: one cause is one line.
 struct Alike {
-    const StepDiff* first;
+    const diff::StepDiff* first;
     std::string path;
     std::size_t count = 1;
 };
 
 /// The steps that differ, but for the one that was shown.
-std::vector<Alike> others_of(const Diff& diff)
+std::vector<Alike> others_of(const diff::Diff& diff)
 {
-    const StepDiff* wrong = diff.first_wrong();
-    const StepDiff* shown = wrong != nullptr ? wrong : diff.first_different();
+    const diff::StepDiff* wrong = diff.first_wrong();
+    const diff::StepDiff* shown = wrong != nullptr ? wrong : diff.first_different();
     std::vector<Alike> groups;
-    for (const StepDiff& step : diff.steps) {
-        if ((step.passed() && step.verdict != DiffVerdict::no_effect) || &step == shown)
+    for (const diff::StepDiff& step : diff.steps) {
+        if ((step.passed() && step.verdict != diff::DiffVerdict::no_effect) || &step == shown)
             continue;
         const std::string path = without_numbers(step.step->path);
         const auto group = std::ranges::find_if(
@@ -163,14 +163,14 @@ std::vector<Alike> others_of(const Diff& diff)
     return groups;
 }
 
-void print_others(const Diff& diff)
+void print_others(const diff::Diff& diff)
 {
     constexpr std::size_t most = 30;
     const std::vector<Alike> groups = others_of(diff);
     for (std::size_t i = 0; i < std::min(most, groups.size()); ++i) {
-        const StepDiff& step = *groups[i].first;
+        const diff::StepDiff& step = *groups[i].first;
         const std::string numbers =
-            has_numbers(step) && step.verdict == DiffVerdict::inherited ? inherited_text(step) : step.message;
+            has_numbers(step) && step.verdict == diff::DiffVerdict::inherited ? inherited_text(step) : step.message;
         print("{:<9}  {}: {}{}{}\n", name_of(step.verdict),
               step.step->path + (has_numbers(step) ? bracketed(step.distance.worst) : ""), numbers,
               step.origin ? "; " + text_of(*step.origin) : "",
@@ -181,11 +181,11 @@ void print_others(const Diff& diff)
 }
 
 /// The noisiest of the steps that are fine.
-void print_noise(const Diff& diff)
+void print_noise(const diff::Diff& diff)
 {
-    const StepDiff* worst = nullptr;
-    for (const StepDiff& step : diff.steps)
-        if (step.verdict == DiffVerdict::noise &&
+    const diff::StepDiff* worst = nullptr;
+    for (const diff::StepDiff& step : diff.steps)
+        if (step.verdict == diff::DiffVerdict::noise &&
             (worst == nullptr || step.distance.absolute > worst->distance.absolute))
             worst = &step;
     if (worst != nullptr)
@@ -193,9 +193,9 @@ void print_noise(const Diff& diff)
               worst->distance.relative);
 }
 
-void print_names(const Diff& diff)
+void print_names(const diff::Diff& diff)
 {
-    for (const Found& found : diff.matched)
+    for (const diff::Found& found : diff.matched)
         print("found {}: {} = {}{}\n", found.how, found.mine, found.step,
               found.layout.empty() ? "" : " as " + found.layout);
     if (!diff.missing.empty())
@@ -206,7 +206,7 @@ void print_names(const Diff& diff)
               diff.extra_fails ? "extra" : "not compared", diff.extra.size(), shortened(diff.extra, 8));
 }
 
-int report(const Diff& diff, const Request& request)
+int report(const diff::Diff& diff, const Request& request)
 {
     print_first(diff);
     if (request.diagnoses)
@@ -220,8 +220,9 @@ int report(const Diff& diff, const Request& request)
         print("hint: {}\n", diff.hint);
 
     std::string counts;
-    for (const DiffVerdict verdict : {DiffVerdict::equal, DiffVerdict::noise, DiffVerdict::no_effect,
-                                      DiffVerdict::layout, DiffVerdict::bug, DiffVerdict::inherited})
+    for (const diff::DiffVerdict verdict :
+         {diff::DiffVerdict::equal, diff::DiffVerdict::noise, diff::DiffVerdict::no_effect, diff::DiffVerdict::layout,
+          diff::DiffVerdict::bug, diff::DiffVerdict::inherited})
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
     print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",
@@ -237,7 +238,7 @@ Json json_of(double number)
     return std::isfinite(number) ? Json(number) : Json(number_text(number, NumberType::float64));
 }
 
-Json json_of(const StepDiff& step)
+Json json_of(const diff::StepDiff& step)
 {
     Json json{{"step", step.step->path},         {"mine", step.mine},         {"verdict", name_of(step.verdict)},
               {"message", step.message},         {"layout", step.layout},     {"formula", step.step->formula},
@@ -249,7 +250,7 @@ Json json_of(const StepDiff& step)
                           {"function", step.origin->function}};
     if (!has_numbers(step))
         return json;
-    const Distance& distance = step.distance;
+    const diff::Distance& distance = step.distance;
     json["worst"] = {{"index", distance.worst},
                      {"place", step.place},
                      {"expected", json_of(distance.expected)},
@@ -267,7 +268,7 @@ Json json_of(const StepDiff& step)
     return json;
 }
 
-Json json_of(const Diagnosis& diagnosis)
+Json json_of(const diff::Diagnosis& diagnosis)
 {
     Json steps = Json::array();
     for (const Step* step : diagnosis.steps)
@@ -281,9 +282,9 @@ Json json_of(const Diagnosis& diagnosis)
             {"later", diagnosis.later == nullptr ? Json(nullptr) : Json(diagnosis.later->path)}};
 }
 
-Json path_or_null(const StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
+Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
 
-int report_for_machines(const Diff& diff, const Request& request)
+int report_for_machines(const diff::Diff& diff, const Request& request)
 {
     Json json{{"same", diff.passed()},
               {"type", name_of(diff.type)},
@@ -295,15 +296,15 @@ int report_for_machines(const Diff& diff, const Request& request)
               {"extra", diff.extra},
               {"extra_fails", diff.extra_fails},
               {"hint", diff.hint}};
-    for (const StepDiff& step : diff.steps)
+    for (const diff::StepDiff& step : diff.steps)
         json["steps"].push_back(json_of(step));
     json["found"] = Json::array();
-    for (const Found& found : diff.matched)
+    for (const diff::Found& found : diff.matched)
         json["found"].push_back(
             {{"mine", found.mine}, {"step", found.step}, {"how", found.how}, {"layout", found.layout}});
     if (request.diagnoses) {
         json["looks_like"] = Json::array();
-        for (const Diagnosis& diagnosis : diagnose(diff))
+        for (const diff::Diagnosis& diagnosis : diff::diagnose(diff))
             json["looks_like"].push_back(json_of(diagnosis));
     }
     print_json(json);
@@ -312,7 +313,7 @@ int report_for_machines(const Diff& diff, const Request& request)
 
 // ------------------------------------------------------------------------------------------------ the command line
 
-NameRule read_rule(const std::string& text)
+diff::NameRule read_rule(const std::string& text)
 {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
@@ -323,8 +324,8 @@ NameRule read_rule(const std::string& text)
 int compare(const Request& request)
 {
     const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
-    const Recording reference = read_trace(request.reference);
-    const Diff result = diff(reference, request.mine, request.options);
+    const Recording reference = files::read_trace(request.reference);
+    const diff::Diff result = diff::compare(reference, request.mine, request.options);
     return request.for_machines ? report_for_machines(result, request) : report(result, request);
 }
 
@@ -347,8 +348,8 @@ Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.
 
 FlagGroup name_flags(Request& request)
 {
-    Choices<const NameTable*> tables;
-    for (const NameTable& table : name_tables())
+    Choices<const diff::NameTable*> tables;
+    for (const diff::NameTable& table : diff::name_tables())
         tables.emplace_back(table.name, &table);
     const auto add_rule = [&request](const std::string& text) { request.options.names.push_back(read_rule(text)); };
     return {"Names",
@@ -363,7 +364,7 @@ FlagGroup name_flags(Request& request)
 
 FlagGroup number_flags(Request& request)
 {
-    DiffOptions& options = request.options;
+    diff::DiffOptions& options = request.options;
     Choices<NumberType> types;
     for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16})
         types.emplace_back(name_of(type), type);
@@ -397,4 +398,4 @@ Command diff_command()
             .run = [request] { return compare(*request); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -12,22 +12,23 @@
 #include <memory>
 #include <string>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// The values of a command line.
 struct Request {
     std::filesystem::path trace;
     std::string cell;
-    ExplainOptions options;
+    formula::ExplainOptions options;
     std::optional<std::size_t> budget;
 };
 
 int print_explanation(const Request& request)
 {
     const BudgetScope budget{budget_for(request.budget, {request.trace})};
-    const Recording recording = read_trace(request.trace);
-    print_lines(about_file(request.trace, "", [&] { return explain_text(recording, request.cell, request.options); }));
+    const Recording recording = files::read_trace(request.trace);
+    print_lines(files::about_file(request.trace, "",
+                                  [&] { return formula::explain_text(recording, request.cell, request.options); }));
     return 0;
 }
 
@@ -36,7 +37,7 @@ int print_explanation(const Request& request)
 Command explain_command()
 {
     const auto request = std::make_shared<Request>();
-    ExplainOptions& options = request->options;
+    formula::ExplainOptions& options = request->options;
     return {.name = "explain",
             .summary = "print the arithmetic of one number of a trace",
             .groups = {{"Arguments",
@@ -54,4 +55,4 @@ Command explain_command()
             .run = [request] { return print_explanation(*request); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

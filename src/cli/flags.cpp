@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// The whole text as a number, or nothing.
@@ -317,7 +317,7 @@ int run_program(const Command& program, int argc, const char* const* argv)
     };
     return guarded(name, [&] {
         const int code = parse_and_run(parser, argc, argv);
-        expect_delivered();
+        files::expect_delivered();
         return code;
     });
 }
@@ -345,4 +345,4 @@ int guarded(const std::function<std::string()>& name, const std::function<int()>
     }
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::cli {
 
 /// Where the value of a flag goes, and which texts are a value.
 struct FlagValue {
@@ -130,4 +130,4 @@ int guarded(const std::function<std::string()>& name, const std::function<int()>
 /// @return the command's exit code; 0 after --help; 2 where usage or input is unusable, or output can't be written
 int run_program(const Command& program, int argc, const char* const* argv);
 
-} // namespace attn
+} // namespace attn::cli

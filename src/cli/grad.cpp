@@ -18,7 +18,7 @@
 #include <cmath>
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// What one command line asks for.
@@ -32,20 +32,20 @@ struct Request {
 /// True for the name of a gradient of that step: grad.output, output.grad, d_output; also dout and dy, whatever it is called.
 bool is_gradient_of(const std::string& name, const Step& of, const Recording& recording)
 {
-    const std::optional<std::string> path = gradient_name(name);
+    const std::optional<std::string> path = diff::gradient_name(name);
     if (!path)
         return false;
-    const std::string rest = path->substr(gradient_scope.size());
-    const std::optional<std::size_t> step = StepNames(recording).find(rest);
+    const std::string rest = path->substr(formula::gradient_scope.size());
+    const std::optional<std::size_t> step = formula::StepNames(recording).find(rest);
     return step ? &recording.steps[*step] == &of : rest == "out" || rest == "y";
 }
 
 /// The one array of a file, or of several the one that is called the gradient of that step: a program's own gradients.
 Array read_seed(const Request& request, const Recording& recording)
 {
-    NamedArrays arrays = read_npz(request.seed);
+    files::NamedArrays arrays = files::read_npz(request.seed);
     if (arrays.size() > 1) {
-        const Step& of = recording.steps[step_of_gradients(recording, request.of)];
+        const Step& of = recording.steps[formula::step_of_gradients(recording, request.of)];
         std::erase_if(arrays, [&](const auto& array) { return !is_gradient_of(array.first, of, recording); });
         if (arrays.size() != 1)
             throw Error(fmt::format(
@@ -61,20 +61,20 @@ Array read_seed(const Request& request, const Recording& recording)
 /// The trace without the gradients that it has, which are taken anew.
 Recording forward_part(const Recording& recording, const std::string& of)
 {
-    Recording forward = without_gradients(recording);
+    Recording forward = formula::without_gradients(recording);
     const std::string path = of.substr(0, of.find('['));
-    if (StepNames(recording).find(path) && !StepNames(forward).find(path))
+    if (formula::StepNames(recording).find(path) && !formula::StepNames(forward).find(path))
         throw Error("--of: " + path + " is a gradient, or follows from one; expected a step of the forward pass");
     return forward;
 }
 
 /// What the gradients are of: a step, or some of its numbers.
-GradientOptions asked_for(const Request& request, const Recording& recording)
+formula::GradientOptions asked_for(const Request& request, const Recording& recording)
 {
-    GradientOptions options{.of = request.of};
+    formula::GradientOptions options{.of = request.of};
     const std::size_t bracket = request.of.find('[');
     if (bracket != std::string::npos) {
-        const ExplainedCells cells = find_cells(recording, request.of);
+        const formula::ExplainedCells cells = formula::find_cells(recording, request.of);
         options.of = cells.step->path;
         options.seed = Array{cells.step->value.shape, std::vector<double>(cells.step->value.size())};
         for (const std::size_t offset : cells.offsets)
@@ -99,12 +99,13 @@ double norm_of(const Array& array)
 
 void print_inputs(const Recording& result)
 {
-    const StepNames names(result);
+    const formula::StepNames names(result);
     std::size_t width = 0;
     std::vector<const Step*> inputs;
     for (const Step& step : result.steps)
-        if (step.formula.empty() && !step.path.starts_with(gradient_scope) && step.value.type == ElementType::real)
-            if (const auto found = names.find(std::string(gradient_scope).append(step.path))) {
+        if (step.formula.empty() && !step.path.starts_with(formula::gradient_scope) &&
+            step.value.type == ElementType::real)
+            if (const auto found = names.find(std::string(formula::gradient_scope).append(step.path))) {
                 inputs.push_back(&result.steps[*found]);
                 width = std::max(width, inputs.back()->path.size());
             }
@@ -116,9 +117,9 @@ void print_inputs(const Recording& result)
 /// @return whether all agree
 bool print_checks(const Recording& result)
 {
-    const std::vector<GradientCheck> checks = check_gradients(result);
+    const std::vector<formula::GradientCheck> checks = formula::check_gradients(result);
     std::size_t wrong = 0;
-    for (const GradientCheck& check : checks) {
+    for (const formula::GradientCheck& check : checks) {
         wrong += check.agrees() ? 0 : 1;
         print("{}  {}: {:.15g} by the gradient, {:.15g} by differences, which can be off by {:.2g}\n",
               check.agrees() ? "agrees " : "DIFFERS", check.input, check.by_gradient, check.by_differences,
@@ -132,15 +133,16 @@ int take_gradients(const Request& request)
 {
     expect_not_replaced("-o", request.output, {request.trace, request.seed});
     const BudgetScope budget{budget_for(request.budget, {request.trace})};
-    const Recording recording = forward_part(read_trace(request.trace), request.of);
-    const GradientOptions options = asked_for(request, recording);
-    const Recording result = about_file(request.trace, "", [&] { return gradients(recording, options); });
+    const Recording recording = forward_part(files::read_trace(request.trace), request.of);
+    const formula::GradientOptions options = asked_for(request, recording);
+    const Recording result =
+        files::about_file(request.trace, "", [&] { return formula::gradients(recording, options); });
     if (!request.output.empty())
-        write_trace(request.output, result);
+        files::write_trace(request.output, result);
     print_inputs(result);
     const std::string& of = result.steps[recording.steps.size()].path;
     print("{}{} steps on the way back from {}\n", request.output.empty() ? "" : request.output.string() + ": ",
-          result.steps.size() - recording.steps.size(), of.substr(gradient_scope.size()));
+          result.steps.size() - recording.steps.size(), of.substr(formula::gradient_scope.size()));
     return !request.checks || print_checks(result) ? 0 : 1;
 }
 
@@ -171,4 +173,4 @@ Command grad_command()
             .run = [request] { return take_gradients(*request); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -13,7 +13,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 enum class Format { svg, dot };
@@ -21,8 +21,8 @@ enum class Format { svg, dot };
 /// The values of a command line.
 struct Request {
     std::filesystem::path trace, picture;
-    DataflowOptions what;
-    DrawOptions how;
+    show::DataflowOptions what;
+    show::DrawOptions how;
     std::string title;
     std::optional<Format> format;
     std::optional<std::size_t> budget;
@@ -52,18 +52,18 @@ int draw(Request request)
     const Format format = format_of(request);
     request.how.title = title_of(request);
     const BudgetScope budget{budget_for(request.budget, {request.trace})};
-    const TraceReader trace(request.trace);
+    const files::TraceReader trace(request.trace);
     try {
-        const Dataflow dataflow = dataflow_of(trace.outline(), request.what);
+        const show::Dataflow dataflow = show::dataflow_of(trace.outline(), request.what);
         const std::string picture =
-            format == Format::svg ? to_svg(dataflow, request.how) : to_dot(dataflow, request.how);
+            format == Format::svg ? show::to_svg(dataflow, request.how) : show::to_dot(dataflow, request.how);
         if (request.picture.empty()) {
             print_lines(picture);
             return 0;
         }
-        write_file(request.picture, picture);
-        print("{}: {}\n", request.picture.string(), summary(dataflow));
-    } catch (const FileError&) {
+        files::write_file(request.picture, picture);
+        print("{}: {}\n", request.picture.string(), show::summary(dataflow));
+    } catch (const files::FileError&) {
         throw;
     } catch (const Error& error) {
         throw Error(request.trace.string() + ": " + error.what());
@@ -97,4 +97,4 @@ Command graph_command()
             .run = [request] { return draw(*request); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

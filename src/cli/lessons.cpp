@@ -8,7 +8,7 @@
 
 #include <optional>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 int list_lessons()
@@ -36,4 +36,4 @@ Command lessons_command()
     return {.name = "lessons", .summary = "list the lessons, and which builds on which", .run = list_lessons};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -8,26 +8,26 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 int list()
 {
-    for (const Pitfall& pitfall : pitfalls())
+    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
         print("{}\n  {} {}\n  {}: {}\n  instead of {}\n  seen: {}\n        {}\n\n", pitfall.id, pitfall.sentence,
               pitfall.shows, pitfall.shown().step, pitfall.shown().mistaken, pitfall.shown().right, pitfall.seen,
               pitfall.link);
-    print("{} of them. Make one: lesson_05_masking --pitfall mask_zero\n", pitfalls().size());
+    print("{} of them. Make one: lesson_05_masking --pitfall mask_zero\n", mistakes::pitfalls().size());
     return 0;
 }
 
 /// All forms of a mistake: the edits that are made together, and the values that are tried.
-nlohmann::ordered_json forms_of(const Pitfall& pitfall)
+nlohmann::ordered_json forms_of(const mistakes::Pitfall& pitfall)
 {
     nlohmann::ordered_json forms = nlohmann::ordered_json::array();
-    for (const PitfallForm& form : pitfall.forms) {
+    for (const mistakes::PitfallForm& form : pitfall.forms) {
         nlohmann::ordered_json edits = nlohmann::ordered_json::array();
-        for (const StepEdit& edit : form.edits)
+        for (const mistakes::StepEdit& edit : form.edits)
             edits.push_back({{"step", edit.step}, {"right", edit.right}, {"mistaken", edit.mistaken}});
         forms.push_back({{"edits", edits}, {"values", form.values}});
     }
@@ -37,7 +37,7 @@ nlohmann::ordered_json forms_of(const Pitfall& pitfall)
 int list_for_machines()
 {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const Pitfall& pitfall : pitfalls())
+    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
         all.push_back({{"id", pitfall.id},
                        {"sentence", pitfall.sentence},
                        {"shows", pitfall.shows},
@@ -63,4 +63,4 @@ Command pitfalls_command()
             .run = [is_json] { return *is_json ? list_for_machines() : list(); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

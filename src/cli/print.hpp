@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace attn {
+namespace attn::cli {
 
 /// A value as it is printed: a text as one printable line, whatever it holds.
 template <class T>
@@ -33,11 +33,11 @@ auto shown(const T& value)
 template <class... T>
 void print(fmt::format_string<decltype(shown(std::declval<const T&>()))...> format, const T&... values)
 {
-    write_output(fmt::format(format, shown(values)...));
+    files::write_output(fmt::format(format, shown(values)...));
 }
 
 /// Prints lines of a text that was put together.
-inline void print_lines(std::string_view text) { write_output(printable_lines(text)); }
+inline void print_lines(std::string_view text) { files::write_output(printable_lines(text)); }
 
 /// One line on standard error, of bounded length: "attn run: --heads: …"; more for an ErrorList.
 inline void print_error(std::string_view program, const std::exception& error)
@@ -49,4 +49,4 @@ inline void print_error(std::string_view program, const std::exception& error)
     std::fputs((printable(program) + ": " + message + "\n").c_str(), stderr);
 }
 
-} // namespace attn
+} // namespace attn::cli

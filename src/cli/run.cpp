@@ -13,13 +13,13 @@
 #include <array>
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// The values of a command line, except the module's own flags.
 struct Request {
-    ConsoleFlags console;
-    AnswerFlags answers;
+    show::ConsoleFlags console;
+    mistakes::AnswerFlags answers;
     std::filesystem::path input, weights, trace;
     std::string prefix;
     bool parameters = false;
@@ -36,12 +36,12 @@ std::string grouped(std::size_t number)
     return text;
 }
 
-void print_parameters(const std::vector<Parameter>& parameters)
+void print_parameters(const std::vector<files::Parameter>& parameters)
 {
     std::vector<std::array<std::string, 3>> rows{{"name", "shape", "count"}};
-    for (const Parameter& parameter : parameters)
+    for (const files::Parameter& parameter : parameters)
         rows.push_back({parameter.name, to_string(parameter.shape), grouped(parameter.count())});
-    rows.push_back({"total", "", grouped(total(parameters))});
+    rows.push_back({"total", "", grouped(files::total(parameters))});
     std::array<std::size_t, 3> widths{};
     for (const auto& row : rows)
         for (std::size_t i = 0; i < widths.size(); ++i)
@@ -53,11 +53,11 @@ void print_parameters(const std::vector<Parameter>& parameters)
 // ----------------------------------------------------------------------------------------------------------------- run
 
 /// Weights, rounded where --round is given.
-NamedArrays read_rounded(const Request& request)
+files::NamedArrays read_rounded(const Request& request)
 {
     if (request.weights.empty())
         return {};
-    NamedArrays arrays = read_weights(request.weights, request.prefix);
+    files::NamedArrays arrays = files::read_weights(request.weights, request.prefix);
     for (auto& [name, array] : arrays)
         if (request.answers.round && array.type == ElementType::real)
             for (double& value : array.values)
@@ -70,21 +70,21 @@ int run(const Module& module, const Request& request)
 {
     module.check(!request.weights.empty());
     expect_not_replaced("--trace", request.trace, {request.input, request.weights});
-    const NamedArrays arrays = read_npz(request.input);
-    const NamedArrays weights = read_rounded(request);
+    const files::NamedArrays arrays = files::read_npz(request.input);
+    const files::NamedArrays weights = read_rounded(request);
 
     Recorder recorder;
-    ConsoleListener console(standard_output(request.console), style_of(request.console));
-    const Answers answers(request.answers);
+    show::ConsoleListener console(show::standard_output(request.console), show::style_of(request.console));
+    const mistakes::Answers answers(request.answers);
     const bool prints_steps = !request.parameters;
     Listeners listeners(
         answers.before(prints_steps ? std::vector<Listener*>{&recorder, &console} : std::vector<Listener*>{&recorder}));
     const Trace trace(listeners);
-    std::vector<Parameter> learned;
+    std::vector<files::Parameter> learned;
     try {
         const Inputs inputs(arrays, module, request.answers.round);
         module.run({inputs, weights, trace, learned});
-    } catch (const WeightsError& error) {
+    } catch (const files::WeightsError& error) {
         throw ErrorList(printable(request.weights.string()) + ": " + error.what());
     } catch (const InputNamesError& error) {
         throw Error(request.input.string() + " " + error.what());
@@ -92,12 +92,12 @@ int run(const Module& module, const Request& request)
         throw Error(request.input.string() + ": " + error.what());
     }
     answers.expect_heard();
-    if (const auto overflow = find_overflow(recorder.recording()); overflow && request.answers.pitfall.empty())
-        print_error("attn run", Error("warning: " + request.input.string() + ": " + to_text(*overflow)));
+    if (const auto overflow = formula::find_overflow(recorder.recording()); overflow && request.answers.pitfall.empty())
+        print_error("attn run", Error("warning: " + request.input.string() + ": " + formula::to_text(*overflow)));
     if (request.parameters)
         print_parameters(learned);
     if (!request.trace.empty())
-        write_trace(request.trace, recorder.recording());
+        files::write_trace(request.trace, recorder.recording());
     return 0;
 }
 
@@ -155,4 +155,4 @@ Command run_command()
     return command;
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -4,12 +4,13 @@
 
 #include <system_error>
 
-namespace attn {
+namespace attn::cli {
 
-FlagGroup what_if_flags(AnswerFlags& flags)
+FlagGroup what_if_flags(mistakes::AnswerFlags& flags)
 {
-    Choices<Precision> precisions;
-    for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16})
+    Choices<mistakes::Precision> precisions;
+    for (const mistakes::Precision precision :
+         {mistakes::Precision::float32, mistakes::Precision::bfloat16, mistakes::Precision::float16})
         precisions.emplace_back(name_of(precision), precision);
     return {"What if",
             {{"--round", "", one_of(flags.round, precisions), "round every number that is given or computed"},
@@ -17,7 +18,7 @@ FlagGroup what_if_flags(AnswerFlags& flags)
              {"--pitfall", "ID", flags.pitfall, "make a well-known mistake; attn pitfalls lists them"}}};
 }
 
-FlagGroup screen_flags(ConsoleFlags& flags)
+FlagGroup screen_flags(show::ConsoleFlags& flags)
 {
     return {"On the screen",
             {{"--precision", "DIGITS", whole_number(flags.precision, 0, 17), "digits after the point"},
@@ -56,4 +57,4 @@ void expect_not_replaced(std::string_view flag, const std::filesystem::path& wri
     }
 }
 
-} // namespace attn
+} // namespace attn::cli

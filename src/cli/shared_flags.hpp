@@ -10,12 +10,12 @@
 #include <initializer_list>
 #include <optional>
 
-namespace attn {
+namespace attn::cli {
 
 /// @name Flags that lessons and `attn run` have in common
 /// @{
-FlagGroup what_if_flags(AnswerFlags& flags);
-FlagGroup screen_flags(ConsoleFlags& flags);
+FlagGroup what_if_flags(mistakes::AnswerFlags& flags);
+FlagGroup screen_flags(show::ConsoleFlags& flags);
 /// @}
 
 /// How much the formulas of a trace may take; every command that computes them has it.
@@ -32,4 +32,4 @@ Budget budget_for(const std::optional<std::size_t>& asked, std::initializer_list
 void expect_not_replaced(std::string_view flag, const std::filesystem::path& written,
                          std::initializer_list<std::filesystem::path> read);
 
-} // namespace attn
+} // namespace attn::cli

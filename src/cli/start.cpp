@@ -16,9 +16,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::cli {
 
-void start_program() { prepare_streams(); }
+void start_program() { files::prepare_streams(); }
 
 namespace {
 
@@ -143,4 +143,4 @@ using BeforeLibraries = void (*)(int, char**, char**);
 }
 
 } // namespace
-} // namespace attn
+} // namespace attn::cli

@@ -13,7 +13,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// What one command line asks for.
@@ -26,18 +26,18 @@ int verify_trace(const Request& request)
 {
     const std::filesystem::path& path = request.trace;
     const BudgetScope budget{budget_for(request.budget, {path})};
-    const Recording recording = read_trace(path);
-    const Verification verification = about_file(path, "", [&] { return verify(recording); });
+    const Recording recording = files::read_trace(path);
+    const formula::Verification verification = files::about_file(path, "", [&] { return formula::verify(recording); });
     if (verification.inputs() == verification.checks.size())
         throw Error(path.string() + ": no step has a formula, so there is nothing to recompute");
-    for (const StepCheck& check : verification.checks)
+    for (const formula::StepCheck& check : verification.checks)
         if (!check.passed())
             print("{}\n", check.message);
 
     print("{}: {} steps recomputed from their formulas, {} inputs, {} wrong\n", path.string(),
           verification.recomputed(), verification.inputs(), verification.failures());
-    if (const auto overflow = find_overflow(recording))
-        print_error("attn verify", Error("warning: " + path.string() + ": " + to_text(*overflow)));
+    if (const auto overflow = formula::find_overflow(recording))
+        print_error("attn verify", Error("warning: " + path.string() + ": " + formula::to_text(*overflow)));
     return verification.passed() ? 0 : 1;
 }
 
@@ -53,4 +53,4 @@ Command verify_command()
             .run = [request] { return verify_trace(*request); }};
 }
 
-} // namespace attn
+} // namespace attn::cli

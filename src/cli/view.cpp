@@ -24,7 +24,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,18 +37,18 @@ struct Request {
     std::optional<std::size_t> budget;
 };
 
-TokenLabels labels_of(const Request& request)
+show::TokenLabels labels_of(const Request& request)
 {
-    TokenLabels labels;
+    show::TokenLabels labels;
     if (!request.tokens.empty())
-        labels.n = read_tokens(request.tokens);
+        labels.n = show::read_tokens(request.tokens);
     if (!request.tokens_m.empty())
-        labels.m = read_tokens(request.tokens_m);
+        labels.m = show::read_tokens(request.tokens_m);
     return labels;
 }
 
 /// The files by their names, or by their paths where those are the same.
-std::vector<TitledTrace> traces_of(const Request& request)
+std::vector<show::TitledTrace> traces_of(const Request& request)
 {
     if (request.other.empty())
         return {{request.trace.filename().string(), request.trace}};
@@ -62,13 +62,13 @@ std::vector<TitledTrace> traces_of(const Request& request)
 int write_page(const Request& request)
 {
     expect_not_replaced("-o", request.page, {request.trace, request.other, request.tokens, request.tokens_m});
-    std::vector<TitledRecording> runs;
-    for (const TitledTrace& trace : traces_of(request))
-        runs.push_back({trace.title, read_trace(trace.path)});
+    std::vector<show::TitledRecording> runs;
+    for (const show::TitledTrace& trace : traces_of(request))
+        runs.push_back({trace.title, files::read_trace(trace.path)});
     const std::size_t steps = runs[0].recording.steps.size();
     const std::string page =
-        about_file(request.trace, "", [&] { return page_of(std::move(runs), labels_of(request)); });
-    write_file(request.page, page);
+        files::about_file(request.trace, "", [&] { return show::page_of(std::move(runs), labels_of(request)); });
+    files::write_file(request.page, page);
     print("{}: {} steps, {:.1f} MiB; open it in a browser\n", request.page.string(), steps,
           static_cast<double>(page.size()) / (1 << 20));
     return 0;
@@ -80,7 +80,7 @@ int write_page(const Request& request)
 /// signal comes again.
 class Interruption {
 public:
-    explicit Interruption(ViewServer& server)
+    explicit Interruption(show::ViewServer& server)
     {
         server_ = &server;
         struct sigaction action = {};
@@ -103,7 +103,7 @@ public:
     Interruption& operator=(const Interruption&) = delete;
 
 private:
-    static inline ViewServer* server_ = nullptr; // a signal handler reaches nothing else
+    static inline show::ViewServer* server_ = nullptr; // a signal handler reaches nothing else
 };
 
 /// A file that leads a browser to an address. A command line is seen by every user of the machine; this file is read by
@@ -158,11 +158,11 @@ bool has_desktop() { return std::getenv("DISPLAY") != nullptr || std::getenv("WA
 
 int serve(const Request& request)
 {
-    ViewServer server =
-        about_file(request.trace, "", [&] { return ViewServer(traces_of(request), labels_of(request), request.port); });
+    show::ViewServer server = files::about_file(
+        request.trace, "", [&] { return show::ViewServer(traces_of(request), labels_of(request), request.port); });
     const Interruption interruption(server);
     print("{}: {} steps at {}; Ctrl-C ends this\n", request.trace.string(), server.step_count(), server.address());
-    expect_delivered(); // who comes earlier than run() waits
+    files::expect_delivered(); // who comes earlier than run() waits
     std::optional<Signpost> signpost;
     if (!request.has_no_browser && has_desktop())
         signpost.emplace(server.address());
@@ -209,4 +209,4 @@ Command view_command()
         .run = run};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -11,7 +11,7 @@
 #include <utility>
 
 /// What MINE would have had with a mistake.
-namespace attn {
+namespace attn::diff {
 
 /// Steps that are computed by other formulas.
 using Edits = std::map<std::size_t, std::string>;
@@ -64,7 +64,7 @@ public:
             try {
                 if (is_altered(step))
                     result.emplace(world_.reference[step].path, plain(step));
-            } catch (const FormulaError&) {
+            } catch (const formula::FormulaError&) {
                 under_way_.clear();
             }
         return result;
@@ -128,7 +128,7 @@ private:
             [&](std::size_t operand) {
                 try {
                     compute(operand);
-                } catch (const FormulaError&) {
+                } catch (const formula::FormulaError&) {
                 }
             });
     }
@@ -138,7 +138,7 @@ private:
     const Array& compute(std::size_t step, std::map<std::size_t, Array>& results, const Compute& how)
     {
         if (!under_way_.insert(step).second)
-            throw FormulaError(formula_of(step), 0, "the step is computed from itself");
+            throw formula::FormulaError(formula_of(step), 0, "the step is computed from itself");
         const Array& result = results.emplace(step, how()).first->second;
         under_way_.erase(step);
         return result;
@@ -173,4 +173,4 @@ private:
     std::set<std::size_t> under_way_;
 };
 
-} // namespace attn
+} // namespace attn::diff

@@ -12,7 +12,7 @@
 #include <map>
 #include <span>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -152,7 +152,7 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
 
 std::string place_of(const Step& step, const Shape& index)
 {
-    const auto head = head_scope(step.path);
+    const auto head = mistakes::head_scope(step.path);
     std::string place = head ? fmt::format("head {}", head->number) : "";
     if (step.axes.size() != index.size())
         return place;
@@ -161,4 +161,4 @@ std::string place_of(const Step& step, const Shape& index)
     return place;
 }
 
-} // namespace attn
+} // namespace attn::diff

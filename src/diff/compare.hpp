@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// What is off by more than this part of its size is no noise.
 inline constexpr double most_relative = 0.5;
@@ -51,4 +51,4 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
 /// "head 3, query 1, key 0": heads by the step's scope, the rest by the letters of its axes.
 std::string place_of(const Step& step, const Shape& index);
 
-} // namespace attn
+} // namespace attn::diff

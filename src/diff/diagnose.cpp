@@ -16,7 +16,7 @@
 #include <set>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 /// True for a step that is another one under a further name: "x = norm1.output".
@@ -25,28 +25,28 @@ bool is_copy(const Step& step) { return is_step_path(step.formula); }
 // ----------------------------------------------------------------------------------------------- where it can be made
 
 /// The formula of a step with an edit made in it; nothing where it is not about such a step.
-std::optional<std::string> edited(const StepEdit& edit, std::string_view value, std::size_t step,
+std::optional<std::string> edited(const mistakes::StepEdit& edit, std::string_view value, std::size_t step,
                                   const Diff::World& world)
 {
     constexpr double operations = 50;
     spend(operations);
-    const StepOf step_of = [&](std::string_view name) {
+    const mistakes::StepOf step_of = [&](std::string_view name) {
         auto number = world.names.resolve_any(step, name);
         while (number && is_copy(world.reference[*number]))
             number = world.names.resolve(*number, world.reference[*number].formula);
         return number ? &world.reference[*number] : nullptr;
     };
-    return mistaken_formula(edit, value, world.reference[step], step_of);
+    return mistakes::mistaken_formula(edit, value, world.reference[step], step_of);
 }
 
 /// The scope of a step, without the number of its head: "layers.0.self_attn.".
 std::string_view scope_of(const Step& step)
 {
-    const auto head = head_scope(step.path);
+    const auto head = mistakes::head_scope(step.path);
     return head ? head->before : std::string_view(step.path).substr(0, step.path.rfind('.') + 1);
 }
 
-bool is_gradient(const Step& step) { return step.path.starts_with(gradient_scope); }
+bool is_gradient(const Step& step) { return step.path.starts_with(formula::gradient_scope); }
 
 /// A path without its numbers: "grad.step..hidden".
 std::string without_numbers(std::string path)
@@ -62,7 +62,7 @@ enum class Reach {
 };
 
 /// The edits of one form, as far as they reach.
-std::vector<Edits> choices_of(const PitfallForm& form, std::string_view value, Reach reach,
+std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_view value, Reach reach,
                               const std::set<std::size_t>& open, const Diff::World& world)
 {
     Edits all;
@@ -129,7 +129,7 @@ std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, dou
             (agrees(wrong.right, mistaken.value, mistaken.tolerance) && agrees(wrong.right, value, mistaken.tolerance)))
             return std::nullopt;
         return distance_between(wrong.found, value);
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return std::nullopt; // an operand is missing, or of another shape: so it is not this mistake
     }
 }
@@ -153,17 +153,18 @@ std::set<std::size_t> before_what_is_right(Diff::World& world)
 }
 
 /// True where a form makes a step of one head from those of all.
-bool is_of_all_heads(const PitfallForm& form)
+bool is_of_all_heads(const mistakes::PitfallForm& form)
 {
-    return std::ranges::any_of(
-        form.edits, [](const StepEdit& edit) { return edit.mistaken.find("{heads.") != std::string_view::npos; });
+    return std::ranges::any_of(form.edits, [](const mistakes::StepEdit& edit) {
+        return edit.mistaken.find("{heads.") != std::string_view::npos;
+    });
 }
 
 /// What MINE does not have before a step of one head, and before the same step of the others.
 std::set<std::size_t> unknown_before_heads(std::size_t step, Diff::World& world)
 {
     std::set<std::size_t> unknown;
-    const auto head = head_scope(world.reference[step].path);
+    const auto head = mistakes::head_scope(world.reference[step].path);
     for (std::size_t i = 0; head; ++i) {
         const auto other =
             world.names.find(std::string(head->before) + "head." + std::to_string(i) + std::string(head->rest));
@@ -201,8 +202,9 @@ private:
     std::vector<Diagnosis> mistakes(Reach reach, bool of_gradients, bool are_general)
     {
         std::vector<Diagnosis> diagnoses;
-        for (const Pitfall& pitfall : pitfalls())
-            if (pitfall.shown().step.starts_with(gradient_scope) == of_gradients && pitfall.is_general == are_general)
+        for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
+            if (pitfall.shown().step.starts_with(formula::gradient_scope) == of_gradients &&
+                pitfall.is_general == are_general)
                 if (auto one = best_form(pitfall, reach))
                     diagnoses.push_back(std::move(*one));
         std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
@@ -210,10 +212,10 @@ private:
     }
 
     /// A mistake in the form that explains the wrong numbers best; nothing where none does.
-    std::optional<Diagnosis> best_form(const Pitfall& pitfall, Reach reach)
+    std::optional<Diagnosis> best_form(const mistakes::Pitfall& pitfall, Reach reach)
     {
         std::optional<Diagnosis> best;
-        for (const PitfallForm& form : pitfall.forms)
+        for (const mistakes::PitfallForm& form : pitfall.forms)
             for (const std::string_view value : form.values) {
                 if (is_exhausted())
                     return best;
@@ -284,7 +286,7 @@ std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
         const Array right = wrong.step->formula.empty() ? wrong.step->value : world.recompute(step).value;
         return mistakes_that_give(
             {step, *found, right, world.unknown_before(step), wrong.verdict != DiffVerdict::no_effect}, world);
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return {}; // the right numbers aren't known: an operand is missing, or of another shape
     }
 }
@@ -302,7 +304,7 @@ std::vector<Diagnosis> explanations_of_result(const Diff& diff)
     DiffOptions options;
     options.type = diff.type;
     diff.world->of_result =
-        std::make_shared<Diff>(attn::diff(diff.world->run, {{last->step->path, *array_of(*last, diff)}}, options));
+        std::make_shared<Diff>(compare(diff.world->run, {{last->step->path, *array_of(*last, diff)}}, options));
     return diagnoses_of_first(*diff.world->of_result);
 }
 
@@ -367,4 +369,4 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
     return of_first.empty() && diff.first_wrong() != nullptr ? explanations_of_later(diff) : of_first;
 }
 
-} // namespace attn
+} // namespace attn::diff

@@ -23,7 +23,7 @@
 #include <set>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 using MyArraysPtr = std::shared_ptr<const MyArrays>;
@@ -90,8 +90,9 @@ bool has_nan_rows(const Diff::World& world)
 /// True for the path of the gradient of an input or a weight.
 bool is_gradient_of_input(const Diff::World& world, const std::string& path)
 {
-    const auto step =
-        path.starts_with(gradient_scope) ? world.names.find(path.substr(gradient_scope.size())) : std::nullopt;
+    const auto step = path.starts_with(formula::gradient_scope)
+                          ? world.names.find(path.substr(formula::gradient_scope.size()))
+                          : std::nullopt;
     return step && world.reference[*step].formula.empty();
 }
 
@@ -507,20 +508,20 @@ bool Diff::passed() const
            std::ranges::all_of(steps, [](const StepDiff& step) { return step.passed(); });
 }
 
-Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options)
+Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOptions& options)
 {
     const BudgetScope budget;
     return diff_of(reference, std::make_shared<MyArrays>(reference, std::move(mine)), options);
 }
 
-Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
+Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
 {
     const BudgetScope budget;
-    const auto arrays = std::make_shared<MyArrays>(reference, NamedArrays{});
+    const auto arrays = std::make_shared<MyArrays>(reference, files::NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
     Diff result = diff_of(reference, arrays, options);
     add_origins(result, read_origins(mine), options);
     return result;
 }
 
-} // namespace attn
+} // namespace attn::diff

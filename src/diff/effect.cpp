@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // From the bias or the scores it is a few steps to the softmax: biased, scaled, masked.
@@ -220,7 +220,7 @@ std::optional<std::string> why_without_effect(Diff::World& world, std::size_t st
                    : std::nullopt;
     try {
         // Where a weight is zero, the gradient that arrives at it is multiplied by zero: programs leave it out.
-        if (world.reference[step].path.starts_with(gradient_scope))
+        if (world.reference[step].path.starts_with(formula::gradient_scope))
             return Effect(world, step, found, expected.value).ends_at_once()
                        ? std::optional("differs, without effect on the gradients that follow")
                        : std::nullopt;
@@ -231,9 +231,9 @@ std::optional<std::string> why_without_effect(Diff::World& world, std::size_t st
         if (leads_to_softmax(world, step) && is_another_quantity(world, step, found, expected) &&
             RightFollowers(world).follow(step))
             return "differs, without effect on the weights: what MINE has after it is right";
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
     }
     return std::nullopt;
 }
 
-} // namespace attn
+} // namespace attn::diff

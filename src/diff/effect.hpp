@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace attn {
+namespace attn::diff {
 
 /// Why a difference has no effect, as a sentence about the step; nothing where it has one, or can have one. It has none
 ///
@@ -19,4 +19,4 @@ namespace attn {
 std::optional<std::string> why_without_effect(Diff::World& world, std::size_t step, const Array& found,
                                               const Diff::World::Recomputed& expected);
 
-} // namespace attn
+} // namespace attn::diff

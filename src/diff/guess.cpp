@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // So many of the targets that a wrong array can be, the likeliest ones, are judged by what would follow from it.
@@ -73,7 +73,7 @@ std::optional<Placed> Guesser::only_gradient_left(std::size_t i)
     for (const Target& target : targets_) {
         if (!fits(i, target) || !is_gradient_of_input(target) || is_taken(target))
             continue;
-        const std::size_t of = *step_names_.find(steps_[target.first()].path.substr(gradient_scope.size()));
+        const std::size_t of = *step_names_.find(steps_[target.first()].path.substr(formula::gradient_scope.size()));
         const auto weight = best_fit(*arrays_[i], target, steps_[of].value);
         const bool is_other = only && only->target->first() != target.first();
         if (is_other || (weight && weight->distance < trained_on))
@@ -87,23 +87,24 @@ std::optional<Placed> Guesser::only_gradient_left(std::size_t i)
 bool Guesser::is_gradient_of_input(const Target& target) const
 {
     const std::string& path = steps_[target.first()].path;
-    const auto of =
-        path.starts_with(gradient_scope) ? step_names_.find(path.substr(gradient_scope.size())) : std::nullopt;
+    const auto of = path.starts_with(formula::gradient_scope)
+                        ? step_names_.find(path.substr(formula::gradient_scope.size()))
+                        : std::nullopt;
     return of && steps_[*of].formula.empty();
 }
 
 bool Guesser::begins_with(std::size_t i, const Target& target) const
 {
-    const auto first =
-        std::ranges::find_if(meanings_, [](const std::string& meaning) { return meaning.starts_with(gradient_scope); });
+    const auto first = std::ranges::find_if(
+        meanings_, [](const std::string& meaning) { return meaning.starts_with(formula::gradient_scope); });
     return in_order_ && first - meanings_.begin() == static_cast<std::ptrdiff_t>(i) &&
-           steps_[target.first()].formula.empty() && target.text.starts_with(gradient_scope);
+           steps_[target.first()].formula.empty() && target.text.starts_with(formula::gradient_scope);
 }
 
 bool Guesser::has_any(bool of_gradients) const
 {
     for (std::size_t step = 0; step < steps_.size(); ++step)
-        if (own(step) != nullptr && steps_[step].path.starts_with(gradient_scope) == of_gradients)
+        if (own(step) != nullptr && steps_[step].path.starts_with(formula::gradient_scope) == of_gradients)
             return true;
     return false;
 }
@@ -167,4 +168,4 @@ std::size_t Guesser::followers_of(std::size_t i, const Placed& placed)
     return follow;
 }
 
-} // namespace attn
+} // namespace attn::diff

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace attn {
+namespace attn::diff {
 
 /// Which step a wrong array was meant to be.
 class Guesser : public Placement {
@@ -60,4 +60,4 @@ private:
     const bool has_layers_;
 };
 
-} // namespace attn
+} // namespace attn::diff

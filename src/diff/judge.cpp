@@ -17,7 +17,7 @@
 #include <cmath>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // An input is rounded once, and so is the reference's.
@@ -52,7 +52,7 @@ std::optional<double> common_factor(const Array& found, const Array& expected, T
 }
 
 /// True for the gradient that all others begin from.
-bool is_seed(const Step& step) { return step.formula.empty() && step.path.starts_with(gradient_scope); }
+bool is_seed(const Step& step) { return step.formula.empty() && step.path.starts_with(formula::gradient_scope); }
 
 std::string what_is_wrong(const Distance& distance)
 {
@@ -145,7 +145,7 @@ Judge::Expected Judge::expected_of(const Array& found, std::size_t step, std::si
     if (!label(step).formula.empty())
         try {
             expected.again = recompute(step, draws);
-        } catch (const FormulaError& error) {
+        } catch (const formula::FormulaError& error) {
             expected.trouble = error.what();
         }
     if (expected.again && expected.again->value.shape != expected.reference->shape)
@@ -163,7 +163,7 @@ std::optional<Judge::Expected> Judge::expected_from_normalised(std::size_t step)
     Expected expected{&label(step).value, {}, {}, {}};
     try {
         expected.again = world_.recompute_from_normalised(step, more_draws);
-    } catch (const FormulaError&) { // which is said where the weights are as they are
+    } catch (const formula::FormulaError&) { // which is said where the weights are as they are
     }
     if (!expected.again || expected.again->value.shape != expected.reference->shape)
         return std::nullopt;
@@ -269,7 +269,7 @@ bool Judge::recognised(const Array& found, const Expected& expected, std::size_t
     if (!layout)
         return false;
     // Tokens that are nearly the same look right in any order. The gradient of a square map is turned by its neighbours.
-    const bool is_free = is_found_ && !label(step).path.starts_with(gradient_scope);
+    const bool is_free = is_found_ && !label(step).path.starts_with(formula::gradient_scope);
     if (is_free && layout->has_other_axes) {
         result.verdict = fine();
     } else {
@@ -290,7 +290,7 @@ bool Judge::recognised(const Array& found, const Expected& expected, std::size_t
 
 std::optional<std::string> Judge::other_head(const Array& found, const Tolerance& tolerance, std::size_t step) const
 {
-    const auto scope = head_scope(label(step).path);
+    const auto scope = mistakes::head_scope(label(step).path);
     const std::size_t heads = scope ? heads_around(label(step).path, world_.reference) : 0;
     for (std::size_t head = 0; head < heads; ++head) {
         const auto other = world_.names.find(fmt::format("{}head.{}{}", scope->before, head, scope->rest));
@@ -304,8 +304,8 @@ std::optional<std::string> Judge::other_head(const Array& found, const Tolerance
 bool Judge::leads_to_gradients(std::size_t step)
 {
     for (std::size_t user = step + 1; user < world_.reference.size(); ++user)
-        if (const auto& operands = world_.operands(user);
-            label(user).path.starts_with(gradient_scope) && std::ranges::find(operands, step) != operands.end())
+        if (const auto& operands = world_.operands(user); label(user).path.starts_with(formula::gradient_scope) &&
+                                                          std::ranges::find(operands, step) != operands.end())
             return true;
     return false;
 }
@@ -319,7 +319,7 @@ bool Judge::follows_as_dumped(const Array& found, std::size_t step)
     try {
         const Diff::World::Recomputed again = recompute(step, 1, true);
         return agrees(found, again.value, again.tolerance);
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return false;
     }
 }
@@ -378,4 +378,4 @@ std::string Judge::where_to_look(const Expected& expected, std::size_t step, con
                        worst.empty() ? "" : " at " + bracketed(worst));
 }
 
-} // namespace attn
+} // namespace attn::diff

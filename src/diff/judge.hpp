@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace attn {
+namespace attn::diff {
 
 /// Judges the arrays of MINE, one after the other in the order of the steps.
 class Judge {
@@ -58,4 +58,4 @@ private:
     bool is_found_ = false;      ///< that array, by its numbers
 };
 
-} // namespace attn
+} // namespace attn::diff

@@ -9,20 +9,20 @@
 #include <algorithm>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 /// The earlier steps that a step's formula names, in order; none for an input, or a formula that can't be read.
-std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const StepNames& names)
+std::vector<std::size_t> operands_of(std::size_t step, const std::vector<Step>& steps, const formula::StepNames& names)
 {
     if (steps[step].formula.empty())
         return {};
     std::set<std::size_t> found;
     try {
-        for (const UsedName& used : names_in(steps[step].formula))
+        for (const formula::UsedName& used : formula::names_in(steps[step].formula))
             if (const std::optional<std::size_t> operand = names.resolve(step, used.name))
                 found.insert(*operand);
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return {};
     }
     return {found.begin(), found.end()};
@@ -107,18 +107,18 @@ const Array& KnownSteps::value(std::size_t step)
 Array KnownSteps::computed(std::size_t step)
 {
     const Array& right = steps_[step].value;
-    const Lookup lookup = [&](std::string_view name) {
+    const formula::Lookup lookup = [&](std::string_view name) {
         const auto operand = names_.resolve(step, name);
         return operand ? &value(*operand) : nullptr;
     };
     try {
-        Array result = evaluate(formula(step), lookup).value;
+        Array result = formula::evaluate(formula(step), lookup).value;
         if (right.type == ElementType::integer)
             result.type = ElementType::integer;
         return result.shape == right.shape ? result : right;
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return right;
     }
 }
 
-} // namespace attn
+} // namespace attn::diff

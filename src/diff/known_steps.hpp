@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// What MINE has for the steps of a reference: its own arrays, what follows from those, or else the reference's.
 class KnownSteps {
 public:
     /// Both outlive this.
-    KnownSteps(const Recording& reference, const StepNames& names)
+    KnownSteps(const Recording& reference, const formula::StepNames& names)
         : steps_(reference.steps), names_(names), known_(steps_.size())
     {
     }
@@ -97,10 +97,10 @@ private:
     Array computed(std::size_t step);
 
     const std::vector<Step>& steps_;
-    const StepNames& names_;
+    const formula::StepNames& names_;
     std::vector<Known> known_;
     std::map<std::size_t, Array> computed_; ///< what follows from other arrays
     std::map<std::size_t, bool> differs_;   ///< whether it does, of steps that MINE doesn't have
 };
 
-} // namespace attn
+} // namespace attn::diff

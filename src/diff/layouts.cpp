@@ -11,7 +11,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 using Axes = std::vector<std::size_t>;
@@ -341,4 +341,4 @@ std::optional<std::string> recognise_part(const Array& found, const Expected& ex
     return text;
 }
 
-} // namespace attn
+} // namespace attn::diff

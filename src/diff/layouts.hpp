@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// The right numbers in another layout.
 struct Layout {
@@ -30,4 +30,4 @@ std::optional<Layout> recognise(const Array& found, const Expected& expected);
 /// What an array of a wrong shape has of the expected one: "has the reference's first 2 of 3 along n, the queries".
 std::optional<std::string> recognise_part(const Array& found, const Expected& expected);
 
-} // namespace attn
+} // namespace attn::diff

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 /// The order in which arrays are placed: first those that are sure.
@@ -112,7 +112,8 @@ private:
             return std::nullopt;
         if (const auto step = step_names_.find(meanings_[i]))
             return step;
-        const std::string_view end = std::string_view(meanings_[i]).substr(gradient_scope.size() - 1); // with the dot
+        const std::string_view end =
+            std::string_view(meanings_[i]).substr(formula::gradient_scope.size() - 1); // with the dot
         const auto has_end = [&](const Target& target) { return target.text.ends_with(end); };
         const auto has_word = [&](const Target& target) {
             return is_summed(target) && words_in_common(meanings_[i], target.text) > 0;
@@ -127,8 +128,8 @@ private:
     {
         std::optional<std::size_t> only;
         for (const Target& target : targets_) {
-            if (target.steps.size() > 1 || !target.text.starts_with(gradient_scope) || is_contribution(target) ||
-                !fits(target))
+            if (target.steps.size() > 1 || !target.text.starts_with(formula::gradient_scope) ||
+                is_contribution(target) || !fits(target))
                 continue;
             if (only && *only != target.first())
                 return std::nullopt;
@@ -140,7 +141,7 @@ private:
     /// True for the gradient of a bias or a gain, which is summed over all tokens: its shape says what it is not.
     static bool is_summed(const Target& target)
     {
-        return target.text.starts_with(gradient_scope) &&
+        return target.text.starts_with(formula::gradient_scope) &&
                (target.text.ends_with("bias") || target.text.ends_with("gain"));
     }
 
@@ -176,7 +177,8 @@ private:
 
     static bool is_map_gradient(const Placed& placed)
     {
-        return placed.target != nullptr && is_map(*placed.target) && placed.target->text.starts_with(gradient_scope);
+        return placed.target != nullptr && is_map(*placed.target) &&
+               placed.target->text.starts_with(formula::gradient_scope);
     }
 
     bool is_near(std::size_t i) const { return placed(i).fit.distance <= near_enough(*arrays_[i]); }
@@ -185,7 +187,7 @@ private:
     /// gradients that are all stored in the same way. To contradict right numbers, these have to be two.
     std::optional<bool> are_maps_turned_but(std::size_t i) const
     {
-        const std::string of = placed(i).target->text.substr(gradient_scope.size());
+        const std::string of = placed(i).target->text.substr(formula::gradient_scope.size());
         std::size_t turned = 0, all = 0;
         for (std::size_t k = 0; k < names_.size(); ++k)
             if (is_placed(k) && placed(k).target->text == of && is_near(k))
@@ -210,4 +212,4 @@ std::vector<Match> match_by_numbers(const Recording& reference, const ArrayViews
     return matcher.matches();
 }
 
-} // namespace attn
+} // namespace attn::diff

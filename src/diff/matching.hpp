@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// An array of MINE that no name claims, and the steps that it is.
 struct Match {
@@ -53,4 +53,4 @@ struct Hypothesis {
 std::vector<Match> match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
                                     const std::vector<std::string>& names, bool in_order, const Hypothesis& hypothesis);
 
-} // namespace attn
+} // namespace attn::diff

@@ -19,7 +19,7 @@
 #include <set>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 /// A step, and the path that it was found by: its own, or an alias's.
@@ -39,7 +39,7 @@ public:
             paths_.push_back(alias.path);
         for (const std::string_view path : paths_) {
             has_layers_ = has_layers_ || ("." + std::string(path)).find(".layers.") != std::string::npos;
-            has_gradients_ = has_gradients_ || path.starts_with(gradient_scope);
+            has_gradients_ = has_gradients_ || path.starts_with(formula::gradient_scope);
         }
     }
 
@@ -57,7 +57,7 @@ public:
         constexpr std::string_view end = ".grad";
         auto found = exactly(name);
         if (!found && name.ends_with(end))
-            found = exactly(std::string(gradient_scope) + name.substr(0, name.size() - end.size()));
+            found = exactly(std::string(formula::gradient_scope) + name.substr(0, name.size() - end.size()));
         return found;
     }
 
@@ -65,7 +65,7 @@ public:
     /// is nothing but one layer or one attention, "self_attn.query" or "query".
     std::optional<Found> freely(std::string path) const
     {
-        const std::string of_gradients(path.starts_with(gradient_scope) ? gradient_scope : "");
+        const std::string of_gradients(path.starts_with(formula::gradient_scope) ? formula::gradient_scope : "");
         path.erase(0, of_gradients.size());
         for (const std::string_view scope : {"", "layers.0.", "self_attn."}) {
             if (!path.starts_with(scope) || (scope == "layers.0." && has_layers_))
@@ -85,7 +85,7 @@ private:
     {
         std::optional<Found> only;
         for (const std::string_view known : paths_)
-            if (known.ends_with("." + path) && known.starts_with(gradient_scope) == !of_gradients.empty()) {
+            if (known.ends_with("." + path) && known.starts_with(formula::gradient_scope) == !of_gradients.empty()) {
                 const std::size_t step = names_.find(known).value();
                 if (only && only->step != step)
                     return std::nullopt;
@@ -95,7 +95,7 @@ private:
         return only;
     }
 
-    StepNames names_;
+    formula::StepNames names_;
     std::vector<std::string_view> paths_;
     bool has_layers_ = false, has_gradients_ = false;
 };
@@ -125,8 +125,9 @@ public:
         }
         // A table has the names of tensors: linear1.weight.grad is the gradient of linear1.weight.
         const auto gradient = rule.is_of_table && paths_.has_gradients() ? gradient_name(name) : std::nullopt;
-        const auto holes = gradient ? match(rule, split(gradient->substr(gradient_scope.size()), '.')) : std::nullopt;
-        return holes && claim_step(rule, name, array, *holes, std::string(gradient_scope));
+        const auto holes =
+            gradient ? match(rule, split(gradient->substr(formula::gradient_scope.size()), '.')) : std::nullopt;
+        return holes && claim_step(rule, name, array, *holes, std::string(formula::gradient_scope));
     }
 
     std::vector<Finding> findings;
@@ -314,7 +315,7 @@ void settle(const Recording& reference, std::vector<Finding> findings, Claims& c
     }
     if (!own.empty())
         claims.widened = widened(reference, own);
-    const StepNames names(claims.widened ? *claims.widened : reference);
+    const formula::StepNames names(claims.widened ? *claims.widened : reference);
     for (const Finding* one : kept) {
         claims.claims.push_back(one->claim);
         claims.claims.back().step = names.find(own.contains(one->path) ? one->path : path_of(*one)).value();
@@ -381,7 +382,7 @@ void keep_names(std::vector<Finding> named, const Recording& reference, const Di
         const bool is_it = step.type == ElementType::real
                                ? mine.shape == step.shape && relative_distance(mine, step) <= near_enough(mine)
                                : mine.shape == step.shape;
-        const bool is_gradient = reference.steps[one.claim.step].path.starts_with(gradient_scope);
+        const bool is_gradient = reference.steps[one.claim.step].path.starts_with(formula::gradient_scope);
         const bool is_other = options.by_numbers && !is_it && !is_gradient &&
                               (has_own_names || is_a_later_step(mine, one.claim.step, reference.steps));
         if (is_other)
@@ -452,14 +453,14 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
 
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference)
 {
-    const auto head = head_scope(path);
+    const auto head = mistakes::head_scope(path);
     const std::string_view scope = head ? head->before : path.substr(0, path.rfind('.') + 1);
     std::size_t heads = 0;
     for (const Step& step : reference)
-        if (const auto other = head_scope(step.path); other && other->before == scope)
+        if (const auto other = mistakes::head_scope(step.path); other && other->before == scope)
             if (const std::size_t number = std::stoul(std::string(other->number)); number < reference.size())
                 heads = std::max(heads, number + 1); // there can't be more heads than steps
     return heads;
 }
 
-} // namespace attn
+} // namespace attn::diff

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// MINE's arrays by name, wherever they are.
 using ArrayViews = std::map<std::string, const Array*, std::less<>>;
@@ -49,4 +49,4 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
 /// How many heads stand beside a step, or beside each other where it is one of theirs; 0 where there are none.
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference);
 
-} // namespace attn
+} // namespace attn::diff

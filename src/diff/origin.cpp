@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,13 +26,13 @@ constexpr std::string_view wanted_listing =
 std::optional<Json> listing_of_folder(const fs::path& file)
 {
     std::error_code error;
-    return fs::exists(file, error) ? std::optional(read_json_object(file, wanted_listing)) : std::nullopt;
+    return fs::exists(file, error) ? std::optional(files::read_json_object(file, wanted_listing)) : std::nullopt;
 }
 
 std::optional<Json> listing_of_archive(const fs::path& path)
 {
-    const auto text = NpzReader(path).text(listing_name);
-    return text ? std::optional(parse_json_object(*text, wanted_listing)) : std::nullopt;
+    const auto text = files::NpzReader(path).text(listing_name);
+    return text ? std::optional(files::parse_json_object(*text, wanted_listing)) : std::nullopt;
 }
 
 std::string text_at(const Json& entry, const char* key)
@@ -75,7 +75,7 @@ Origins read_origins(const fs::path& path)
     std::error_code error;
     const bool is_folder = fs::is_directory(path, error);
     const fs::path file = is_folder ? path / listing_name : path;
-    return about_file(file, is_folder ? "" : fmt::format("member {} ", listing_name), [&] {
+    return files::about_file(file, is_folder ? "" : fmt::format("member {} ", listing_name), [&] {
         const auto listing = is_folder ? listing_of_folder(file) : listing_of_archive(file);
         return listing ? origins_in(*listing) : Origins{};
     });
@@ -88,4 +88,4 @@ std::string text_of(const Origin& origin)
     return fmt::format("{} ({}:{})", what, origin.file, origin.line);
 }
 
-} // namespace attn
+} // namespace attn::diff

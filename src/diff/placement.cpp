@@ -11,7 +11,7 @@
 #include <compare>
 #include <tuple>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // A step that follows from one that differs by less than this is taken to be the reference's.
@@ -28,7 +28,7 @@ Placement::Placement(const Recording& reference, const ArrayViews& mine, const s
       in_order_(in_order),
       hypothesis_(hypothesis),
       has_gradients_(
-          std::ranges::any_of(steps_, [](const Step& step) { return step.path.starts_with(gradient_scope); })),
+          std::ranges::any_of(steps_, [](const Step& step) { return step.path.starts_with(formula::gradient_scope); })),
       known_(reference, step_names_),
       placed_(names.size())
 {
@@ -65,7 +65,7 @@ bool Placement::is_the_result(std::size_t i) const
 bool Placement::fits(std::size_t i, const Target& target) const
 {
     return target.size == arrays_[i]->size() && !contradicts(meanings_[i], target.text) &&
-           (!says_gradient(i) || target.text.starts_with(gradient_scope)) && !is_overwritten_sum(target);
+           (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
 
 bool Placement::is_overwritten_sum(const Target& target) const
@@ -287,4 +287,4 @@ void Placement::look_for_contributions()
 
 bool is_contribution(const Target& target) { return target.text.find(".from.") != std::string::npos; }
 
-} // namespace attn
+} // namespace attn::diff

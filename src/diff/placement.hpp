@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// An array that stands for a target in some layout.
 struct Placed {
@@ -44,7 +44,7 @@ protected:
     bool is_zero(std::size_t i) const { return largest_of(*arrays_[i]) == 0; }
 
     /// True for an array that is called a gradient: it is none of the steps forward.
-    bool says_gradient(std::size_t i) const { return meanings_[i].starts_with(gradient_scope); }
+    bool says_gradient(std::size_t i) const { return meanings_[i].starts_with(formula::gradient_scope); }
 
     /// A single array is taken for the result, even where it has another step's numbers.
     bool is_the_result(std::size_t i) const;
@@ -108,7 +108,7 @@ protected:
 
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
-    const StepNames step_names_;
+    const formula::StepNames step_names_;
     const std::vector<std::string>& names_;
     const bool in_order_;
     const Hypothesis& hypothesis_;
@@ -161,4 +161,4 @@ private:
 /// True for what one user of a step adds to its gradient.
 bool is_contribution(const Target& target);
 
-} // namespace attn
+} // namespace attn::diff

@@ -12,19 +12,19 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 namespace fs = std::filesystem;
 
 Array read_npy(const fs::path& path, std::size_t most_elements)
 {
-    std::ifstream file = open_file(path, "an .npy file");
-    const ByteSource source = [&](std::span<char> buffer) {
+    std::ifstream file = files::open_file(path, "an .npy file");
+    const files::ByteSource source = [&](std::span<char> buffer) {
         file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
         return static_cast<std::size_t>(file.gcount());
     };
-    return about_file(path, "", [&] { return decode_npy(source, most_elements); });
+    return files::about_file(path, "", [&] { return files::decode_npy(source, most_elements); });
 }
 
 /// Its place in the folder, with dots for slashes and without the ending.
@@ -44,17 +44,17 @@ void read_folder(const fs::path& folder, const TakeArray& take)
         if (entry->path().extension() == ".npy")
             files.push_back(entry->path());
     if (error)
-        throw FileError(folder, "cannot be read: " + error.message());
+        throw files::FileError(folder, "cannot be read: " + error.message());
     if (files.empty())
-        throw FileError(folder, "is a folder without .npy files, expected one array per file");
+        throw files::FileError(folder, "is a folder without .npy files, expected one array per file");
     std::ranges::sort(files);
 
     std::set<std::string> names;
-    std::size_t elements_left = NpzLimits{}.elements;
+    std::size_t elements_left = files::NpzLimits{}.elements;
     for (const fs::path& file : files) {
         const std::string name = name_in(folder, file);
         if (!names.insert(name).second)
-            throw FileError(folder, "has two files that are both called " + name);
+            throw files::FileError(folder, "has two files that are both called " + name);
         Array array = read_npy(file, elements_left);
         elements_left -= array.size();
         take(name, std::move(array));
@@ -69,7 +69,7 @@ void read_each_array(const fs::path& path, const TakeArray& take)
     if (fs::is_directory(path, error))
         read_folder(path, take);
     else
-        read_npz_each(path, take);
+        files::read_npz_each(path, take);
 }
 
-} // namespace attn
+} // namespace attn::diff

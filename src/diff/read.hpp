@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace attn {
+namespace attn::diff {
 
 /// Takes one array, with its name.
 using TakeArray = std::function<void(const std::string& name, Array array)>;
@@ -15,4 +15,4 @@ using TakeArray = std::function<void(const std::string& name, Array array)>;
 /// @throws FileError  where it is none of them, or damaged
 void read_each_array(const std::filesystem::path& path, const TakeArray& take);
 
-} // namespace attn
+} // namespace attn::diff

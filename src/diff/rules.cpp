@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 std::string trimmed(std::string_view text)
@@ -33,7 +33,7 @@ Taken read_taken(const NameRule& rule, const std::string& text)
     if (text == "{h}")
         return {Taken::Kind::heads};
     const Words numbers = split(text, '/');
-    if (numbers.size() == 2 && is_number(numbers[0]) && is_number(numbers[1]) &&
+    if (numbers.size() == 2 && mistakes::is_number(numbers[0]) && mistakes::is_number(numbers[1]) &&
         std::stoul(numbers[0]) < std::stoul(numbers[1]))
         return {Taken::Kind::part, std::stoul(numbers[0]), std::stoul(numbers[1])};
     refuse(rule, "has " + text + " between its brackets, where : and ... and {h} and parts such as 1/3 can be");
@@ -61,7 +61,7 @@ std::optional<Holes> match_words(const Words& pattern, const Words& words)
             !words[at].ends_with(after))
             return std::nullopt;
         const std::string number = words[at].substr(before.size(), words[at].size() - before.size() - after.size());
-        if (!is_number(number) || (!holes.i.empty() && holes.i != number))
+        if (!mistakes::is_number(number) || (!holes.i.empty() && holes.i != number))
             return std::nullopt;
         holes.i = number;
     }
@@ -208,4 +208,4 @@ Array taken_from(Array array, const std::vector<Taken>& axes, bool is_transposed
     return is_transposed ? transposed(array) : array;
 }
 
-} // namespace attn
+} // namespace attn::diff

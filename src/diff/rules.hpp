@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// The parts of a name or a path: {"head", "0", "scores"}.
 using Words = std::vector<std::string>;
@@ -62,4 +62,4 @@ Array range_of(const Array& array, std::size_t axis, std::size_t begin, std::siz
 /// @param rank  of the step: further axes in front are dropped where they have one entry
 Array taken_from(Array array, const std::vector<Taken>& axes, bool is_transposed, std::size_t head, std::size_t rank);
 
-} // namespace attn
+} // namespace attn::diff

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // By how many roundings of a shift a score can be off; by more than this, the weights are others.
@@ -113,4 +113,4 @@ std::optional<Array> filled_and_shifted(Array expected, const Array& found, cons
     return expected;
 }
 
-} // namespace attn
+} // namespace attn::diff

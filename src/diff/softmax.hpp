@@ -9,7 +9,7 @@
 #include <string_view>
 
 /// Scores and weights that differ, though softmax makes the same of them.
-namespace attn {
+namespace attn::diff {
 
 bool is_softmax(const Step& step);
 
@@ -40,4 +40,4 @@ Array shifted(Array scores, const Array* like = nullptr);
 std::optional<Array> filled_and_shifted(Array expected, const Array& found, const Tolerance& tolerance,
                                         double roundoff);
 
-} // namespace attn
+} // namespace attn::diff

@@ -2,7 +2,7 @@
 
 #include "attn/diff/diff.hpp"
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 /// The rules of one layer: those after "layer." in the other program's names, with "layers.{i}." before our steps.
@@ -222,4 +222,4 @@ const std::vector<NameTable>& name_tables()
     return tables;
 }
 
-} // namespace attn
+} // namespace attn::diff

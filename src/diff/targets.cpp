@@ -19,7 +19,7 @@
 #include <numeric>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 using Axes = std::vector<std::size_t>;
@@ -32,14 +32,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// The number of the head that a path is inside of; a backward pass has the last one first.
 std::size_t head_of(const std::string& path)
 {
-    const auto head = head_scope(path);
+    const auto head = mistakes::head_scope(path);
     return head ? std::stoul(std::string(head->number)) : 0;
 }
 
 /// "layers.0.self_attn.head.{h}.scaled"
 std::string without_head(const std::string& path)
 {
-    const auto head = head_scope(path);
+    const auto head = mistakes::head_scope(path);
     return head ? std::string(head->before) + "head.{h}" + std::string(head->rest) : path;
 }
 
@@ -104,7 +104,7 @@ private:
     void add_heads_side_by_side(const std::string& name, const Numbers& steps)
     {
         const Step& first = steps_[steps.front()];
-        if (steps.size() > 1 || !first.path.starts_with(gradient_scope) || first.value.rank() < 2)
+        if (steps.size() > 1 || !first.path.starts_with(formula::gradient_scope) || first.value.rank() < 2)
             return;
         for (const auto& [one, many] :
              {std::pair("query", "queries"), std::pair("key", "keys"), std::pair("value", "values")}) {
@@ -394,4 +394,4 @@ std::string layout_text(const Target& target, const Fit& fit, const Shape& found
     return '(' + text + ')';
 }
 
-} // namespace attn
+} // namespace attn::diff

@@ -10,7 +10,7 @@
 #include <vector>
 
 /// What one array of a program can stand for, and in which layouts.
-namespace attn {
+namespace attn::diff {
 
 /// Steps that a program can have as one array: one step, a step of each head, or queries, keys and values.
 struct Target {
@@ -89,4 +89,4 @@ Array in_target_layout(const Array& found, const Fit& fit);
 /// "(n, h, m), heads apart": what the axes of an array are.
 std::string layout_text(const Target& target, const Fit& fit, const Shape& found);
 
-} // namespace attn
+} // namespace attn::diff

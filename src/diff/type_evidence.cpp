@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 constexpr NumberType short_types[] = {NumberType::bfloat16, NumberType::float16, NumberType::float32};
@@ -146,4 +146,4 @@ NumberType type_rounded_to(const Array& found, const Array& reference)
     return NumberType::float64;
 }
 
-} // namespace attn
+} // namespace attn::diff

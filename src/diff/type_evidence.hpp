@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// Finds the type that a program computed in from the numbers that it left.
 ///
@@ -46,4 +46,4 @@ bool is_selection(std::string_view formula);
 /// @return float64 where there is none
 NumberType type_rounded_to(const Array& found, const Array& reference);
 
-} // namespace attn
+} // namespace attn::diff

@@ -13,7 +13,7 @@
 #include <map>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 std::string_view last_word(std::string_view path) { return path.substr(path.rfind('.') + 1); }
@@ -160,7 +160,7 @@ std::optional<std::size_t> role_of_step(std::string_view last)
     return std::nullopt;
 }
 
-bool is_gradient(std::string_view path) { return path.starts_with(gradient_scope); }
+bool is_gradient(std::string_view path) { return path.starts_with(formula::gradient_scope); }
 
 // ------------------------------------------------------------------------------------------------------------ gradients
 
@@ -232,7 +232,7 @@ std::optional<std::string> without_gradient(const std::string& word)
     return is_capital(word[1]) || is_word ? std::optional(word.substr(1)) : std::nullopt;
 }
 
-std::string gradient_path(Words words) { return std::string(gradient_scope) + joined(words, '.'); }
+std::string gradient_path(Words words) { return std::string(formula::gradient_scope) + joined(words, '.'); }
 
 /// True for a name of the gradient of a bias.
 bool says_bias(std::string_view name)
@@ -269,7 +269,8 @@ std::size_t words_in_common(std::string_view name, std::string_view step)
 bool is_of_other_layer(std::string_view name, std::string_view step)
 {
     const auto first_number = [](const Words& words) -> std::string {
-        const auto found = std::ranges::find_if(words, [](const std::string& word) { return is_number(word); });
+        const auto found =
+            std::ranges::find_if(words, [](const std::string& word) { return mistakes::is_number(word); });
         return found == words.end() ? "" : *found;
     };
     const bool is_numbered =
@@ -283,7 +284,7 @@ bool says_layer(std::string_view name)
     constexpr std::array<std::string_view, 4> of_layers{"layer", "layers", "block", "blocks"};
     const Words words = words_of(name);
     for (std::size_t i = 0; i + 1 < words.size(); ++i)
-        if (std::ranges::find(of_layers, words[i]) != of_layers.end() && is_number(words[i + 1]))
+        if (std::ranges::find(of_layers, words[i]) != of_layers.end() && mistakes::is_number(words[i + 1]))
             return true;
     return false;
 }
@@ -321,8 +322,8 @@ std::optional<std::string> gradient_name(std::string_view name)
         return gradient_path(std::move(words));
     }
     // The number of a layer can stand at the end: dln1b.0.
-    const auto last =
-        std::ranges::find_if_not(words.rbegin(), words.rend(), [](const std::string& word) { return is_number(word); });
+    const auto last = std::ranges::find_if_not(words.rbegin(), words.rend(),
+                                               [](const std::string& word) { return mistakes::is_number(word); });
     const auto plain = last == words.rend() ? std::nullopt : without_gradient(*last);
     if (!plain)
         return std::nullopt;
@@ -330,4 +331,4 @@ std::optional<std::string> gradient_name(std::string_view name)
     return gradient_path(std::move(words));
 }
 
-} // namespace attn
+} // namespace attn::diff

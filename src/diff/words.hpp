@@ -6,7 +6,7 @@
 #include <string_view>
 
 /// What the words of an array's name say.
-namespace attn {
+namespace attn::diff {
 
 /// How many words of an array's name are ones that programs have for a step: att for scores, fc1 for hidden.
 std::size_t words_in_common(std::string_view name, std::string_view step);
@@ -21,4 +21,4 @@ bool says_layer(std::string_view name);
 /// is none.
 bool contradicts(std::string_view name, std::string_view step);
 
-} // namespace attn
+} // namespace attn::diff

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace attn {
+namespace attn::diff {
 namespace {
 
 // What the measured change by other roundings is multiplied with: a draw is not the worst case.
@@ -52,7 +52,7 @@ double largest_move_of(const Array& plain, const Array& moved)
 
 } // namespace
 
-MyArrays::MyArrays(const Recording& reference, NamedArrays arrays)
+MyArrays::MyArrays(const Recording& reference, files::NamedArrays arrays)
     : reference_(reference), names_(reference), kept_(std::move(arrays))
 {
     for (const auto& [name, array] : kept_)
@@ -181,12 +181,12 @@ Array Diff::World::moved_again(std::size_t step)
     const std::string& formula = steps.formula(step);
     const ArrayOf moved_of = [&](std::size_t i) -> const Array& {
         if (i > step)
-            throw FormulaError(formula, 0, "a later step is used");
+            throw formula::FormulaError(formula, 0, "a later step is used");
         return moved(i);
     };
     try {
         return computed_otherwise(step, evaluate_step(step, formula, moved_of));
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return moved_by_roundings(steps.value(step), step);
     }
 }
@@ -199,22 +199,22 @@ Tolerance Diff::World::tolerance_of(const Array& expected) const
 }
 
 /// Sums are added in float32 or better: no machine adds many numbers of 16 bits in 16 bits. But it can store them so.
-ErrorModel Diff::World::error_model() const
+formula::ErrorModel Diff::World::error_model() const
 {
     const double stored = roundoff_of(type);
-    return {std::min(stored, roundoff_of(NumberType::float32)), stored, SumErrors::typical, draw_ > 0};
+    return {std::min(stored, roundoff_of(NumberType::float32)), stored, formula::SumErrors::typical, draw_ > 0};
 }
 
-Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                                     const Array* judged) const
+formula::Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
+                                              const Array* judged) const
 {
-    const Lookup lookup = [&](std::string_view name) {
+    const formula::Lookup lookup = [&](std::string_view name) {
         const std::optional<std::size_t> operand = names.resolve_any(step, name);
         if (operand)
             return &array_of(*operand);
         return name == "mine" ? judged : name == "given" ? &reference[step].value : nullptr;
     };
-    Evaluated result = evaluate(formula, lookup, error_model());
+    formula::Evaluated result = formula::evaluate(formula, lookup, error_model());
     if (reference[step].value.type == ElementType::integer)
         result.value.type = ElementType::integer;
     return result;
@@ -237,7 +237,7 @@ Diff::World::Both Diff::World::evaluate_both(std::size_t step, const std::string
     return both;
 }
 
-Array Diff::World::computed_otherwise(std::size_t step, const Evaluated& moved)
+Array Diff::World::computed_otherwise(std::size_t step, const formula::Evaluated& moved)
 {
     Array rounded = moved_by_roundings(moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
@@ -344,4 +344,4 @@ std::optional<Diff::World::Recomputed> Diff::World::recompute_from_normalised(st
     }
 }
 
-} // namespace attn
+} // namespace attn::diff

@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:
-    MyArrays(const Recording& reference, NamedArrays arrays);
+    MyArrays(const Recording& reference, files::NamedArrays arrays);
 
     void add(const std::string& name, Array array);
 
@@ -33,8 +33,8 @@ public:
 
 private:
     const Recording& reference_;
-    StepNames names_;
-    NamedArrays kept_;
+    formula::StepNames names_;
+    files::NamedArrays kept_;
     ArrayViews views_;
     std::vector<std::string> order_;
 };
@@ -68,7 +68,7 @@ struct Diff::World {
 
     /// What a formula gives from some operands, and from the same with other roundings.
     struct Both {
-        Evaluated plain, moved;
+        formula::Evaluated plain, moved;
         double scale = 0;       ///< the largest number among the operands that roundings move
         bool has_exact = false; ///< one of the operands is exact
     };
@@ -83,8 +83,8 @@ struct Diff::World {
     /// Computes a step by a formula from operands of whatever source; its names can mean later steps, too.
     /// @param judged  what the name mine means, if anything
     /// @throws FormulaError where that can't be done
-    Evaluated evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                            const Array* judged = nullptr) const;
+    formula::Evaluated evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
+                                     const Array* judged = nullptr) const;
 
     /// Computes a step by a formula from operands of whatever source.
     /// @throws FormulaError where that can't be done
@@ -92,7 +92,7 @@ struct Diff::World {
                        const Array* judged = nullptr);
     /// A step as another program would compute it: by sums in another order.
     /// @param moved  what its formula gives from operands with other roundings
-    Array computed_otherwise(std::size_t step, const Evaluated& moved);
+    Array computed_otherwise(std::size_t step, const formula::Evaluated& moved);
     /// @param otherwise  what other roundings did
     Recomputed recomputed(Both both, const Otherwise& otherwise) const;
 
@@ -124,7 +124,7 @@ struct Diff::World {
     Claims claims;
     const Recording& recording;         ///< of the reference, with MINE's aliases as steps where they are others
     const std::vector<Step>& reference; ///< its steps
-    StepNames names;
+    formula::StepNames names;
     KnownSteps steps; ///< what MINE has for them
     NumberType type = NumberType::float64;
     std::vector<NumberType> coarser; ///< types that MINE can have computed in as well, as far as its numbers tell
@@ -152,9 +152,9 @@ private:
     void forget_moved();
     std::map<std::size_t, Array> normalised_weights(std::size_t step);
 
-    ErrorModel error_model() const;
+    formula::ErrorModel error_model() const;
 
     std::size_t draw_ = 0; ///< which roundings are tried: in all but the first, those of each operation, too
 };
 
-} // namespace attn
+} // namespace attn::diff

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <mutex>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 // Those that end a program, and that something else than the program itself sends.
@@ -60,4 +60,4 @@ DeferredSignals::~DeferredSignals()
 
 bool DeferredSignals::is_interrupted() { return noted != 0; }
 
-} // namespace attn
+} // namespace attn::files

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace attn {
+namespace attn::files {
 
 /// While one lives, a signal that would end the program is only noted, in whatever thread it comes; with the last one's life
 /// the signal does what it would have done. So who writes a file clears up first, in ordinary code. A signal that the
@@ -18,4 +18,4 @@ public:
     static bool is_interrupted();
 };
 
-} // namespace attn
+} // namespace attn::files

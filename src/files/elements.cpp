@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 constexpr std::size_t chunk_elements = 8192;
@@ -187,4 +187,4 @@ EncodedElements encode_elements(const Array& array)
     return encode_each("f8", array.values, encode_float64);
 }
 
-} // namespace attn
+} // namespace attn::files

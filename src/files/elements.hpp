@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// NumPy's own limit. Arrays of other formats must keep it too, since they can be written as .npy.
 inline constexpr std::size_t most_axes = 32;
@@ -74,4 +74,4 @@ void append_little_endian(std::string& bytes, Bits bits)
             bytes += static_cast<char>(static_cast<unsigned char>(bits >> (8 * byte)));
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -247,4 +247,4 @@ void write_file(const fs::path& path, std::string_view bytes)
     replace_file(path, behind_links(path), bytes);
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 constexpr std::size_t longest_file = std::size_t{64} << 20; // a vocabulary of a million tokens has some twenty
@@ -101,4 +101,4 @@ nlohmann::json read_json_object(const std::filesystem::path& path, std::string_v
     return about_file(path, "", [&] { return parse_json_object(content, wanted); });
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
@@ -172,4 +172,4 @@ std::string encode_npy(const Array& array)
     return encode_header({descr_of(elements.format), false, array.shape}) + elements.bytes;
 }
 
-} // namespace attn
+} // namespace attn::files

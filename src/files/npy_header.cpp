@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 constexpr std::string_view blanks = " \t\n\r";
@@ -168,4 +168,4 @@ std::string to_text(const NpyHeader& header)
            ", 'shape': " + to_string(header.shape) + ", }";
 }
 
-} // namespace attn
+} // namespace attn::files

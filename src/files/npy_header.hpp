@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// What stands in front of the elements of an .npy file.
 struct NpyHeader {
@@ -21,4 +21,4 @@ NpyHeader parse_npy_header(std::string_view text);
 /// The dictionary as NumPy writes it.
 std::string to_text(const NpyHeader& header);
 
-} // namespace attn
+} // namespace attn::files

@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ void write_npz(const fs::path& path, const Npz& content)
     write_file(path, about_file(path, "cannot be written: ", [&] { return zip_archive(members, content.comment); }));
 }
 
-} // namespace attn
+} // namespace attn::files

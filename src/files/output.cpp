@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 int first_error = 0; // why the first text was not written
@@ -50,4 +50,4 @@ void expect_delivered()
                     (first_error == 0 ? "" : ": " + std::generic_category().message(first_error)));
 }
 
-} // namespace attn
+} // namespace attn::files

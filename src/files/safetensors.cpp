@@ -10,7 +10,7 @@
 #include <span>
 #include <tuple>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ void write_safetensors(const fs::path& path, const NamedArrays& arrays)
     write_file(path, about_file(path, "cannot be written: ", [&] { return encode(arrays); }));
 }
 
-} // namespace attn
+} // namespace attn::files

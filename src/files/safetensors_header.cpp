@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -249,4 +249,4 @@ std::string to_text(const StoredTensors& tensors)
     return '{' + text + '}';
 }
 
-} // namespace attn
+} // namespace attn::files

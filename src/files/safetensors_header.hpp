@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// The reference implementation's limit.
 inline constexpr std::size_t longest_safetensors_header = 100'000'000;
@@ -40,4 +40,4 @@ StoredTensors parse_safetensors_header(std::string_view text);
 /// @throws Error  where a name is not UTF-8 or is the one that the format keeps for itself
 std::string to_text(const StoredTensors& tensors);
 
-} // namespace attn
+} // namespace attn::files

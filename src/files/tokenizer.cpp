@@ -11,7 +11,7 @@
 #include <optional>
 #include <queue>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 constexpr std::string_view space = "\u2581"; // lower one eighth block: a space that is seen
@@ -227,4 +227,4 @@ std::string label_of(const Tokenizer& tokenizer, std::size_t id)
     return printable(token);
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 std::string in_marks(std::string_view text) { return '"' + std::string(text) + '"'; }
@@ -332,4 +332,4 @@ Recording read_trace(const fs::path& path)
     return recording;
 }
 
-} // namespace attn
+} // namespace attn::files

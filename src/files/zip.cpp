@@ -9,7 +9,7 @@
 
 #include <zip.h>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,4 +195,4 @@ ByteSource ZipReader::open(std::size_t index) const
     };
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -10,7 +10,7 @@
 
 struct zip; // libzip's
 
-namespace attn {
+namespace attn::files {
 
 /// A member of a zip archive: its file name and content.
 struct ZipMember {
@@ -47,4 +47,4 @@ private:
     std::vector<std::string> names_;
 };
 
-} // namespace attn
+} // namespace attn::files

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace attn {
+namespace attn::formula {
 
 /// How many times the estimated error two correct computations can be apart: each has its own, and the estimate is of
 /// first order.
@@ -22,4 +22,4 @@ inline double excess(double recorded, double recomputed, double tolerance)
     return distance == 0 ? 0 : distance / tolerance; // infinite where no error at all is allowed
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace attn {
+namespace attn::formula {
 
 Cells make_cells(const Shape& shape)
 {
@@ -75,4 +75,4 @@ std::optional<std::size_t> source(const Loop& loop, std::size_t operand, std::si
     return rest == 0 ? std::optional(found) : std::nullopt;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// All numbers of a tensor while a formula is being computed.
 struct Cells {
@@ -87,4 +87,4 @@ void for_each(const Loop& loop, const Visit& visit)
     }
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 /// The longest chain that ends in a part of a formula.
@@ -46,4 +46,4 @@ std::size_t products_in_line(const Recording& recording)
     return lengths.empty() ? 0 : std::ranges::max(lengths);
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -13,7 +13,7 @@
 #include <map>
 #include <random>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 /// What a trace gives for another input.
@@ -201,4 +201,4 @@ std::vector<GradientCheck> check_gradients(const Recording& recording, unsigned 
     return checks;
 }
 
-} // namespace attn
+} // namespace attn::formula

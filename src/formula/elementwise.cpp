@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -417,4 +417,4 @@ std::span<const Function> elementwise_functions()
     return functions;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 /// Whole numbers that a double counts exactly.
@@ -34,4 +34,4 @@ Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorMo
     return evaluated;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 /// Explains numbers of one trace.
@@ -301,4 +301,4 @@ std::string explain_text(const Recording& recording, std::string_view text, cons
     return lines;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -11,7 +11,7 @@
 #include <numbers>
 #include <utility>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 constexpr int deepest = 100;
@@ -416,4 +416,4 @@ std::vector<UsedName> names_in(std::string_view formula)
     return names;
 }
 
-} // namespace attn
+} // namespace attn::formula

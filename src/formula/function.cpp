@@ -1,6 +1,6 @@
 #include "function.hpp"
 
-namespace attn {
+namespace attn::formula {
 
 const Function* find_function(const Expression& expression)
 {
@@ -20,4 +20,4 @@ ElementType common(ElementType left, ElementType right)
     return left == ElementType::real || right == ElementType::real ? ElementType::real : ElementType::integer;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// A call on the way back: the gradient of what it gives is known, that of its operands is asked for.
 struct Backward {
@@ -66,4 +66,4 @@ std::span<const Function> elementwise_functions(); ///< + exp where …
 std::span<const Function> rearranging_functions(); ///< subscripts concat reshape …
 std::span<const Function> summing_functions();     ///< @ sum softmax …
 
-} // namespace attn
+} // namespace attn::formula

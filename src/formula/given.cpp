@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -104,4 +104,4 @@ std::span<const Function> given_functions()
     return functions;
 }
 
-} // namespace attn
+} // namespace attn::formula

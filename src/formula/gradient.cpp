@@ -21,7 +21,7 @@
 #include <string_view>
 #include <utility>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -430,4 +430,4 @@ Recording gradients(const Recording& recording, const GradientOptions& options)
     return BackwardPass(recording, of, seed_of(step, options)).result();
 }
 
-} // namespace attn
+} // namespace attn::formula

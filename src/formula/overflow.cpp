@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 /// The place of the first number that is not finite; the size where all are.
@@ -68,4 +68,4 @@ std::string to_text(const Overflow& overflow)
            "what follows from it means nothing";
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -534,4 +534,4 @@ std::span<const Function> rearranging_functions()
     return functions;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace attn {
+namespace attn::formula {
 
 /// A number, and how much another correct computation of it can differ.
 ///
@@ -257,4 +257,4 @@ Rounded Rounding::extreme(std::size_t count, const At& at, bool is_largest) cons
     return {at(best.place).value, best.error};
 }
 
-} // namespace attn
+} // namespace attn::formula

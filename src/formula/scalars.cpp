@@ -2,7 +2,7 @@
 
 #include "function.hpp"
 
-namespace attn {
+namespace attn::formula {
 
 const Scalar& Scalars::cell(const Shaped& shaped, std::size_t offset)
 {
@@ -132,4 +132,4 @@ const Scalar* Arithmetic::part(Number whole, std::size_t terms)
                            .index = index_at(offset_, shaped_.shape)});
 }
 
-} // namespace attn
+} // namespace attn::formula

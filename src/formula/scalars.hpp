@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// The arithmetic of single numbers: a tree of scalars, whose equal branches are one.
 struct Scalar {
@@ -150,4 +150,4 @@ private:
     std::size_t offset_;
 };
 
-} // namespace attn
+} // namespace attn::formula

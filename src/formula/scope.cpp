@@ -4,7 +4,7 @@
 #include "attn/core/error.hpp"
 #include "attn/core/step_name.hpp"
 
-namespace attn {
+namespace attn::formula {
 
 StepNames::StepNames(const Recording& recording) : recording_(recording)
 {
@@ -26,20 +26,22 @@ std::optional<std::size_t> StepNames::find(std::string_view path) const
 
 std::optional<std::size_t> StepNames::resolve(std::size_t step, std::string_view name) const
 {
-    return attn::resolve(recording_.steps[step].path, name, [&](std::string_view path) -> std::optional<std::size_t> {
-        const std::optional<std::size_t> found = find(path);
-        return found && *found < step ? found : std::nullopt;
-    });
+    return formula::resolve(recording_.steps[step].path, name,
+                            [&](std::string_view path) -> std::optional<std::size_t> {
+                                const std::optional<std::size_t> found = find(path);
+                                return found && *found < step ? found : std::nullopt;
+                            });
 }
 
 std::optional<std::size_t> StepNames::resolve_any(std::size_t step, std::string_view name) const
 {
     if (const std::optional<std::size_t> earlier = resolve(step, name))
         return earlier;
-    return attn::resolve(recording_.steps[step].path, name, [&](std::string_view path) -> std::optional<std::size_t> {
-        const std::optional<std::size_t> found = find(path);
-        return found && *found != step ? found : std::nullopt;
-    });
+    return formula::resolve(recording_.steps[step].path, name,
+                            [&](std::string_view path) -> std::optional<std::size_t> {
+                                const std::optional<std::size_t> found = find(path);
+                                return found && *found != step ? found : std::nullopt;
+                            });
 }
 
 std::size_t find_step(const Recording& recording, std::string_view path)
@@ -52,4 +54,4 @@ std::size_t find_step(const Recording& recording, std::string_view path)
     throw Error(no_step_is_called(path, paths));
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 void expect_arguments(const Shaper& shaper, const Function& function, const Expression& call)
@@ -119,4 +119,4 @@ void Shaper::fail(const Expression& where, std::string_view message) const
     throw FormulaError(formula_, where.position, message);
 }
 
-} // namespace attn
+} // namespace attn::formula

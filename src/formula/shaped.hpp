@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 struct Function;
 
@@ -104,4 +104,4 @@ private:
 /// The value of a keyword of a call; nullptr where it isn't given.
 const Expression* keyword(const Expression& call, std::string_view name);
 
-} // namespace attn
+} // namespace attn::formula

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -49,4 +49,4 @@ std::vector<Slice> side_by_side(const std::vector<Contribution>& contributions, 
     return slices.size() == contributions.size() && are_adjacent(slices, whole) ? slices : std::vector<Slice>{};
 }
 
-} // namespace attn
+} // namespace attn::formula

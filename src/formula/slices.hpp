@@ -7,7 +7,7 @@
 #include <vector>
 
 /// Gradients of what was cut into slices: side by side they are the gradient of the whole.
-namespace attn {
+namespace attn::formula {
 
 /// What one user of a step adds to its gradient.
 struct Contribution {
@@ -27,4 +27,4 @@ struct Slice {
 /// @param whole  shape of the step
 std::vector<Slice> side_by_side(const std::vector<Contribution>& contributions, const Shape& whole);
 
-} // namespace attn
+} // namespace attn::formula

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 using Kind = Expression::Kind;
@@ -483,4 +483,4 @@ std::span<const Function> summing_functions()
     return functions;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-namespace attn::terms {
+namespace attn::formula::terms {
 namespace {
 
 Expression node(Expression::Kind kind, std::vector<Expression> operands, std::string_view text = {})
@@ -142,4 +142,4 @@ Expression summed_to(const Shape& shape, Expression x, const Shape& from)
     return x;
 }
 
-} // namespace attn::terms
+} // namespace attn::formula::terms

@@ -8,7 +8,7 @@
 #include <vector>
 
 /// Formulas put together in C++ as they are written in the language: grad * (1 - power(y, 2)).
-namespace attn::terms {
+namespace attn::formula::terms {
 
 Expression number(double value);
 Expression whole(std::ptrdiff_t value);
@@ -46,4 +46,4 @@ Expression sliced(Expression x, std::size_t axis, std::size_t rank, std::size_t 
 /// A sum over the axes along which a tensor of a shape was repeated to be as large as another one.
 Expression summed_to(const Shape& shape, Expression x, const Shape& from);
 
-} // namespace attn::terms
+} // namespace attn::formula::terms

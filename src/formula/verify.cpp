@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 std::string exactly(double number)
@@ -108,4 +108,4 @@ Verification verify(const Recording& recording, double roundoff)
     return verification;
 }
 
-} // namespace attn
+} // namespace attn::formula

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 std::string truth_text(double value) { return value != 0 ? "true" : "false"; }
@@ -194,4 +194,4 @@ std::string ArithmeticWriter::reason(const Scalar& noted)
     return {};
 }
 
-} // namespace attn
+} // namespace attn::formula

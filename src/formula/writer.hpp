@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// Writes the arithmetic of one number by the rules of Explanation, with names and with numbers.
 class ArithmeticWriter {
@@ -48,4 +48,4 @@ private:
 /// A number as an explanation has it.
 std::string number_text(double number, const ExplainOptions& options);
 
-} // namespace attn
+} // namespace attn::formula

@@ -1,6 +1,6 @@
 #include "written.hpp"
 
-namespace attn {
+namespace attn::formula {
 namespace {
 
 Binding binding_of(std::string_view op)
@@ -126,4 +126,4 @@ std::string to_text(const Expression& expression, const Shape& index)
     return index.empty() ? to_text(expression) : subject(expression) + bracketed(index);
 }
 
-} // namespace attn
+} // namespace attn::formula

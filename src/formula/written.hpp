@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::formula {
 
 /// How tight the operators of a formula bind, from loose to tight; what needs no parentheses is an atom.
 enum class Binding { comparison, both, sum, product, negation, power, atom };
@@ -31,4 +31,4 @@ std::string to_text(const Expression& expression);
 /// index is empty.
 std::string to_text(const Expression& expression, const Shape& index);
 
-} // namespace attn
+} // namespace attn::formula

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::mistakes {
 namespace {
 
 bool ends_with_path(std::string_view path, std::string_view end)
@@ -83,4 +83,4 @@ void Answers::expect_heard() const
                     std::string(find_pitfall(pitfall_).shown().right) + ", with % for any text");
 }
 
-} // namespace attn
+} // namespace attn::mistakes

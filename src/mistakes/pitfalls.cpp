@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::mistakes {
 namespace {
 
 /// What each % of a pattern stands for; nothing where the text doesn't match. A % takes as little as it can.
@@ -34,11 +34,11 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
 /// gradients only.
 bool ends_with(std::string_view path, std::string_view pattern)
 {
-    const bool is_of_gradient = path.starts_with(gradient_scope);
-    if (pattern.starts_with(gradient_scope) != is_of_gradient)
+    const bool is_of_gradient = path.starts_with(formula::gradient_scope);
+    if (pattern.starts_with(formula::gradient_scope) != is_of_gradient)
         return false;
     for (std::string_view* one : {&path, &pattern})
-        one->remove_prefix(is_of_gradient ? gradient_scope.size() : 0);
+        one->remove_prefix(is_of_gradient ? formula::gradient_scope.size() : 0);
     while (!pattern.empty()) {
         if (path.empty())
             return false;
@@ -298,15 +298,15 @@ std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, co
     const std::optional<std::string> formula = mistaken_formula(pitfall, step, step_of);
     if (!formula)
         return std::nullopt;
-    const Lookup lookup = [&](std::string_view name) {
+    const formula::Lookup lookup = [&](std::string_view name) {
         const Step* operand = step_of(name);
         return operand == nullptr ? nullptr : &operand->value;
     };
     try {
-        Array wrong = evaluate(*formula, lookup).value;
+        Array wrong = formula::evaluate(*formula, lookup).value;
         wrong.type = step.value.type;
         return wrong.shape == step.value.shape ? std::optional(std::move(wrong)) : std::nullopt;
-    } catch (const FormulaError&) {
+    } catch (const formula::FormulaError&) {
         return std::nullopt;
     }
 }
@@ -314,7 +314,7 @@ std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, co
 std::optional<Array> Mistaken::on_step(const Step& step)
 {
     std::optional<Array> answer = mistaken_value(*pitfall_, step, [&](std::string_view name) {
-        return resolve(step.path, name, [&](std::string_view path) -> const Step* {
+        return formula::resolve(step.path, name, [&](std::string_view path) -> const Step* {
             const std::optional<std::string_view> target = heard(path);
             const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
             return found == earlier_.end() ? nullptr : &found->second;
@@ -328,4 +328,4 @@ std::optional<Array> Mistaken::on_step(const Step& step)
     return answer;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -18,14 +18,14 @@
 
 #include <unistd.h>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 /// A line of its own for each message, with all else that a program prints.
 class OutputSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
     void sink_it_(const spdlog::details::log_msg& message) override
     {
-        write_output(std::string(message.payload.data(), message.payload.size()) + "\n");
+        files::write_output(std::string(message.payload.data(), message.payload.size()) + "\n");
     }
     void flush_() override {}
 };
@@ -247,4 +247,4 @@ void ConsoleListener::flush()
                                  style_.color ? "\x1b[0m" : "", steps, steps == 1 ? "" : "s", last));
 }
 
-} // namespace attn
+} // namespace attn::show

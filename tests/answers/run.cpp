@@ -65,7 +65,7 @@ private:
 std::size_t failures(const Recording& recording, const std::string& what, std::string_view but_for)
 {
     std::size_t count = 0;
-    for (const StepCheck& check : verify(recording).checks)
+    for (const formula::StepCheck& check : formula::verify(recording).checks)
         if (!check.passed() && check.path != but_for) {
             std::printf("%s: %s\n", what.c_str(), check.message.c_str());
             ++count;
@@ -76,14 +76,14 @@ std::size_t failures(const Recording& recording, const std::string& what, std::s
 /// The same where every step was answered: how many, as they were computed, don't follow from the answers to others.
 std::size_t failures(const std::vector<Step>& computed, const Recording& answered, const std::string& what)
 {
-    const StepNames names(answered);
+    const formula::StepNames names(answered);
     std::size_t count = 0;
     for (std::size_t i = 0; i < answered.steps.size(); ++i) {
         const std::string& path = answered.steps[i].path;
         const Step& step = *std::ranges::find(computed, path, &Step::path);
         if (step.formula.empty())
             continue;
-        const Evaluated again = evaluate(step.formula, [&](std::string_view name) {
+        const formula::Evaluated again = formula::evaluate(step.formula, [&](std::string_view name) {
             const std::optional<std::size_t> found = names.resolve(i, name);
             return found ? &answered.steps[*found].value : nullptr;
         });
@@ -128,7 +128,8 @@ int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&)
                 wrong += failures(taught(&zero), "after --ablate " + step.path, step.path);
                 ++ablated;
             }
-        for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::float16}) {
+        for (const mistakes::Precision precision :
+             {mistakes::Precision::float32, mistakes::Precision::bfloat16, mistakes::Precision::float16}) {
             flags.answers.round = precision;
             Computed computed(false);
             const Recording rounded = taught(&computed);

@@ -11,6 +11,7 @@
 #include <sstream>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

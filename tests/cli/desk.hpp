@@ -37,13 +37,13 @@ inline Array booleans(const Shape& shape, std::vector<double> values)
 /// All ones: every query can attend to every key.
 inline Array all_allowed(const Shape& shape) { return booleans(shape, std::vector<double>(element_count(shape), 1)); }
 
-inline NamedArrays with(NamedArrays arrays, const std::string& name, const Array& array)
+inline files::NamedArrays with(files::NamedArrays arrays, const std::string& name, const Array& array)
 {
     arrays[name] = array;
     return arrays;
 }
 
-inline NamedArrays without(NamedArrays arrays, const std::string& name)
+inline files::NamedArrays without(files::NamedArrays arrays, const std::string& name)
 {
     arrays.erase(name);
     return arrays;
@@ -52,17 +52,17 @@ inline NamedArrays without(NamedArrays arrays, const std::string& name)
 /// A folder with an input and weights, in which modules are run.
 class Desk {
 public:
-    Desk(const NamedArrays& input, const NamedArrays& weights)
+    Desk(const files::NamedArrays& input, const files::NamedArrays& weights)
     {
-        write_npz(folder_ / "in.npz", {{}, {input.begin(), input.end()}, {}});
+        files::write_npz(folder_ / "in.npz", {{}, {input.begin(), input.end()}, {}});
         if (!weights.empty())
             put_weights("w.npz", weights);
     }
 
-    void put_weights(const std::string& name, const NamedArrays& weights)
+    void put_weights(const std::string& name, const files::NamedArrays& weights)
     {
         weights_ = folder_ / name;
-        write_weights(*weights_, weights);
+        files::write_weights(*weights_, weights);
     }
 
     /// attn run MODULE --input … --weights … and those flags.
@@ -82,8 +82,8 @@ public:
         REQUIRE(ended.code == 0);
         CHECK(ended.output.empty());
         CHECK(ended.errors.empty());
-        const Recording result = read_trace(folder_ / "t.npz");
-        CHECK((verify(result).passed() || std::ranges::find(flags, "--round") != flags.end()));
+        const Recording result = files::read_trace(folder_ / "t.npz");
+        CHECK((formula::verify(result).passed() || std::ranges::find(flags, "--round") != flags.end()));
         return result;
     }
 
@@ -91,7 +91,7 @@ public:
     Array step(const std::string& path, const std::string& module, const Words& flags = {}) const
     {
         const Recording all = recording(module, flags);
-        const std::optional<std::size_t> found = StepNames(all).find(path);
+        const std::optional<std::size_t> found = formula::StepNames(all).find(path);
         CAPTURE(path);
         REQUIRE(found);
         return all.steps[*found].value;
@@ -147,7 +147,7 @@ inline MultiHeadWeights heads_of_four()
     return random_heads(numbers, {4, 4, 4, 4, 4});
 }
 
-inline NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
+inline files::NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
 {
     Numbers numbers(3);
     return {{"queries", to_array(numbers.matrix(n, 4))},
@@ -155,7 +155,7 @@ inline NamedArrays queries_keys_values(std::size_t n = 2, std::size_t m = 3)
             {"values", to_array(numbers.matrix(m, 5))}};
 }
 
-inline NamedArrays queries_keys_values_of(std::size_t sequences, std::size_t n, std::size_t m)
+inline files::NamedArrays queries_keys_values_of(std::size_t sequences, std::size_t n, std::size_t m)
 {
     Numbers numbers(3);
     return {{"queries", to_array(numbers.tensor3(sequences, n, 4))},
@@ -179,8 +179,8 @@ inline TransformerWeights whole_of(std::size_t layers)
     return random_transformer(numbers, layers, true, 4);
 }
 
-inline NamedArrays with_memory() { return {{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}}; }
-inline NamedArrays source_and_target()
+inline files::NamedArrays with_memory() { return {{"x", to_array(tokens())}, {"memory", to_array(memory_tokens())}}; }
+inline files::NamedArrays source_and_target()
 {
     return {{"source", to_array(memory_tokens())}, {"target", to_array(tokens())}};
 }
@@ -214,7 +214,7 @@ inline GptWeights small_gpt()
     return weights;
 }
 
-inline NamedArrays keras_weights()
+inline files::NamedArrays keras_weights()
 {
     Numbers numbers(9);
     return {{"query_weights", to_array(numbers.matrix(4, 4))},
@@ -226,8 +226,8 @@ inline NamedArrays keras_weights()
 struct Example {
     std::string module;
     Words needed;
-    NamedArrays input;
-    NamedArrays weights;
+    files::NamedArrays input;
+    files::NamedArrays weights;
 
     /// Those flags, and the needed ones unless one of them is there.
     Words flags(const std::string& text) const
@@ -243,31 +243,31 @@ struct Example {
 inline std::vector<Example> examples()
 {
     Numbers numbers(6);
-    const NamedArrays x{{"x", to_array(tokens())}};
+    const files::NamedArrays x{{"x", to_array(tokens())}};
     const Words heads{"--heads", "2"};
     return {{"attention", {}, queries_keys_values(), {}},
-            {"multi-head-attention", heads, x, state_dict(heads_of_four())},
-            {"feed-forward", {}, x, state_dict(random_feed_forward(numbers, 4, 3))},
-            {"layer-norm", {}, x, state_dict(random_norm(numbers, 4))},
-            {"encoder-layer", heads, x, state_dict(stack_of(1).layers[0])},
-            {"encoder", heads, x, state_dict(stack_of(2))},
-            {"decoder-layer", heads, with_memory(), state_dict(whole_of(1).decoder.layers[0])},
-            {"decoder", heads, with_memory(), state_dict(whole_of(2).decoder)},
-            {"transformer", heads, source_and_target(), state_dict(whole_of(2))},
+            {"multi-head-attention", heads, x, files::state_dict(heads_of_four())},
+            {"feed-forward", {}, x, files::state_dict(random_feed_forward(numbers, 4, 3))},
+            {"layer-norm", {}, x, files::state_dict(random_norm(numbers, 4))},
+            {"encoder-layer", heads, x, files::state_dict(stack_of(1).layers[0])},
+            {"encoder", heads, x, files::state_dict(stack_of(2))},
+            {"decoder-layer", heads, with_memory(), files::state_dict(whole_of(1).decoder.layers[0])},
+            {"decoder", heads, with_memory(), files::state_dict(whole_of(2).decoder)},
+            {"transformer", heads, source_and_target(), files::state_dict(whole_of(2))},
             {"restricted-attention", words_of("--radius 1 --stride 4"), queries_keys_values(9, 9), {}},
-            {"talking-heads-attention", {}, x, state_dict(talking_heads_of_four())},
-            {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_gpt())},
-            {"gru", {}, x, state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
-            {"lstm", {}, x, state_dict(random_recurrent(numbers, 4, 3, 4))},
-            {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(small_decoder())},
+            {"talking-heads-attention", {}, x, files::state_dict(talking_heads_of_four())},
+            {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_gpt())},
+            {"gru", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
+            {"lstm", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 4))},
+            {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_decoder())},
             {"keras-attention", heads, x, keras_weights()},
-            {"rms-norm", {}, x, state_dict(RmsNormWeights{numbers.vector(4)})},
+            {"rms-norm", {}, x, files::state_dict(RmsNormWeights{numbers.vector(4)})},
             {"softmax", {}, {{"scores", to_array(tokens())}}, {}},
             {"activation", {}, x, {}},
-            {"gated-feed-forward", {}, x, state_dict(small_decoder().layers[0].feed_forward)},
+            {"gated-feed-forward", {}, x, files::state_dict(small_decoder().layers[0].feed_forward)},
             {"rotary", {}, x, {}},
             {"positions", {}, x, {}},
-            {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, state_dict(EmbeddingWeights{numbers.matrix(3, 4)})}};
+            {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(EmbeddingWeights{numbers.matrix(3, 4)})}};
 }
 
 /// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.
@@ -286,9 +286,9 @@ inline Example example_of(const std::string& module)
     throw std::out_of_range(module);
 }
 
-inline Module module_of(const std::string& name)
+inline cli::Module module_of(const std::string& name)
 {
-    for (const Module& module : modules())
+    for (const cli::Module& module : cli::modules())
         if (module.name == name)
             return module;
     throw std::out_of_range(name);

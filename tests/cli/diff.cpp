@@ -14,6 +14,7 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

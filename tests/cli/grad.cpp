@@ -12,6 +12,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

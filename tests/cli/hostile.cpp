@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 
 using namespace attn;
+using namespace attn::cli;
+using namespace attn::files;
 
 namespace {
 

@@ -8,6 +8,9 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {
@@ -144,7 +147,7 @@ TEST_CASE("attn diff --names onnx finds ONNX's Attention right in each of its mo
             else if (step == "scaled")
                 mine["qk_matmul_output"] = golden.at(name + ".qk");
         const Recording recording = Desk(arrays, {}).recording("attention", words_of(flags));
-        const Diff found = diff(recording, mine, {.table = table, .by_numbers = false});
+        const Diff found = diff::compare(recording, mine, {.table = table, .by_numbers = false});
         CAPTURE(name, found.extra);
         CHECK(found.passed());
         CHECK(found.extra.empty());

@@ -9,6 +9,9 @@
 #include <sstream>
 
 using namespace attn;
+using namespace attn::cli;
+using namespace attn::files;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

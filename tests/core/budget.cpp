@@ -12,6 +12,8 @@
 #include <fstream>
 
 using namespace attn;
+using namespace attn::cli;
+using namespace attn::formula;
 
 TEST_CASE("a budget is spent to its end, by everything inside its scope, and by nothing outside", "[budget]")
 {

@@ -5,6 +5,7 @@
 #include <vector>
 
 using namespace attn;
+using namespace attn::diff;
 
 namespace {
 

@@ -3,6 +3,9 @@
 #include "test.hpp"
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 namespace {
@@ -22,7 +25,7 @@ std::vector<std::string> diagnosed(const Run& run, const NamedArrays& all, const
     for (const std::string& name : kept)
         mine.emplace(name, all.at(name));
     std::vector<std::string> found;
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     for (const Diagnosis& diagnosis : diagnose(result))
         found.push_back(std::string(diagnosis.pitfall->id).append(" in ").append(diagnosis.steps.front()->path));
     return found;
@@ -45,8 +48,9 @@ TEST_CASE("a mistake between two steps that MINE has is looked for there only", 
     const NamedArrays wrong = mistaken(run_stack, "gelu_tanh");
     all["layers.0.feed_forward.output"] = wrong.at("layers.0.feed_forward.output");
     const Recording reference = recording_of(run_stack);
-    const Diff result = diff(reference, {{"layers.0.feed_forward.x", all["layers.0.feed_forward.x"]},
-                                         {"layers.0.feed_forward.output", all["layers.0.feed_forward.output"]}});
+    const Diff result =
+        diff::compare(reference, {{"layers.0.feed_forward.x", all["layers.0.feed_forward.x"]},
+                                  {"layers.0.feed_forward.output", all["layers.0.feed_forward.output"]}});
     const std::vector<Diagnosis> found = diagnose(result);
     REQUIRE(found.size() == 1);
     CHECK(found.front().pitfall->id == "gelu_tanh");
@@ -58,7 +62,7 @@ TEST_CASE("where a reference has another shape than its own formula, nothing is 
 {
     const Step x{"x", "", {}, "", {}, {{2, 3}, {1, 2, 3, 4, 5, 6}}};
     const Recording reference{{x, {"y", "max(x, axis=0)", {}, "", {}, {{2, 3}, {1, 2, 3, 4, 5, 6}}}}, {}};
-    const Diff result = diff(reference, {{"y", {{2, 3}, {1.5, 2.5, 3, 4, 5, 7}}}});
+    const Diff result = diff::compare(reference, {{"y", {{2, 3}, {1.5, 2.5, 3, 4, 5, 7}}}});
     CHECK_FALSE(result.passed());
     CHECK(diagnose(result).empty());
 }
@@ -101,7 +105,7 @@ TEST_CASE("where no mistake explains the first wrong step, a later one that is w
     Array dropped = all.at("output");
     for (std::size_t i = 0; i < dropped.size(); ++i)
         dropped.values[i] = i % 7 == 0 ? 0 : dropped.values[i] / 0.9;
-    const Diff result = diff(reference, {{"merged", all.at("merged")}, {"output", dropped}});
+    const Diff result = diff::compare(reference, {{"merged", all.at("merged")}, {"output", dropped}});
     CHECK(result.first_wrong()->step->path == "merged");
     const std::vector<Diagnosis> found = diagnose(result);
     REQUIRE(found.size() == 1);
@@ -123,7 +127,7 @@ TEST_CASE("of later wrong steps, the first that a mistake explains is the one th
         dropped.values[i] = i % 7 == 0 ? 0 : dropped.values[i] / 0.9;
     for (double& value : mine.at("norm2.mean").values)
         value = value * value + 1;
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     CHECK(result.count(DiffVerdict::bug) == 3);
     const std::vector<Diagnosis> found = diagnose(result);
     REQUIRE(found.size() == 1);
@@ -141,7 +145,7 @@ TEST_CASE("half of a mistake that is made in two steps together is not that mist
         positions.values[2 * i + 1] =
             std::cos(angles.values[i] * std::sqrt(named(reference, "frequencies").value.values[1]));
     const Diff result =
-        diff(reference, {{"frequencies", named(reference, "frequencies").value}, {"positions", positions}});
+        diff::compare(reference, {{"frequencies", named(reference, "frequencies").value}, {"positions", positions}});
     CHECK_FALSE(result.passed());
     CHECK(diagnose(result).empty());
 }
@@ -162,7 +166,7 @@ TEST_CASE("another epsilon is not taken for one outside the root", "[diff][diagn
     };
     const auto named = [&](NamedArrays mine) {
         std::vector<std::string_view> ids;
-        const Diff result = diff(reference, std::move(mine));
+        const Diff result = diff::compare(reference, std::move(mine));
         for (const Diagnosis& diagnosis : diagnose(result))
             ids.push_back(diagnosis.pitfall->id);
         return ids;
@@ -213,7 +217,7 @@ TEST_CASE("a cache that all layers share is named where a layer reads another on
                      rows(of("layers.1.self_attn.past_" + what), of("layers.0.self_attn.new_" + what)));
         mine.emplace("layers.1.self_attn." + what, of("layers.1.self_attn." + what));
     }
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "layers.0.self_attn.keys");
     const std::vector<Diagnosis> found = diagnose(result);

@@ -16,6 +16,9 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 // -------------------------------------------------------------------------------------------------------- aliases
@@ -43,14 +46,14 @@ TEST_CASE("an array under an alias's path is the step that the alias means, once
     NamedArrays mine = arrays_of(reference);
     mine.extract("residual1");
     mine["norm1.x"] = named(reference, "residual1").value;
-    const Diff renamed = diff(reference, mine);
+    const Diff renamed = diff::compare(reference, mine);
     CHECK(renamed.passed());
     CHECK(renamed.missing.empty());
     CHECK(renamed.extra.empty());
     CHECK(about(renamed, "residual1").mine == "norm1.x");
     mine["residual1"] = mine["norm1.x"];
-    CHECK(diff(reference, mine).steps.size() == reference.steps.size());
-    const Diff mapped = diff(reference, {{"sum", mine["residual1"]}}, {.names = {{"sum", "norm1.x"}}});
+    CHECK(diff::compare(reference, mine).steps.size() == reference.steps.size());
+    const Diff mapped = diff::compare(reference, {{"sum", mine["residual1"]}}, {.names = {{"sum", "norm1.x"}}});
     CHECK(mapped.passed());
     CHECK(mapped.missing.size() == reference.steps.size() - 1);
 }
@@ -64,7 +67,7 @@ TEST_CASE("an alias that MINE has another array of is wrong by itself, and what 
     mine["norm1.output"] = mine["norm1.x"];
     for (double& value : mine["norm1.output"].values)
         value -= named(reference, "norm1.mean").value.values.front();
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "norm1.x");
     CHECK(result.first_wrong()->step->formula == "residual1");
@@ -85,7 +88,7 @@ TEST_CASE("a mistake in any step is the first wrong one, and what follows inheri
             CAPTURE(step.path);
             Planted planted(step.path, 1e-3);
             const Recording mine = recording_of(run, planted);
-            const Diff result = diff(reference, arrays_of(mine));
+            const Diff result = diff::compare(reference, arrays_of(mine));
             if (const StepDiff* hidden = result.first_without_effect()) { // by a mask
                 CHECK(hidden->step->path == step.path);
                 CHECK(result.passed());
@@ -113,7 +116,7 @@ TEST_CASE("a mistake in any step is found in a float32 run too", "[diff]")
         Planted planted(step.path, 0x1p-8);
         RoundSteps rounding(Precision::float32);
         Listeners both({&planted, &rounding});
-        const Diff result = diff(reference, rounded(recording_of(run_layer, both), Precision::float32));
+        const Diff result = diff::compare(reference, rounded(recording_of(run_layer, both), Precision::float32));
         CHECK(result.type == NumberType::float32);
         const StepDiff* hidden = result.first_without_effect(); // by a mask
         const StepDiff* first = hidden != nullptr ? hidden : result.first_wrong();
@@ -128,7 +131,7 @@ TEST_CASE("two mistakes are two bugs, though the second one's operands are wrong
     const Recording reference = recording_of(run_layer);
     Planted first("self_attn.head.0.scores", 0.5), second("feed_forward.hidden", 0.25);
     Listeners both({&first, &second});
-    const Diff result = diff(reference, arrays_of(recording_of(run_layer, both)));
+    const Diff result = diff::compare(reference, arrays_of(recording_of(run_layer, both)));
     CHECK(result.count(DiffVerdict::bug) == 2);
     CHECK(about(result, "self_attn.head.0.scores").verdict == DiffVerdict::bug);
     CHECK(about(result, "self_attn.head.0.weights").verdict == DiffVerdict::inherited);
@@ -145,7 +148,7 @@ TEST_CASE("an operand that MINE does not have is computed from what it has", "[d
     for (const char* gone :
          {"self_attn.head.0.queries", "self_attn.head.0.scores", "self_attn.head.0.scaled", "self_attn.head.0.masked"})
         mine.erase(gone);
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     CHECK(result.first_wrong()->step->path == "self_attn.query");
     CHECK(about(result, "self_attn.head.0.weights").verdict == DiffVerdict::inherited);
     CHECK(result.missing.size() == 4);
@@ -158,7 +161,7 @@ TEST_CASE("a bug names the steps before it that MINE does not have", "[diff]")
     NamedArrays mine = arrays_of(recording_of(run_layer, planted));
     for (const char* gone : {"self_attn.head.1.scores", "self_attn.head.1.scaled", "self_attn.head.1.masked"})
         mine.erase(gone);
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "self_attn.head.1.weights");
     CHECK(result.first_wrong()->through ==
@@ -170,7 +173,7 @@ TEST_CASE("other inputs are told apart from a wrong computation", "[diff]")
     const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["x"].values[3] += 1;
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     CHECK(about(result, "x").verdict == DiffVerdict::bug);
     CHECK_THAT(about(result, "x").message, ContainsSubstring("it is an input, so MINE was given other numbers"));
 }
@@ -185,7 +188,7 @@ TEST_CASE("the worst number is named by words for its axes, with both numbers an
     REQUIRE(std::abs(expected) > 0.1);
     scaled.values[offset] = -expected;
     scaled.values[0] += 1e-3;
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     const StepDiff& step = about(result, "head.1.scaled");
     CHECK(step.place == "head 1, sequence 2, query 1, key 3");
     CHECK(step.distance.worst == Shape{2, 1, 3});
@@ -207,18 +210,18 @@ TEST_CASE("numbers that are all off by one factor are said to be", "[diff]")
         NamedArrays mine = rounded(reference, precision);
         for (double& value : mine["self_attn.head.1.context"].values)
             value = rounded_to(precision, value * 1.5);
-        const Diff result = diff(reference, std::move(mine));
+        const Diff result = diff::compare(reference, std::move(mine));
         REQUIRE(result.first_wrong() != nullptr);
         CHECK(result.first_wrong()->step->path == "self_attn.head.1.context");
         CHECK_THAT(result.first_wrong()->message, ContainsSubstring("; all of them are 1.5 times as large"));
     }
     NamedArrays mine = arrays_of(reference);
     mine["output"].values[0] *= 1.5;
-    CHECK_THAT(diff(reference, std::move(mine)).first_wrong()->message, !ContainsSubstring("times as large"));
+    CHECK_THAT(diff::compare(reference, std::move(mine)).first_wrong()->message, !ContainsSubstring("times as large"));
 
     ByFormulas program; // of one number, any other is a multiple
     program.given("x", real({3}, {0.3, 0.7, -1.1})).computed("total", "sum(x * x)");
-    const Diff one = diff(program.recording, {{"x", real({3}, {0.3, 0.7, -1.1})}, {"total", real({}, {2.5})}});
+    const Diff one = diff::compare(program.recording, {{"x", real({3}, {0.3, 0.7, -1.1})}, {"total", real({}, {2.5})}});
     REQUIRE(one.first_wrong() != nullptr);
     CHECK_THAT(one.first_wrong()->message, !ContainsSubstring("times as large"));
 }
@@ -238,7 +241,7 @@ TEST_CASE("NaN and infinity fail, each by its own message", "[diff]")
         CHECK(step.distance.worst == Shape{0, 5});
         CHECK(std::isinf(step.distance.ulps));
         CHECK(step.distance.cosine == Approx(1));
-        CHECK_FALSE(diff(reference, NamedArrays{{"norm1.normalized", changed}}, {.atol = 1e9}).passed());
+        CHECK_FALSE(diff::compare(reference, NamedArrays{{"norm1.normalized", changed}}, {.atol = 1e9}).passed());
     }
 }
 
@@ -246,7 +249,7 @@ TEST_CASE("a NaN that follows from a NaN is inherited", "[diff]")
 {
     const Recording reference = recording_of(run_layer);
     Planted planted("self_attn.head.0.scaled", NAN);
-    const Diff result = diff(reference, arrays_of(recording_of(run_layer, planted)));
+    const Diff result = diff::compare(reference, arrays_of(recording_of(run_layer, planted)));
     CHECK(result.first_wrong()->step->path == "self_attn.head.0.scaled");
     CHECK(result.count(DiffVerdict::bug) == 1);
     CHECK(about(result, "norm2.output").verdict == DiffVerdict::inherited);
@@ -261,8 +264,8 @@ TEST_CASE("zeros where minus infinity is expected are found", "[diff]")
     // Before steps that are right they are another quantity: the scores before the mask.
     NamedArrays mine = arrays_of(reference);
     mine["self_attn.head.0.masked"] = masked;
-    CHECK(diff(reference, mine).passed());
-    const Diff result = diff(reference, NamedArrays{{"self_attn.head.0.masked", masked}});
+    CHECK(diff::compare(reference, mine).passed());
+    const Diff result = diff::compare(reference, NamedArrays{{"self_attn.head.0.masked", masked}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "self_attn.head.0.masked");
 }
@@ -308,7 +311,7 @@ TEST_CASE("arrays of another size are told without drawing other roundings", "[d
     const auto operations = [&](const NamedArrays& mine) {
         constexpr double many = 1e12;
         const BudgetScope budget(Budget::of_operations(many));
-        (void)diff(reference, mine);
+        (void)diff::compare(reference, mine);
         return many - current_budget()->left();
     };
     CAPTURE(operations(right), operations(short_ones));
@@ -324,13 +327,13 @@ TEST_CASE("a folder of .npy files is compared by the files' places in it", "[dif
     put_bytes(folder.path() / "self_attn" / "head.0.scores.npy",
               encode_npy(named(reference, "self_attn.head.0.scores").value));
     put_bytes(folder / "notes.txt", "nothing");
-    const Diff result = diff(reference, folder.path());
+    const Diff result = diff::compare(reference, folder.path());
     CHECK(result.passed());
     CHECK(result.steps.size() == 2);
     put_bytes(folder / "broken.npy", "nothing");
-    CHECK_THROWS_WITH(diff(reference, folder.path()), ContainsSubstring("broken.npy"));
+    CHECK_THROWS_WITH(diff::compare(reference, folder.path()), ContainsSubstring("broken.npy"));
     const TemporaryFolder empty;
-    CHECK_THROWS_WITH(diff(reference, empty.path()), ContainsSubstring("without .npy files"));
+    CHECK_THROWS_WITH(diff::compare(reference, empty.path()), ContainsSubstring("without .npy files"));
 }
 
 TEST_CASE("a file gives what its arrays give, whether they are the reference's or not", "[diff]")
@@ -343,7 +346,8 @@ TEST_CASE("a file gives what its arrays give, whether they are the reference's o
     for (const Step& step : mine.steps)
         content.arrays.emplace_back(step.path, step.value);
     write_npz(folder / "m.npz", content);
-    const Diff of_file = diff(reference, folder / "m.npz"), of_arrays = diff(reference, arrays_of(mine));
+    const Diff of_file = diff::compare(reference, folder / "m.npz"),
+               of_arrays = diff::compare(reference, arrays_of(mine));
     REQUIRE(of_file.steps.size() == of_arrays.steps.size());
     for (std::size_t i = 0; i < of_file.steps.size(); ++i) {
         CHECK(of_file.steps[i].verdict == of_arrays.steps[i].verdict);

@@ -16,6 +16,10 @@
 #include <functional>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 namespace {
@@ -46,7 +50,7 @@ Diff diff_after(const std::string& path, const std::function<double(std::size_t,
     Array& array = mine.at(path);
     for (std::size_t i = 0; i < array.size(); ++i)
         array.values[i] = change(i, array.values[i]);
-    return diff(reference, mine);
+    return diff::compare(reference, mine);
 }
 
 /// What a step's formula gives from the arrays that a program has.
@@ -92,7 +96,7 @@ TEST_CASE("a fill that leaves a masked key a weight is wrong", "[diff][effect]")
         value = std::isinf(value) ? -10 : value;
     for (const char* path : {"weights", "context"})
         mine.at(path) = follows(reference, path, mine);
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "masked");
 }
@@ -107,7 +111,7 @@ TEST_CASE("a shift of each row of scores has no effect, a shift of each column h
             scaled.values[i] += 0.5 * static_cast<double>(1 + (is_of_rows ? i / 4 : i % 4));
         for (const char* path : {"masked", "weights", "context"})
             mine.at(path) = follows(reference, path, mine);
-        return diff(reference, mine);
+        return diff::compare(reference, mine);
     };
     CHECK(verdict_of(after_shift(true), "scaled") == DiffVerdict::no_effect);
     CHECK(after_shift(true).passed());
@@ -129,7 +133,7 @@ TEST_CASE("a shift of each row of float32 scores has no effect, unless it swallo
         mine["scaled"] = single(mine["scaled"]);
         for (const char* path : {"masked", "weights", "context"})
             mine[path] = single(follows(reference, path, mine));
-        return diff(reference, mine);
+        return diff::compare(reference, mine);
     };
     for (const double shift : {1.0, 100.0, 10000.0}) {
         CAPTURE(shift);
@@ -167,7 +171,7 @@ TEST_CASE("scores times a factor that no stage of them has are wrong, whatever f
                     mine.erase("queries");
                     mine.erase("keys");
                 }
-                const Diff result = diff(reference, mine);
+                const Diff result = diff::compare(reference, mine);
                 REQUIRE(result.first_wrong() != nullptr);
                 CHECK(result.first_wrong()->step->path == path);
                 CHECK(verdict_of(result, path) == DiffVerdict::bug);
@@ -188,7 +192,7 @@ TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhe
         for (std::size_t i = 4 * row; i < 4 * row + 4; ++i)
             mine.at("weights").values[i] = std::nan("");
         mine.at("context") = follows(reference, "context", mine);
-        return diff(reference, mine);
+        return diff::compare(reference, mine);
     };
     CHECK(after_nan_in(1).passed());
     CHECK(verdict_of(after_nan_in(1), "weights") == DiffVerdict::no_effect);
@@ -198,23 +202,23 @@ TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhe
     NamedArrays shifted = numbers_of(reference);
     for (std::size_t i = 0; i < 12; ++i)
         shifted.at("masked").values[i] = i / 4 == 1 ? std::nan("") : shifted.at("masked").values[i] - 0.5;
-    CHECK(verdict_of(diff(reference, shifted), "masked") == DiffVerdict::no_effect);
+    CHECK(verdict_of(diff::compare(reference, shifted), "masked") == DiffVerdict::no_effect);
     shifted.at("masked").values[0] = std::nan("");
-    CHECK(verdict_of(diff(reference, shifted), "masked") == DiffVerdict::bug);
+    CHECK(verdict_of(diff::compare(reference, shifted), "masked") == DiffVerdict::bug);
 
     // From the context alone, too: NaN in the row of that query is right, NaN in another one is not.
     Array context = std::ranges::find(reference.steps, "context", &Step::path)->value;
     context.values[2] = context.values[3] = std::nan("");
-    CHECK(diff(reference, NamedArrays{{"context", context}}).passed());
+    CHECK(diff::compare(reference, NamedArrays{{"context", context}}).passed());
     context.values[0] = std::nan("");
-    CHECK_FALSE(diff(reference, NamedArrays{{"context", context}}).passed());
+    CHECK_FALSE(diff::compare(reference, NamedArrays{{"context", context}}).passed());
 }
 
 TEST_CASE("NaN in a single number of a softmax is a bug of that number", "[diff][effect]")
 {
     ByFormulas program;
     program.given("x", real({3}, {0.5, 1, 2})).computed("y", "softmax(x)[0]");
-    const Diff result = diff(program.recording, NamedArrays{{"y", real({}, {std::nan("")})}});
+    const Diff result = diff::compare(program.recording, NamedArrays{{"y", real({}, {std::nan("")})}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->message.starts_with("is NaN in 1 of its 1 number"));
 }
@@ -226,7 +230,7 @@ TEST_CASE("a difference without effect does not hide a later mistake", "[diff][e
     for (double& value : mine.at("masked").values)
         value = std::isinf(value) ? -1e9 : value;
     mine.at("context").values[0] += 0.25;
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "context");
 }
@@ -261,7 +265,7 @@ TEST_CASE("shifted scores that are the right ones in another order, too, differ 
         .computed("weights", "softmax(scores)");
     const std::vector<double> right = named(program.recording, "scores").value.values;
     const NamedArrays mine{{"scores", real({2, 2}, {right[2], right[3], right[0], right[1]})}};
-    const Diff result = diff(program.recording, mine);
+    const Diff result = diff::compare(program.recording, mine);
     REQUIRE(result.steps.size() == 1);
     CHECK(result.steps[0].verdict == DiffVerdict::no_effect);
     CHECK(result.passed());

@@ -13,6 +13,10 @@
 #include <set>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 namespace {
@@ -221,7 +225,7 @@ TEST_CASE("each mistake of a backward pass is named where it is made, and only t
                 if (!arrays)
                     continue;
                 CAPTURE(reference.steps.front().path, form.edits.front().right, form.edits.front().mistaken);
-                const Diff result = diff(reference, std::move(*arrays));
+                const Diff result = diff::compare(reference, std::move(*arrays));
                 if (result.first_wrong() == nullptr)
                     continue; // it changes nothing here
                 ++made;
@@ -241,7 +245,7 @@ TEST_CASE("a dropout mask that is drawn anew is named by where the zeros are", "
     Array mine = named(reference, "grad.output").value;
     for (std::size_t i = 0; i < mine.size(); ++i)
         mine.values[i] *= i % 2 == 0 ? 0 : 1 / 0.9;
-    const Diff result = diff(reference, {{"dx", mine}});
+    const Diff result = diff::compare(reference, {{"dx", mine}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(is_named(result, find_pitfall("grad_dropout")));
 }
@@ -251,14 +255,14 @@ TEST_CASE("padding in the loss is named by the rows that have a gradient", "[dif
     const Recording forward = trace_of({input("x", {{3, 2}, {1, 2, 3, 4, 5, 6}})}, {{"output", "x * 2"}});
     const Recording reference = gradients(forward, {.seed = Array{{3, 2}, {0.5, -0.5, 0.25, 0.75, 0, 0}}});
     const Array mine{{3, 2}, {0.5, -0.5, 0.25, 0.75, 0.1, -0.3}};
-    const Diff result = diff(reference, {{"grad.output", mine}});
+    const Diff result = diff::compare(reference, {{"grad.output", mine}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK_THAT(result.first_wrong()->message, ContainsSubstring("the gradients begin here"));
     CHECK(is_named(result, find_pitfall("grad_loss_padding")));
     Array mean = mine;
     for (double& value : mean.values)
         value *= 2.0 / 3;
-    CHECK(is_named(diff(reference, {{"grad.output", mean}}), find_pitfall("grad_loss_padding")));
+    CHECK(is_named(diff::compare(reference, {{"grad.output", mean}}), find_pitfall("grad_loss_padding")));
 }
 
 TEST_CASE("in a traced loss, a sum for a mean and padding are named from the gradient of the logits",
@@ -279,9 +283,9 @@ TEST_CASE("in a traced loss, a sum for a mean and padding are named from the gra
         value *= 2;
     padding.values[4] = 0.2;
     padding.values[5] = -0.2;
-    CHECK(diff(reference, {{"dlogits", right}}).passed());
-    CHECK(is_named(diff(reference, {{"dlogits", sum}}), find_pitfall("grad_loss_scale")));
-    CHECK(is_named(diff(reference, {{"dlogits", padding}}), find_pitfall("grad_loss_padding")));
+    CHECK(diff::compare(reference, {{"dlogits", right}}).passed());
+    CHECK(is_named(diff::compare(reference, {{"dlogits", sum}}), find_pitfall("grad_loss_scale")));
+    CHECK(is_named(diff::compare(reference, {{"dlogits", padding}}), find_pitfall("grad_loss_padding")));
 }
 
 TEST_CASE("right gradients are the same under names of a program's own, packed and as PyTorch has weights",
@@ -294,13 +298,13 @@ TEST_CASE("right gradients are the same under names of a program's own, packed a
         mine.emplace(std::string("dW") + part[0], permuted(of(std::string(part) + "_weights"), {1, 0}));
     mine.emplace("dx", of("x"));
     mine.emplace("memory.grad", of("memory"));
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     CHECK(result.passed());
     CHECK(result.extra.empty());
     CHECK(result.steps.size() == 5);
     for (double& value : mine.at("dWk").values)
         value *= 2;
-    const Diff wrong = diff(reference, mine);
+    const Diff wrong = diff::compare(reference, mine);
     REQUIRE(wrong.first_wrong() != nullptr);
     CHECK(wrong.first_wrong()->mine == "dWk");
     CHECK(wrong.count(DiffVerdict::bug) == 1);
@@ -324,11 +328,11 @@ TEST_CASE("the gradient of a gain that all heads share is that of PyTorch's q_no
         sum.values[i] += other.values[i];
     const DiffOptions llama{.table = &*std::ranges::find(name_tables(), "llama", &NameTable::name)};
     for (const DiffOptions& options : {llama, DiffOptions{}}) {
-        const Diff result = diff(reference, NamedArrays{{"self_attn.q_norm.weight.grad", sum}}, options);
+        const Diff result = diff::compare(reference, NamedArrays{{"self_attn.q_norm.weight.grad", sum}}, options);
         CHECK(result.passed());
         REQUIRE(result.steps.size() == 1);
         CHECK(result.steps.front().step->path == "grad.self_attn.query_norm.gain");
-        const Diff of_one = diff(reference, NamedArrays{{"self_attn.q_norm.weight.grad", other}}, llama);
+        const Diff of_one = diff::compare(reference, NamedArrays{{"self_attn.q_norm.weight.grad", other}}, llama);
         CHECK_FALSE(of_one.passed());
     }
 }
@@ -343,8 +347,8 @@ TEST_CASE("one square map whose gradient is stored the other way round than the 
         const auto mine = [&](const std::string& part, bool is_odd) {
             return is_odd == is_other ? turned(part) : of(part);
         };
-        const Diff result =
-            diff(reference, {{"dWq", mine("query", false)}, {"dWk", mine("key", true)}, {"dWv", mine("value", false)}});
+        const Diff result = diff::compare(
+            reference, {{"dWq", mine("query", false)}, {"dWk", mine("key", true)}, {"dWv", mine("value", false)}});
         REQUIRE(result.first_wrong() != nullptr);
         CHECK(result.first_wrong()->mine == "dWk");
         CHECK(result.first_wrong()->verdict == DiffVerdict::layout);
@@ -354,13 +358,13 @@ TEST_CASE("one square map whose gradient is stored the other way round than the 
     }
     // Of two, either can be the right one; the map itself tells.
     NamedArrays two{{"dWq", turned("query")}, {"dWk", of("key")}};
-    CHECK(diff(reference, two).passed());
+    CHECK(diff::compare(reference, two).passed());
     two.emplace("Wq", named(reference, "query_weights").value);
-    const Diff told = diff(reference, two);
+    const Diff told = diff::compare(reference, two);
     REQUIRE(told.first_wrong() != nullptr);
     CHECK(told.first_wrong()->mine == "dWq");
     two["Wq"] = permuted(two["Wq"], {1, 0});
-    CHECK(diff(reference, two).passed());
+    CHECK(diff::compare(reference, two).passed());
 }
 
 TEST_CASE("the gradient of a weight under the step's own name has its layout", "[diff][layouts][gradient]")
@@ -368,7 +372,7 @@ TEST_CASE("the gradient of a weight under the step's own name has its layout", "
     const Recording reference = residual();
     const Array right = named(reference, "grad.w").value;
     const Diff result =
-        diff(reference, {{"grad.w", permuted(right, {1, 0})}, {"grad.x", named(reference, "grad.x").value}});
+        diff::compare(reference, {{"grad.w", permuted(right, {1, 0})}, {"grad.x", named(reference, "grad.x").value}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->verdict == DiffVerdict::layout);
     CHECK(is_named(result, find_pitfall("grad_weight_transposed")));
@@ -384,12 +388,12 @@ TEST_CASE("what a program leaves out where weights are zero has no effect", "[di
     Array& weights = arrays.at("grad.weights");
     for (std::size_t i = 0; i < weights.size(); ++i)
         weights.values[i] *= named(reference, "mask").value.values[i];
-    const Diff result = diff(reference, arrays);
+    const Diff result = diff::compare(reference, arrays);
     CHECK(result.passed());
     CHECK(about(result, "grad.weights").verdict == DiffVerdict::no_effect);
     arrays.at("grad.weights").values[0] += 1; // where the weight is one and all others are zero, and so is the slope
     arrays.at("grad.weights").values[4] += 1;
-    CHECK_FALSE(diff(reference, arrays).passed());
+    CHECK_FALSE(diff::compare(reference, arrays).passed());
 }
 
 TEST_CASE("the gradient of a bias is found under the names of biases, and a wrong one is not that of a gain",
@@ -402,7 +406,7 @@ TEST_CASE("the gradient of a bias is found under the names of biases, and a wron
         Array bias = right.at("grad.bias");
         for (const bool is_wrong : {false, true}) {
             bias.values[1] += is_wrong ? 1 : 0;
-            const Diff result = diff(reference, {{name, bias}});
+            const Diff result = diff::compare(reference, {{name, bias}});
             REQUIRE(result.steps.size() == 1);
             CHECK(result.steps[0].step->path == "grad.bias");
             CHECK(result.passed() == !is_wrong);
@@ -415,7 +419,7 @@ TEST_CASE("a gradient that nothing explains is not passed over", "[diff][gradien
     const Recording reference = residual();
     Numbers numbers(3);
     const NamedArrays mine{{"dx", named(reference, "grad.x").value}, {"dQQ", drawn(numbers, {4, 4})}};
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     CHECK_FALSE(result.passed());
     CHECK(result.extra == std::vector<std::string>{"dQQ"});
 }
@@ -424,7 +428,8 @@ TEST_CASE("a gradient that is not summed over the tokens is the step that its na
 {
     const Recording reference = residual();
     Numbers numbers(3);
-    const Diff result = diff(reference, {{"dx", named(reference, "grad.x").value}, {"db", drawn(numbers, {3, 4})}});
+    const Diff result =
+        diff::compare(reference, {{"dx", named(reference, "grad.x").value}, {"db", drawn(numbers, {3, 4})}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->mine == "db");
     CHECK(result.first_wrong()->step->path == "grad.b");
@@ -436,18 +441,18 @@ TEST_CASE("what is not called a gradient is compared where it can be one only", 
     const Recording reference = residual();
     Numbers numbers(3);
     const Array dx = named(reference, "grad.x").value, other = drawn(numbers, {4, 4});
-    const Diff unsaid = diff(reference, {{"dx", dx}, {"error", other}});
+    const Diff unsaid = diff::compare(reference, {{"dx", dx}, {"error", other}});
     REQUIRE(unsaid.first_wrong() != nullptr);
     CHECK(unsaid.first_wrong()->mine == "error");
     CHECK(unsaid.first_wrong()->step->path == "grad.w");
-    CHECK(diff(reference, {{"dx", dx}, {"error", named(reference, "grad.w").value}}).passed());
+    CHECK(diff::compare(reference, {{"dx", dx}, {"error", named(reference, "grad.w").value}}).passed());
     // Not beside steps that are no gradients, nor what is nearly the weight itself: a hint says how it can be compared.
     Array trained = named(reference, "w").value;
     for (double& value : trained.values)
         value *= 0.9;
     const NamedArrays beside{{"dx", dx}, {"hidden", named(reference, "hidden").value}, {"error", other}};
     for (const NamedArrays& mine : {beside, NamedArrays{{"dx", dx}, {"error", trained}}}) {
-        const Diff result = diff(reference, mine);
+        const Diff result = diff::compare(reference, mine);
         CHECK(result.passed());
         CHECK_THAT(result.hint, ContainsSubstring("--map error=grad.w"));
     }
@@ -460,7 +465,7 @@ TEST_CASE("a head's gradient that is one number has no width beside the others",
     program.given("grad.head.0.queries", real({}, {0.5}));
     Array wrong = program.recording.steps[0].value;
     wrong.values[3] += 1;
-    const Diff result = diff(program.recording, NamedArrays{{"dq", wrong}});
+    const Diff result = diff::compare(program.recording, NamedArrays{{"dq", wrong}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "grad.query");
 }

@@ -2,6 +2,9 @@
 #include "test.hpp"
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 TEST_CASE("transposed arrays are recognised, square or not", "[diff][layout]")
@@ -25,7 +28,7 @@ TEST_CASE("layouts are recognised in float32, too", "[diff][layout]")
     RoundSteps rounding(Precision::float32);
     NamedArrays mine = rounded(recording_of(run_layer, rounding), Precision::float32);
     mine["self_attn.head.1.scaled"] = transposed(mine["self_attn.head.1.scaled"]);
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     CHECK(about(result, "self_attn.head.1.scaled").layout == "is the reference's transpose");
     CHECK(result.count(DiffVerdict::bug) == 0);
 }
@@ -40,7 +43,7 @@ TEST_CASE("a step that goes on with a transposed operand inherits the layout", "
     };
     TransposeScores transposing;
     const Recording reference = recording_of(run_layer);
-    const Diff result = diff(reference, arrays_of(recording_of(run_layer, transposing)));
+    const Diff result = diff::compare(reference, arrays_of(recording_of(run_layer, transposing)));
     CHECK(about(result, "self_attn.head.0.scores").verdict == DiffVerdict::layout);
     CHECK(about(result, "self_attn.head.0.scaled").verdict == DiffVerdict::layout);
     CHECK(about(result, "self_attn.head.0.weights").verdict == DiffVerdict::inherited);
@@ -75,7 +78,7 @@ TEST_CASE("heads in another order are named by their numbers", "[diff][layout]")
     NamedArrays mine = arrays_of(reference);
     for (const char* name : {"weights", "context"})
         std::swap(mine[std::string("self_attn.head.0.") + name], mine[std::string("self_attn.head.1.") + name]);
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     CHECK_FALSE(result.passed());
     CHECK(about(result, "self_attn.head.0.weights").layout == "is the reference's head 1");
     CHECK(about(result, "self_attn.head.1.weights").layout == "is the reference's head 0");

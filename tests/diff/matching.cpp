@@ -13,6 +13,8 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {
@@ -89,7 +91,8 @@ TEST_CASE("heads that are apart are found by their numbers, wherever their axis 
 {
     const Recording reference = layer_run();
     const Array apart = of_heads(reference, "queries");
-    const Diff result = diff(reference, NamedArrays{{"q_first", apart}, {"q_second", permuted(apart, {1, 0, 2})}});
+    const Diff result =
+        diff::compare(reference, NamedArrays{{"q_first", apart}, {"q_second", permuted(apart, {1, 0, 2})}});
     CHECK(result.passed());
     CHECK(step_of(result, "q_first") == "self_attn.head.{h}.queries");
     CHECK(step_of(result, "q_second") == "self_attn.head.{h}.queries");
@@ -103,18 +106,18 @@ TEST_CASE("queries, keys and values in one array are found in whatever order the
     const Recording reference = layer_run();
     const Array q = value_of(reference, "self_attn.query"), k = value_of(reference, "self_attn.key"),
                 v = value_of(reference, "self_attn.value");
-    CHECK(step_of(diff(reference, NamedArrays{{"c_attn", side_by_side({q, k, v})}}), "c_attn") ==
+    CHECK(step_of(diff::compare(reference, NamedArrays{{"c_attn", side_by_side({q, k, v})}}), "c_attn") ==
           "self_attn.query|key|value");
-    CHECK(step_of(diff(reference, NamedArrays{{"c_attn", side_by_side({v, q, k})}}), "c_attn") ==
+    CHECK(step_of(diff::compare(reference, NamedArrays{{"c_attn", side_by_side({v, q, k})}}), "c_attn") ==
           "self_attn.value|query|key");
 }
 
 TEST_CASE("what is called keys is never taken for the values, whatever its numbers are", "[diff][matching]")
 {
     const Recording reference = layer_run();
-    const Diff result = diff(reference, NamedArrays{{"k", of_heads(reference, "values")},
-                                                    {"v", of_heads(reference, "keys")},
-                                                    {"out", value_of(reference, "norm2.output")}});
+    const Diff result = diff::compare(reference, NamedArrays{{"k", of_heads(reference, "values")},
+                                                             {"v", of_heads(reference, "keys")},
+                                                             {"out", value_of(reference, "norm2.output")}});
     CHECK(step_of(result, "k") != "self_attn.head.{h}.values");
     CHECK(step_of(result, "v") != "self_attn.head.{h}.keys");
 }
@@ -128,9 +131,10 @@ TEST_CASE("an array with the numbers of another one is the same step, though a f
         return array;
     };
     const auto mine = [&](const char* name) { return noisy(value_of(reference, std::string("self_attn.") + name)); };
-    const Diff result = diff(reference, NamedArrays{{"a", side_by_side({mine("query"), mine("key"), mine("value")})},
-                                                    {"b", mine("value")},
-                                                    {"c", noisy(of_heads(reference, "values"))}});
+    const Diff result =
+        diff::compare(reference, NamedArrays{{"a", side_by_side({mine("query"), mine("key"), mine("value")})},
+                                             {"b", mine("value")},
+                                             {"c", noisy(of_heads(reference, "values"))}});
     CHECK(step_of(result, "b") == "self_attn.head.{h}.values");
     CHECK(step_of(result, "c") == "self_attn.head.{h}.values");
 }
@@ -151,7 +155,7 @@ TEST_CASE("values that stand beside the queries and alone are no context, though
         return array;
     };
     const Array all = side_by_side({short_one("self_attn.query"), short_one("self_attn.key"), value});
-    const Diff result = diff(reference, NamedArrays{{"a_qkv", all}, {"b_v", value}, {"c_v", value}});
+    const Diff result = diff::compare(reference, NamedArrays{{"a_qkv", all}, {"b_v", value}, {"c_v", value}});
     CHECK(step_of(result, "a_qkv") == "self_attn.query|key|value");
     CHECK(step_of(result, "b_v") == "self_attn.head.0.values");
     CHECK(step_of(result, "c_v") != "self_attn.head.0.context");
@@ -164,9 +168,9 @@ TEST_CASE("an array that no step has is no wrong step where what would follow fr
     Array other = value_of(reference, "norm1.output");
     for (double& value : other.values)
         value = value * value + 1;
-    const Diff result = diff(reference, NamedArrays{{"tmp", other},
-                                                    {"x1", value_of(reference, "norm1.output")},
-                                                    {"y", value_of(reference, "norm2.output")}});
+    const Diff result = diff::compare(reference, NamedArrays{{"tmp", other},
+                                                             {"x1", value_of(reference, "norm1.output")},
+                                                             {"y", value_of(reference, "norm2.output")}});
     CHECK(result.first_wrong() == nullptr);
     CHECK(result.passed());
     CHECK(result.extra == std::vector<std::string>{"tmp"});
@@ -180,14 +184,14 @@ TEST_CASE("an array that nearly has a step's numbers is not that step where what
     for (double& value : near.values)
         value *= 1 + 1e-4 * std::sin(1e4 * value);
     const NamedArrays mine{{"near", near}, {"q", value_of(reference, "self_attn.query")}};
-    const Diff wrong = diff(reference, mine); // nothing says that it is not
+    const Diff wrong = diff::compare(reference, mine); // nothing says that it is not
     CHECK(step_of(wrong, "near") == "norm1.output");
     CHECK_FALSE(wrong.passed());
     for (const char* right : {"feed_forward.hidden", "norm2.output"}) { // at once, and through steps that MINE lacks
         CAPTURE(right);
         NamedArrays with_user = mine;
         with_user["z"] = value_of(reference, right);
-        const Diff result = diff(reference, with_user);
+        const Diff result = diff::compare(reference, with_user);
         CHECK(step_of(result, "near").empty());
         CHECK(result.first_wrong() == nullptr);
         CHECK(result.extra == std::vector<std::string>{"near"});
@@ -213,11 +217,11 @@ TEST_CASE("of tokens that are nearly the same, an array found by its numbers is 
         turned.values.push_back(
             rounded_to(NumberType::bfloat16, 0.9 * noisy.values[(i / 2 % n * n + i / 2 / n) * 2 + i % 2]));
     const DiffOptions options{.type = NumberType::bfloat16};
-    const Diff result = diff(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options);
+    const Diff result = diff::compare(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options);
     CHECK(step_of(result, "b") == "scaled");
     CHECK(result.passed());
     std::ranges::rotate(turned.values, turned.values.begin() + 2); // no order of the axes
-    CHECK_FALSE(diff(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options).passed());
+    CHECK_FALSE(diff::compare(program.recording, NamedArrays{{"a", noisy}, {"b", turned}}, options).passed());
 }
 
 TEST_CASE("a wrong array is guessed to be the step that others follow from, though another one is nearer",
@@ -229,9 +233,9 @@ TEST_CASE("a wrong array is guessed to be the step that others follow from, thou
     wrong.given("x", x).computed("second", "x * 1.8");
     for (ByFormulas* one : {&program, &wrong})
         one->computed("third", "second * second + x").computed("output", "third @ x.T");
-    const Diff result = diff(program.recording, NamedArrays{{"t", value_of(wrong.recording, "second")},
-                                                            {"u", value_of(wrong.recording, "third")},
-                                                            {"y", value_of(wrong.recording, "output")}});
+    const Diff result = diff::compare(program.recording, NamedArrays{{"t", value_of(wrong.recording, "second")},
+                                                                     {"u", value_of(wrong.recording, "third")},
+                                                                     {"y", value_of(wrong.recording, "output")}});
     CHECK(step_of(result, "t") == "second");
     CHECK(step_of(result, "u") == "third");
     REQUIRE(result.first_wrong() != nullptr);
@@ -245,10 +249,10 @@ TEST_CASE("an array is found by its numbers though some rows of it are NaN", "[d
     Array context = of_heads(reference, "context");
     std::fill(context.values.begin(), context.values.begin() + static_cast<std::ptrdiff_t>(context.shape[2]), NAN);
     const NamedArrays mine{{"z", context}, {"y", value_of(reference, "norm2.output")}};
-    CHECK(step_of(diff(reference, mine), "z") == "self_attn.head.{h}.context");
+    CHECK(step_of(diff::compare(reference, mine), "z") == "self_attn.head.{h}.context");
     NamedArrays most = mine; // what is NaN for the most part tells nothing
     std::fill(most["z"].values.begin() + 1, most["z"].values.end(), NAN);
-    CHECK(step_of(diff(reference, most), "z").empty());
+    CHECK(step_of(diff::compare(reference, most), "z").empty());
 }
 
 TEST_CASE("what is named after a layer is guessed to be a step in a layer", "[diff][matching]")
@@ -258,8 +262,9 @@ TEST_CASE("what is named after a layer is guessed to be a step in a layer", "[di
     for (double& value : wrong.values)
         value = 1.3 * value + 0.1;
     const auto guessed = [&](const char* name) {
-        return step_of(
-            diff(reference, NamedArrays{{name, wrong}, {"q", value_of(reference, "layers.0.self_attn.query")}}), name);
+        return step_of(diff::compare(reference, NamedArrays{{name, wrong},
+                                                            {"q", value_of(reference, "layers.0.self_attn.query")}}),
+                       name);
     };
     CHECK_FALSE(guessed("normalized").starts_with("layers."));
     for (const char* name : {"layers_1_normalized", "block.1.normalized"})
@@ -276,18 +281,18 @@ TEST_CASE("scores less their largest are known as the scores, or as no step besi
         const double largest = *std::max_element(begin, begin + 4);
         std::transform(begin, begin + 4, begin, [&](double score) { return score - largest; });
     }
-    const Diff alone = diff(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}});
+    const Diff alone = diff::compare(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}});
     CHECK(step_of(alone, "m") == "self_attn.head.{h}.scaled");
     CHECK(alone.count(DiffVerdict::equal) == 4);
     CHECK(alone.passed());
 
-    const Diff beside = diff(reference, NamedArrays{{"m", shifted}, {"s", scaled}});
+    const Diff beside = diff::compare(reference, NamedArrays{{"m", shifted}, {"s", scaled}});
     CHECK(step_of(beside, "s") == "self_attn.head.{h}.scaled");
     CHECK(step_of(beside, "m") == "");
     CHECK(beside.passed());
 
     shifted.values[5] += 0.25; // a shift of one number has an effect
-    CHECK_FALSE(diff(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}}).passed());
+    CHECK_FALSE(diff::compare(reference, NamedArrays{{"m", shifted}, {"q", of_heads(reference, "queries")}}).passed());
 }
 
 TEST_CASE("masked scores that are no step's are not guessed to be a result of as many numbers", "[diff][matching]")
@@ -301,7 +306,7 @@ TEST_CASE("masked scores that are no step's are not guessed to be a result of as
     for (std::size_t i = 0; i < shifted.size(); ++i)
         shifted.values[i] *= 1 + 0.1 * static_cast<double>(i);
     const NamedArrays right{{"w", value_of(reference, "weights")}, {"m", shifted}};
-    const Diff result = diff(reference, right);
+    const Diff result = diff::compare(reference, right);
     CAPTURE(step_of(result, "m"));
     CHECK(step_of(result, "m") == "");
     CHECK(result.first_wrong() == nullptr);
@@ -316,7 +321,7 @@ TEST_CASE("scores are not the masked ones, though these are nearer where they ar
         .computed("weights", "softmax(masked)");
     const NamedArrays bfloat16{{"att", real({2, 2}, {0.42578125, -1.703125, 0.13183594, -1.15625})},
                                {"probs", value_of(program.recording, "weights")}};
-    const Diff result = diff(program.recording, bfloat16, {.type = NumberType::bfloat16});
+    const Diff result = diff::compare(program.recording, bfloat16, {.type = NumberType::bfloat16});
     CHECK(step_of(result, "att") == "scaled");
     CHECK(result.passed());
 }
@@ -326,7 +331,7 @@ TEST_CASE("what has a step's name and the numbers of a later one beside it is th
     const Recording reference = layer_run();
     NamedArrays mine{{"self_attn.head.0.scores", value_of(reference, "self_attn.head.0.scaled")},
                      {"norm2.output", value_of(reference, "norm2.output")}};
-    const Diff renamed = diff(reference, mine);
+    const Diff renamed = diff::compare(reference, mine);
     CHECK(renamed.passed());
     CHECK(step_of(renamed, "self_attn.head.0.scores") == "self_attn.head.0.scaled");
     // Also where it is the only array with a name of its own, and as large as the result.
@@ -335,19 +340,19 @@ TEST_CASE("what has a step's name and the numbers of a later one beside it is th
     scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, Trace(recorder));
     Array masked = value_of(recorder.recording(), "masked");
     std::ranges::replace(masked.values, -INFINITY, -1e30);
-    CHECK(diff(recorder.recording(),
-               NamedArrays{{"scores", masked}, {"output", value_of(recorder.recording(), "context")}})
+    CHECK(diff::compare(recorder.recording(),
+                        NamedArrays{{"scores", masked}, {"output", value_of(recorder.recording(), "context")}})
               .first_wrong() == nullptr);
     // An earlier one's numbers are a step that was left out.
     mine = {{"self_attn.head.0.scaled", value_of(reference, "self_attn.head.0.scores")}};
-    CHECK(diff(reference, mine).first_wrong() != nullptr);
+    CHECK(diff::compare(reference, mine).first_wrong() != nullptr);
 }
 
 TEST_CASE("a map to a step that the reference does not have is refused, with names like it", "[diff][names]")
 {
     const Recording reference = layer_run();
     const NamedArrays mine{{"att", value_of(reference, "self_attn.query")}};
-    CHECK_THROWS_WITH(diff(reference, mine, {.names = {{"att", "self_attn.qeury"}}}),
+    CHECK_THROWS_WITH(diff::compare(reference, mine, {.names = {{"att", "self_attn.qeury"}}}),
                       ContainsSubstring("no step self_attn.qeury") && ContainsSubstring("self_attn.query"));
 }
 
@@ -358,7 +363,7 @@ TEST_CASE("a result of nothing but NaN is found by its place", "[diff]")
         scaled_dot_product_attention(numbers.matrix(4, 3), numbers.matrix(5, 3), numbers.matrix(5, 2), {}, {}, {},
                                      trace);
     });
-    const Diff result = diff(reference, {{"mine", {{4, 2}, std::vector<double>(8, NAN)}}});
+    const Diff result = diff::compare(reference, {{"mine", {{4, 2}, std::vector<double>(8, NAN)}}});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "context");
     CHECK(result.first_wrong()->message.starts_with("is NaN in 8 of its 8 numbers"));

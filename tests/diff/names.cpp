@@ -11,6 +11,8 @@
 #include <set>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {
@@ -43,12 +45,12 @@ TEST_CASE("missing steps are listed and pass, unless all are asked for or nothin
     const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine.erase("norm1.mean");
-    const Diff lenient = diff(reference, mine), strict = diff(reference, mine, {.all = true});
+    const Diff lenient = diff::compare(reference, mine), strict = diff::compare(reference, mine, {.all = true});
     CHECK(lenient.passed());
     CHECK(lenient.missing == std::vector<std::string>{"norm1.mean"});
     CHECK_FALSE(strict.passed());
     CHECK(strict.missing_fails);
-    CHECK_FALSE(diff(reference, NamedArrays{}).passed());
+    CHECK_FALSE(diff::compare(reference, NamedArrays{}).passed());
 }
 
 TEST_CASE("an array that is no step fails, for a name may be misspelt, unless the result is there and right",
@@ -57,12 +59,12 @@ TEST_CASE("an array that is no step fails, for a name may be misspelt, unless th
     const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["ouptut"] = Array{{2}, {0.25, 0.75}, ElementType::real};
-    CHECK(diff(reference, mine).passed());
-    CHECK(diff(reference, mine).extra == std::vector<std::string>{"ouptut"});
-    CHECK_FALSE(diff(reference, mine, {.all = true}).passed());
+    CHECK(diff::compare(reference, mine).passed());
+    CHECK(diff::compare(reference, mine).extra == std::vector<std::string>{"ouptut"});
+    CHECK_FALSE(diff::compare(reference, mine, {.all = true}).passed());
     mine.erase("norm2.output");
     mine.erase("output"); // which is another name of it
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     CHECK_FALSE(result.passed());
     CHECK(result.extra_fails);
     CHECK(result.first_different() == nullptr);
@@ -73,7 +75,7 @@ TEST_CASE("names can be mapped, one by one, by number, by the rest, and with an 
     const Recording reference = recording_of(run_layer);
     const Array& output = named(reference, "output").value;
     const auto compared = [&](const std::string& name, const Array& array, const NameRule& rule) {
-        const Diff result = diff(reference, NamedArrays{{name, array}}, {.names = {rule}});
+        const Diff result = diff::compare(reference, NamedArrays{{name, array}}, {.names = {rule}});
         CHECK(result.passed());
         CHECK(result.extra.empty());
         return result.steps.size();
@@ -94,8 +96,9 @@ TEST_CASE("names can be mapped, one by one, by number, by the rest, and with an 
 TEST_CASE("a map means the whole of a name, not its end", "[diff][names]")
 {
     const Recording reference = recording_of(run_layer);
-    const Diff result = diff(reference, NamedArrays{{"model.norm1.means", named(reference, "norm1.mean").value}},
-                             {.names = {{"norm1.means", "norm1.mean"}}});
+    const Diff result =
+        diff::compare(reference, NamedArrays{{"model.norm1.means", named(reference, "norm1.mean").value}},
+                      {.names = {{"norm1.means", "norm1.mean"}}});
     REQUIRE(result.matched.size() == 1); // by its numbers
     CHECK(result.matched[0].mine == "model.norm1.means");
 }
@@ -107,7 +110,7 @@ TEST_CASE("a wrong number in a packed array is named by its head", "[diff][names
     REQUIRE(probs.shape == Shape{3, 2, 4, 5});
     probs.values[((1 * 2 + 1) * 4 + 2) * 5 + 4] += 0.5;
     const Diff result =
-        diff(reference, NamedArrays{{"probs", probs}}, {.names = {{"probs[:, {h}]", "head.{h}.weights"}}});
+        diff::compare(reference, NamedArrays{{"probs", probs}}, {.names = {{"probs[:, {h}]", "head.{h}.weights"}}});
     CHECK(result.first_wrong()->place == "head 1, sequence 1, query 2, key 4");
     CHECK(result.first_wrong()->mine == "probs[:, 1]");
     CHECK(result.count(DiffVerdict::equal) == 1);
@@ -118,7 +121,7 @@ TEST_CASE("a packed array of another number of heads fails and says so", "[diff]
     const Recording reference = recording_of(run_heads);
     const Array probs{{3, 4, 4, 5}, std::vector<double>(240), ElementType::real};
     const Diff result =
-        diff(reference, NamedArrays{{"probs", probs}}, {.names = {{"probs[:, {h}]", "head.{h}.weights"}}});
+        diff::compare(reference, NamedArrays{{"probs", probs}}, {.names = {{"probs[:, {h}]", "head.{h}.weights"}}});
     CHECK_FALSE(result.passed());
     CHECK_THAT(result.steps.at(0).message, ContainsSubstring("has 4 heads along axis 1 of (3, 4, 4, 5), expected 2"));
 }
@@ -128,7 +131,7 @@ TEST_CASE("a malformed map is refused", "[diff][names]")
     const Recording reference = recording_of(run_heads);
     for (const NameRule& rule : {NameRule{"a[2]", "x"}, NameRule{"a[3/3]", "x"}, NameRule{"a[..., ...]", "x"},
                                  NameRule{"a", "head.{h}.x"}, NameRule{"a[{h}]", "x"}, NameRule{"", "x"}})
-        CHECK_THROWS_AS(diff(reference, NamedArrays{}, {.names = {rule}}), Error);
+        CHECK_THROWS_AS(diff::compare(reference, NamedArrays{}, {.names = {rule}}), Error);
 }
 
 namespace {
@@ -144,7 +147,7 @@ const NameTable& table_called(std::string_view name)
 /// Compares arrays under a program's names with a run; returns how many steps were compared.
 std::size_t compared_under(std::string_view table, const Recording& reference, NamedArrays mine)
 {
-    const Diff result = diff(reference, std::move(mine), {.table = &table_called(table)});
+    const Diff result = diff::compare(reference, std::move(mine), {.table = &table_called(table)});
     for (const StepDiff& step : result.steps) {
         CAPTURE(step.step->path, step.mine, step.message);
         CHECK(step.verdict == DiffVerdict::equal);
@@ -278,7 +281,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     Array queries = packed_heads(shared, "", "queries", 4); // which no two heads share
     queries.shape[1] = 2;
     queries.values.resize(2 * of_head);
-    CHECK_FALSE(diff(shared, NamedArrays{{"Q", queries}}, {.table = &table_called("onnx")}).passed());
+    CHECK_FALSE(diff::compare(shared, NamedArrays{{"Q", queries}}, {.table = &table_called("onnx")}).passed());
     const Recording alone = recording_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);

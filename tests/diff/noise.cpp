@@ -12,6 +12,9 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 // -------------------------------------------------------------------------------------------------------- same and noise
@@ -20,7 +23,7 @@ TEST_CASE("a trace differs in nothing from itself", "[diff]")
 {
     for (const Run& run : runs) {
         const Recording reference = recording_of(run);
-        const Diff same = diff(reference, arrays_of(reference));
+        const Diff same = diff::compare(reference, arrays_of(reference));
         CHECK(same.passed());
         CHECK(same.count(DiffVerdict::equal) == reference.steps.size());
         CHECK(same.first_different() == nullptr);
@@ -39,7 +42,7 @@ TEST_CASE("a double computation in another order is equal, not noise", "[diff]")
             if (!step.formula.empty() && step.value.type == ElementType::real)
                 for (double& value : step.value.values)
                     value *= 1 + 0x1p-52;
-        const Diff result = diff(reference, arrays_of(mine));
+        const Diff result = diff::compare(reference, arrays_of(mine));
         CHECK(result.passed());
         CHECK(result.type == NumberType::float64);
         CHECK(result.count(DiffVerdict::equal) == reference.steps.size());
@@ -57,8 +60,8 @@ TEST_CASE("a right computation in few digits is noise of its type, and passes", 
             const Recording reference = recording_of(run);
             // Rounded as it goes, and rounded when it is kept.
             RoundSteps rounding(precision);
-            for (const Diff& result : {diff(reference, rounded(recording_of(run, rounding), precision)),
-                                       diff(reference, rounded(reference, precision))}) {
+            for (const Diff& result : {diff::compare(reference, rounded(recording_of(run, rounding), precision)),
+                                       diff::compare(reference, rounded(reference, precision))}) {
                 for (const StepDiff& step : result.steps) {
                     CAPTURE(step.step->path, step.message, step.distance.absolute, step.distance.tolerance);
                     CHECK(step.passed());
@@ -80,7 +83,7 @@ TEST_CASE("a right computation in few digits passes where most steps are not kep
         for (const auto& [name, array] : all)
             if (name.ends_with("weights") || name == "output" || name == "layers.1.x" || name == "x")
                 few.emplace(name, array);
-        const Diff result = diff(reference, few);
+        const Diff result = diff::compare(reference, few);
         CAPTURE(name_of(precision));
         for (const StepDiff& step : result.steps) {
             CAPTURE(step.step->path, step.message, step.distance.absolute, step.distance.tolerance);
@@ -107,7 +110,7 @@ TEST_CASE("what is left of numbers that nearly cancel is noise of their size, wh
             const float left = single("x") * single("w"), right = single("y") * single("v");
             rest.values[i] = static_cast<float>((left - right) + factor * of("left"));
         }
-        return diff(program.recording, {{"rest", rest}}).passed();
+        return diff::compare(program.recording, {{"rest", rest}}).passed();
     };
     CHECK(with_error(0));
     CHECK_FALSE(with_error(1e-5));
@@ -119,7 +122,7 @@ TEST_CASE("a difference of one part in ten thousand is no noise of float32", "[d
     NamedArrays mine = rounded(reference, Precision::float32);
     double& value = mine["self_attn.head.1.context"].values[2];
     value = rounded_to(Precision::float32, value * 1.0001);
-    const Diff result = diff(reference, std::move(mine));
+    const Diff result = diff::compare(reference, std::move(mine));
     CHECK(result.type == NumberType::float32);
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "self_attn.head.1.context");
@@ -132,7 +135,7 @@ TEST_CASE("whole numbers prove no type, so that a wrong one is no noise", "[diff
     reference.steps.resize(1);
     reference.steps[0].path = "scores";
     reference.steps[0].value = {{3}, {250, 3, 4}, ElementType::real};
-    const Diff result = diff(reference, NamedArrays{{"scores", {{3}, {251, 3, 4}, ElementType::real}}});
+    const Diff result = diff::compare(reference, NamedArrays{{"scores", {{3}, {251, 3, 4}, ElementType::real}}});
     CHECK(result.type == NumberType::float64);
     CHECK(result.count(DiffVerdict::bug) == 1);
 }
@@ -143,11 +146,11 @@ TEST_CASE("where only some arrays are float32, all are compared as float32 unles
     const Recording reference = recording_of(run_layer);
     NamedArrays mine = rounded(reference, Precision::float32);
     mine["norm1.mean"] = named(reference, "norm1.mean").value;
-    const Diff seen = diff(reference, mine);
+    const Diff seen = diff::compare(reference, mine);
     CHECK(seen.type == NumberType::float32);
     CHECK_THAT(seen.hint, ContainsSubstring("arrays hold float32 numbers only"));
     CHECK(seen.passed());
-    CHECK_FALSE(diff(reference, mine, {.type = NumberType::float64}).passed());
+    CHECK_FALSE(diff::compare(reference, mine, {.type = NumberType::float64}).passed());
 }
 
 TEST_CASE("numbers that were printed with nine digits are compared as float32", "[diff][type]")
@@ -157,7 +160,7 @@ TEST_CASE("numbers that were printed with nine digits are compared as float32", 
     for (auto& [name, array] : mine)
         for (double& value : array.values)
             value = std::stod(fmt::format("{:.9g}", value));
-    const Diff seen = diff(reference, mine);
+    const Diff seen = diff::compare(reference, mine);
     CHECK(seen.type == NumberType::float32);
     CHECK(seen.passed());
 }
@@ -194,7 +197,7 @@ TEST_CASE("float32 in float64 is recognised beside NaN where a query can attend 
     const Recording reference = with_an_empty_row();
     for (const std::string path : {"context", "weights"}) {
         CAPTURE(path);
-        const Diff result = diff(reference, {{path, in_float32_with_nan(reference, path)}});
+        const Diff result = diff::compare(reference, {{path, in_float32_with_nan(reference, path)}});
         CHECK(result.passed());
         CHECK(result.type == NumberType::float32);
     }
@@ -205,7 +208,7 @@ TEST_CASE("NaN where a query can attend to nothing is not what is said of weight
     const Recording reference = with_an_empty_row();
     Array weights = in_float32_with_nan(reference, "weights");
     weights.values[1] += 0.01;
-    const Diff result = diff(reference, {{"weights", weights}}, {.type = NumberType::float32});
+    const Diff result = diff::compare(reference, {{"weights", weights}}, {.type = NumberType::float32});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->message.starts_with("differs in 1 of its 30 numbers"));
     CHECK(result.first_wrong()->distance.worst == Shape{0, 1});
@@ -217,7 +220,7 @@ TEST_CASE("what the trace does not compute can be another run's result, in doubl
                                {"square", "change ** 2", {}, "", {}, {{2}, {0, 3.7397583374 * 3.7397583374}}}},
                               {}};
     const auto with_change = [&](double change) {
-        return diff(reference, {{"change", {{2}, {0, change}}}, {"square", {{2}, {0, change * change}}}});
+        return diff::compare(reference, {{"change", {{2}, {0, change}}}, {"square", {{2}, {0, change * change}}}});
     };
     const Diff result = with_change(3.7397583374 + 1e-14);
     CHECK(result.type == NumberType::float64);
@@ -234,13 +237,13 @@ TEST_CASE("what is multiplied in fewer digits than it is stored in is told which
         if (array.type == ElementType::real)
             for (double& value : array.values)
                 value = rounded_to(Precision::float32, value * (1 + 0x1p-20));
-    const Diff result = diff(reference, mine);
+    const Diff result = diff::compare(reference, mine);
     CHECK(result.type == NumberType::float32);
     CHECK_FALSE(result.passed());
     CHECK_THAT(result.hint, ContainsSubstring(" or TF32, say so with --type float16"));
-    CHECK(diff(reference, mine, {.type = NumberType::float16}).passed());
+    CHECK(diff::compare(reference, mine, {.type = NumberType::float16}).passed());
     Planted planted("layers.0.self_attn.head.0.scaled", 0.5);
-    CHECK(diff(reference, rounded(recording_of(run_stack, planted), Precision::float32)).hint.empty());
+    CHECK(diff::compare(reference, rounded(recording_of(run_stack, planted), Precision::float32)).hint.empty());
 }
 
 TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
@@ -248,13 +251,13 @@ TEST_CASE("a tolerance that is given replaces the measured one", "[diff]")
     const Recording reference = recording_of(run_layer);
     NamedArrays mine = arrays_of(reference);
     mine["output"].values[0] += 1e-3;
-    CHECK_FALSE(diff(reference, mine).passed());
-    CHECK(diff(reference, mine, {.atol = 2e-3}).passed());
-    CHECK_FALSE(diff(reference, mine, {.atol = 5e-4}).passed());
+    CHECK_FALSE(diff::compare(reference, mine).passed());
+    CHECK(diff::compare(reference, mine, {.atol = 2e-3}).passed());
+    CHECK_FALSE(diff::compare(reference, mine, {.atol = 5e-4}).passed());
     mine = rounded(reference, Precision::float32);
-    CHECK(diff(reference, mine).passed());
-    CHECK_FALSE(diff(reference, mine, {.rtol = 1e-12}).passed());
-    CHECK(diff(reference, mine, {.atol = 1e-6, .rtol = 1e-6}).passed());
+    CHECK(diff::compare(reference, mine).passed());
+    CHECK_FALSE(diff::compare(reference, mine, {.rtol = 1e-12}).passed());
+    CHECK(diff::compare(reference, mine, {.atol = 1e-6, .rtol = 1e-6}).passed());
 }
 
 // -------------------------------------------------------------------------------------------------------- no noise
@@ -284,9 +287,10 @@ TEST_CASE("lengths that are real numbers are not moved by roundings, so that wha
     for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::bfloat16})
         for (const char* path : {"padding", "weights", "count", "places", "kept"}) {
             CAPTURE(path, name_of(type));
-            const Diff alone = diff(reference, NamedArrays{{path, named(ignoring, path).value}}, {.type = type});
+            const Diff alone =
+                diff::compare(reference, NamedArrays{{path, named(ignoring, path).value}}, {.type = type});
             CHECK_FALSE(alone.passed());
-            CHECK(diff(reference, NamedArrays{{path, named(reference, path).value}}, {.type = type}).passed());
+            CHECK(diff::compare(reference, NamedArrays{{path, named(reference, path).value}}, {.type = type}).passed());
         }
 }
 
@@ -298,11 +302,11 @@ TEST_CASE("no constant, and no other numbers, are noise of whole numbers", "[dif
             CAPTURE(path, number);
             Array array = named(reference, path).value;
             std::ranges::fill(array.values, number);
-            CHECK_FALSE(diff(reference, NamedArrays{{path, array}}).passed());
+            CHECK_FALSE(diff::compare(reference, NamedArrays{{path, array}}).passed());
         }
     Array moved = named(reference, "lengths").value;
     moved.values[0] += 0x1p-22;
-    CHECK_FALSE(diff(reference, NamedArrays{{"lengths", moved}}, {.type = NumberType::float32}).passed());
+    CHECK_FALSE(diff::compare(reference, NamedArrays{{"lengths", moved}}, {.type = NumberType::float32}).passed());
 }
 
 TEST_CASE("what jumps from one whole number to another is not measured as noise", "[diff][exact]")
@@ -313,7 +317,8 @@ TEST_CASE("what jumps from one whole number to another is not measured as noise"
         .computed("changed", "sum(where(abs(x - y) > 0, 1, 0))");
     const Recording& reference = program.recording;
     REQUIRE(named(reference, "changed").value.values == std::vector<double>{1});
-    CHECK_FALSE(diff(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
+    CHECK_FALSE(
+        diff::compare(reference, NamedArrays{{"changed", real({}, {3})}}, {.type = NumberType::float32}).passed());
 }
 
 TEST_CASE("in a short type, each operation of a formula can have been stored, and what cancels then is noise",
@@ -326,7 +331,7 @@ TEST_CASE("in a short type, each operation of a formula can have been stored, an
     Array stored = named(program.recording, "activated").value;
     stored.values = {0, 0, 0, rounded_to(NumberType::bfloat16, stored.values[3])}; // 1 + tanh(-3.58) is 1 - 1
     const auto passes = [&](NumberType type) {
-        return diff(program.recording, {{"hidden", hidden}, {"activated", stored}}, {.type = type}).passed();
+        return diff::compare(program.recording, {{"hidden", hidden}, {"activated", stored}}, {.type = type}).passed();
     };
     CHECK(passes(NumberType::bfloat16));
     CHECK_FALSE(passes(NumberType::float16));
@@ -351,12 +356,12 @@ TEST_CASE("numbers of float16 that need no more digits than bfloat16 has make no
             value = rounded_to(NumberType::float16, rounded_to(type, value));
         mine.emplace(path, array);
     }
-    const Diff result = diff(program.recording, mine);
+    const Diff result = diff::compare(program.recording, mine);
     CHECK(result.type == NumberType::float16);
     CHECK(result.hint.empty());
     for (double& value : mine.at("sine").values) // of a program in bfloat16 that keeps some numbers in float32
         value = rounded_to(NumberType::float32, value + 1e-4);
-    CHECK(diff(program.recording, mine).type == NumberType::bfloat16);
+    CHECK(diff::compare(program.recording, mine).type == NumberType::bfloat16);
 }
 
 TEST_CASE("float32 in float64 is recognised where it moved one number", "[diff][type]")
@@ -367,7 +372,7 @@ TEST_CASE("float32 in float64 is recognised where it moved one number", "[diff][
     const auto with_one_off = [&](double times) {
         Array y = named(program.recording, "y").value;
         y.values[2] *= times;
-        return diff(program.recording, NamedArrays{{"y", y}});
+        return diff::compare(program.recording, NamedArrays{{"y", y}});
     };
     CHECK(with_one_off(1 + 4e-9).passed());
     CHECK_THAT(with_one_off(1 + 4e-9).hint, ContainsSubstring("right to the digits of float32"));
@@ -387,7 +392,7 @@ TEST_CASE("float32 in float64 moves many of the numbers that it rounds, or leave
         for (double& value : array.values)
             value += value == 0.5 ? 0 : others;
         array.values[1] += 1e-6;
-        return diff(program.recording, NamedArrays{{path, array}}).passed();
+        return diff::compare(program.recording, NamedArrays{{path, array}}).passed();
     };
     CHECK(passes("y", 0));
     CHECK_FALSE(passes("y", 2e-11)); // one is off, the others by what double explains
@@ -400,13 +405,13 @@ TEST_CASE("NaN tells of no type", "[diff][type]")
     Array weights = arrays_of(reference).at("weights"), context = arrays_of(reference).at("context");
     weights.values[0] += 1e-9; // compared as float64, whatever else MINE has
     std::ranges::fill(context.values, NAN);
-    const Diff result = diff(reference, {{"weights", weights}, {"context", context}});
+    const Diff result = diff::compare(reference, {{"weights", weights}, {"context", context}});
     CHECK(result.type == NumberType::float64);
     CHECK(result.hint.find("float32") == std::string::npos);
     Array some = arrays_of(reference).at("scores");
     for (std::size_t i = 0; i < some.size(); ++i)
         some.values[i] = i % 2 == 0 ? NAN : 0.5;
-    CHECK(diff(reference, {{"scores", some}}).type == NumberType::float64);
+    CHECK(diff::compare(reference, {{"scores", some}}).type == NumberType::float64);
 }
 
 TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
@@ -416,9 +421,9 @@ TEST_CASE("an integer or boolean step is compared exactly", "[diff][exact]")
         if (step.path == "lengths" || step.path == "count" || step.path == "places")
             step.value.type = ElementType::integer;
     NamedArrays mine = arrays_of(reference);
-    CHECK(diff(reference, mine, {.type = NumberType::bfloat16}).passed());
+    CHECK(diff::compare(reference, mine, {.type = NumberType::bfloat16}).passed());
     mine["count"].values[1] += 0x1p-8;
-    const Diff result = diff(reference, mine, {.type = NumberType::bfloat16});
+    const Diff result = diff::compare(reference, mine, {.type = NumberType::bfloat16});
     REQUIRE(result.first_wrong() != nullptr);
     CHECK(result.first_wrong()->step->path == "count");
 }
@@ -429,14 +434,14 @@ TEST_CASE("zeros, ones, powers of two and small whole numbers prove no short typ
     for (const double number : {0.0, 1.0, 0.25, 3.0}) {
         Array output = named(reference, "output").value;
         std::ranges::fill(output.values, number);
-        const Diff result = diff(reference, NamedArrays{{"output", output}});
+        const Diff result = diff::compare(reference, NamedArrays{{"output", output}});
         CHECK(result.type == NumberType::float64);
         CHECK_FALSE(result.passed());
     }
     Array output = named(reference, "output").value;
     for (double& value : output.values)
         value = rounded_to(NumberType::bfloat16, value);
-    CHECK(diff(reference, NamedArrays{{"output", output}}).type == NumberType::bfloat16);
+    CHECK(diff::compare(reference, NamedArrays{{"output", output}}).type == NumberType::bfloat16);
 }
 
 TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, and the result from them is right",
@@ -450,16 +455,16 @@ TEST_CASE("inputs that were rounded to a shorter type are told from wrong ones, 
     program.given("x", x).computed("y", "softmax(x @ x)");
     rounded_program.given("x", single).computed("y", "softmax(x @ x)");
     NamedArrays mine = arrays_of(rounded_program.recording);
-    const Diff both = diff(program.recording, mine);
+    const Diff both = diff::compare(program.recording, mine);
     CHECK(both.type == NumberType::float64);
     CHECK(both.passed());
     CHECK_THAT(both.hint, ContainsSubstring("x is the reference's rounded to float32"));
     mine.erase("x");
-    const Diff alone = diff(program.recording, mine);
+    const Diff alone = diff::compare(program.recording, mine);
     CHECK(alone.passed());
     CHECK_THAT(alone.hint, ContainsSubstring("rounded to float32"));
     mine["y"].values[0] += 1e-5;
-    CHECK_FALSE(diff(program.recording, mine).passed());
+    CHECK_FALSE(diff::compare(program.recording, mine).passed());
 }
 
 TEST_CASE("rounded inputs explain one number of many to its last digit", "[diff][type]")
@@ -470,11 +475,11 @@ TEST_CASE("rounded inputs explain one number of many to its last digit", "[diff]
     x.values[0] = rounded_to(NumberType::float32, x.values[0]);
     rounded_program.given("x", x).computed("y", "x * 0.3");
     Array y = named(rounded_program.recording, "y").value;
-    const Diff right = diff(program.recording, NamedArrays{{"y", y}});
+    const Diff right = diff::compare(program.recording, NamedArrays{{"y", y}});
     CHECK(right.passed());
     CHECK_THAT(right.hint, ContainsSubstring("rounded to float32"));
     y.values[0] *= 1 + 1e-9;
-    CHECK_THAT(diff(program.recording, NamedArrays{{"y", y}}).hint,
+    CHECK_THAT(diff::compare(program.recording, NamedArrays{{"y", y}}).hint,
                ContainsSubstring("right to the digits of float32"));
 }
 
@@ -492,7 +497,7 @@ TEST_CASE("of many inputs that were rounded to a shorter type four are named, an
     }
     for (ByFormulas* one : {&program, &rounded_program})
         one->computed("y", "softmax(a @ b + c @ d + e @ f)");
-    CHECK_THAT(diff(program.recording, arrays_of(rounded_program.recording)).hint,
+    CHECK_THAT(diff::compare(program.recording, arrays_of(rounded_program.recording)).hint,
                ContainsSubstring("a, b, c, d and 2 more are the reference's rounded to float32"));
 }
 
@@ -567,14 +572,14 @@ TEST_CASE(
         const Array &weights = all.at("weights"), &context = all.at("context");
         for (NamedArrays mine : {all, NamedArrays{{"weights", weights}, {"context", context}},
                                  NamedArrays{{"weights", weights}, {"output", output}}}) {
-            const Diff right = diff(reference, mine);
+            const Diff right = diff::compare(reference, mine);
             CAPTURE(draw, mine.size(), right.first_wrong() == nullptr ? "" : right.first_wrong()->message);
             CHECK(right.passed());
             // What no rounding does is still a bug.
             const std::string last = mine.contains("context") ? "context" : "output";
             for (double& value : mine.at(last).values)
                 value *= 1.0001;
-            CHECK(about(diff(reference, mine), last).verdict == DiffVerdict::bug);
+            CHECK(about(diff::compare(reference, mine), last).verdict == DiffVerdict::bug);
         }
     }
 }
@@ -587,8 +592,8 @@ TEST_CASE("weights whose row does not sum to one are no noise, however large the
                                     .computed("weights", "softmax(scores)")
                                     .recording;
     const auto verdict_of = [&](std::vector<double> weights) {
-        return diff(reference, NamedArrays{{"weights", real({2, 3}, std::move(weights))}},
-                    {.type = NumberType::float32});
+        return diff::compare(reference, NamedArrays{{"weights", real({2, 3}, std::move(weights))}},
+                             {.type = NumberType::float32});
     };
     const Diff ones = verdict_of({1, 1, 1, 1, 1, 1});
     REQUIRE(ones.first_wrong() != nullptr);

@@ -72,12 +72,12 @@ public:
 
     ByFormulas& computed(const std::string& path, const std::string& formula)
     {
-        const StepNames names(recording);
-        const Lookup lookup = [&](std::string_view name) {
+        const formula::StepNames names(recording);
+        const formula::Lookup lookup = [&](std::string_view name) {
             const auto step = names.find(name);
             return step ? &recording.steps[*step].value : nullptr;
         };
-        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+        recording.steps.push_back({path, formula, {}, "", {}, formula::evaluate(formula, lookup).value});
         return *this;
     }
 
@@ -105,9 +105,9 @@ inline Recording recording_of(const Run& run, Listener& answering)
     return recorder.recording();
 }
 
-inline NamedArrays arrays_of(const Recording& recording)
+inline files::NamedArrays arrays_of(const Recording& recording)
 {
-    NamedArrays arrays;
+    files::NamedArrays arrays;
     for (const Step& step : recording.steps)
         arrays.emplace(step.path, step.value);
     for (const Alias& alias : recording.aliases)
@@ -118,12 +118,12 @@ inline NamedArrays arrays_of(const Recording& recording)
 /// The step of that path, or that an alias of that path means.
 inline const Step& named(const Recording& recording, const std::string& path)
 {
-    return recording.steps.at(StepNames(recording).find(path).value());
+    return recording.steps.at(formula::StepNames(recording).find(path).value());
 }
 
-inline const StepDiff& about(const Diff& diff, std::string_view path)
+inline const diff::StepDiff& about(const diff::Diff& diff, std::string_view path)
 {
-    for (const StepDiff& step : diff.steps)
+    for (const diff::StepDiff& step : diff.steps)
         if (step.step->path == path)
             return step;
     throw std::out_of_range(std::string(path));
@@ -152,9 +152,9 @@ private:
     double change_;
 };
 
-inline NamedArrays rounded(const Recording& steps, Precision precision)
+inline files::NamedArrays rounded(const Recording& steps, mistakes::Precision precision)
 {
-    NamedArrays arrays = arrays_of(steps);
+    files::NamedArrays arrays = arrays_of(steps);
     for (auto& [name, array] : arrays)
         if (array.type == ElementType::real)
             for (double& value : array.values)
@@ -229,11 +229,11 @@ inline Array packed_heads(const Recording& steps, const std::string& scope, cons
 }
 
 /// What the layer's trace gives with one array replaced.
-inline Diff with_replaced(const Recording& reference, const std::string& path, Array array)
+inline diff::Diff with_replaced(const Recording& reference, const std::string& path, Array array)
 {
-    NamedArrays mine = arrays_of(reference);
+    files::NamedArrays mine = arrays_of(reference);
     mine[path] = std::move(array);
-    return diff(reference, std::move(mine));
+    return diff::compare(reference, std::move(mine));
 }
 
 } // namespace attn::test

@@ -11,6 +11,10 @@
 #include "attn/formula/gradient.hpp"
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::train;
 using namespace attn::test;
 
 namespace {
@@ -93,9 +97,9 @@ TEST_CASE("a right step of training is right, from its loss and from gradients",
     const Training training;
     const Recording reference = training.next_step(AdamState(packed(training.weights)));
     NamedArrays mine = training.first_step(GptMistake::none);
-    CHECK(diff(reference, mine).passed());
+    CHECK(diff::compare(reference, mine).passed());
     mine.erase("loss");
-    CHECK(diff(reference, mine).passed());
+    CHECK(diff::compare(reference, mine).passed());
 }
 
 TEST_CASE("a mistake in the loss or the embedding is named in a step of training",
@@ -111,11 +115,11 @@ TEST_CASE("a mistake in the loss or the embedding is named in a step of training
     for (const auto& [mistake, id] : mistakes) {
         CAPTURE(id);
         NamedArrays mine = training.first_step(mistake);
-        CHECK(first_name_of(diff(reference, mine)) == id);
-        CHECK(first_name_of(diff(reference, {{"loss", mine.at("loss")}})) == id);
+        CHECK(first_name_of(diff::compare(reference, mine)) == id);
+        CHECK(first_name_of(diff::compare(reference, {{"loss", mine.at("loss")}})) == id);
         mine.erase("loss"); // without positions, all that a gradient shows is that theirs is zero
         if (mistake != GptMistake::positions_forgotten)
-            CHECK(first_name_of(diff(reference, mine)) == id);
+            CHECK(first_name_of(diff::compare(reference, mine)) == id);
     }
 }
 
@@ -136,8 +140,9 @@ TEST_CASE("gradients that are not cleared are named in the second step", "[diff]
                            {"adam.token_embedding.second", to_array(second)},
                            {"adam.token_embedding.after", to_array(of.weights().token_embedding)}};
     };
-    CHECK(diff(reference, saved(right)).passed());
-    CHECK(names_of(diff(reference, saved(mistaken))) == std::vector<std::string_view>{"train_gradients_not_cleared"});
+    CHECK(diff::compare(reference, saved(right)).passed());
+    CHECK(names_of(diff::compare(reference, saved(mistaken))) ==
+          std::vector<std::string_view>{"train_gradients_not_cleared"});
 }
 
 TEST_CASE("targets that are shifted twice, and padding in the mean alone, are named",
@@ -151,7 +156,9 @@ TEST_CASE("targets that are shifted twice, and padding in the mean alone, are na
     for (std::size_t b = 0; b < again.shape(0); ++b)
         for (std::size_t i = 0; i + 1 < again.shape(1); ++i)
             again(b, i) = batch.targets(b, i + 1);
-    const auto named_for = [&](double loss) { return names_of(diff(reference, {{"loss", Array{{}, {loss}}}})); };
+    const auto named_for = [&](double loss) {
+        return names_of(diff::compare(reference, {{"loss", Array{{}, {loss}}}}));
+    };
     CHECK(named_for(cross_entropy(logits, again)) == std::vector<std::string_view>{"train_targets_not_shifted"});
     const double sum = cross_entropy(logits, batch.targets) *
                        static_cast<double>(std::ranges::count_if(batch.targets, [](auto id) { return id >= 0; }));
@@ -174,13 +181,13 @@ TEST_CASE("dropout that is on in a test is named by its zeros", "[diff][train][d
         CAPTURE(rate);
         const Recording mistaken = recorded(dropout_mask(4, 6, rate, 1, 0));
         const NamedArrays mine{{"pooled", numbers_of(mistaken, "dropped")}, {"logits", numbers_of(mistaken, "logits")}};
-        CHECK(names_of(diff(reference, mine)) == std::vector<std::string_view>{"dropout_on"});
+        CHECK(names_of(diff::compare(reference, mine)) == std::vector<std::string_view>{"dropout_on"});
     }
     // Numbers that are all twice as large, or all zero, are another mistake.
     for (const double factor : {2.0, 0.0}) {
         Array other = numbers_of(reference, "pooled");
         for (double& value : other.values)
             value *= factor;
-        CHECK(names_of(diff(reference, {{"pooled", other}})).empty());
+        CHECK(names_of(diff::compare(reference, {{"pooled", other}})).empty());
     }
 }

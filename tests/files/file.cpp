@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 using namespace attn;
+using namespace attn::files;
 namespace fs = std::filesystem;
 
 TEST_CASE("a written file holds the bytes and nothing else appears beside it", "[trace_io][file]")

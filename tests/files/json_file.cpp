@@ -7,6 +7,7 @@
 #include <string>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

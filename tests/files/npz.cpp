@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 using namespace attn;
+using namespace attn::files;
 using zip_bytes::Bomb;
 using zip_bytes::Member;
 using zip_bytes::Sizes;

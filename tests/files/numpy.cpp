@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 using namespace attn;
+using namespace attn::files;
 namespace fs = std::filesystem;
 
 namespace {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

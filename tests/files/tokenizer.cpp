@@ -9,6 +9,7 @@
 #include <random>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::files;
 namespace fs = std::filesystem;
 
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include <random>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 

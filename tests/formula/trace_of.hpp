@@ -18,11 +18,11 @@ inline Recording trace_of(const std::vector<Step>& inputs,
 {
     Recording recording{inputs, {}};
     for (const auto& [path, formula] : formulas) {
-        const Lookup lookup = [&](std::string_view name) -> const Array* {
+        const formula::Lookup lookup = [&](std::string_view name) -> const Array* {
             const auto found = std::ranges::find(recording.steps, name, &Step::path);
             return found == recording.steps.end() ? nullptr : &found->value;
         };
-        recording.steps.push_back({path, formula, {}, "", {}, evaluate(formula, lookup).value});
+        recording.steps.push_back({path, formula, {}, "", {}, formula::evaluate(formula, lookup).value});
     }
     return recording;
 }

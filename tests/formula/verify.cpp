@@ -6,6 +6,7 @@
 #include <limits>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 

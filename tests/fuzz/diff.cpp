@@ -18,14 +18,14 @@ void diff(std::string_view bytes)
         second == std::string_view::npos ? reference : trace_of(bytes.substr(second + separator.size()));
     if (reference.steps.empty())
         return;
-    NamedArrays mine;
+    files::NamedArrays mine;
     for (const Step& step : other.steps)
         mine.emplace(step.path, step.value);
-    const Diff result = attn::diff(reference, mine);
+    const diff::Diff result = attn::diff::compare(reference, mine);
     expect(second != std::string_view::npos || result.passed(), "a trace that differs from itself");
-    for (const StepDiff& step : result.steps)
+    for (const diff::StepDiff& step : result.steps)
         expect(step.step != nullptr, "a verdict about nothing");
-    diagnose(result);
+    diff::diagnose(result);
 }
 
 } // namespace attn::fuzz

@@ -14,14 +14,15 @@ void explain(std::string_view bytes)
 {
     const SmallBudget budget;
     const Recording recording = trace_of(bytes);
-    const StepNames names(recording);
+    const formula::StepNames names(recording);
     constexpr std::size_t most = 8;
     for (const Step& step : recording.steps)
         for (std::size_t offset = 0; offset < std::min(most, step.value.size()); ++offset) {
             try {
-                const Explanation explanation = attn::explain(recording, names, step, offset, {.depth = 2});
-                expect(!to_text(explanation).empty(), "an explanation without a word");
-                explain_text(recording, explanation.cell, {.digits = 3});
+                const formula::Explanation explanation =
+                    attn::formula::explain(recording, names, step, offset, {.depth = 2});
+                expect(!formula::to_text(explanation).empty(), "an explanation without a word");
+                formula::explain_text(recording, explanation.cell, {.digits = 3});
             } catch (const BudgetError&) {
                 throw;
             } catch (const Error& error) {

@@ -23,8 +23,8 @@ const std::map<std::string, Array, std::less<>>& arrays()
 void formula(std::string_view bytes)
 {
     const SmallBudget budget;
-    parse_formula(bytes);
-    const Evaluated found = evaluate(bytes, [](std::string_view name) {
+    formula::parse_formula(bytes);
+    const formula::Evaluated found = formula::evaluate(bytes, [](std::string_view name) {
         const auto named = arrays().find(name);
         return named == arrays().end() ? nullptr : &named->second;
     });

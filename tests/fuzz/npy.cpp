@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_elements = 1 << 20;
 
-ByteSource source_of(std::string_view bytes)
+files::ByteSource source_of(std::string_view bytes)
 {
     return [bytes](std::span<char> buffer) mutable {
         const std::size_t count = bytes.copy(buffer.data(), buffer.size());
@@ -22,11 +22,11 @@ ByteSource source_of(std::string_view bytes)
 
 void npy(std::string_view bytes)
 {
-    const Array array = decode_npy(source_of(bytes), most_elements);
+    const Array array = files::decode_npy(source_of(bytes), most_elements);
     expect(array.size() == element_count(array.shape), "an array whose shape does not fit its values");
     expect(array.size() <= most_elements, "an array beyond the limit");
 
-    const Array again = must_succeed([&] { return decode_npy(encode_npy(array)); });
+    const Array again = must_succeed([&] { return files::decode_npy(files::encode_npy(array)); });
     expect(identical(array, again), "an array that changes when it is written and read");
 }
 

@@ -8,11 +8,11 @@
 namespace attn::fuzz {
 namespace {
 
-constexpr NpzLimits limits{1 << 20, 1 << 20};
+constexpr files::NpzLimits limits{1 << 20, 1 << 20};
 
-Npz read(const std::filesystem::path& path) { return read_npz_members(path, {"steps.json", "text"}, limits); }
+files::Npz read(const std::filesystem::path& path) { return read_npz_members(path, {"steps.json", "text"}, limits); }
 
-bool same(const Npz& left, const Npz& right)
+bool same(const files::Npz& left, const files::Npz& right)
 {
     return left.texts == right.texts && left.comment == right.comment &&
            std::ranges::equal(left.arrays, right.arrays, [](const auto& one, const auto& other) {
@@ -24,15 +24,15 @@ bool same(const Npz& left, const Npz& right)
 
 void npz(std::string_view bytes)
 {
-    const Npz content = read(scratch("read.npz", bytes));
+    const files::Npz content = read(scratch("read.npz", bytes));
     std::size_t elements = 0;
     for (const auto& [name, array] : content.arrays)
         elements += array.size();
     expect(elements <= limits.elements, "arrays beyond the limit");
 
     // Names that are read need not be ones that are written.
-    write_npz(scratch("written.npz"), content);
-    const Npz again = must_succeed([] { return read(scratch("written.npz")); });
+    files::write_npz(scratch("written.npz"), content);
+    const files::Npz again = must_succeed([] { return read(scratch("written.npz")); });
     expect(same(content, again), "an archive that changes when it is written and read");
 }
 

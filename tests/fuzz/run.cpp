@@ -17,8 +17,8 @@ void put_files()
     const Array tokens{{3, 4}, {1, 0, -1, 2, 0.5, 1, 0, 1, -2, 1, 1, 0}}, square{{4, 4}, std::vector<double>(16, 0.25)};
     const Array mask{{3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}, ElementType::boolean},
         large{{3, 4}, std::vector<double>(12, 1e155)};
-    const auto put = [](const char* name, const NamedArrays& arrays) {
-        write_npz(scratch(name), {{}, {arrays.begin(), arrays.end()}, {}});
+    const auto put = [](const char* name, const files::NamedArrays& arrays) {
+        files::write_npz(scratch(name), {{}, {arrays.begin(), arrays.end()}, {}});
     };
     put("attention.npz", {{"queries", tokens}, {"keys", tokens}, {"values", tokens}});
     put("masked.npz", {{"queries", tokens}, {"keys", tokens}, {"values", tokens}, {"mask", mask}});
@@ -67,11 +67,11 @@ void run(std::string_view bytes)
     std::vector<const char*> argv;
     for (const std::string& word : words)
         argv.push_back(word.c_str());
-    const Command program{.name = "attn", .summary = "", .commands = {run_command()}};
-    const int code = run_program(program, static_cast<int>(argv.size()), argv.data());
+    const cli::Command program{.name = "attn", .summary = "", .commands = {cli::run_command()}};
+    const int code = cli::run_program(program, static_cast<int>(argv.size()), argv.data());
     expect(code == 0 || code == 2, "an exit code that means nothing");
     if (std::filesystem::exists(scratch("t.npz"))) { // what --trace t.npz wrote
-        read_npz(scratch("t.npz"));
+        files::read_npz(scratch("t.npz"));
         std::filesystem::remove(scratch("t.npz"));
     }
 }

@@ -20,13 +20,13 @@ bool same_name(const Alias& left, const Alias& right) { return left.path == righ
 
 void trace(std::string_view bytes)
 {
-    const Recording recording = read_trace(scratch("read.npz", bytes));
+    const Recording recording = files::read_trace(scratch("read.npz", bytes));
     for (const Step& step : recording.steps)
         expect(step.axes.empty() || step.axes.size() == step.value.rank(), "a step with axes too many or too few");
 
     const Recording again = must_succeed([&] {
-        write_trace(scratch("written.npz"), recording);
-        return read_trace(scratch("written.npz"));
+        files::write_trace(scratch("written.npz"), recording);
+        return files::read_trace(scratch("written.npz"));
     });
     expect(std::ranges::equal(recording.steps, again.steps, same) &&
                std::ranges::equal(recording.aliases, again.aliases, same_name),

@@ -15,14 +15,14 @@ void verify(std::string_view bytes)
 {
     const SmallBudget budget;
     const Recording recording = trace_of(bytes);
-    write_trace(scratch("verified.npz"), recording);
-    const Recording read = read_trace(scratch("verified.npz"));
-    const Verification verification = attn::verify(read);
+    files::write_trace(scratch("verified.npz"), recording);
+    const Recording read = files::read_trace(scratch("verified.npz"));
+    const formula::Verification verification = attn::formula::verify(read);
     expect(verification.checks.size() == read.steps.size(), "a step without a verdict");
-    for (const StepCheck& check : verification.checks)
+    for (const formula::StepCheck& check : verification.checks)
         expect(check.passed() == check.message.empty(), "a failure without a message, or a message without one");
-    if (const auto overflow = find_overflow(read))
-        expect(!to_text(*overflow).empty(), "an overflow without a message");
+    if (const auto overflow = formula::find_overflow(read))
+        expect(!formula::to_text(*overflow).empty(), "an overflow without a message");
 }
 
 } // namespace attn::fuzz

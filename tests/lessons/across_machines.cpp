@@ -14,6 +14,8 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
 
 namespace {
 

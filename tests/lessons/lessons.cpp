@@ -13,6 +13,8 @@
 #include <fstream>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
 
 TEST_CASE("every step of every lesson equals its golden, and follows from its formula",
           "[lessons][golden][verify][slow]")

@@ -15,6 +15,8 @@
 #include "attn/reference/ops/softmax.hpp"
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
 
 namespace {
 

@@ -17,6 +17,8 @@
 #include <sstream>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

@@ -14,6 +14,9 @@
 #include <fstream>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::train;
 
 namespace {
 

@@ -15,6 +15,9 @@
 #include <random>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 
 namespace {
 
@@ -161,7 +164,7 @@ TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing e
             NamedArrays arrays;
             for (const Step& step : wrong.steps())
                 arrays.emplace(step.path, step.value);
-            const Diff result = diff(right.recording(), std::move(arrays));
+            const Diff result = diff::compare(right.recording(), std::move(arrays));
             if (result.first_wrong() == nullptr)
                 continue; // it can't be made there, or changes nothing
             CHECK(result.first_wrong()->step->path == mistaken.broken().front());

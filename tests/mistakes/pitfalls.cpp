@@ -23,6 +23,9 @@
 #include <set>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::mistakes;
 
 namespace {
 

@@ -15,7 +15,7 @@ namespace {
 std::string explained(const attn::Recording& recording, const attn::Step& step, std::size_t offset)
 {
     try {
-        return attn::to_text(attn::explain(recording, step, offset));
+        return attn::formula::to_text(attn::formula::explain(recording, step, offset));
     } catch (const attn::Error& error) {
         return std::string(error.what()) + '\n';
     }
@@ -28,7 +28,7 @@ int main(int argc, char** argv)
     if (argc != 2)
         return 2;
     try {
-        const attn::Recording recording = attn::read_trace(argv[1]);
+        const attn::Recording recording = attn::files::read_trace(argv[1]);
         const std::vector<attn::Step>& steps = recording.steps;
         std::string path;
         std::size_t offset = 0;

@@ -13,6 +13,7 @@
 #include <cstdio>
 
 using namespace attn;
+using namespace attn::files;
 
 namespace {
 

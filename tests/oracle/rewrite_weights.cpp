@@ -12,6 +12,7 @@
 namespace {
 
 using namespace attn;
+using namespace attn::files;
 
 template <class Weights>
 NamedArrays reloaded(const NamedArrays& weights, const AxisSizes& sizes)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::show;
 
 namespace {
 

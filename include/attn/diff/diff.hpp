@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::diff {
 
 /// The verdict on one array of a program.
 enum class DiffVerdict {
@@ -140,17 +140,17 @@ struct Diff {
 /// @param reference  a trace; it outlives the result
 /// @param mine       arrays by name: the paths of steps, or what the options translate
 /// @throws Error where a name rule is malformed
-Diff diff(const Recording& reference, NamedArrays mine, const DiffOptions& options = {});
+Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOptions& options = {});
 
 /// The same for files that a program wrote: a trace, an .npz file of plain arrays, or a folder of .npy files, named by
 /// their place in it with dots for slashes. Arrays that are the reference's are not kept. Where attn_record wrote MINE,
 /// the steps have origins, and arrays that are no step pass unless all have to be one.
 /// @throws FileError  where it is not one of these, or damaged
-Diff diff(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
+Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
 
 /// A well-known mistake that gives the numbers of MINE's first wrong step, or of a later one.
 struct Diagnosis {
-    const Pitfall* pitfall;
+    const mistakes::Pitfall* pitfall;
     std::vector<const Step*>
         steps; ///< where it is made: in the wrong step, or in those before it that MINE doesn't have
     std::vector<std::string> formulas; ///< of each of them, by which it is computed instead
@@ -170,4 +170,4 @@ std::vector<Diagnosis> diagnose(const Diff&&) = delete;
 /// True where no mistake explains the first wrong step and not all were tried, as for a large model of which only the result is known.
 bool is_diagnosis_cut(const Diff& diff);
 
-} // namespace attn
+} // namespace attn::diff

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace attn {
+namespace attn::diff {
 
 /// Where an array was assigned to a variable, in the program that it was recorded from.
 struct Origin {
@@ -28,4 +28,4 @@ Origins read_origins(const std::filesystem::path& path);
 /// "att (model.py:62)", or "what softmax returns (model.py:12)".
 std::string text_of(const Origin& origin);
 
-} // namespace attn
+} // namespace attn::diff

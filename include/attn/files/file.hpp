@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// A file that cannot be read or written. One line: the file, what was found, what was expected, what to do.
 class FileError : public Error {
@@ -59,4 +59,4 @@ std::ifstream open_file(const std::filesystem::path& path, std::string_view kind
 /// @throws FileError  where the folder is missing, the target is a folder or write-protected, or the disk is full
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-} // namespace attn
+} // namespace attn::files

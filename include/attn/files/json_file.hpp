@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace attn {
+namespace attn::files {
 
 /// Why a text is no JSON, in our words: 'is no JSON: it can't go on with "}" at line 2, byte 5'.
 /// @param position  how many bytes the parser had read, the one at fault included
@@ -39,4 +39,4 @@ nlohmann::json parse_json_object(const std::string& text, std::string_view wante
 /// @throws FileError where the file is missing, larger than 64 MiB, no JSON, nested deeply, or no object
 nlohmann::json read_json_object(const std::filesystem::path& path, std::string_view wanted);
 
-} // namespace attn
+} // namespace attn::files

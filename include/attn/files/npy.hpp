@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// Fills a buffer with the next bytes, as many as there are; fewer than it holds, or none, at the end only.
 using ByteSource = std::function<std::size_t(std::span<char>)>;
@@ -45,4 +45,4 @@ Array decode_npy_outline(const ByteSource& source);
 /// @throws std::logic_error  where the array's shape and number of values disagree
 std::string encode_npy(const Array& array);
 
-} // namespace attn
+} // namespace attn::files

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// The limits of what a reader accepts from a file.
 struct NpzLimits {
@@ -83,4 +83,4 @@ void read_npz_each(const std::filesystem::path& path, const std::function<void(c
 /// @see write_file, encode_npy
 void write_npz(const std::filesystem::path& path, const Npz& content);
 
-} // namespace attn
+} // namespace attn::files

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// @name What a program prints, and whether it has arrived
 ///
@@ -21,4 +21,4 @@ void write_output(std::string_view text);
 void expect_delivered();
 /// @}
 
-} // namespace attn
+} // namespace attn::files

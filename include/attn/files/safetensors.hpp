@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-namespace attn {
+namespace attn::files {
 
 /// Reads a .safetensors file, the format in which most weights are published.
 ///
@@ -36,4 +36,4 @@ NamedArrays read_safetensors(const std::filesystem::path& path, const NpzLimits&
 /// @see write_file
 void write_safetensors(const std::filesystem::path& path, const NamedArrays& arrays);
 
-} // namespace attn
+} // namespace attn::files

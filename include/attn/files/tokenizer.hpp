@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// Text as tokens and back, as SentencePiece's byte-pair encoding does it and llama2.c after it.
 ///
@@ -55,4 +55,4 @@ Tokenizer read_tokenizer(const std::filesystem::path& path);
 /// A token as a label of one line: spaces as the vocabulary writes them (▁), control characters and bytes as `\x0A`.
 std::string label_of(const Tokenizer& tokenizer, std::size_t id);
 
-} // namespace attn
+} // namespace attn::files

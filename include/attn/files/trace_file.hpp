@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// Writes a recording as one .npz file: one array per step, and steps.json, with the formulas and other names of the
 /// steps.
@@ -49,4 +49,4 @@ private:
     std::vector<std::size_t> places_; ///< of the steps' arrays in the file
 };
 
-} // namespace attn
+} // namespace attn::files

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// The length of the longest chain of matrix products of a trace, in which each needs the result of the one before.
 ///
@@ -15,4 +15,4 @@ namespace attn {
 /// @throws FormulaError where a formula can't be parsed, or a name means no earlier step
 std::size_t products_in_line(const Recording& recording);
 
-} // namespace attn
+} // namespace attn::formula

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string_view>
 
-namespace attn {
+namespace attn::formula {
 
 /// The value of a formula, and for each number how much another correct computation of it can differ.
 struct Evaluated {
@@ -45,4 +45,4 @@ struct ErrorModel {
 /// @throws BudgetError where the budget doesn't suffice: the one that is being spent, or the usual one
 Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors = {});
 
-} // namespace attn
+} // namespace attn::formula

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// How much of the arithmetic is written out.
 struct ExplainOptions {
@@ -88,4 +88,4 @@ std::string to_text(const Explanation& explanation);
 /// @throws Error  as find_cells and explain do
 std::string explain_text(const Recording& recording, std::string_view text, const ExplainOptions& options = {});
 
-} // namespace attn
+} // namespace attn::formula

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 struct Keyword;
 struct Subscript;
@@ -74,4 +74,4 @@ struct UsedName {
 /// @throws FormulaError where it can't be parsed
 std::vector<UsedName> names_in(std::string_view formula);
 
-} // namespace attn
+} // namespace attn::formula

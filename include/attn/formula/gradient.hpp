@@ -7,7 +7,7 @@
 #include <vector>
 
 /// Gradients of anything that was traced.
-namespace attn {
+namespace attn::formula {
 
 /// What the gradients are of, and where they begin.
 struct GradientOptions {
@@ -61,4 +61,4 @@ struct GradientCheck {
 /// @see Ridders 1982, Accurate computation of F'(x) and F'(x) F''(x)
 std::vector<GradientCheck> check_gradients(const Recording& recording, unsigned seed = 1);
 
-} // namespace attn
+} // namespace attn::formula

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// The first number of a run that is infinite or NaN although all that its formula names is finite.
 struct Overflow {
@@ -22,4 +22,4 @@ std::optional<Overflow> find_overflow(const Recording& recording, const std::vec
 /// "scores[0,1] is inf, though all numbers that it follows from are finite: …"
 std::string to_text(const Overflow& overflow);
 
-} // namespace attn
+} // namespace attn::formula

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace attn {
+namespace attn::formula {
 
 /// What the path of a step's gradient begins with; the rest is the path of the step.
 inline constexpr std::string_view gradient_scope = "grad.";
@@ -68,4 +68,4 @@ private:
 /// @throws Error  where there is no such step, with those of similar names
 std::size_t find_step(const Recording& recording, std::string_view path);
 
-} // namespace attn
+} // namespace attn::formula

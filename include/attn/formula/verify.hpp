@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::formula {
 
 /// The result for one step.
 struct StepCheck {
@@ -50,4 +50,4 @@ struct Verification {
 /// @throws BudgetError where the budget doesn't suffice for all steps together: the one that is being spent, or the usual one
 Verification verify(const Recording& recording, double roundoff = double_roundoff);
 
-} // namespace attn
+} // namespace attn::formula

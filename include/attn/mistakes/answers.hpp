@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::mistakes {
 
 /// A type of numbers that has fewer digits than double.
 using Precision = NumberType;
@@ -77,4 +77,4 @@ private:
     std::string pitfall_;
 };
 
-} // namespace attn
+} // namespace attn::mistakes

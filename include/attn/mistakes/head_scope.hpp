@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::mistakes {
 
 /// A path that is inside the scope of a head, in parts: "encoder." "3" ".scores" of encoder.head.3.scores.
 struct HeadScope {
@@ -32,4 +32,4 @@ inline std::optional<HeadScope> head_scope(std::string_view path)
     return std::nullopt;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

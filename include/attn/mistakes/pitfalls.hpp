@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::mistakes {
 
 /// A step, computed by another formula.
 ///
@@ -107,4 +107,4 @@ private:
     std::vector<std::string> broken_;
 };
 
-} // namespace attn
+} // namespace attn::mistakes

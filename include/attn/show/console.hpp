@@ -11,7 +11,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace attn {
+namespace attn::show {
 
 /// How numbers and names look.
 struct ConsoleStyle {
@@ -91,4 +91,4 @@ private:
     std::map<std::string, std::string, std::less<>> first_scopes_; ///< of several numbered ones: head.0 of head
 };
 
-} // namespace attn
+} // namespace attn::show

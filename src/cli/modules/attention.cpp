@@ -11,7 +11,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// How a query is compared with a key.
@@ -96,8 +96,8 @@ void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Ma
                              const std::optional<AnyMask>& mask, Score score, const WeighingOptions& options,
                              const ModuleRun& run)
 {
-    const AxisSizes sizes{{"d_q", queries.shape(1)}, {"d_k", keys.shape(1)}};
-    const AxisSizes pair{{"d_pair", queries.shape(1) + keys.shape(1)}};
+    const files::AxisSizes sizes{{"d_q", queries.shape(1)}, {"d_k", keys.shape(1)}};
+    const files::AxisSizes pair{{"d_pair", queries.shape(1) + keys.shape(1)}};
     if (score == Score::additive)
         additive_attention(queries, keys, values, mask, run.load<AdditiveWeights>(sizes), options, run.trace);
     else if (score == Score::concatenated)
@@ -361,7 +361,7 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     axes.keys += earlier;
     const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, earlier);
     const std::optional<AnyBias> bias = bias_of(axes, run);
-    AxisSizes sizes{{"d_model", features(x)}};
+    files::AxisSizes sizes{{"d_model", features(x)}};
     if (is_cross)
         sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
@@ -436,4 +436,4 @@ Module multi_head_attention_module()
                 "x", [flags]<Sequence T>(const T& x, const ModuleRun& run) { attend_by_heads(*flags, x, run); })};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// Which mask of several it is, and what it is joined of.
@@ -142,4 +142,4 @@ Module transformer_module()
                                [flags](const auto& source, const ModuleRun& run) { translate(*flags, source, run); })};
 }
 
-} // namespace attn
+} // namespace attn::cli

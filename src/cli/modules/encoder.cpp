@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 ModuleInput tokens() { return required("x", "(b,) n, d_model"); }
@@ -56,7 +56,7 @@ Module encoder_layer_module()
 
 namespace {
 
-EncoderWeights encoder_weights(const StackFlags& flags, const AxisSizes& sizes, const ModuleRun& run)
+EncoderWeights encoder_weights(const StackFlags& flags, const files::AxisSizes& sizes, const ModuleRun& run)
 {
     auto weights = run.load<EncoderWeights>(sizes, {.layers = flags.layers});
     expect_final_norm(flags, weights);
@@ -80,9 +80,9 @@ Module encoder_module()
             .run = [flags, exactly](const ModuleRun& run) {
                 if (!flags->is_fast)
                     return exactly(run);
-                const AxisSizes sizes{{"d_model", run.inputs.shape("x").back()}};
+                const files::AxisSizes sizes{{"d_model", run.inputs.shape("x").back()}};
                 encode_fast(flags->all_options(), flags->causal, encoder_weights(*flags, sizes, run), run);
             }};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -2,7 +2,7 @@
 
 #include "module.hpp"
 
-namespace attn {
+namespace attn::cli {
 
 /// @name The modules, each with flags of its own; a new one needs a line here and in modules()
 /// @{
@@ -31,4 +31,4 @@ Module positions_module();
 Module embedding_module();
 /// @}
 
-} // namespace attn
+} // namespace attn::cli

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// An input as heads of a batch, (b, h, n, d): of one sequence, of a batch, of heads side by side, or of heads.
@@ -139,4 +139,4 @@ void attend_fast(const FastAttentionOptions& options, const ModuleRun& run)
     tell_output(context, options, rank, run.trace);
 }
 
-} // namespace attn
+} // namespace attn::cli

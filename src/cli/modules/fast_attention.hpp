@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace attn {
+namespace attn::cli {
 
 /// What `attn run attention --fast` is asked for.
 struct FastAttentionOptions {
@@ -37,4 +37,4 @@ std::array<std::size_t, 3> strides_of(const Container& any)
 /// Attention in float32 by tiles, of all forms of queries, keys and values that the module takes.
 void attend_fast(const FastAttentionOptions& options, const ModuleRun& run);
 
-} // namespace attn
+} // namespace attn::cli

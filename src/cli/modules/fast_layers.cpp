@@ -6,7 +6,7 @@
 #include "attn/engines/fast/encoder.hpp"
 #include "attn/engines/fast/llama.hpp"
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 /// Tokens of the input in float32, which the layers change.
@@ -117,4 +117,4 @@ void llama_fast(const Integers& ids, const LlamaWeights& weights, const LlamaOpt
     fast::llama({ids.data(), ids.size()}, cache, packed, options, logits, workspace, trace);
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 struct GptFlags {
@@ -37,7 +37,7 @@ Module gpt_module()
                 "is not tied",
             .flags = flags->flags(),
             .run = with_ids([flags]<class Ids>(const Ids& ids, const ModuleRun& run) {
-                const GptCheckpoint checkpoint = gpt_weights(run.arrays);
+                const files::GptCheckpoint checkpoint = files::gpt_weights(run.arrays);
                 GptOptions options = flags->options;
                 options.feed_forward.activation =
                     flags->activation.value_or(checkpoint.activation.value_or(Activation::relu));
@@ -52,4 +52,4 @@ Module gpt_module()
             })};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 // --------------------------------------------------------------------------------------------------------------- names
@@ -323,7 +323,7 @@ ModuleInput bias_input() { return {"bias", "(b,) n, m", "is added to the scaled 
 
 ModuleInput ids_input() { return {"ids", "(b,) n", "the ids of the tokens", true, InputKind::whole_numbers}; }
 
-Inputs::Inputs(const NamedArrays& arrays, const Module& module, std::optional<Precision> round)
+Inputs::Inputs(const files::NamedArrays& arrays, const Module& module, std::optional<mistakes::Precision> round)
     : arrays_(arrays), module_(module), round_(round)
 {
     std::vector<std::string> missing, unknown;
@@ -459,4 +459,4 @@ void Inputs::expect_lengths(std::string_view name, std::optional<std::size_t> se
                     (sequences ? ", " + to_string(Shape{*sequences}) : "; there is only one sequence here"));
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <variant>
 
-namespace attn {
+namespace attn::cli {
 
 /// The meaning of an input's numbers, which decides what numbers it can hold.
 enum class InputKind {
@@ -74,7 +74,7 @@ public:
     /// @param module  what it is for
     /// @param round   to so few digits, but for whole numbers and booleans
     /// @throws InputNamesError where an array is missing, or is there that the module does not take
-    Inputs(const NamedArrays& arrays, const Module& module, std::optional<Precision> round = {});
+    Inputs(const files::NamedArrays& arrays, const Module& module, std::optional<mistakes::Precision> round = {});
 
     bool has(std::string_view name) const { return arrays_.contains(name); }
 
@@ -123,9 +123,9 @@ private:
     std::size_t used_keys(std::string_view name, std::size_t keys) const;
     void expect_lengths(std::string_view name, std::optional<std::size_t> sequences) const;
 
-    const NamedArrays& arrays_;
+    const files::NamedArrays& arrays_;
     const Module& module_;
-    std::optional<Precision> round_;
+    std::optional<mistakes::Precision> round_;
 };
 
-} // namespace attn
+} // namespace attn::cli

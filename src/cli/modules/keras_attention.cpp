@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 struct KerasFlags {
@@ -41,7 +41,7 @@ void attend(const KerasFlags& flags, const T& x, const ModuleRun& run)
         return other;
     };
     const T memory = given_or("memory", "x", x), value_memory = given_or("value_memory", "memory", memory);
-    const AxisSizes sizes{
+    const files::AxisSizes sizes{
         {"d_model", features(x)}, {"d_memory", features(memory)}, {"d_value", features(value_memory)}};
     keras_attention(x, memory, value_memory, KerasMasksOf<T>{mask("value_mask"), mask("query_mask")},
                     run.load<KerasAttentionWeights>(sizes), options, run.trace);
@@ -69,4 +69,4 @@ Module keras_attention_module()
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) { attend(*flags, x, run); })};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 struct LlamaFlags {
@@ -39,7 +39,7 @@ Module llama_module()
             .what_weights = "the weights, as Hugging Face, llama.cpp or llama2.c name them",
             .flags = flags->flags(),
             .run = with_ids([flags]<class Ids>(const Ids& ids, const ModuleRun& run) {
-                const LlamaCheckpoint checkpoint = llama_weights(run.arrays);
+                const files::LlamaCheckpoint checkpoint = files::llama_weights(run.arrays);
                 LlamaOptions options = flags->options;
                 options.rotary.layout = flags->layout.value_or(checkpoint.layout);
                 const LlamaWeights weights = run.list(checkpoint.weights);
@@ -56,4 +56,4 @@ Module llama_module()
             })};
 }
 
-} // namespace attn
+} // namespace attn::cli

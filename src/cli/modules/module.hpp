@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::cli {
 
 /// What one run of a module uses.
 struct ModuleRun {
     const Inputs& inputs;
-    const NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
+    const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
-    std::vector<Parameter>& learned; ///< what the module makes of the arrays
+    std::vector<files::Parameter>& learned; ///< what the module makes of the arrays
 
     /// An input, which becomes a step under its name.
     template <Traceable T>
@@ -27,14 +27,14 @@ struct ModuleRun {
 
     /// The weights, listed among what is learned.
     template <class Weights>
-    Weights load(const AxisSizes& sizes, const LoadOptions& options = {}) const
+    Weights load(const files::AxisSizes& sizes, const files::LoadOptions& options = {}) const
     {
-        return list(load_weights<Weights>(arrays, sizes, options));
+        return list(files::load_weights<Weights>(arrays, sizes, options));
     }
     template <class Weights>
     Weights list(Weights weights) const
     {
-        learned = parameters(weights);
+        learned = files::parameters(weights);
         return weights;
     }
 };
@@ -112,9 +112,9 @@ std::size_t features(const T& tokens)
 
 /// Weights are looked for by d_model, which the tokens decide.
 template <Sequence T>
-AxisSizes d_model(const T& tokens)
+files::AxisSizes d_model(const T& tokens)
 {
     return {{"d_model", features(tokens)}};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -1,6 +1,6 @@
 #include "families.hpp"
 
-namespace attn {
+namespace attn::cli {
 
 std::vector<Module> modules()
 {
@@ -29,4 +29,4 @@ std::vector<Module> modules()
             embedding_module()};
 }
 
-} // namespace attn
+} // namespace attn::cli

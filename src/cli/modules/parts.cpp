@@ -10,7 +10,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 // ------------------------------------------------------------------------------------------------------------ softmax
@@ -168,4 +168,4 @@ Module embedding_module()
         })};
 }
 
-} // namespace attn
+} // namespace attn::cli

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 ModuleInput initial_state(std::string name) { return {std::move(name), "cells, (b,) d_hidden", "(default: zeros)"}; }
@@ -35,8 +35,8 @@ Module gru_module()
             std::optional<T> initial;
             if (run.inputs.has("initial_hidden"))
                 initial = run.inputs.get<T>("initial_hidden");
-            gru(x, initial, run.inputs.lengths("lengths", x), run.list(gru_weights(run.arrays, features(x))), *options,
-                run.trace);
+            gru(x, initial, run.inputs.lengths("lengths", x), run.list(files::gru_weights(run.arrays, features(x))),
+                *options, run.trace);
         })};
 }
 
@@ -54,9 +54,9 @@ Module lstm_module()
                 std::optional<LstmStateOf<T>> initial;
                 if (has_state)
                     initial = {run.inputs.get<T>("initial_hidden"), run.inputs.get<T>("initial_cell")};
-                lstm(x, initial, run.inputs.lengths("lengths", x), run.list(lstm_weights(run.arrays, features(x))),
-                     run.trace);
+                lstm(x, initial, run.inputs.lengths("lengths", x),
+                     run.list(files::lstm_weights(run.arrays, features(x))), run.trace);
             })};
 }
 
-} // namespace attn
+} // namespace attn::cli

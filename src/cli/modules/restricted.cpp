@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace attn {
+namespace attn::cli {
 namespace {
 
 std::vector<Flag> restricted_flags(RestrictedOptions& options)
@@ -65,4 +65,4 @@ Module talking_heads_attention_module()
             })};
 }
 
-} // namespace attn
+} // namespace attn::cli

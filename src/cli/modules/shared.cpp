@@ -1,6 +1,6 @@
 #include "shared.hpp"
 
-namespace attn {
+namespace attn::cli {
 
 Flag heads_flag(std::size_t& heads)
 {
@@ -148,4 +148,4 @@ EncoderOptions StackFlags::all_options() const
     return all;
 }
 
-} // namespace attn
+} // namespace attn::cli

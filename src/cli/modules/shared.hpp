@@ -4,7 +4,7 @@
 
 #include "attn/reference/layers/encoder.hpp"
 
-namespace attn {
+namespace attn::cli {
 
 /// @name Flags that several modules take
 /// @{
@@ -70,4 +70,4 @@ MaskAndBias own_mask(const T& x, std::optional<Causal> causal, const ModuleRun& 
 /// @throws Error where there are lengths, of a single sequence
 void expect_no_lengths(const ModuleRun& run);
 
-} // namespace attn
+} // namespace attn::cli

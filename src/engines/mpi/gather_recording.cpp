@@ -83,7 +83,7 @@ private:
     /// True where all steps of other ranks that it names are there: those of its own come before it anyway.
     bool is_ready(const Step& step) const
     {
-        return std::ranges::all_of(names_in(step.formula), [&](const UsedName& used) {
+        return std::ranges::all_of(formula::names_in(step.formula), [&](const formula::UsedName& used) {
             if (!used.name.starts_with("rank."))
                 return true;
             const auto alias = targets_.find(used.name);
@@ -139,7 +139,7 @@ Recording gather_recording(const Recording& mine, MPI_Comm comm, const Layout& l
     whole.formula = in_token_order(layout, step);
     whole.axes = {"b", "h", "n", "d"};
     whole.module = "mpi::gather_recording";
-    whole.value = evaluate(whole.formula, [&](std::string_view name) -> const Array* {
+    whole.value = formula::evaluate(whole.formula, [&](std::string_view name) -> const Array* {
                       const auto found = std::ranges::find(all.steps, name, &Step::path);
                       return found == all.steps.end() ? nullptr : &found->value;
                   }).value;

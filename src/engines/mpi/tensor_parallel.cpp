@@ -202,7 +202,7 @@ public:
     {
         Recorder recorder;
         function(Trace(recorder));
-        recording_ = gradients(recorder.recording(), {.of = "output", .seed = to_array(grad_output)});
+        recording_ = formula::gradients(recorder.recording(), {.of = "output", .seed = to_array(grad_output)});
     }
 
     /// Of an input; zeros where the output does not depend on it.

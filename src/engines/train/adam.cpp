@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 /// The constants of one step.
@@ -128,4 +128,4 @@ void AdamRows::settle_all(AdamState& state, const AdamOptions& options)
         settle(state, row, options, steps());
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -4,7 +4,7 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 
-namespace attn {
+namespace attn::train {
 
 void append_update(Recording& recording, const std::string& path, const Array& first_before, const Array& second_before,
                    const AdamOptions& options, const AdamFactors& factors)
@@ -17,8 +17,9 @@ void append_update(Recording& recording, const std::string& path, const Array& f
                 const Step* const found = recording.find(step);
                 return found == nullptr ? nullptr : &found->value;
             };
-            value =
-                evaluate(formula, [&](std::string_view mentioned) { return resolve(whole, mentioned, find); }).value;
+            value = formula::evaluate(formula, [&](std::string_view mentioned) {
+                        return formula::resolve(whole, mentioned, find);
+                    }).value;
         }
         recording.steps.push_back({whole, formula, axes, "adam", {}, std::move(value)});
     };
@@ -37,4 +38,4 @@ void append_update(Recording& recording, const std::string& path, const Array& f
     append("after", (factors.shrink == 1 ? "" : exact_text(factors.shrink) + " * ") + path + " - step", {});
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 std::uint64_t mixed(std::uint64_t z) // the last steps of SplitMix64
@@ -68,4 +68,4 @@ Matrix dropout_mask(std::size_t b, std::size_t d, double rate, std::uint64_t see
     return mask;
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <string>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 using namespace attn::train;
@@ -216,4 +216,4 @@ void BasicGptTrainer<Number>::restore(BasicAdamState<Number> given)
 template class BasicGptTrainer<float>;
 template class BasicGptTrainer<double>;
 
-} // namespace attn
+} // namespace attn::train

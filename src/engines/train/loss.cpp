@@ -11,7 +11,7 @@
 #include <string>
 #include <type_traits>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 /// The ids beside logits: of a sequence, of a batch.
@@ -162,4 +162,4 @@ double cross_entropy(const Tensor3& logits, const IntegerMatrix& targets, const 
     return mean_loss(logits, targets, options, trace);
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace attn {
+namespace attn::train {
 
 const ParameterPlace& ParameterTable::at(std::string_view name, std::size_t part) const
 {
@@ -14,4 +14,4 @@ const ParameterPlace& ParameterTable::at(std::string_view name, std::size_t part
     return *found;
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -9,7 +9,7 @@ namespace attn::train {
 namespace {
 
 /// One text of a block on its way forwards and backwards.
-struct Text {
+struct OneText {
     const ReviewSizes& sizes;
     const ReviewMaps<const float>& maps;
     ReviewSpace& space;
@@ -115,7 +115,7 @@ void each_text(const ReviewBlock& block, const ReviewSizes& sizes, const ReviewM
     for (std::size_t i = 0; i < block.texts; ++i) {
         const std::size_t first = i * sizes.words;
         const float* dropout = block.dropout == nullptr ? nullptr : block.dropout + i * sizes.values();
-        f(Text{sizes, maps, space, block.tokens.row_range(first, sizes.words), first, dropout}, i);
+        f(OneText{sizes, maps, space, block.tokens.row_range(first, sizes.words), first, dropout}, i);
     }
 }
 
@@ -124,14 +124,14 @@ void each_text(const ReviewBlock& block, const ReviewSizes& sizes, const ReviewM
 void review_logits(const ReviewBlock& block, const ReviewSizes& sizes, const ReviewMaps<const float>& maps,
                    ReviewSpace& space, double* logits)
 {
-    each_text(block, sizes, maps, space, [&](const Text& text, std::size_t i) { logits[i] = text.forward(); });
+    each_text(block, sizes, maps, space, [&](const OneText& text, std::size_t i) { logits[i] = text.forward(); });
 }
 
 void review_gradients(const ReviewBlock& block, const ReviewSizes& sizes, const ReviewMaps<const float>& maps,
                       double share, ReviewSpace& space, double* logits, const ReviewMaps<float>& grad,
                       const View& grad_tokens)
 {
-    each_text(block, sizes, maps, space, [&](const Text& text, std::size_t i) {
+    each_text(block, sizes, maps, space, [&](const OneText& text, std::size_t i) {
         logits[i] = text.forward();
         const double probability = 1 / (1 + std::exp(-logits[i]));
         const double grad_logit = (probability - static_cast<double>(block.labels[i])) * share;

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <unordered_map>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,16 +29,16 @@ std::string labels_file(const std::string& part) { return "y_" + part + ".npy"; 
 
 Array read_npy(const fs::path& path, std::size_t rank)
 {
-    std::ifstream file = open_file(path, "an array that lesson_15_training --prepare writes");
-    const Array array = about_file(path, "", [&] {
-        return decode_npy([&](std::span<char> bytes) {
+    std::ifstream file = files::open_file(path, "an array that lesson_15_training --prepare writes");
+    const Array array = files::about_file(path, "", [&] {
+        return files::decode_npy([&](std::span<char> bytes) {
             file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
             return static_cast<std::size_t>(file.gcount());
         });
     });
     if (array.rank() != rank || array.type != ElementType::integer || array.size() == 0)
-        throw FileError(path, "has the shape " + to_string(array.shape) + ", expected whole numbers with " +
-                                  std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
+        throw files::FileError(path, "has the shape " + to_string(array.shape) + ", expected whole numbers with " +
+                                         std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
     return array;
 }
 
@@ -49,9 +49,9 @@ void expect_below(const fs::path& path, const Array& array, double limit, const 
     const auto at =
         std::ranges::find_if(array.values, [limit](double number) { return number < 0 || number >= limit; });
     if (at != array.values.end())
-        throw FileError(path,
-                        what + bracketed(index_at(static_cast<std::size_t>(at - array.values.begin()), array.shape)) +
-                            " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1) + why);
+        throw files::FileError(
+            path, what + bracketed(index_at(static_cast<std::size_t>(at - array.values.begin()), array.shape)) +
+                      " is " + exact_text(*at) + ", expected from 0 to " + exact_text(limit - 1) + why);
 }
 
 // ---------------------------------------------------------------------------------------------------- from text files
@@ -74,19 +74,19 @@ std::vector<TextFile> texts_in(const fs::path& folder)
             texts.push_back(text);
     }
     if (texts.empty())
-        throw FileError(folder,
-                        "has no texts such as 127_10.txt; expected the folder of the published archive that has "
-                        "train/pos, train/neg, test/pos and test/neg");
+        throw files::FileError(folder,
+                               "has no texts such as 127_10.txt; expected the folder of the published archive that has "
+                               "train/pos, train/neg, test/pos and test/neg");
     std::ranges::sort(texts, {}, &TextFile::number);
     return texts;
 }
 
 std::vector<std::string> words_of(const TextFile& text)
 {
-    std::ifstream file = open_file(text.path, "a text");
+    std::ifstream file = files::open_file(text.path, "a text");
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     if (!is_utf8(bytes))
-        throw FileError(text.path, "is no text in UTF-8");
+        throw files::FileError(text.path, "is no text in UTF-8");
     std::string letters = in_small_letters(bytes);
     constexpr std::string_view blanks = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n";
     std::ranges::replace_if(
@@ -153,7 +153,7 @@ void write_npy(const fs::path& path, const std::vector<Number>& numbers, const s
     for (const Number number : numbers)
         for (std::size_t byte = 0; byte < sizeof(Number); ++byte)
             bytes += static_cast<char>(number >> (8 * byte) & 0xFF);
-    write_file(path, bytes);
+    files::write_file(path, bytes);
 }
 
 void write_part(const fs::path& folder, const std::string& part, const LabelledWords& words,
@@ -195,10 +195,10 @@ Reviews read_reviews(const fs::path& folder, const std::string& part)
                  known < review_vocabulary ? ", the last word of " + std::string(vocabulary_file) : "");
     expect_below(labels_path, labels, 2, "label ", "");
     if (ids.shape[1] != review_words || ids.shape[0] != labels.size())
-        throw FileError(ids_path, "has the shape " + to_string(ids.shape) + ", expected (" +
-                                      std::to_string(labels.size()) + ", " + std::to_string(review_words) +
-                                      "), as there are " + std::to_string(labels.size()) + " labels in " +
-                                      labels_file(part));
+        throw files::FileError(ids_path, "has the shape " + to_string(ids.shape) + ", expected (" +
+                                             std::to_string(labels.size()) + ", " + std::to_string(review_words) +
+                                             "), as there are " + std::to_string(labels.size()) + " labels in " +
+                                             labels_file(part));
     return {from_array<IntegerMatrix>(ids), from_array<Integers>(labels)};
 }
 
@@ -207,11 +207,11 @@ std::vector<std::string> read_review_words(const fs::path& folder)
     const fs::path path = folder / vocabulary_file;
     if (!fs::exists(path))
         return {};
-    std::ifstream file = open_file(path, "a list of words");
+    std::ifstream file = files::open_file(path, "a list of words");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
     if (!list.is_array() || !std::ranges::all_of(list, [](const nlohmann::json& word) { return word.is_string(); }))
-        throw FileError(path, "is no JSON list of words");
+        throw files::FileError(path, "is no JSON list of words");
     return list.get<std::vector<std::string>>();
 }
 
@@ -226,8 +226,8 @@ std::pair<std::size_t, std::size_t> prepare_reviews(const fs::path& archive, con
     fs::create_directories(folder, error);
     write_part(folder, "train", train, ids);
     write_part(folder, "test", test, ids);
-    write_file(folder / vocabulary_file, nlohmann::json(words).dump() + "\n");
+    files::write_file(folder / vocabulary_file, nlohmann::json(words).dump() + "\n");
     return {train.texts.size(), test.texts.size()};
 }
 
-} // namespace attn
+} // namespace attn::train

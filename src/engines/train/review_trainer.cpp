@@ -17,7 +17,7 @@
 #include <numeric>
 #include <string>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 using namespace attn::train;
@@ -342,4 +342,4 @@ void ReviewTrainer::restore(AdamState given)
     of.rows = AdamRows(0, of.vocabulary, of.d_model);
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -8,7 +8,7 @@
 
 #include <locale.h>
 
-namespace attn {
+namespace attn::train {
 namespace {
 
 /// Unicode's letters, which glibc has in every language's locale.
@@ -59,4 +59,4 @@ std::string in_small_letters(std::string_view text)
     return small;
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 bool has_ending(const NamedArrays& arrays, const std::string& ending)
@@ -121,4 +121,4 @@ Dialect dialect_of(const NamedArrays& arrays)
     return {};
 }
 
-} // namespace attn
+} // namespace attn::files

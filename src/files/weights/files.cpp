@@ -5,7 +5,7 @@
 #include "attn/files/file.hpp"
 #include "attn/files/safetensors.hpp"
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 bool is_safetensors(const std::filesystem::path& path)
@@ -40,4 +40,4 @@ void write_weights(const std::filesystem::path& path, const NamedArrays& weights
         write_npz(path, {{}, {weights.begin(), weights.end()}, {}});
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -2,7 +2,7 @@
 
 #include "attn/files/weights/state_dict.hpp"
 
-namespace attn {
+namespace attn::files {
 
 GptCheckpoint gpt_weights(const NamedArrays& arrays)
 {
@@ -16,4 +16,4 @@ GptCheckpoint gpt_weights(const NamedArrays& arrays)
     return checkpoint;
 }
 
-} // namespace attn
+} // namespace attn::files

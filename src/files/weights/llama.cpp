@@ -2,7 +2,7 @@
 
 #include "attn/files/weights/state_dict.hpp"
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 const LlamaNames& names_in(const NamedArrays& arrays)
@@ -30,4 +30,4 @@ LlamaCheckpoint llama_weights(const NamedArrays& arrays)
     return {std::move(weights), names.layout};
 }
 
-} // namespace attn
+} // namespace attn::files

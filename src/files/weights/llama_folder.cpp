@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 using Json = nlohmann::json;
@@ -114,4 +114,4 @@ LlamaFolder read_llama_folder(const std::filesystem::path& folder)
     return {std::move(checkpoint.weights), options, std::move(tokenizer)};
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attn {
+namespace attn::files {
 namespace {
 
 /// So many times a letter.
@@ -295,4 +295,4 @@ void WeightsLoader::finish()
     throw WeightsError(message);
 }
 
-} // namespace attn
+} // namespace attn::files

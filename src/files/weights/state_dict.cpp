@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace attn {
+namespace attn::files {
 
 RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in)
 {
@@ -59,4 +59,4 @@ std::size_t total(const std::vector<Parameter>& parameters)
                            [](std::size_t sum, const Parameter& parameter) { return sum + parameter.count(); });
 }
 
-} // namespace attn
+} // namespace attn::files

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -86,4 +86,4 @@ const std::vector<Pitfall>& cache_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

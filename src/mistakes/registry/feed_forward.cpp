@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& feed_forward_pitfalls()
 {
@@ -82,4 +82,4 @@ const std::vector<Pitfall>& feed_forward_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

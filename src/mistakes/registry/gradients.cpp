@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -342,4 +342,4 @@ const std::vector<Pitfall>& gradients_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -251,4 +251,4 @@ const std::vector<Pitfall>& heads_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -174,4 +174,4 @@ const std::vector<Pitfall>& layers_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -107,4 +107,4 @@ const std::vector<Pitfall>& machines_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

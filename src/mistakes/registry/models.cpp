@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& models_pitfalls()
 {
@@ -188,4 +188,4 @@ const std::vector<Pitfall>& models_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& norms_pitfalls()
 {
@@ -106,4 +106,4 @@ const std::vector<Pitfall>& norms_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

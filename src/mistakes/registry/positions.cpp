@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& positions_pitfalls()
 {
@@ -51,4 +51,4 @@ const std::vector<Pitfall>& positions_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -6,7 +6,7 @@
 
 /// The registry of well-known mistakes, a file for each part of the computation: id, sentence, how it shows, where it was seen,
 /// link, and its forms.
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& positions_pitfalls();
 const std::vector<Pitfall>& heads_pitfalls();
@@ -22,4 +22,4 @@ const std::vector<Pitfall>& machines_pitfalls();
 const std::vector<Pitfall>& training_pitfalls();
 const std::vector<Pitfall>& gradients_pitfalls();
 
-} // namespace attn
+} // namespace attn::mistakes

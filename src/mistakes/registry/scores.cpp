@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 const std::vector<Pitfall>& scores_pitfalls()
 {
@@ -89,4 +89,4 @@ const std::vector<Pitfall>& scores_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -98,4 +98,4 @@ const std::vector<Pitfall>& training_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -2,7 +2,7 @@
 
 #include "registry.hpp"
 
-namespace attn {
+namespace attn::mistakes {
 
 namespace {
 
@@ -177,4 +177,4 @@ const std::vector<Pitfall>& weights_pitfalls()
     return pitfalls;
 }
 
-} // namespace attn
+} // namespace attn::mistakes

@@ -14,7 +14,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 constexpr std::size_t deepest = 100;
@@ -35,7 +35,7 @@ void expect_scope(const Recording& recording, const std::string& scope)
             if (seen.insert(path.substr(0, dot)).second)
                 scopes.push_back(path.substr(0, dot));
     }
-    const bool is_step = StepNames(recording).find(scope).has_value();
+    const bool is_step = formula::StepNames(recording).find(scope).has_value();
     throw Error((is_step ? scope + " is a step, not a scope; --to " + scope + " draws what it follows from"
                          : "no scope is called " + scope.substr(0, 200) + suggestion(scopes, scope)) +
                 (scopes.empty() ? "; this trace has no scopes" : ""));
@@ -54,7 +54,7 @@ public:
           is_needed_(recording.steps.size(), options.targets.empty())
     {
         for (const std::string& target : options.targets)
-            is_needed_[find_step(recording, target)] = true;
+            is_needed_[formula::find_step(recording, target)] = true;
         const bool is_all = options.targets.empty();
         for (std::size_t i = recording.steps.size(); i-- > 0;) {
             if (!is_needed_[i] || (is_all && !is_in_scope(i)))
@@ -79,7 +79,7 @@ private:
         Numbers used;
         if (step.formula.empty())
             return used;
-        for (const UsedName& name : names_in(step.formula)) {
+        for (const formula::UsedName& name : formula::names_in(step.formula)) {
             const std::optional<std::size_t> found = names_.resolve(i, name.name);
             if (!found)
                 throw Error(step.path + " can't be drawn: no earlier step is called " + name.name.substr(0, 200) +
@@ -91,7 +91,7 @@ private:
     }
 
     const Recording& recording_;
-    StepNames names_;
+    formula::StepNames names_;
     std::string_view scope_;
     std::vector<Numbers> used_;
     std::vector<bool> is_needed_;
@@ -296,4 +296,4 @@ Dataflow dataflow_of(const Recording& recording, const DataflowOptions& options)
     return dataflow;
 }
 
-} // namespace attn
+} // namespace attn::show

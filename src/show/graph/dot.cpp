@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 constexpr std::size_t longest_label = 80;
@@ -171,4 +171,4 @@ std::string to_dot(const Dataflow& dataflow, const DrawOptions& options)
     return DotWriter(dataflow, options).write();
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -2,7 +2,7 @@
 
 #include "attn/files/file.hpp"
 
-namespace attn {
+namespace attn::show {
 
 std::string plain_line(std::string_view text, std::size_t longest)
 {
@@ -13,4 +13,4 @@ std::string plain_line(std::string_view text, std::size_t longest)
     return line;
 }
 
-} // namespace attn
+} // namespace attn::show

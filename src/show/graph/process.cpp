@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 /// A file without a name, which is gone when it is closed. Files in place of pipes: neither side waits for the other.
@@ -174,4 +174,4 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
     return {ProcessResult::End::exited, code, output.read(), errors.read()};
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::show {
 
 /// What a program left that has ended.
 struct ProcessResult {
@@ -26,4 +26,4 @@ struct ProcessResult {
 ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest,
                           const std::function<void(const std::string& errors)>& too_slow = {});
 
-} // namespace attn
+} // namespace attn::show

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 bool is_number(std::string_view word)
@@ -36,4 +36,4 @@ bool is_inside(std::string_view scope, std::string_view path)
     return scope.empty() || (path.size() > scope.size() && path.starts_with(scope) && path[scope.size()] == '.');
 }
 
-} // namespace attn
+} // namespace attn::show

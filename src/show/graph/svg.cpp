@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 constexpr std::chrono::seconds longest{60};
@@ -128,4 +128,4 @@ std::string to_svg(const Dataflow& dataflow, const DrawOptions& options)
     return svg + std::string(style) + "<g transform=\"" + std::string(moved) + "\">\n" + tidied(body);
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 std::string counted(std::size_t count, const std::string& what)
@@ -95,4 +95,4 @@ std::string description(const Dataflow& dataflow)
            (given.empty() ? "" : " Given: " + listed(given) + ".") + text;
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -14,7 +14,7 @@ endforeach()
 file(WRITE "${OUTPUT}" "// Made by src/show/page/embed.cmake.
 #include \"parts.hpp\"
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 ${arrays}
@@ -25,5 +25,5 @@ ${entries}};
 
 std::span<const PagePart> page_parts() { return parts; }
 
-} // namespace attn
+} // namespace attn::show
 ")

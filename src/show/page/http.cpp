@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 using std::chrono::seconds;
@@ -306,4 +306,4 @@ void HttpServer::drop_more(Connection& connection)
         connection.state = Connection::State::gone;
 }
 
-} // namespace attn
+} // namespace attn::show

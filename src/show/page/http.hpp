@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::show {
 
 /// The head of a request. Its content, if it has any, is never looked at.
 struct HttpRequest {
@@ -97,4 +97,4 @@ private:
     int port_ = 0;
 };
 
-} // namespace attn
+} // namespace attn::show

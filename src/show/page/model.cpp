@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 Json options_json(const StepOptions& options)
@@ -211,4 +211,4 @@ Json model_of(std::deque<ShownRun>& runs, const TokenLabels& labels)
     return model;
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -16,7 +16,7 @@
 
 #include <zlib.h>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 // The limit of Chromium and Firefox; beyond it they show an empty page without a message.
@@ -142,7 +142,7 @@ private:
         if (!tensors_.emplace(run, step).second)
             return;
         try {
-            add("tensor", run, step, encode_npy(runs_[run].value(step)));
+            add("tensor", run, step, files::encode_npy(runs_[run].value(step)));
         } catch (const Error& error) {
             throw Error("step \"" + runs_[run].outline().steps[step].path + "\" " + error.what());
         }
@@ -219,4 +219,4 @@ std::string page_of(std::vector<TitledRecording> recordings, const TokenLabels& 
     return filled_page(model, "carried.js", data.elements());
 }
 
-} // namespace attn
+} // namespace attn::show

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::show {
 
 /// The page's content security policy: which scripts and styles it can run, and where it can ask for data.
 std::string page_policy(std::string_view source);
@@ -15,4 +15,4 @@ std::string page_policy(std::string_view source);
 /// @param data    elements with what the page carries; empty for none
 std::string filled_page(const Json& model, std::string_view source, const std::string& data);
 
-} // namespace attn
+} // namespace attn::show

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-namespace attn {
+namespace attn::show {
 
 /// A file of this folder, as the build embedded it.
 struct PagePart {
@@ -15,4 +15,4 @@ struct PagePart {
 /// All of them; page.html holds a place {{page.css}} for each of the others.
 std::span<const PagePart> page_parts();
 
-} // namespace attn
+} // namespace attn::show

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 // How many numbers stay in memory that are not needed at the moment: 512 MiB.
@@ -16,11 +16,11 @@ constexpr std::size_t most_held = std::size_t{1} << 26;
 
 /// Calls take(name) for each name in an expression.
 template <class Take>
-void for_each_name(const Expression& expression, const Take& take)
+void for_each_name(const formula::Expression& expression, const Take& take)
 {
-    if (expression.kind == Expression::Kind::name)
+    if (expression.kind == formula::Expression::Kind::name)
         take(expression);
-    for (const Expression* part : parts_of(expression))
+    for (const formula::Expression* part : formula::parts_of(expression))
         for_each_name(*part, take);
 }
 
@@ -43,10 +43,10 @@ Json ranges_of(const std::vector<std::size_t>& offsets)
 }
 
 /// The cells by their steps, in the order in which these come first.
-Json cells_json(const std::vector<Explanation::Cell>& cells, const std::vector<Step>& steps)
+Json cells_json(const std::vector<formula::Explanation::Cell>& cells, const std::vector<Step>& steps)
 {
     std::vector<std::pair<const Step*, std::vector<std::size_t>>> by_step;
-    for (const Explanation::Cell& cell : cells) {
+    for (const formula::Explanation::Cell& cell : cells) {
         auto found = std::ranges::find(by_step, cell.step, [](const auto& entry) { return entry.first; });
         if (found == by_step.end())
             found = by_step.insert(by_step.end(), {cell.step, {}});
@@ -65,7 +65,7 @@ ShownRun::ShownRun(std::string title, Recording recording)
 {
 }
 
-ShownRun::ShownRun(std::string title, std::unique_ptr<const TraceReader> file)
+ShownRun::ShownRun(std::string title, std::unique_ptr<const files::TraceReader> file)
     : title_(std::move(title)), recording_(file->outline()), names_(recording_), file_(std::move(file))
 {
 }
@@ -83,12 +83,12 @@ ReadFormula ShownRun::read_formula(std::size_t step) const
     if (formula.empty())
         return read;
     try {
-        for_each_name(parse_formula(formula), [&](const Expression& name) {
+        for_each_name(formula::parse_formula(formula), [&](const formula::Expression& name) {
             if (const std::optional<std::size_t> found = names_.resolve(step, name.text))
                 read.links.push_back({name.position, name.text.size(), *found});
         });
         std::ranges::sort(read.links, {}, &FormulaLink::at);
-    } catch (const FormulaError& error) {
+    } catch (const formula::FormulaError& error) {
         read.problem = error.what();
     }
     return read;
@@ -101,8 +101,8 @@ ShownExplanation ShownRun::explained(std::size_t step, std::size_t offset)
         needed.insert(link.step);
     try {
         hold({needed.begin(), needed.end()});
-        const Explanation explanation = explain(recording_, names_, recording_.steps[step], offset);
-        const std::string text = to_text(explanation);
+        const formula::Explanation explanation = formula::explain(recording_, names_, recording_.steps[step], offset);
+        const std::string text = formula::to_text(explanation);
         return {{{"text", text}, {"cells", cells_json(explanation.cells, recording_.steps)}},
                 text.size() + 4 * explanation.cells.size()};
     } catch (const BudgetError&) {
@@ -133,4 +133,4 @@ void ShownRun::hold(const std::vector<std::size_t>& steps)
             value = file_->value(step);
 }
 
-} // namespace attn
+} // namespace attn::show

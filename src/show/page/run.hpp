@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace attn {
+namespace attn::show {
 
 using Json = nlohmann::ordered_json;
 
@@ -41,7 +41,7 @@ public:
     /// A run whose numbers are in memory.
     ShownRun(std::string title, Recording recording);
     /// A run whose numbers stay in its file until they are asked for.
-    ShownRun(std::string title, std::unique_ptr<const TraceReader> file);
+    ShownRun(std::string title, std::unique_ptr<const files::TraceReader> file);
     ShownRun(const ShownRun&) = delete;
     ShownRun& operator=(const ShownRun&) = delete;
 
@@ -62,9 +62,9 @@ private:
 
     std::string title_;
     Recording recording_;
-    StepNames names_;
-    std::unique_ptr<const TraceReader> file_; ///< none where all numbers are in memory
-    std::vector<std::size_t> held_;           ///< the steps whose numbers were read, the latest last
+    formula::StepNames names_;
+    std::unique_ptr<const files::TraceReader> file_; ///< none where all numbers are in memory
+    std::vector<std::size_t> held_;                  ///< the steps whose numbers were read, the latest last
 };
 
-} // namespace attn
+} // namespace attn::show

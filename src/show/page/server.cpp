@@ -15,7 +15,7 @@
 #include <random>
 #include <sstream>
 
-namespace attn {
+namespace attn::show {
 namespace {
 
 /// A request that the page does not make.
@@ -76,7 +76,7 @@ ViewServer::Implementation::Implementation(const std::vector<TitledTrace>& trace
     const BudgetScope budget;
     budget_size = current_budget()->size();
     for (const TitledTrace& trace : traces)
-        runs.emplace_back(trace.title, std::make_unique<const TraceReader>(trace.path));
+        runs.emplace_back(trace.title, std::make_unique<const files::TraceReader>(trace.path));
     page = filled_page(model_of(runs, labels), "served.js", "");
     server.emplace(port, head_lines(), [this](const HttpRequest& request) { return answer(request); });
 }
@@ -114,7 +114,7 @@ HttpAnswer ViewServer::Implementation::answer_to_page(std::string_view question,
     const std::vector<Step>& steps = run.outline().steps;
     const std::size_t step = number_in(request, "step", steps.size());
     if (question == "tensor")
-        return {200, "application/octet-stream", encode_npy(run.value(step))};
+        return {200, "application/octet-stream", files::encode_npy(run.value(step))};
     const std::size_t offset = number_in(request, "offset", element_count(steps[step].value.shape));
     const BudgetScope budget{Budget(budget_size)}; // of this number alone
     Json explanation;
@@ -146,4 +146,4 @@ void ViewServer::run() { implementation_->server->run(); }
 
 void ViewServer::stop() noexcept { implementation_->server->stop(); }
 
-} // namespace attn
+} // namespace attn::show

@@ -5,6 +5,8 @@
 #include <numeric>
 
 using namespace attn;
+using namespace attn::cli;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {

@@ -16,6 +16,7 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

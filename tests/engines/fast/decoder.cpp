@@ -10,6 +10,7 @@
 #include <omp.h>
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

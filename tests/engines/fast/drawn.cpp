@@ -14,10 +14,10 @@ Array matrix_of(const std::vector<float>& numbers, std::size_t block, std::size_
     return {{rows, columns}, {first, first + static_cast<std::ptrdiff_t>(rows * columns)}};
 }
 
-const ErrorModel in_float32{.roundoff = roundoff_of(NumberType::float32),
-                            .stored_roundoff = roundoff_of(NumberType::float32)};
+const formula::ErrorModel in_float32{.roundoff = roundoff_of(NumberType::float32),
+                                     .stored_roundoff = roundoff_of(NumberType::float32)};
 
-double worst_error(const Array& found, const Evaluated& expected)
+double worst_error(const Array& found, const formula::Evaluated& expected)
 {
     constexpr double underflow = std::numeric_limits<float>::min(); // below it, float32 has fewer digits
     double worst = 0;

@@ -18,10 +18,10 @@ namespace attn::test {
 Array matrix_of(const std::vector<float>& numbers, std::size_t block, std::size_t rows, std::size_t columns);
 
 /// A program that computes in float32.
-extern const ErrorModel in_float32;
+extern const formula::ErrorModel in_float32;
 
 /// The largest error, as a multiple of what float32 can be off by; infinite where a number is not finite.
-double worst_error(const Array& found, const Evaluated& expected);
+double worst_error(const Array& found, const formula::Evaluated& expected);
 
 /// One attention in float32, drawn from a seed: sizes that are prime or one, and everything that can decide a score.
 class DrawnAttention {

@@ -12,6 +12,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

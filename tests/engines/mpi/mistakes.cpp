@@ -16,6 +16,9 @@
 #include <set>
 
 using namespace attn;
+using namespace attn::diff;
+using namespace attn::files;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 namespace {
@@ -68,7 +71,7 @@ Found found_in(const Run& run, const Planted::Wrong& wrong, Saved saved)
     for (const Step& step : mine.steps)
         if (saved == Saved::all || is_result(step.path))
             arrays[step.path] = step.value;
-    const Diff diff = attn::diff(reference, arrays);
+    const Diff diff = attn::diff::compare(reference, arrays);
     Found found;
     if (diff.first_wrong() != nullptr)
         found.first_wrong = diff.first_wrong()->step->path;
@@ -268,7 +271,7 @@ Mistake bias_on_every_rank()
             "rank.0.self_attn.part.output"};
 }
 
-std::vector<Mistake> mistakes()
+std::vector<Mistake> all_mistakes()
 {
     return {keys_before_they_arrive(),
             merge_without_rescaling(),
@@ -286,7 +289,7 @@ TEST_CASE("attn diff finds each mistake between ranks at its rank, hop and step,
 {
     if (all_ranks() == 1)
         return;
-    for (const Mistake& mistake : mistakes()) {
+    for (const Mistake& mistake : all_mistakes()) {
         CAPTURE(mistake.name);
         check_found(mistake);
         check_nothing_found(mistake.run);
@@ -297,7 +300,7 @@ TEST_CASE("attn diff names each mistake between two or three ranks from their re
 {
     if (all_ranks() == 1 || all_ranks() > 3) // of more ranks' hops, not each alone is tried
         return;
-    for (const Mistake& mistake : mistakes()) {
+    for (const Mistake& mistake : all_mistakes()) {
         CAPTURE(mistake.name);
         check_named_by_results(mistake);
     }
@@ -306,7 +309,7 @@ TEST_CASE("attn diff names each mistake between two or three ranks from their re
 TEST_CASE("every pitfall of ranks is made here", "[mpi][mistakes]")
 {
     std::set<std::string_view> made;
-    for (const Mistake& mistake : mistakes())
+    for (const Mistake& mistake : all_mistakes())
         made.insert(mistake.name);
     for (const Pitfall& pitfall : pitfalls())
         if (pitfall.id.starts_with("ranks_"))

@@ -9,6 +9,7 @@
 #include "attn/formula/verify.hpp"
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

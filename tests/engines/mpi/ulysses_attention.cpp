@@ -9,6 +9,7 @@
 #include "attn/formula/verify.hpp"
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 TEST_CASE("Ulysses attention is as near to exact numbers as float32 can be, and its ranks' traces make one", "[mpi]")

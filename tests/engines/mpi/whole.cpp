@@ -87,7 +87,7 @@ std::string Whole::grad_scores() const
     return "(" + grad + ")";
 }
 
-Evaluated Whole::evaluated(const std::string& formula, std::size_t b, std::size_t head) const
+formula::Evaluated Whole::evaluated(const std::string& formula, std::size_t b, std::size_t head) const
 {
     const std::size_t group = b * shape.g + head / (shape.h / shape.g);
     const double scale = scoring_.scale.value_or(1 / std::sqrt(static_cast<float>(shape.d_k)));
@@ -107,16 +107,16 @@ Evaluated Whole::evaluated(const std::string& formula, std::size_t b, std::size_
         {"scale", {{}, {scale}}},
         {"cap", {{}, {scoring_.softcap.value_or(1)}}}};
     const double roundoff = roundoff_of(NumberType::float32);
-    return evaluate(formula, [&](std::string_view name) { return &given.find(name)->second; },
-                    {.roundoff = roundoff, .stored_roundoff = roundoff});
+    return formula::evaluate(formula, [&](std::string_view name) { return &given.find(name)->second; },
+                             {.roundoff = roundoff, .stored_roundoff = roundoff});
 }
 
-Evaluated Whole::summed(const std::string& formula, std::size_t b, std::size_t group) const
+formula::Evaluated Whole::summed(const std::string& formula, std::size_t b, std::size_t group) const
 {
     const std::size_t heads = shape.h / shape.g;
-    Evaluated sum = evaluated(formula, b, group * heads);
+    formula::Evaluated sum = evaluated(formula, b, group * heads);
     for (std::size_t head = group * heads + 1; head < (group + 1) * heads; ++head) {
-        const Evaluated more = evaluated(formula, b, head);
+        const formula::Evaluated more = evaluated(formula, b, head);
         for (std::size_t i = 0; i < sum.error.size(); ++i) {
             sum.value.values[i] += more.value.values[i];
             sum.error[i] += more.error[i];
@@ -125,19 +125,22 @@ Evaluated Whole::summed(const std::string& formula, std::size_t b, std::size_t g
     return sum;
 }
 
-Evaluated Whole::context(std::size_t b, std::size_t head) const { return evaluated(weights() + " @ values", b, head); }
+formula::Evaluated Whole::context(std::size_t b, std::size_t head) const
+{
+    return evaluated(weights() + " @ values", b, head);
+}
 
-Evaluated Whole::grad_queries(std::size_t b, std::size_t head) const
+formula::Evaluated Whole::grad_queries(std::size_t b, std::size_t head) const
 {
     return evaluated(grad_scores() + " @ keys", b, head);
 }
 
-Evaluated Whole::grad_keys(std::size_t b, std::size_t group) const
+formula::Evaluated Whole::grad_keys(std::size_t b, std::size_t group) const
 {
     return summed(grad_scores() + ".T @ queries", b, group);
 }
 
-Evaluated Whole::grad_values(std::size_t b, std::size_t group) const
+formula::Evaluated Whole::grad_values(std::size_t b, std::size_t group) const
 {
     return summed(weights() + ".T @ grad_context", b, group);
 }

@@ -37,10 +37,10 @@ public:
     fast::Scoring scoring() const { return scoring_; }
 
     /// What plain loops in double make of one head, and how far float32 can be off.
-    Evaluated context(std::size_t b, std::size_t head) const;
-    Evaluated grad_queries(std::size_t b, std::size_t head) const;
-    Evaluated grad_keys(std::size_t b, std::size_t group) const;
-    Evaluated grad_values(std::size_t b, std::size_t group) const;
+    formula::Evaluated context(std::size_t b, std::size_t head) const;
+    formula::Evaluated grad_queries(std::size_t b, std::size_t head) const;
+    formula::Evaluated grad_keys(std::size_t b, std::size_t group) const;
+    formula::Evaluated grad_values(std::size_t b, std::size_t group) const;
 
     std::size_t n;
     mpi::AttentionShape shape;
@@ -48,8 +48,8 @@ public:
 
 private:
     bool is_allowed(std::size_t b, std::size_t i, std::size_t j) const;
-    Evaluated evaluated(const std::string& formula, std::size_t b, std::size_t head) const;
-    Evaluated summed(const std::string& formula, std::size_t b, std::size_t group) const;
+    formula::Evaluated evaluated(const std::string& formula, std::size_t b, std::size_t head) const;
+    formula::Evaluated summed(const std::string& formula, std::size_t b, std::size_t group) const;
     std::string weights() const;
     std::string grad_scores() const;
 
@@ -117,7 +117,7 @@ Verdict judged(const std::vector<float>& found, const mpi::Layout& layout, std::
     std::size_t at = 0;
     for (std::size_t sequence = 0; sequence < b; ++sequence)
         for (std::size_t head = 0; head < heads; ++head) {
-            const Evaluated right = expected(sequence, head);
+            const formula::Evaluated right = expected(sequence, head);
             for (const mpi::Chunk& chunk : layout.of_rank[this_rank()])
                 for (std::size_t i = chunk.first * features; i < (chunk.first + chunk.count) * features; ++i)
                     judge(verdict, found[at++], right.value.values[i], right.error[i]);

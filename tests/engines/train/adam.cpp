@@ -6,6 +6,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::train;
 using namespace attn::test;
 
 TEST_CASE("Adam's first step is as long as the rate, whatever the gradient", "[train][adam]")

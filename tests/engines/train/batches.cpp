@@ -11,6 +11,7 @@
 #include <numeric>
 
 using namespace attn;
+using namespace attn::train;
 
 TEST_CASE("an order holds each number once, and is another in another epoch or with another seed", "[train][batches]")
 {

@@ -18,6 +18,9 @@
 #include <optional>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::train;
 using namespace attn::test;
 
 namespace {

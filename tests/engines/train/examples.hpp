@@ -23,8 +23,8 @@ namespace attn::test {
 template <class Weights>
 Weights gradient_by_formulas(const Recorder& forward, Weights weights)
 {
-    const Recording back = gradients(forward.recording(), {.of = "loss"});
-    visit(weights, "", [&](const WeightTensor&, auto&... parts) {
+    const Recording back = formula::gradients(forward.recording(), {.of = "loss"});
+    files::visit(weights, "", [&](const files::WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const Array numbers = to_array(part);
             const auto input = std::ranges::find_if(forward.steps(), [&](const Step& step) {
@@ -46,7 +46,7 @@ std::pair<double, std::string> worst_difference(const Weights& found, const Weig
 {
     std::vector<std::pair<std::string, std::vector<double>>> all[2];
     const auto collect = [](const Weights& weights, auto& into) {
-        visit(weights, "", [&](const WeightTensor& tensor, const auto&... parts) {
+        files::visit(weights, "", [&](const files::WeightTensor& tensor, const auto&... parts) {
             auto& [name, all_parts] = into.emplace_back(tensor.name, std::vector<double>());
             (all_parts.insert(all_parts.end(), parts.begin(), parts.end()), ...);
         });
@@ -69,7 +69,7 @@ std::pair<double, std::string> worst_difference(const Weights& found, const Weig
 template <class Weights>
 Weights in_float32(Weights weights)
 {
-    visit(weights, "", [](const WeightTensor&, auto&... parts) {
+    files::visit(weights, "", [](const files::WeightTensor&, auto&... parts) {
         const auto round = [](auto& part) {
             for (double& number : part)
                 number = static_cast<float>(number / 2);
@@ -108,9 +108,10 @@ inline std::int64_t whole(Numbers& numbers, std::size_t below)
     return static_cast<std::int64_t>((numbers.number() + 2) / 4 * static_cast<double>(below));
 }
 
-inline Reviews random_reviews(Numbers& numbers, std::size_t count, std::size_t words, std::size_t vocabulary)
+inline train::Reviews random_reviews(Numbers& numbers, std::size_t count, std::size_t words, std::size_t vocabulary)
 {
-    Reviews reviews{IntegerMatrix(IntegerMatrix::shape_type{count, words}), Integers(Integers::shape_type{count})};
+    train::Reviews reviews{IntegerMatrix(IntegerMatrix::shape_type{count, words}),
+                           Integers(Integers::shape_type{count})};
     for (std::int64_t& id : reviews.ids)
         id = whole(numbers, vocabulary);
     for (std::int64_t& label : reviews.labels)
@@ -119,12 +120,12 @@ inline Reviews random_reviews(Numbers& numbers, std::size_t count, std::size_t w
 }
 
 /// Texts of different lengths.
-inline std::vector<Text> random_texts(Numbers& numbers, std::size_t count, std::size_t vocabulary,
-                                      std::size_t longest = 8)
+inline std::vector<train::Text> random_texts(Numbers& numbers, std::size_t count, std::size_t vocabulary,
+                                             std::size_t longest = 8)
 {
-    std::vector<Text> texts;
+    std::vector<train::Text> texts;
     for (std::size_t i = 0; i < count; ++i) {
-        Text& text = texts.emplace_back(2 + static_cast<std::size_t>(whole(numbers, longest - 1)));
+        train::Text& text = texts.emplace_back(2 + static_cast<std::size_t>(whole(numbers, longest - 1)));
         for (std::int64_t& id : text)
             id = whole(numbers, vocabulary);
     }

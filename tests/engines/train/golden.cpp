@@ -9,6 +9,7 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::train;
 
 namespace {
 

@@ -10,6 +10,8 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::formula;
+using namespace attn::train;
 using namespace attn::test;
 
 TEST_CASE("binary cross-entropy is the mean of minus the logarithm of each label's probability", "[train][loss]")

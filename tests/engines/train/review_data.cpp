@@ -10,6 +10,7 @@
 #include <fstream>
 
 using namespace attn;
+using namespace attn::train;
 using namespace attn::test;
 
 namespace {

@@ -12,7 +12,7 @@ namespace attn::test {
 
 using Names = std::set<std::string>;
 
-inline Names names_of(const NamedArrays& arrays)
+inline Names names_of(const files::NamedArrays& arrays)
 {
     Names names;
     for (const auto& [name, array] : arrays)
@@ -20,7 +20,7 @@ inline Names names_of(const NamedArrays& arrays)
     return names;
 }
 
-inline bool same(const NamedArrays& left, const NamedArrays& right)
+inline bool same(const files::NamedArrays& left, const files::NamedArrays& right)
 {
     return std::ranges::equal(
         left, right, [](const auto& a, const auto& b) { return a.first == b.first && identical(a.second, b.second); });
@@ -32,14 +32,15 @@ std::string complaint_of(const Read& read)
 {
     try {
         read();
-    } catch (const WeightsError& error) {
+    } catch (const files::WeightsError& error) {
         return error.what();
     }
     return "fits";
 }
 
 template <class Weights>
-std::string complaint_of(const NamedArrays& arrays, const AxisSizes& sizes, const LoadOptions& options = {})
+std::string complaint_of(const files::NamedArrays& arrays, const files::AxisSizes& sizes,
+                         const files::LoadOptions& options = {})
 {
     return complaint_of([&] { load_weights<Weights>(arrays, sizes, options); });
 }

@@ -5,6 +5,7 @@
 #include "temporary_folder.hpp"
 
 using namespace attn;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {

@@ -9,9 +9,10 @@
 namespace attn::test {
 
 /// The same tensors under other names.
-inline NamedArrays renamed(const NamedArrays& arrays, const std::vector<std::pair<std::string, std::string>>& names)
+inline files::NamedArrays renamed(const files::NamedArrays& arrays,
+                                  const std::vector<std::pair<std::string, std::string>>& names)
 {
-    NamedArrays result;
+    files::NamedArrays result;
     for (const auto& [name, array] : arrays) {
         std::string other = name;
         for (const auto& [from, to] : names)

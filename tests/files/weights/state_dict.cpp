@@ -11,6 +11,7 @@
 #include <limits>
 
 using namespace attn;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 using namespace attn;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {

@@ -12,6 +12,7 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 

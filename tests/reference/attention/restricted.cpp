@@ -10,6 +10,8 @@
 #include "test.hpp"
 
 using namespace attn;
+using namespace attn::formula;
+using namespace attn::mistakes;
 using namespace attn::test;
 
 namespace {

@@ -15,6 +15,7 @@
 #include "test.hpp"
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

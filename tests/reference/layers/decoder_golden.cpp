@@ -8,6 +8,7 @@
 #include "test.hpp"
 
 using namespace attn;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {

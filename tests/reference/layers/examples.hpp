@@ -103,11 +103,11 @@ Recorder recorded(const Run& run)
 /// What is wrong with the steps of a run, a line each: none where every formula gives what was recorded.
 inline std::vector<std::string> wrong_steps(const Recorder& recorder)
 {
-    const Verification verification = verify(recorder.recording());
+    const formula::Verification verification = formula::verify(recorder.recording());
     std::vector<std::string> messages;
     if (verification.recomputed() == 0)
         messages.emplace_back("no step has a formula");
-    for (const StepCheck& check : verification.checks)
+    for (const formula::StepCheck& check : verification.checks)
         if (!check.passed())
             messages.push_back(check.message);
     return messages;

@@ -7,6 +7,7 @@
 #include "attn/files/weights/state_dict.hpp"
 
 using namespace attn;
+using namespace attn::files;
 using namespace attn::test;
 
 namespace {

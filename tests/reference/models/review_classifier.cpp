@@ -8,6 +8,9 @@
 #include "attn/files/weights/state_dict.hpp"
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::formula;
+using namespace attn::train;
 using namespace attn::test;
 
 namespace {

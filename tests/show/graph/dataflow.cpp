@@ -6,6 +6,7 @@
 #include <algorithm>
 
 using namespace attn;
+using namespace attn::show;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <chrono>
 
 using namespace attn;
+using namespace attn::show;
 
 namespace {
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::show;
 
 namespace {
 

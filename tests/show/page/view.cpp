@@ -9,6 +9,8 @@
 #include <cmath>
 
 using namespace attn;
+using namespace attn::files;
+using namespace attn::show;
 
 namespace {
 
@@ -31,12 +33,12 @@ std::vector<Step> viewed()
 
 std::string page_of(std::vector<Step> steps, const TokenLabels& labels = {})
 {
-    return attn::page_of({{"trace", {std::move(steps), {}}}}, labels);
+    return attn::show::page_of({{"trace", {std::move(steps), {}}}}, labels);
 }
 
 std::string page_of(std::vector<Step> steps, std::vector<Step> others)
 {
-    return attn::page_of({{"trace", {std::move(steps), {}}}, {"other.npz", {std::move(others), {}}}});
+    return attn::show::page_of({{"trace", {std::move(steps), {}}}, {"other.npz", {std::move(others), {}}}});
 }
 
 template <class... Arguments>
@@ -136,7 +138,7 @@ TEST_CASE("no text of a trace ends its script element", "[view]")
     std::vector<Step> steps = viewed();
     steps[2].formula = steps[2].module = steps[2].axes[0] = hostile;
     steps[2].options = {{hostile, hostile}};
-    const std::string page = attn::page_of({{hostile, {steps, {}}}, {hostile, {steps, {}}}});
+    const std::string page = attn::show::page_of({{hostile, {steps, {}}}, {hostile, {steps, {}}}});
     CHECK(count(page, "<img") == 0);
     CHECK(count(page, "<!--") == 0);
     CHECK(count(page, "<script") == count(page_of(viewed(), viewed()), "<script"));
@@ -146,7 +148,7 @@ TEST_CASE("no text of a trace ends its script element", "[view]")
 
 TEST_CASE("bytes that are not UTF-8 are replaced in a page", "[view]")
 {
-    CHECK_THAT(attn::page_of({{"caf\xe9.npz", {viewed(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
+    CHECK_THAT(attn::show::page_of({{"caf\xe9.npz", {viewed(), {}}}}), ContainsSubstring("caf\\ufffd.npz"));
 }
 
 TEST_CASE("tokens have to fit an axis", "[view]")
@@ -200,7 +202,7 @@ TEST_CASE("two runs without a common step are not compared", "[view]")
 {
     CHECK_THAT(refusal(viewed(), std::vector<Step>{{"x", "", {}, "", {}, {{1}, {1}}}}),
                ContainsSubstring("trace and other.npz have no step in common"));
-    CHECK_THROWS_WITH(attn::page_of({{"a", {viewed(), {}}}, {"b", {viewed(), {}}}, {"c", {viewed(), {}}}}),
+    CHECK_THROWS_WITH(attn::show::page_of({{"a", {viewed(), {}}}, {"b", {viewed(), {}}}, {"c", {viewed(), {}}}}),
                       ContainsSubstring("shows one trace or compares two, not 3"));
 }
 
@@ -213,7 +215,7 @@ TEST_CASE("a value that no file can hold is named by its step", "[view]")
 
 TEST_CASE("a page says what a formula's names mean, and a step's other names", "[view]")
 {
-    const std::string page = attn::page_of({{"t", {viewed(), {{"attention.x", "queries"}}}}});
+    const std::string page = attn::show::page_of({{"t", {viewed(), {{"attention.x", "queries"}}}}});
     CHECK_THAT(trace_of(page), ContainsSubstring("\"formula\":\"queries @ keys.T\",\"links\":[[0,7,0],[10,4,1]]"));
     CHECK_THAT(trace_of(page), ContainsSubstring("\"aliases\":[[\"attention.x\",\"queries\"]]"));
 }

@@ -77,7 +77,7 @@ struct EncoderLayerGradients {
 /// Gradients of tensor_parallel_encoder_layer(), in double.
 ///
 /// The gradient of each block's tokens is the sum over the ranks of what their parts contribute: these two sums are all
-/// that ranks exchange. A part's own gradients are those of its formulas, see gradients(): each part is traced again,
+/// that ranks exchange. A part's own gradients are those of its formulas, see formula::gradients(): each part is traced again,
 /// from its input, so that its backward pass is the one that is verified everywhere else.
 /// @param inputs       what the layer returned
 /// @param mask         as it had it, and the next three

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// Where Adam's epsilon stands. The paper gives both forms (Kingma and Ba 2015, algorithm 1 and the end of section 2).
 enum class EpsilonPlace {
@@ -109,4 +109,4 @@ private:
     std::vector<AdamFactors> factors_; ///< of each step
 };
 
-} // namespace attn
+} // namespace attn::train

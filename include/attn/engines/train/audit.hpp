@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// Appends the update of one tensor of weights to a recording that has its gradient:
 ///
@@ -28,13 +28,13 @@ namespace attn {
 void append_update(Recording& recording, const std::string& path, const Array& first_before, const Array& second_before,
                    const AdamOptions& options, const AdamFactors& factors);
 
-/// The paths that tensors of weights have in the trace of a function of them, in the order of visit().
+/// The paths that tensors of weights have in the trace of a function of them, in the order of files::visit().
 /// @param run  computes with weights, and names what it computes: run(weights, trace)
 template <class Weights, class Run>
 std::vector<std::string> paths_in_trace(Weights weights, const Run& run)
 {
     double mark = 0; // each tensor is full of a number of its own
-    visit(weights, "", [&mark](const WeightTensor&, auto&... parts) { (parts.fill(++mark), ...); });
+    files::visit(weights, "", [&mark](const files::WeightTensor&, auto&... parts) { (parts.fill(++mark), ...); });
     Recorder recorder;
     run(weights, Trace(recorder));
     std::vector<std::string> paths(static_cast<std::size_t>(mark));
@@ -58,12 +58,13 @@ Recording audit_step(const Weights& weights, const Weights& first, const Weights
 {
     Recorder forward;
     run(weights, Trace(forward));
-    Recording all = gradients(forward.recording(), {.of = "loss"});
+    Recording all = formula::gradients(forward.recording(), {.of = "loss"});
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     const auto arrays_of = [](const Weights& tensors) {
         std::vector<Array> arrays;
-        visit(tensors, "",
-              [&](const WeightTensor&, const auto&... parts) { (arrays.push_back(to_array(parts)), ...); });
+        files::visit(tensors, "", [&](const files::WeightTensor&, const auto&... parts) {
+            (arrays.push_back(to_array(parts)), ...);
+        });
         return arrays;
     };
     const std::vector<Array> firsts = arrays_of(first), seconds = arrays_of(second);
@@ -78,7 +79,7 @@ Weights updated(const Recording& audited, Weights weights, const Run& run)
 {
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     std::size_t next = 0;
-    visit(weights, "", [&](const WeightTensor&, auto&... parts) {
+    files::visit(weights, "", [&](const files::WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const std::string path = "adam." + paths[next++] + ".after";
             part = from_array<std::decay_t<decltype(part)>>(audited.at(path).value);
@@ -88,4 +89,4 @@ Weights updated(const Recording& audited, Weights weights, const Run& run)
     return weights;
 }
 
-} // namespace attn
+} // namespace attn::train

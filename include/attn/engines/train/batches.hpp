@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// A text as ids. A model of texts is trained to predict each id but the first from those before it.
 using Text = std::vector<std::int64_t>;
@@ -39,4 +39,4 @@ std::vector<std::size_t> shuffled(std::size_t n, std::uint64_t seed, std::uint64
 /// @throws Error where the rate is not from 0 to below 1
 Matrix dropout_mask(std::size_t b, std::size_t d, double rate, std::uint64_t seed, std::uint64_t step);
 
-} // namespace attn
+} // namespace attn::train

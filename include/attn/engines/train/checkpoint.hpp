@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// What a training needs to go on as if it had not been interrupted.
 struct Checkpoint {
@@ -42,4 +42,4 @@ public:
     static bool is_asked_for();
 };
 
-} // namespace attn
+} // namespace attn::train

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// A mistake that programs that train such models have made; lesson 15 shows what becomes of the loss.
 enum class GptMistake {
@@ -35,7 +35,7 @@ struct GptTrainingOptions {
 /// Trains a gpt(): the tied kind, with biases everywhere and ReLU, as lessons/small_model has it. In float32 for speed; in
 /// double to tell what rounding does to a training.
 ///
-/// The way back is written by hand; tests hold it against attn::gradients() of the traced model. Nothing is computed for
+/// The way back is written by hand; tests hold it against formula::gradients() of the traced model. Nothing is computed for
 /// padding, since no text has any here: the texts of a block lie one after another. Texts are computed in blocks of six,
 /// and what the blocks give is added in their order, so the numbers do not depend on how many threads share the
 /// blocks. They do depend on the BLAS library and on what it does on the processor.
@@ -81,4 +81,4 @@ using GptTrainer = BasicGptTrainer<float>;
 extern template class BasicGptTrainer<float>;
 extern template class BasicGptTrainer<double>;
 
-} // namespace attn
+} // namespace attn::train

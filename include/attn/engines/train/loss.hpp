@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace attn {
+namespace attn::train {
 
 /// The target of a token whose logits the loss ignores: padding, or the last token of a text. PyTorch's ignore_index.
 inline constexpr std::int64_t ignored_target = -100;
@@ -59,4 +59,4 @@ double cross_entropy(const Matrix& logits, const Integers& targets, const CrossE
 double cross_entropy(const Tensor3& logits, const IntegerMatrix& targets, const CrossEntropyOptions& options = {},
                      const Trace& trace = {});
 
-} // namespace attn
+} // namespace attn::train

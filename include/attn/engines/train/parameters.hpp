@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// Where one part of a tensor of weights lies among all parameters of a model in one flat buffer.
 struct ParameterPlace {
@@ -19,7 +19,7 @@ struct ParameterPlace {
     std::size_t count() const { return element_count(shape); }
 };
 
-/// All parameters of a model, one after another in the order of visit().
+/// All parameters of a model, one after another in the order of files::visit().
 struct ParameterTable {
     std::vector<ParameterPlace> places;
     std::size_t size = 0; ///< of the buffer
@@ -28,12 +28,12 @@ struct ParameterTable {
     const ParameterPlace& at(std::string_view name, std::size_t part = 0) const;
 };
 
-/// The table of any weights that visit() takes.
+/// The table of any weights that files::visit() takes.
 template <class Weights>
 ParameterTable table_of(const Weights& weights)
 {
     ParameterTable table;
-    visit(weights, "", [&table](const WeightTensor& tensor, const auto&... parts) {
+    files::visit(weights, "", [&table](const files::WeightTensor& tensor, const auto&... parts) {
         std::size_t part = 0;
         const auto add = [&](const auto& numbers) {
             table.places.push_back({tensor.name, part++, shape_of(numbers), table.size});
@@ -49,7 +49,7 @@ template <class Number = float, class Weights>
 std::vector<Number> packed(const Weights& weights)
 {
     std::vector<Number> numbers;
-    visit(weights, "", [&numbers](const WeightTensor&, const auto&... parts) {
+    files::visit(weights, "", [&numbers](const files::WeightTensor&, const auto&... parts) {
         const auto add = [&](const auto& part) {
             for (const double number : part)
                 numbers.push_back(static_cast<Number>(number));
@@ -65,7 +65,7 @@ template <class Number, class Weights>
 Weights unpacked(const std::vector<Number>& numbers, Weights weights)
 {
     const Number* next = numbers.data();
-    visit(weights, "", [&next](const WeightTensor&, auto&... parts) {
+    files::visit(weights, "", [&next](const files::WeightTensor&, auto&... parts) {
         const auto fill = [&](auto& part) {
             for (double& number : part)
                 number = *next++;
@@ -75,4 +75,4 @@ Weights unpacked(const std::vector<Number>& numbers, Weights weights)
     return weights;
 }
 
-} // namespace attn
+} // namespace attn::train

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::train {
 
 /// How the reviews are prepared: as keras.datasets and pad_sequences do it.
 inline constexpr std::size_t review_vocabulary =
@@ -38,4 +38,4 @@ std::vector<std::string> read_review_words(const std::filesystem::path& folder);
 std::pair<std::size_t, std::size_t> prepare_reviews(const std::filesystem::path& archive,
                                                     const std::filesystem::path& folder);
 
-} // namespace attn
+} // namespace attn::train

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-namespace attn {
+namespace attn::train {
 
 /// Texts with what they are.
 struct Reviews {
@@ -39,7 +39,7 @@ struct ReviewResult {
 
 /// Trains a review_classifier() in float32.
 ///
-/// The way back is written by hand; tests hold it against attn::gradients() of the traced model. Texts are computed in blocks
+/// The way back is written by hand; tests hold it against formula::gradients() of the traced model. Texts are computed in blocks
 /// of four, and what the blocks give is added in their order, so the numbers do not depend on how many threads share
 /// the blocks. They do depend on the BLAS library and on what it does on the processor.
 ///
@@ -82,4 +82,4 @@ private:
     std::unique_ptr<Network> network_;
 };
 
-} // namespace attn
+} // namespace attn::train

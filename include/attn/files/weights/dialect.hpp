@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// The names of the tensors in the state_dict of a family of models, and their layout.
 struct Dialect {
@@ -27,4 +27,4 @@ struct Dialect {
 /// has the same names and nn.Linear; Hugging Face's BERT; its attention with o_proj; or PyTorch's own modules.
 Dialect dialect_of(const NamedArrays& arrays);
 
-} // namespace attn
+} // namespace attn::files

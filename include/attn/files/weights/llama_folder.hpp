@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-namespace attn {
+namespace attn::files {
 
 /// A decoder as it is published: weights, configuration and vocabulary.
 struct LlamaFolder {
@@ -26,4 +26,4 @@ struct LlamaFolder {
 /// @throws Error         where weights, configuration and vocabulary disagree
 LlamaFolder read_llama_folder(const std::filesystem::path& folder);
 
-} // namespace attn
+} // namespace attn::files

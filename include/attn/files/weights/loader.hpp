@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// Weights that do not fit a module: a line for each tensor that is missing, not expected, or of another shape.
 class WeightsError : public ErrorList {
@@ -168,4 +168,4 @@ Weights load_weights(const NamedArrays& arrays, const AxisSizes& sizes, const Lo
     return weights;
 }
 
-} // namespace attn
+} // namespace attn::files

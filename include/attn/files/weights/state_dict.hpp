@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::files {
 
 /// Reads the tensors of a .safetensors or .npz file, by the name's ending.
 /// @param prefix  takes only the tensors whose names begin with it, without it: "encoder." of a larger model
@@ -129,4 +129,4 @@ std::vector<Parameter> parameters(const Weights& weights)
 /// How many numbers they hold together.
 std::size_t total(const std::vector<Parameter>& parameters);
 
-} // namespace attn
+} // namespace attn::files

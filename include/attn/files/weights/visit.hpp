@@ -21,7 +21,7 @@
 #include <vector>
 
 /// @file
-/// One visitor per struct of weights, `visit(weights, prefix, f)`. It calls `f(tensor, parts...)` for each tensor that
+/// One visitor per struct of weights, `files::visit(weights, prefix, f)`. It calls `f(tensor, parts...)` for each tensor that
 /// the weights have, in PyTorch's order:
 ///
 /// - `tensor` is a WeightTensor: what a file calls it, after the prefix, and how it lies there,
@@ -30,12 +30,12 @@
 ///
 /// Loading, saving and counting are made of it; so is a step of an optimiser, or sending weights to another machine:
 ///
-///     visit(weights, "", [](const WeightTensor& tensor, auto&... parts) { ((parts *= 0.9), ...); });
+///     files::visit(weights, "", [](const files::WeightTensor& tensor, auto&... parts) { ((parts *= 0.9), ...); });
 ///
 /// A visitor that fills weights from a file must know which layers, norms and biases there are. Where it has a function
 /// `begin_part(part, prefix)`, that function is called for each of these before it is visited, and can create it.
 
-namespace attn {
+namespace attn::files {
 
 /// A tensor as a file has it.
 struct WeightTensor {
@@ -344,4 +344,4 @@ void visit(Either<Matrix> auto& w, const std::string& prefix, auto&& f)
 
 /// @}
 
-} // namespace attn
+} // namespace attn::files

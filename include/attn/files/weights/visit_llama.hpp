@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace attn {
+namespace attn::files {
 
 /// The names of the tensors of a decoder like Llama's in a family of files; each name is followed by ".weight".
 struct LlamaNames {
@@ -73,4 +73,4 @@ void visit(Either<LlamaWeights> auto& w, const std::string& prefix, auto&& f,
         f(WeightTensor{output, {"vocabulary", "d_model"}, true}, *w.output);
 }
 
-} // namespace attn
+} // namespace attn::files

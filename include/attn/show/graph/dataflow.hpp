@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attn {
+namespace attn::show {
 
 /// Which part of a trace is drawn, and how much of it is folded.
 struct DataflowOptions {
@@ -61,7 +61,7 @@ inline constexpr std::size_t most_chosen_boxes = 60;
 
 /// Reads from the formulas of a trace which step uses which.
 ///
-/// A name in a formula means a step as it does for verify(); an alias means its step. A step of which only a size is used,
+/// A name in a formula means a step as for formula::verify(); an alias means its step. A step of which only a size is used,
 /// as in `keys.shape[-1]`, gives no edge. A word and its number are one scope: `head.1`. Where no depth is given, it is the
 /// largest one with at most `most_chosen_boxes` boxes; where there are more even with all scopes folded, scopes that differ
 /// only in their number are folded together.
@@ -79,4 +79,4 @@ std::string summary(const Dataflow& dataflow);
 /// A description for readers who cannot see the picture: each box with those that it follows from.
 std::string description(const Dataflow& dataflow);
 
-} // namespace attn
+} // namespace attn::show

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace attn {
+namespace attn::show {
 
 /// How a dataflow is drawn.
 struct DrawOptions {
@@ -23,4 +23,4 @@ std::string to_dot(const Dataflow& dataflow, const DrawOptions& options = {});
 /// @throws Error  where `dot` is not installed, fails, or takes more than a minute
 std::string to_svg(const Dataflow& dataflow, const DrawOptions& options = {});
 
-} // namespace attn
+} // namespace attn::show

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::show {
 
 /// A trace file, and what the page calls it.
 struct TitledTrace {
@@ -46,4 +46,4 @@ private:
     std::unique_ptr<Implementation> implementation_;
 };
 
-} // namespace attn
+} // namespace attn::show

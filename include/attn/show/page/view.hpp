@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attn {
+namespace attn::show {
 
 /// A run, and what the page calls it: its file's name.
 struct TitledRecording {
@@ -23,7 +23,7 @@ struct TokenLabels {
 /// One self-contained HTML page: the steps in order, each tensor as a heatmap, the arithmetic of each number.
 ///
 /// It loads nothing and runs no script but its own, whatever the steps' texts say. Numbers are stored as write_trace
-/// stores them, so that none changes on the way. Explanations, as explain() gives them, are in the page for the steps
+/// stores them, so that none changes on the way. Explanations, as formula::explain() gives them, are in the page for the steps
 /// with the fewest numbers, up to a size that still opens at once; for the others the page shows the `attn explain`
 /// command.
 ///
@@ -36,4 +36,4 @@ std::string page_of(std::vector<TitledRecording> runs, const TokenLabels& labels
 /// @throws FileError  where the file is missing, empty or not UTF-8
 std::vector<std::string> read_tokens(const std::filesystem::path& path);
 
-} // namespace attn
+} // namespace attn::show

@@ -13,6 +13,7 @@
 #include <map>
 
 using namespace attn;
+using namespace attn::formula;
 
 namespace {
 
