@@ -1,29 +1,29 @@
-# Writes the page's parts into a C++ file, byte by byte: cmake -DFOLDER=… -DPARTS=a,b -DOUTPUT=… -P embed.cmake
-string(REPLACE "," ";" parts "${PARTS}")
+# Writes the page's assets into a C++ file, byte by byte: cmake -DFOLDER=… -DASSETS=a,b -DOUTPUT=… -P embed.cmake
+string(REPLACE "," ";" assets "${ASSETS}")
 set(arrays "")
 set(entries "")
-foreach(part IN LISTS parts)
-    file(READ "${FOLDER}/${part}" bytes HEX)
-    file(SHA256 "${FOLDER}/${part}" sha256)
+foreach(asset IN LISTS assets)
+    file(READ "${FOLDER}/${asset}" bytes HEX)
+    file(SHA256 "${FOLDER}/${asset}" sha256)
     string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
     string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
-    string(MAKE_C_IDENTIFIER "${part}" name)
+    string(MAKE_C_IDENTIFIER "${asset}" name)
     string(APPEND arrays "constexpr unsigned char ${name}[] = {\n${bytes}};\n")
-    string(APPEND entries "    {\"${part}\", {reinterpret_cast<const char*>(${name}), sizeof ${name}}, \"${sha256}\"},\n")
+    string(APPEND entries "    {\"${asset}\", {reinterpret_cast<const char*>(${name}), sizeof ${name}}, \"${sha256}\"},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Made by src/show/page/embed.cmake.
-#include \"parts.hpp\"
+#include \"page_assets.hpp\"
 
 namespace attn::show {
 namespace {
 
 ${arrays}
-const PagePart parts[] = {
+const PageAsset assets[] = {
 ${entries}};
 
 } // namespace
 
-std::span<const PagePart> page_parts() { return parts; }
+std::span<const PageAsset> page_assets() { return assets; }
 
 } // namespace attn::show
 ")

@@ -1,6 +1,6 @@
 #include "page.hpp"
 
-#include "parts.hpp"
+#include "page_assets.hpp"
 
 #include "attn/core/budget.hpp"
 #include "attn/core/error.hpp"
@@ -80,10 +80,10 @@ std::string filled(std::string_view page, const TextOf& text_of)
     }
 }
 
-const PagePart& part_called(std::string_view name)
+const PageAsset& asset_called(std::string_view name)
 {
-    const std::span<const PagePart> parts = page_parts();
-    return *std::ranges::find(parts, name, &PagePart::name);
+    const std::span<const PageAsset> assets = page_assets();
+    return *std::ranges::find(assets, name, &PageAsset::name);
 }
 
 // ------------------------------------------------------------------------------------------------ what a page carries
@@ -183,7 +183,7 @@ private:
 std::string page_policy(std::string_view source)
 {
     const auto hash = [](std::string_view name) {
-        return " 'sha256-" + base64(bytes_of_hex(part_called(name).sha256)) + "'";
+        return " 'sha256-" + base64(bytes_of_hex(asset_called(name).sha256)) + "'";
     };
     std::string scripts;
     for (const std::string_view name : {std::string_view("numbers.js"), source, std::string_view("heatmap.js"),
@@ -195,14 +195,14 @@ std::string page_policy(std::string_view source)
 
 std::string filled_page(const Json& model, std::string_view source, const std::string& data)
 {
-    return filled(part_called("page.html").text, [&](std::string_view place) {
+    return filled(asset_called("page.html").text, [&](std::string_view place) {
         if (place == "policy")
             return page_policy(source);
         if (place == "trace")
             return script_safe(model);
         if (place == "data")
             return data;
-        return std::string(part_called(place == "source" ? source : place).text);
+        return std::string(asset_called(place == "source" ? source : place).text);
     });
 }
 

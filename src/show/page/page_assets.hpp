@@ -6,13 +6,13 @@
 namespace attn::show {
 
 /// A file of this folder, as the build embedded it.
-struct PagePart {
+struct PageAsset {
     std::string_view name;   ///< "page.css"
     std::string_view text;   ///< byte for byte
     std::string_view sha256; ///< of the text, in hexadecimal
 };
 
 /// All of them; page.html holds a place {{page.css}} for each of the others.
-std::span<const PagePart> page_parts();
+std::span<const PageAsset> page_assets();
 
 } // namespace attn::show
