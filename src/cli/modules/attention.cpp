@@ -1,6 +1,6 @@
 // Attention by itself, and by heads.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "fast_attention.hpp"
 #include "shared.hpp"
 

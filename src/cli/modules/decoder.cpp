@@ -1,6 +1,6 @@
 // Decoders, and the whole Transformer.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "fast_layers.hpp"
 #include "shared.hpp"
 

@@ -1,6 +1,6 @@
 // What an encoder is made of, and encoders.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "fast_layers.hpp"
 #include "shared.hpp"
 

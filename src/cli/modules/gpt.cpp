@@ -1,6 +1,6 @@
 // A decoder like GPT-2.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "shared.hpp"
 
 #include "attn/reference/models/gpt.hpp"

@@ -1,6 +1,6 @@
 // The attention of an early Keras layer.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "shared.hpp"
 
 #include "attn/reference/models/keras_attention.hpp"

@@ -1,6 +1,6 @@
 // A decoder like Llama's.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "fast_layers.hpp"
 #include "shared.hpp"
 

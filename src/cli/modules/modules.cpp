@@ -1,4 +1,4 @@
-#include "families.hpp"
+#include "all_modules.hpp"
 
 namespace attn::cli {
 

@@ -1,6 +1,6 @@
 // GRUs and LSTMs.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "shared.hpp"
 
 #include "attn/reference/layers/recurrent/gru.hpp"

@@ -1,6 +1,6 @@
 // Attention to neighbours only, and talking heads.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "shared.hpp"
 
 #include "attn/reference/attention/restricted.hpp"

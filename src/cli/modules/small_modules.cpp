@@ -1,6 +1,6 @@
 // The small parts of models, as modules of their own.
 
-#include "families.hpp"
+#include "all_modules.hpp"
 #include "shared.hpp"
 
 #include "attn/reference/layers/embedding.hpp"
