@@ -3,7 +3,7 @@
 #include "exercise_report.hpp"
 
 #include "cli/flags.hpp"
-#include "cli/print.hpp"
+#include "cli/print_escaped.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/formula/scope.hpp"

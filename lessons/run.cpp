@@ -1,7 +1,7 @@
 #include "setup.hpp"
 
 #include "cli/flags.hpp"
-#include "cli/print.hpp"
+#include "cli/print_escaped.hpp"
 
 #include "attn/files/trace_file.hpp"
 #include "attn/formula/overflow.hpp"

@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "json.hpp"
-#include "print.hpp"
+#include "print_escaped.hpp"
 #include "shared_flags.hpp"
 
 #include "attn/core/budget.hpp"

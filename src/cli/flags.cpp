@@ -3,7 +3,7 @@
 
 #include "flags.hpp"
 
-#include "print.hpp"
+#include "print_escaped.hpp"
 #include "start.hpp"
 
 #include "attn/core/error.hpp"

@@ -1,5 +1,5 @@
 #include "commands.hpp"
-#include "print.hpp"
+#include "print_escaped.hpp"
 
 #include "lessons/curriculum.hpp"
 

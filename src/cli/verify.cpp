@@ -1,5 +1,5 @@
 #include "commands.hpp"
-#include "print.hpp"
+#include "print_escaped.hpp"
 #include "shared_flags.hpp"
 
 #include "attn/core/budget.hpp"
