@@ -10,8 +10,8 @@
 #include "diagnose.hpp"
 #include "softmax.hpp"
 #include "matching.hpp"
-#include "rules.hpp"
-#include "words.hpp"
+#include "name_rules.hpp"
+#include "name_vocabulary.hpp"
 #include "world.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include "layouts.hpp"
 
-#include "rules.hpp"
+#include "name_rules.hpp"
 
 #include "attn/core/budget.hpp"
 

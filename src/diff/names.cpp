@@ -5,9 +5,9 @@
 #include "attn/mistakes/head_scope.hpp"
 #include "compare.hpp"
 #include "matching.hpp"
-#include "rules.hpp"
+#include "name_rules.hpp"
+#include "name_vocabulary.hpp"
 #include "targets.hpp"
-#include "words.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"

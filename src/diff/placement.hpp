@@ -3,8 +3,8 @@
 #include "compare.hpp"
 #include "known_steps.hpp"
 #include "matching.hpp"
+#include "name_vocabulary.hpp"
 #include "targets.hpp"
-#include "words.hpp"
 
 #include <cstddef>
 #include <map>

@@ -1,4 +1,4 @@
-#include "src/diff/words.hpp"
+#include "src/diff/name_vocabulary.hpp"
 
 #include "attn/diff/diff.hpp"
 #include "attn/diff/gradient_name.hpp"

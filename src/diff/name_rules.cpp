@@ -1,6 +1,6 @@
 // What a name rule says: which arrays it is about, which step each is, and what is taken of it.
 
-#include "rules.hpp"
+#include "name_rules.hpp"
 
 #include "attn/mistakes/head_scope.hpp"
 

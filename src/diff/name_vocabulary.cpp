@@ -1,8 +1,8 @@
 // What the words of an array's name say: which step, which layer, and whether it is a gradient.
 
-#include "words.hpp"
+#include "name_vocabulary.hpp"
 
-#include "rules.hpp"
+#include "name_rules.hpp"
 
 #include "attn/formula/scope.hpp"
 #include "attn/mistakes/head_scope.hpp"
