@@ -220,7 +220,7 @@ std::string likely_mistakes(const WrongResult& wrong)
         text += fmt::format("This looks like a well-known mistake, {}: {} {}\n  {} = {} "
                             "where {} is right\n  seen: {}\n",
                             diagnosis.pitfall->id, diagnosis.pitfall->sentence,
-                            diagnosis.pitfall->shows, diagnosis.steps.front()->path,
+                            diagnosis.pitfall->why, diagnosis.steps.front()->path,
                             diagnosis.formulas.front(), diagnosis.steps.front()->formula,
                             diagnosis.pitfall->link);
     const diff::StepDiff* first = compared.first_wrong();

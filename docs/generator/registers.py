@@ -22,15 +22,22 @@ def rows(site, name):
 
 
 def pitfalls(site):
-    """A section for each pitfall: the registry, and for an exhibit the numbers of lesson 23 and whose comparisons notice it."""
-    registry = json.loads(read_text(site.build / "pitfalls.json", "attn pitfalls --json"))
+    """A section for each pitfall: the list, and for an exhibit the numbers of lesson 23 and whose comparisons notice it."""
+    listed = json.loads(read_text(site.build / "pitfalls.json", "attn pitfalls --json"))
     header, *kills = rows(site, "kill_table")
     noticed = {row[0]: dict(zip(header[1:], row[1:])) for row in kills}
     trace = site.trace_called("23_pitfalls")
     return "\n".join(
         pitfall_section(pitfall, exhibit_rows(trace[f"changes.{pitfall['id']}"].item(), noticed[pitfall["id"]]) if pitfall["is_exhibit"] else "")
-        for pitfall in registry
+        for pitfall in listed
     )
+
+
+def pitfall_formulas(site):
+    """How the formulas of mistakes are written: a section of what is written for those who add one."""
+    readme = read_text(site.root / "src" / "mistakes" / "list" / "README.md", "the repository")
+    text = readme.partition("## The formulas\n")[2].partition("\n## ")[0].strip()
+    return text.replace("](../../../docs/formulas.md)", "](@ref formulas)")
 
 
 def exhibit_rows(change, by):

@@ -85,12 +85,13 @@ class Site:
             "pages": lambda *_: self.table_of_pages(self.documents, "page", "what it is about"),
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
+            "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
             "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
             "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
         }  # fmt: skip
-        self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "syllabus", "questions"}
+        self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 

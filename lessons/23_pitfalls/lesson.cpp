@@ -230,7 +230,7 @@ void show_mistake(Lesson& lesson, const mistakes::Pitfall& pitfall, const Wrong&
         record(trace, "mistaken", wrong, wrong.formula);
     });
     std::ignore = lesson.trace().scope("changes")(pitfall.id, "", change);
-    lesson.say(std::string(pitfall.shows));
+    lesson.say(std::string(pitfall.why));
     lesson.say("Seen: " + std::string(pitfall.seen));
 }
 

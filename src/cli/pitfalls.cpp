@@ -15,7 +15,7 @@ int list()
 {
     for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
         print("{}\n  {} {}\n  {}: {}\n  instead of {}\n  seen: {}\n        {}\n\n", pitfall.id, pitfall.sentence,
-              pitfall.shows, pitfall.shown().step, pitfall.shown().mistaken, pitfall.shown().right, pitfall.seen,
+              pitfall.why, pitfall.shown().step, pitfall.shown().mistaken, pitfall.shown().right, pitfall.seen,
               pitfall.link);
     print("{} of them. Make one: lesson_05_masking --pitfall mask_zero\n", mistakes::pitfalls().size());
     return 0;
@@ -40,7 +40,7 @@ int list_for_machines()
     for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
         all.push_back({{"id", pitfall.id},
                        {"sentence", pitfall.sentence},
-                       {"shows", pitfall.shows},
+                       {"shows", pitfall.why},
                        {"seen", pitfall.seen},
                        {"link", pitfall.link},
                        {"step", pitfall.shown().step},

@@ -89,7 +89,7 @@ std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_vie
             choices.push_back(edits);
     };
     choose(all, wide);
-    if (form.is_joint)
+    if (form.needs_all_edits)
         return reach == Reach::wide && by_edit.size() == form.edits.size() ? wide : narrow;
     for (const auto& [edit, edits] : by_edit)
         choose(edits, wide);
@@ -221,7 +221,7 @@ private:
                     return best;
                 const std::set<std::size_t>& open = is_of_all_heads(form) ? open_in_heads_ : open_;
                 for (const Edits& edits : choices_of(form, value, reach, open, world_)) {
-                    if ((!wrong_.has_effect && !form.is_risk) || is_exhausted())
+                    if ((!wrong_.has_effect && !form.is_named_without_effect) || is_exhausted())
                         continue;
                     const std::optional<double> off = distance_after(edits, wrong_, distance_, world_);
                     if (!off || (best && best->off <= *off))

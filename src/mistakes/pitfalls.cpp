@@ -1,7 +1,6 @@
 #include "attn/mistakes/pitfalls.hpp"
 
 #include "attn/mistakes/head_scope.hpp"
-#include "registry/registry.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/core/step_name.hpp"
@@ -239,24 +238,7 @@ void fill_sizes(std::string& formula, const Shape& shape)
         replace_all(formula, "{rows}", std::to_string(shape[shape.size() - 2]));
 }
 
-/// All files of the registry, in the order of the computation.
-std::vector<Pitfall> registry()
-{
-    std::vector<Pitfall> all;
-    for (const auto& part : {positions_pitfalls, heads_pitfalls, cache_pitfalls, scores_pitfalls, masks_pitfalls,
-                             weights_pitfalls, layers_pitfalls, norms_pitfalls, feed_forward_pitfalls, models_pitfalls,
-                             training_pitfalls, machines_pitfalls, gradients_pitfalls})
-        all.insert(all.end(), part().begin(), part().end());
-    return all;
-}
-
 } // namespace
-
-std::span<const Pitfall> pitfalls()
-{
-    static const std::vector<Pitfall> all = registry();
-    return all;
-}
 
 const Pitfall& find_pitfall(std::string_view id)
 {

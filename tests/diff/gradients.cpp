@@ -151,11 +151,11 @@ std::optional<NamedArrays> with_mistake(Recording recording, const PitfallForm& 
         const auto found = std::ranges::find(recording.steps, path, &Step::path);
         return found != recording.steps.end() && found->formula.empty();
     };
-    for (const Step& step : recording.steps) // of a joint one, each edit alone would be another mistake
+    for (const Step& step : recording.steps) // where all edits are needed, one alone is another mistake
         if (step.path.starts_with(gradient_scope) &&
-            (!form.is_joint || is_input(std::string_view(step.path).substr(gradient_scope.size()))))
+            (!form.needs_all_edits || is_input(std::string_view(step.path).substr(gradient_scope.size()))))
             arrays.emplace(step.path, step.value);
-    if (made.size() < (form.is_joint ? form.edits.size() : 1))
+    if (made.size() < (form.needs_all_edits ? form.edits.size() : 1))
         return std::nullopt;
     return arrays;
 }

@@ -312,6 +312,11 @@ class Registers(SiteCase):
              "### Document 001 {#source_001}", r'| table | \| | \ref lesson_01_one "1" |  | t |'],
         )  # fmt: skip
 
+    def test_how_mistakes_are_written_is_what_their_readme_says(self):
+        written = "In [them](../../../docs/formulas.md), `%` is any text.\n\n| `{v}` | a value |"
+        self.write("src/mistakes/list/README.md", f"# The list\n\n## The formulas\n\n{written}\n\n## How to add one\n\nWrite it.\n")
+        self.assertEqual(self.main_page("{{pitfall_formulas}}"), written.replace("../../../docs/formulas.md", "@ref formulas"))
+
 
 class NumPyLines(SiteCase):
     """What a lesson's fences of python compute is compared with the run."""

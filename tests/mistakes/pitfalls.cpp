@@ -157,7 +157,7 @@ TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a
         CAPTURE(pitfall.id);
         CHECK(ids.insert(pitfall.id).second);
         CHECK(pitfall.sentence.ends_with('.'));
-        CHECK(pitfall.shows.ends_with('.'));
+        CHECK(pitfall.why.ends_with('.'));
         CHECK(pitfall.seen.size() > 20);
         CHECK(pitfall.link.starts_with("https://"));
         CHECK(pitfall.shown().right != pitfall.shown().mistaken);
@@ -222,7 +222,7 @@ TEST_CASE("of all mistakes only a finite fill is named where it has no effect, s
     std::set<std::string_view> named_anyway;
     for (const Pitfall& pitfall : pitfalls())
         for (const PitfallForm& form : pitfall.forms)
-            if (form.is_risk)
+            if (form.is_named_without_effect)
                 named_anyway.insert(pitfall.id);
     CHECK(named_anyway == std::set<std::string_view>{"mask_finite"});
 }

@@ -4,7 +4,7 @@
 
 The programs are planted.py's, in plain NumPy, with each well-known mistake in turn in its own code, and a PyTorch
 encoder in float32 with hooks. The references are the traces of lesson 23 and of `attn run`. For every mistake
-`attn diff --diagnose` has to name the step that the registry says is broken, and the mistake itself; right programs have
+`attn diff --diagnose` has to name the step that the list says is broken, and the mistake itself; right programs have
 to be equal in float64 and noise in float32 and bfloat16.
 
 A line a mistake. Exit code 0 where all is as it has to be, 1 where it isn't, 77 where there is no NumPy.
@@ -123,7 +123,7 @@ def check_output_alone(attn, folder, reference, mistake, kind):
 
 def check_mistakes(attn, folder, reference):
     steps = {entry["id"]: entry["step"] for entry in json.loads(call(attn, "pitfalls", "--json")[1]) if entry["is_exhibit"]}
-    expect(set(steps) == set(planted.MISTAKES), "the exhibits of the registry and planted.py are the same mistakes")
+    expect(set(steps) == set(planted.MISTAKES), "the exhibits of the list and planted.py are the same mistakes")
     for kind in KINDS:
         named = [m for m in planted.MISTAKES if check_mistake(attn, folder, reference, m, steps[m], kind)]
         shown = [m for m in planted.MISTAKES if m not in HIDDEN[kind]]

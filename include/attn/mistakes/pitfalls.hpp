@@ -13,52 +13,31 @@
 
 namespace attn::mistakes {
 
-/// A step, computed by another formula.
-///
-/// `step` is the name of the step, or the last words of its path: "masked", "norm2.mean", with * for any one word. With
-/// "grad." in front it is the gradient of such a step; without, no gradient is meant. The right formula is matched with
-/// a pattern, in which each % stands for any text; in the wrong one, $1 is the text of the first %, and so on. A pattern
-/// "~x" means the name x wherever the formula uses it, and the mistaken side is what it
-/// means instead. Besides,
-///
-/// | in the mistaken formula | stands for |
-/// |-------------------------|------------|
-/// | {v}                     | one of the values of the form, each tried |
-/// | {head}                  | the number of the head, by the step's scope |
-/// | {heads.x}, {heads}      | x of all heads, `head.0.x, head.1.x`, and their number; not in the edit that is shown |
-/// | {before}                | the number before that of the step's innermost numbered scope: 1 in rank.0.hop.2 |
-/// | {width}, {half}         | the size of the step's last axis, and half of it |
-/// | {shape}                 | the sizes of all its axes |
-/// | {rows}                  | the size of its last axis but one |
-/// | {batch}, {each}         | `B, ` and `:, ` for a batch of B sequences, nothing for one sequence |
-/// | {first}, {last}         | the first and the last term of the right formula, a sum |
-/// | mine                    | what the program that is judged has for this step |
-/// | given                   | what the reference has for it: for a gradient that begins, and so has no formula |
+/// A step, computed by another formula. src/mistakes/list/README.md says what stands for what in the formulas.
 struct StepEdit {
-    std::string_view step;     ///< the name of the step that it breaks: "masked"
+    std::string_view step;     ///< the name of the step that it breaks, or the last words of its path: "masked"
     std::string_view right;    ///< pattern of the step's formula
     std::string_view mistaken; ///< what is computed instead
 };
 
 /// One form of a mistake: edits that are made together, in all steps that they concern, or in some of these.
 struct PitfallForm {
-    std::vector<StepEdit> edits;
-    std::vector<std::string_view> values = {""}; ///< for {v}
-    bool is_risk = false;                        ///< to be named even where it has no effect on these numbers
-    bool is_joint = false;                       ///< one edit without the others is not a mistake, or is another one
+    std::span<const StepEdit> edits;
+    std::span<const std::string_view> values; ///< for {v}; an empty one where there are none
+    bool needs_all_edits;                     ///< one edit without the others is not a mistake, or is another one
+    bool is_named_without_effect;             ///< on the numbers at hand, since others would change
 };
 
-/// A well-known mistake, and the forms that it takes.
+/// A well-known mistake, and the forms that it takes: a file of src/mistakes/list.
 struct Pitfall {
-    std::string_view id;       ///< "mask_inverted"
-    std::string_view sentence; ///< what is done wrong
-    std::string_view shows;    ///< its effect, or why there is none
-    std::string_view seen;     ///< where it was made or discussed in public, by name
-    std::string_view link;     ///< to that
-    std::vector<PitfallForm>
-        forms;               ///< the first edit of the first form is the one that is shown, and that --pitfall makes
-    bool is_exhibit = true;  ///< shown in the lesson about mistakes
-    bool is_general = false; ///< others are cases of it: looked for where none of them explains the numbers
+    std::string_view id;                ///< "mask_inverted"
+    std::string_view sentence;          ///< what is done wrong
+    std::string_view why;               ///< what that changes, or why it changes nothing
+    std::string_view seen;              ///< where it was made or discussed in public, by name
+    std::string_view link;              ///< to that
+    std::span<const PitfallForm> forms; ///< the first edit of the first one is shown, and is what --pitfall makes
+    bool is_exhibit;                    ///< shown in the lesson about mistakes
+    bool is_general;                    ///< others are cases of it: looked for where none of them explains the numbers
 
     const StepEdit& shown() const { return forms.front().edits.front(); }
 };
