@@ -51,7 +51,7 @@ def exhibit_rows(change, by):
 def pitfall_section(pitfall, more):
     forms = sum(len(form["values"]) for form in pitfall["forms"])
     return (
-        f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['shows']}\n\n"
+        f"### {pitfall['id']} {{#pitfall_{pitfall['id']}}}\n\n{pitfall['sentence']} {pitfall['why']}\n\n"
         f"| | |\n|---|---|\n| step | `{pitfall['step']}` |\n| right | `{pitfall['right']}` |\n| instead | `{pitfall['mistaken']}` |\n"
         f"| forms | {forms} |\n{more}"
         f"| seen | [{markdown(pitfall['seen'])}]({pitfall['link']}) |\n"

@@ -40,7 +40,7 @@ int list_for_machines()
     for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
         all.push_back({{"id", pitfall.id},
                        {"sentence", pitfall.sentence},
-                       {"shows", pitfall.why},
+                       {"why", pitfall.why},
                        {"seen", pitfall.seen},
                        {"link", pitfall.link},
                        {"step", pitfall.shown().step},
