@@ -16,16 +16,16 @@ struct GoldenCase {
 };
 
 /// 5 attention functions, 4 sizes, 4 masks; see tests/golden/generate.py.
-std::vector<GoldenCase> attention_cases();
+std::vector<GoldenCase> attention_cases(); // in reference/attention/golden.cpp
 
 /// Multi-head attention, encoder layers and encoders; see tests/golden/layers.py.
-std::vector<GoldenCase> layer_cases();
+std::vector<GoldenCase> layer_cases(); // in reference/layers/golden.cpp
 
 /// Decoder layers and whole Transformers; see tests/golden/decoder.py.
-std::vector<GoldenCase> decoder_cases();
+std::vector<GoldenCase> decoder_cases(); // in reference/layers/decoder_golden.cpp
 
 /// The positions, which stand in no module of PyTorch's.
-std::vector<GoldenCase> position_cases();
+std::vector<GoldenCase> position_cases(); // in reference/layers/golden.cpp
 
 /// Restricted attention and talking heads; see tests/golden/restricted.py.
-std::vector<GoldenCase> restricted_cases();
+std::vector<GoldenCase> restricted_cases(); // in reference/layers/golden_restricted.cpp

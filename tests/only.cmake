@@ -1,0 +1,43 @@
+# attn_tests of the files in ATTN_ONLY_TESTS ("reference/layers/encoder.cpp"), and of what these need: helpers below tests/, the
+# rooms of src/ that they include, and the programs that they run.
+
+# A helper's header is defined by the source of its name, or by those that it names: "// in reference/layers/golden.cpp".
+list(TRANSFORM ATTN_ONLY_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE to_read)
+set(read)
+while(to_read)
+    list(POP_FRONT to_read file)
+    list(APPEND read ${file})
+    cmake_path(GET file PARENT_PATH folder)
+    file(STRINGS ${file} includes REGEX "^#include \".*\\.hpp\"")
+    file(STRINGS ${file} defined_in REGEX "// in [a-z_/]+\\.cpp$")
+    foreach(line ${includes} ${defined_in})
+        string(REGEX REPLACE ".*(\"| in )(.*)\\.[ch]pp.*" "\\2" name "${line}")
+        foreach(found ${folder}/${name}.hpp ${folder}/${name}.cpp ${CMAKE_CURRENT_SOURCE_DIR}/${name}.hpp
+                      ${CMAKE_CURRENT_SOURCE_DIR}/${name}.cpp)
+            cmake_path(NORMAL_PATH found)
+            if(EXISTS ${found} AND NOT found IN_LIST read AND NOT found IN_LIST to_read)
+                list(APPEND to_read ${found})
+            endif()
+        endforeach()
+    endforeach()
+endwhile()
+set(files ${read})
+list(FILTER files INCLUDE REGEX "\\.cpp$")
+add_attn_tests(${files})
+link_rooms(attn_tests ${read})
+
+# What they run: they name it.
+foreach(file ${read})
+    file(READ ${file} text)
+    if(text MATCHES "#include \"cli/")
+        target_link_libraries(attn_tests PRIVATE attn_modules)
+    endif()
+    if(text MATCHES "#include \"([a-z_/.]*/)?program\\.hpp\"")
+        add_dependencies(attn_tests attn_cli)
+    endif()
+    foreach(lesson ${ATTN_LESSONS})
+        if(text MATCHES "${lesson}|= lesson_topics\\(\\)|: lesson_topics\\(\\)")
+            add_dependencies(attn_tests lesson_${lesson})
+        endif()
+    endforeach()
+endforeach()
