@@ -272,6 +272,8 @@ struct Parser {
                 throw UsageError(long_name(*flag) + " is required");
             if (option->count() > 0 && !flag->needs.empty() && !is_given(flag->needs))
                 throw UsageError(long_name(*flag) + " has no effect without " + flag->needs);
+            if (option->count() > 0 && !flag->excludes.empty() && is_given(flag->excludes))
+                throw UsageError(long_name(*flag) + " can't be given with " + flag->excludes);
         }
         if (!command.run)
             throw UsageError("which command?");

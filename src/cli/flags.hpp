@@ -98,7 +98,8 @@ struct Flag {
     FlagValue value;
     std::string help;
     bool is_required = false;
-    std::string needs = {}; ///< without which it has no effect: "--weights", or "--positions rotary"
+    std::string needs = {};    ///< without which it has no effect: "--weights", or "--positions rotary"
+    std::string excludes = {}; ///< a flag that it can't be given with
 };
 
 /// Flags that --help shows together.

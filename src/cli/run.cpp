@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -140,6 +141,9 @@ Command command_of(const Module& module)
     if (!module.flags.empty())
         command.groups.push_back({"Module", module.flags});
     command.groups.push_back(what_if_flags(request->answers));
+    if (std::ranges::find(module.flags, "--fast", &Flag::name) != module.flags.end())
+        for (Flag& flag : command.groups.back().flags)
+            flag.excludes = "--fast"; // whose steps can only be observed
     command.groups.push_back(screen_flags(request->console));
     command.run = [request, module] { return run(module, *request); };
     return command;

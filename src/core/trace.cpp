@@ -41,16 +41,20 @@ void Trace::name_aliases(Aliases aliases, const Trace& around) const
 
 void Trace::alias(std::string_view name, std::string_view target) const { name_aliases({{name, target}}, *this); }
 
-Trace Trace::module(std::string_view name, const std::function<StepOptions()>& options) const&
+Trace Trace::module(std::string_view name, const std::function<StepOptions()>& options) const
 {
     if (listener_ == nullptr)
         return {};
-    Trace child = *this;
-    child.parent_ = this;
-    child.name_ = {};
-    child.index_.reset();
-    child.module_ = std::make_shared<const Module>(Module{std::string(name), options ? options() : StepOptions{}});
-    return child;
+    Trace same = *this;
+    same.module_ = std::make_shared<const Module>(Module{std::string(name), options ? options() : StepOptions{}});
+    return same;
+}
+
+Trace Trace::observing() const
+{
+    Trace same = *this;
+    same.is_observing_ = true;
+    return same;
 }
 
 std::string Trace::path() const
@@ -103,6 +107,10 @@ T Trace::heard(std::string_view step, std::string formula, T value) const
     const std::optional<Array> answer = listener_->hear(describe(step, std::move(formula), to_array(value)));
     if (!answer)
         return value;
+    if (is_observing_)
+        throw std::logic_error("trace: " + path() + parse_step_label(step).name + " was answered, but " +
+                               (module_ ? module_->name : "its function") +
+                               " only shows its steps: answer those of the reference");
     if (answer->shape != shape_of(value))
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(shape_of(value)) +
                                " and was answered with " + to_string(answer->shape));

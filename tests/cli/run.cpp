@@ -350,6 +350,16 @@ TEST_CASE("attn run --fast gives in float32 what it gives without, and its steps
     }
 }
 
+TEST_CASE("attn run --fast refuses every flag that asks what if", "[cli][run][fast]")
+{
+    for (const std::string module : {"attention", "encoder-layer", "encoder", "decoder-layer", "llama"})
+        for (const std::string flag : {"--round float32", "--ablate context", "--pitfall no_scaling"}) {
+            CAPTURE(module, flag);
+            CHECK_THAT(refusal_of(module, "--fast " + flag),
+                       ContainsSubstring(words_of(flag)[0] + " can't be given with --fast"));
+        }
+}
+
 TEST_CASE("defaults of attn run, spelled out, change nothing", "[cli][run]")
 {
     const std::string layer = "--norm post --activation relu --epsilon 1e-5 ";

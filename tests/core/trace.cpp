@@ -1,5 +1,6 @@
 #include "attn/core/trace.hpp"
 
+#include "../answers.hpp"
 #include "../by_hand.hpp"
 #include "../test.hpp"
 
@@ -70,11 +71,6 @@ template <class T>
 concept GivesNumberedScopes = requires(T trace)
 {
     std::forward<T>(trace).scope("head", 1);
-};
-template <class T>
-concept GivesModules = requires(T trace)
-{
-    std::forward<T>(trace).module("f");
 };
 
 } // namespace
@@ -190,14 +186,28 @@ TEST_CASE("a module says who computed a step with which options, and leaves its 
     CHECK(steps[3].module.empty());
 }
 
-TEST_CASE("a temporary trace has no scopes or modules: they would point to nothing", "[trace]")
+TEST_CASE("a temporary trace has no scopes: they would point to nothing", "[trace]")
 {
     CHECK(GivesScopes<const Trace&>);
     CHECK(GivesNumberedScopes<const Trace&>);
-    CHECK(GivesModules<const Trace&>);
     CHECK_FALSE(GivesScopes<Trace>);
     CHECK_FALSE(GivesNumberedScopes<Trace>);
-    CHECK_FALSE(GivesModules<Trace>);
+}
+
+TEST_CASE("an observing trace, its scopes and modules refuse an answer, and name step and function", "[trace]")
+{
+    AnswerStep zero("head.0.x", [](double) { return 0; });
+    const Trace trace(zero);
+    const Trace observing = trace.observing().module("fast::attention");
+    const Trace head = observing.scope("head", 0), next = observing.scope("head", 1);
+    CHECK(next("x", "", 1.0) == 1.0);
+    CHECK(next.input("y", 1.0) == 1.0);
+    const std::string refusal =
+        "trace: head.0.x was answered, but fast::attention only shows its steps: answer those of the reference";
+    CHECK_THROWS_WITH(head("x", "", 1.0), refusal);
+    AnswerStep to_input("x", [](double) { return 0; });
+    CHECK_THROWS_AS(Trace(to_input).observing().input("x", 1.0), std::logic_error);
+    CHECK(Trace().observing()("x", "", 1.0) == 1.0);
 }
 
 TEST_CASE("an input that its caller has named in this scope is not recorded twice", "[trace]")

@@ -25,9 +25,10 @@ concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_
 /// A small immutable handle: a listener, the enclosing scope, and the scope's name. The default one has no listener and
 /// is the identity: results are bitwise the same, and the cost is one branch.
 ///
-/// Go on with the value that is returned: a listener can have answered with another one.
+/// Go on with the value that is returned: a listener can have answered with another one. What can't go on with it, as
+/// the fast engines, which keep their numbers elsewhere, records its steps with an observing() trace.
 ///
-/// A scope or module points to the trace that it came from, which must outlive it: keep both on the stack.
+/// A scope points to the trace that it came from, which must outlive it: keep both on the stack.
 class Trace {
 public:
     /// Without a listener.
@@ -62,15 +63,17 @@ public:
 
     /// The same scope inside a function: its steps say which function computed them, with which options.
     /// @param options  a function that returns StepOptions; called only when there is a listener
-    Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) const&;
-    Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) && = delete;
+    Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) const;
+
+    /// The same scope, in which an answer is refused: a listener that gives one is told so by a std::logic_error.
+    Trace observing() const;
 
     /// Records a step and returns its value, or the listener's answer.
     /// @param step     its name, with the letters of its axes where they have some: "scores[n, m]"
     /// @param formula  how it follows from earlier steps: "queries @ keys.T"
     /// @param value    what the equation gave
     /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value, or
-    ///                           the listener answers with another shape
+    ///                           the listener answers with another shape, or an observing() trace
     template <Traceable T, Formula F>
     [[nodiscard]] T operator()(std::string_view step, F&& formula, T value) const
     {
@@ -140,6 +143,7 @@ private:
     std::string_view name_;            ///< of this scope; empty at the root and for a module
     std::optional<std::size_t> index_; ///< of a numbered scope
     std::shared_ptr<const Module> module_;
+    bool is_observing_ = false; ///< nobody can answer
 };
 
 } // namespace attn

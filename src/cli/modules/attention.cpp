@@ -46,7 +46,9 @@ struct AttentionFlags {
                    mask_flag(causal),
                    {"--heads", "H", whole_number(heads, 1, std::size_t{1} << 20),
                     "queries ((b,) n, H d_k) hold H heads side by side, keys and values as many or a divisor of H"},
-                   {"--fast", "", is_fast, "compute in float32, by tiles, as fast::attention() does"}} +
+                   {"--fast", "", is_fast,
+                    "compute in float32, by tiles, as fast::attention() does; not with --round, --ablate or "
+                    "--pitfall"}} +
                window_flags(window, " (of --mask; without it query i stands at key past + i, or, with "
                                     "lengths, the last query at the last key that they count)");
     }

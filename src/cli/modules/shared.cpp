@@ -58,7 +58,8 @@ Flag first_flag(std::size_t& first)
 
 Flag fast_flag(bool& is_fast, const std::string& function)
 {
-    return {"--fast", "", is_fast, "compute in float32, for speed, as " + function + " does"};
+    return {"--fast", "", is_fast,
+            "compute in float32, for speed, as " + function + " does; not with --round, --ablate or --pitfall"};
 }
 
 Flag epsilon_flag(LayerNormOptions& options)

@@ -7,8 +7,8 @@
 
 namespace attn::fast {
 
-/// The numbers that a tile of keys and a tile of queries are worked on with. All of them can be changed between two
-/// parts of the work. Features are padded to whole panels, with zeros.
+/// The numbers that a tile of keys and a tile of queries are worked on with. Features are padded to whole panels, with
+/// zeros.
 struct BackwardTile {
     std::size_t d_k = 0, d_v = 0;
     std::size_t first = 0, columns = 0;                             ///< the keys
@@ -32,7 +32,7 @@ BackwardTile backward_tile_in(float* numbers, std::size_t d_k, std::size_t d_v);
 /// A part of the work on a tile, in this order.
 enum class BackwardPart { products, scores, weights, grad_values, grad_weights, grad_scores, grad_keys };
 
-/// Is told of each part that is done.
+/// Sees each part that is done.
 class BackwardListener {
 public:
     virtual ~BackwardListener() = default;

@@ -50,15 +50,14 @@ View room_for(Room& room, std::size_t rows, std::size_t columns)
     return {room.of(rows * stride), rows, columns, stride};
 }
 
-void normalize(const View& x, const Norm& given, float epsilon, const View& into, const Sequences& sequences,
+void normalize(const View& x, const Norm& norm, float epsilon, const View& into, const Sequences& sequences,
                const Trace& trace)
 {
-    const std::optional<Norm> answered = trace.has_listener() ? std::optional(told(trace, given)) : std::nullopt;
-    const Norm& norm = answered ? *answered : given;
+    record_input(trace, norm);
     for_tiles(x.rows, [&](std::size_t first, std::size_t count, std::size_t) {
         normalize(x.row_range(first, count), norm, epsilon, into.row_range(first, count));
     });
-    tell(
+    record(
         trace, "output[(b,) n, d_model]", [&] { return norm_formula(norm, epsilon); }, sequences, into);
 }
 
@@ -91,7 +90,7 @@ void Stream::sum(std::string_view scope)
     });
     const bool is_last = setting_.placement == NormPlacement::pre && block_ == blocks_;
     const std::string sum = is_last ? "output" : "residual" + std::to_string(block_);
-    tell(
+    record(
         trace_, sum + "[(b,) n, d_model]", [&] { return name_ + " + " + std::string(scope) + ".output"; }, sequences_,
         tokens_);
     name_ = sum;
@@ -143,7 +142,7 @@ std::string place(std::string name, const AttentionTask& task, const Sequences& 
         rotate(*task.rotation, first, packed.row_range(first, count));
     });
     const std::string rotated = "rotated_" + name;
-    tell(
+    record(
         trace, rotated + "[(b,) n, h_d_k]",
         [&] {
             const std::string x = split(name, sequences.count(), sequences.n, packed.columns / d, d),
@@ -160,9 +159,9 @@ std::string place(std::string name, const AttentionTask& task, const Sequences& 
     return rotated;
 }
 
-void tell_heads(const Trace& trace, std::string_view label, const std::string& name, const HeadRows<float>& heads)
+void record_heads(const Trace& trace, std::string_view label, const std::string& name, const HeadRows<float>& heads)
 {
-    tell(
+    record(
         trace, label,
         [&] {
             return "permute(" + split(name, heads.batch(), heads.rows(), heads.heads(), heads.features()) +
@@ -171,13 +170,13 @@ void tell_heads(const Trace& trace, std::string_view label, const std::string& n
         heads);
 }
 
-/// The maps as a listener answers them.
-AttentionMaps told_maps(const Trace& trace, const AttentionMaps& maps, std::string_view memory_name)
+/// The weights of the maps, as inputs.
+void record_maps(const Trace& trace, const AttentionMaps& maps, std::string_view memory_name)
 {
     const std::string_view d_memory = memory_name == "x" ? "d_model" : "d_memory";
-    return {told(trace, maps.query, {{"query", "d_model", "h_d_k"}}),
-            told(trace, maps.key_value, {{"key", d_memory, "h_d_k"}, {"value", d_memory, "h_d_v"}}),
-            told(trace, maps.output, {{"output", "h_d_v", "d_model"}})};
+    record_input(trace, maps.query, {{"query", "d_model", "h_d_k"}});
+    record_input(trace, maps.key_value, {{"key", d_memory, "h_d_k"}, {"value", d_memory, "h_d_v"}});
+    record_input(trace, maps.output, {{"output", "h_d_v", "d_model"}});
 }
 
 /// What the packed keys and values of the past are called, where there are any, before the new ones.
@@ -185,7 +184,7 @@ std::string with_past(const std::string& name, std::string_view past_name, const
 {
     if (past.rows == 0)
         return name;
-    tell(
+    record(
         trace, std::string(past_name) + "[past, h_d_k]", [] { return std::string(); }, {past.rows}, past);
     return "concat(" + std::string(past_name) + ", " + name + ", axis=0)";
 }
@@ -216,7 +215,7 @@ void attend_single(const Call& call, Room& memory, const Trace& trace)
         attend_once(queries.row(b, head, 0), rows_of(keys, b, group), rows_of(values, b, group), scale,
                     scores + i * keys.rows(), call.context.row(b, head, 0));
     }
-    tell(
+    record(
         trace, "context[b, h, n, d_v]",
         [&] {
             const auto repeated = [&](const char* name) {
@@ -249,9 +248,9 @@ Projected project(const ConstView& x, const ConstView& memory, std::string_view 
     const View value = added.column_range(key.columns, sizes.g * sizes.d_v);
     multiply_tiles(x, maps.query, query);
     multiply_tiles(memory, maps.key_value, added);
-    tell(trace, "query[(b,) n, h_d_k]", formula_of("x", maps.query, 0, "query"), task.queries, query);
-    tell(trace, "key[(b,) m, h_d_k]", formula_of(memory_name, maps.key_value, 0, "key"), task.keys, key);
-    tell(trace, "value[(b,) m, h_d_v]", formula_of(memory_name, maps.key_value, 1, "value"), task.keys, value);
+    record(trace, "query[(b,) n, h_d_k]", formula_of("x", maps.query, 0, "query"), task.queries, query);
+    record(trace, "key[(b,) m, h_d_k]", formula_of(memory_name, maps.key_value, 0, "key"), task.keys, key);
+    record(trace, "value[(b,) m, h_d_v]", formula_of(memory_name, maps.key_value, 1, "value"), task.keys, value);
     return {query, key, value};
 }
 
@@ -279,9 +278,9 @@ View attend_by_heads(const Projected& projected, const AttentionTask& task, cons
     const HeadRows<float> values = heads_in(kept, key.columns, b, sizes.g, sizes.d_v);
     const HeadRows<float> contexts = heads_in(context, 0, b, sizes.h, sizes.d_v);
     const Trace attention = trace.scope("attention");
-    tell_heads(attention, "queries[b, h, n, d_k]", queries_name, queries);
-    tell_heads(attention, "keys[b, g, m, d_k]", keys_name, keys);
-    tell_heads(attention, "values[b, g, m, d_v]", values_name, values);
+    record_heads(attention, "queries[b, h, n, d_k]", queries_name, queries);
+    record_heads(attention, "keys[b, g, m, d_k]", keys_name, keys);
+    record_heads(attention, "values[b, g, m, d_v]", values_name, values);
 
     const Const constant_queries = queries, constant_keys = keys, constant_values = values;
     const SoftmaxSums no_sums;
@@ -290,34 +289,27 @@ View attend_by_heads(const Projected& projected, const AttentionTask& task, cons
     return context;
 }
 
-void attend_with(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
-                 const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
+} // namespace
+
+void attend(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
+            const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
 {
     const Heads sizes(maps, task.heads);
     if (task.rotation != nullptr && task.rotation->d != sizes.d_k)
         throw ShapeError("fast: the heads of all layers must be of one size, found " +
                          std::to_string(task.rotation->d) + " and " + std::to_string(sizes.d_k) + " features");
+    record_maps(trace, maps, memory_name);
     const Projected projected = project(x, memory, memory_name, maps, task, sizes, workspace.query, trace);
     const View context = attend_by_heads(projected, task, sizes, workspace, trace);
     const auto merged = [&] {
         return "reshape(permute(attention.context, 0, 2, 1, 3), " + task.queries.text() +
                std::to_string(context.columns) + ")";
     };
-    tell(trace, "merged[(b,) n, h_d_v]", merged, task.queries, context);
+    record(trace, "merged[(b,) n, h_d_v]", merged, task.queries, context);
 
     // Mix the heads.
     multiply_tiles(context, maps.output, result);
-    tell(trace, "output[(b,) n, d_model]", formula_of("merged", maps.output, 0, "output"), task.queries, result);
-}
-
-} // namespace
-
-void attend(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
-            const AttentionTask& task, const View& result, Workspace& workspace, const Trace& trace)
-{
-    if (!trace.has_listener())
-        return attend_with(x, memory, memory_name, maps, task, result, workspace, trace);
-    attend_with(x, memory, memory_name, told_maps(trace, maps, memory_name), task, result, workspace, trace);
+    record(trace, "output[(b,) n, d_model]", formula_of("merged", maps.output, 0, "output"), task.queries, result);
 }
 
 // -------------------------------------------------------------------------------------------------- feed-forward network
@@ -330,41 +322,42 @@ void activate_units(const FeedForwardMaps& maps, Activation activation, const Vi
 {
     const View units = hidden.column_range(0, maps.d_ff());
     const char* const name = maps.is_gated() ? "gate" : "hidden";
-    tell(
+    record(
         trace, std::string(name) + "[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 0, name); }, sequences,
         units);
     activate(activation, units);
-    tell(
+    record(
         trace, "activated[(b,) n, d_ff]", [&] { return formula_of(activation, name); }, sequences, units);
     if (!maps.is_gated())
         return;
     const View up = hidden.column_range(maps.d_ff(), maps.d_ff());
-    tell(
+    record(
         trace, "up[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 1, "up"); }, sequences, up);
     scale_by(up, units);
-    tell(
+    record(
         trace, "gated[(b,) n, d_ff]", [] { return std::string("activated * up"); }, sequences, units);
 }
 
-FeedForwardMaps told_maps(const Trace& trace, const FeedForwardMaps& maps)
+void record_maps(const Trace& trace, const FeedForwardMaps& maps)
 {
     std::vector<MapNames> hidden{{"hidden", "d_model", "d_ff"}};
     if (maps.is_gated())
         hidden = {{"gate", "d_model", "d_ff"}, {"up", "d_model", "d_ff"}};
-    return {told(trace, maps.hidden, hidden),
-            told(trace, maps.output, {{maps.is_gated() ? "down" : "output", "d_ff", "d_model"}})};
+    record_input(trace, maps.hidden, hidden);
+    record_input(trace, maps.output, {{maps.is_gated() ? "down" : "output", "d_ff", "d_model"}});
 }
 
 /// With a listener all rows are one tile.
 void feed_all(const ConstView& x, const FeedForwardMaps& maps, Activation activation, const Sequences& sequences,
               const View& result, Workspace& workspace, const Trace& trace)
 {
+    record_maps(trace, maps);
     const View hidden = room_for(workspace.hidden, x.rows, maps.hidden.d_out());
     multiply(x, maps.hidden, hidden);
     activate_units(maps, activation, hidden, sequences, trace);
     multiply(hidden.column_range(0, maps.d_ff()), maps.output, result);
     const bool is_gated = maps.is_gated();
-    tell(
+    record(
         trace, "output[(b,) n, d_model]",
         [&] { return map_formula(is_gated ? "gated" : "activated", maps.output, 0, is_gated ? "down" : "output"); },
         sequences, result);
@@ -376,7 +369,7 @@ void feed_forward(const ConstView& x, const FeedForwardMaps& maps, Activation ac
                   const View& result, Workspace& workspace, const Trace& trace)
 {
     if (trace.has_listener())
-        return feed_all(x, told_maps(trace, maps), activation, sequences, result, workspace, trace);
+        return feed_all(x, maps, activation, sequences, result, workspace, trace);
     const std::size_t size = rows_of_tile(x.rows), threads = static_cast<std::size_t>(omp_get_max_threads());
     const View all = room_for(workspace.hidden, threads * size, maps.hidden.d_out());
     for_tiles(x.rows, [&](std::size_t first, std::size_t count, std::size_t thread) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rows.hpp"
-#include "told_layers.hpp"
+#include "record_layers.hpp"
 
 #include "attn/engines/fast/attention.hpp"
 

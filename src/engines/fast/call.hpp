@@ -11,6 +11,12 @@ namespace attn::fast {
 
 using Const = HeadRows<const float>;
 
+/// How many scores there are: b, h, n, m.
+inline std::array<std::size_t, 4> score_shape(const Const& queries, const Const& keys)
+{
+    return {queries.batch(), queries.heads(), queries.rows(), keys.rows()};
+}
+
 /// Where queries stand among the keys, and which keys they can attend to, but for a mask.
 struct Positions {
     Positions(const Scoring& scoring, std::size_t b, std::size_t n, std::size_t m)

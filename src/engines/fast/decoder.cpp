@@ -48,16 +48,16 @@ PackedDecoderLayer::PackedDecoderLayer(const DecoderLayerWeights& weights)
 {
 }
 
-void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& given_memory, const Masking& masking,
+void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& memory, const Masking& masking,
                    const Masking& memory_masking, const PackedDecoderLayer& weights, const DecoderOptions& options,
                    const Tokens<float>& output, Workspace& workspace, const Trace& caller)
 {
-    expect_fit(x, given_memory, weights, options);
-    const Trace trace = caller.module(of_decoder, [&] { return in_float32(describe(options)); });
+    expect_fit(x, memory, weights, options);
+    const Trace trace = caller.observing().module(of_decoder, [&] { return in_float32(describe(options)); });
     const View tokens = begin_tokens(of_decoder, x, output, trace);
-    const Sequences sequences{x.n, x.batch}, of_memory{given_memory.n, given_memory.batch};
-    std::vector<float> answered;
-    const ConstView memory = given_input(trace, "memory[(b,) m, d_memory]", given_memory, answered);
+    const Sequences sequences{x.n, x.batch}, of_memory{memory.n, memory.batch};
+    const ConstView memory_rows = view(memory.numbers, memory.rows(), memory.d);
+    record_input(trace, "memory[(b,) m, d_memory]", of_memory, memory_rows);
     const SelfAttention self(x, masking, weights.self_attention, options.attention, workspace, trace);
     const Scoring to_memory = cross_scoring(options, memory_masking, workspace.positions);
 
@@ -72,8 +72,8 @@ void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& give
                                  .scoring = to_memory,
                                  .queries = sequences,
                                  .keys = of_memory,
-                                 .key_value = room_for(workspace.key_value, memory.rows, maps.key_value.d_out())};
-        attend(rows, memory, "memory", maps, task, result, workspace, inside);
+                                 .key_value = room_for(workspace.key_value, memory.rows(), maps.key_value.d_out())};
+        attend(rows, memory_rows, "memory", maps, task, result, workspace, inside);
     });
     stream.add("feed_forward", weights.norm3, [&](const View& rows, const View& result, const Trace& inside) {
         feed_forward(rows, weights.feed_forward, options.feed_forward.activation, sequences, result, workspace, inside);

@@ -8,7 +8,8 @@
 namespace attn::fast {
 namespace {
 
-std::string said(std::string_view name, const Const& x)
+/// "queries (1, 2, 3, 4)"
+std::string shape_text(std::string_view name, const Const& x)
 {
     return std::string(name) + " " + to_string(Shape(x.shape.begin(), x.shape.end()));
 }
@@ -30,7 +31,7 @@ void expect_same(std::string_view who, std::string_view axis, std::size_t at, st
                  std::string_view right, const Const& b)
 {
     if (a.shape[at] != b.shape[at])
-        fail(who, said(left, a) + " and " + said(right, b) + " must agree in " + std::string(axis));
+        fail(who, shape_text(left, a) + " and " + shape_text(right, b) + " must agree in " + std::string(axis));
 }
 
 void expect_heads(std::string_view who, std::size_t query_heads, std::size_t key_heads)
@@ -59,7 +60,7 @@ void expect_same_shape(std::string_view who, std::string_view left, const Const&
                        const Const& b)
 {
     if (a.shape != b.shape)
-        fail(who, said(left, a) + " and " + said(right, b) + " must agree in shape");
+        fail(who, shape_text(left, a) + " and " + shape_text(right, b) + " must agree in shape");
 }
 
 void expect_numbers(std::string_view who, std::string_view role, const Const& x)

@@ -108,47 +108,34 @@ void embed(std::span<const std::int64_t> ids, const std::vector<float>& embeddin
     for (std::size_t i = 0; i < ids.size(); ++i)
         std::copy_n(embedding.data() + static_cast<std::size_t>(ids[i]) * tokens.columns, tokens.columns,
                     tokens.row(i));
-    tell(
-        trace, "embedded[n, d_model]", [] { return std::string("embedding[ids]"); }, {ids.size()}, tokens);
+    record(trace, "embedded[n, d_model]", "embedding[ids]", {ids.size()}, tokens);
 }
 
 /// Compares the tokens with every word.
-void predict(const LlamaCall& call, const LinearMaps& output, std::string_view formula, std::span<float> logits,
-             Workspace& workspace, const Trace& trace)
+void predict(const LlamaCall& call, const PackedLlama& weights, std::span<float> logits, Workspace& workspace,
+             const Trace& trace)
 {
-    const View all = room_for(workspace.hidden, call.tokens().rows, output.d_out());
-    multiply(call.tokens(), output, all);
-    tell(
-        trace, "logits[n, vocabulary]", [&] { return std::string(formula); }, call.sequences(), all);
+    if (!weights.is_tied)
+        record_input(trace, weights.output, {{"output", "d_model", "vocabulary"}});
+    const View all = room_for(workspace.hidden, call.tokens().rows, weights.output.d_out());
+    multiply(call.tokens(), weights.output, all);
+    record(trace, "logits[n, vocabulary]",
+           weights.is_tied ? "norm.output @ embedding.T" : "norm.output @ output_weights", call.sequences(), all);
     for (std::size_t i = 0; i < all.rows; ++i)
         std::copy_n(all.row(i), all.columns, logits.data() + i * all.columns);
 }
 
-/// Ids and embedding as steps, and the map of the output as a listener answers it.
-struct ToldEnds {
-    ToldEnds(std::span<const std::int64_t> given, const PackedLlama& weights, const Trace& trace)
-        : embedding(weights.embedding)
-    {
-        Integers numbers(Integers::shape_type{given.size()});
-        std::ranges::copy(given, numbers.begin());
-        const Integers answered = trace.input("ids[n]", std::move(numbers));
-        ids.assign(answered.begin(), answered.end());
-        const View rows = view(embedding.data(), weights.vocabulary, weights.d_model);
-        tell_input(trace, "embedding[vocabulary, d_model]", {weights.vocabulary}, rows);
-    }
-
-    LinearMaps output(const PackedLlama& weights, const Trace& trace) const
-    {
-        if (!weights.is_tied)
-            return told(trace, weights.output, {{"output", "d_model", "vocabulary"}});
-        Matrix table(Matrix::shape_type{weights.vocabulary, weights.d_model});
-        std::ranges::copy(embedding, table.begin());
-        return LinearMaps(LinearWeights{Matrix(transpose(table))});
-    }
-
-    std::vector<std::int64_t> ids;
-    std::vector<float> embedding;
-};
+/// Ids and embedding as inputs.
+void record_inputs(const Trace& trace, std::span<const std::int64_t> ids, const PackedLlama& weights)
+{
+    if (!trace.has_listener())
+        return;
+    Integers numbers(Integers::shape_type{ids.size()});
+    std::ranges::copy(ids, numbers.begin());
+    static_cast<void>(trace.input("ids[n]", numbers));
+    record_input(trace, "embedding[vocabulary, d_model]", {weights.vocabulary},
+                 view(weights.embedding.data(), weights.vocabulary, weights.d_model));
+}
 
 } // namespace
 
@@ -185,15 +172,12 @@ void llama(std::span<const std::int64_t> ids, LlamaCache& cache, const PackedLla
            const LlamaOptions& options, std::span<float> logits, Workspace& workspace, const Trace& caller)
 {
     expect_fit(ids, weights, options, logits.size());
-    const Trace trace = caller.module(of_llama, [&] { return described(weights, options); });
-    std::optional<ToldEnds> told_ends;
-    if (trace.has_listener())
-        told_ends.emplace(ids, weights, trace);
+    const Trace trace = caller.observing().module(of_llama, [&] { return described(weights, options); });
+    record_inputs(trace, ids, weights);
 
     // Look the tokens up. Their positions come with the heads.
     const LlamaCall call(ids.size(), cache, weights, options, workspace, trace);
-    embed(told_ends ? std::span<const std::int64_t>(told_ends->ids) : ids,
-          told_ends ? told_ends->embedding : weights.embedding, call.tokens(), trace);
+    embed(ids, weights.embedding, call.tokens(), trace);
 
     // Pass them through the layers, where no token attends to a later one.
     std::string name = "embedded";
@@ -208,10 +192,7 @@ void llama(std::span<const std::int64_t> ids, LlamaCache& cache, const PackedLla
     const Trace norm = trace.scope("norm", {{"x", name}});
     normalize(call.tokens(), weights.norm, static_cast<float>(options.norm.epsilon), call.tokens(), call.sequences(),
               norm);
-    if (!told_ends)
-        return predict(call, weights.output, {}, logits, workspace, trace);
-    predict(call, told_ends->output(weights, trace),
-            weights.is_tied ? "norm.output @ embedding.T" : "norm.output @ output_weights", logits, workspace, trace);
+    predict(call, weights, logits, workspace, trace);
 }
 
 } // namespace attn::fast

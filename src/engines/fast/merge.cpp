@@ -1,8 +1,8 @@
 #include "attn/engines/fast/merge.hpp"
 
 #include "attn/core/shape.hpp"
+#include "attn/engines/fast/record.hpp"
 #include "expect.hpp"
-#include "told.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,18 +29,18 @@ void expect_numbers(std::string_view who, const PartialAttention& all)
 
 void expect_same_queries(const PartialAttention& all, const PartialAttention& more, std::size_t scratch)
 {
-    const auto said = [](const HeadRows<float>& rows) {
+    const auto shape_text = [](const HeadRows<float>& rows) {
         return to_string(Shape(rows.shape.begin(), rows.shape.end()));
     };
     if (all.context.shape != more.context.shape)
-        throw ShapeError("fast::merge: contexts " + said(all.context) + " and " + said(more.context) +
+        throw ShapeError("fast::merge: contexts " + shape_text(all.context) + " and " + shape_text(more.context) +
                          " must have the same shape");
     std::array<std::size_t, 4> one_each = all.context.shape;
     one_each[3] = 1;
     for (const HeadRows<float>& rows : {all.largest, all.sum, more.largest, more.sum})
         if (rows.shape != one_each)
-            throw ShapeError("fast::merge: sums " + said(rows) + " don't fit contexts " + said(all.context) +
-                             ": expected one number per query");
+            throw ShapeError("fast::merge: sums " + shape_text(rows) + " don't fit contexts " +
+                             shape_text(all.context) + ": expected one number per query");
     if (scratch < 2 * one_each[0] * one_each[1] * one_each[2])
         throw ShapeError("fast::merge: scratch of " + std::to_string(scratch) +
                          " numbers, expected 2 b h n = " + std::to_string(2 * one_each[0] * one_each[1] * one_each[2]));
@@ -75,16 +75,14 @@ void clear(const PartialAttention& all)
     });
 }
 
-void merge(const PartialAttention& all, const PartialAttention& more, std::span<float> scratch, const Trace& trace)
+void merge(const PartialAttention& all, const PartialAttention& more, std::span<float> scratch, const Trace& caller)
 {
     expect_same_queries(all, more, scratch.size());
     std::array<std::size_t, 4> one_each = all.context.shape;
     one_each[3] = 1;
     const HeadRows<float> weight = head_rows(scratch.data(), one_each);
     const HeadRows<float> other_weight = head_rows(scratch.data() + scratch.size() / 2, one_each);
-    const auto tell = [&](std::string_view step, const char* formula, const HeadRows<float>& rows) {
-        tell_rows(trace, step, formula, rows, true);
-    };
+    const Trace trace = caller.observing();
 
     // The largest score of both.
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
@@ -92,7 +90,8 @@ void merge(const PartialAttention& all, const PartialAttention& more, std::span<
         *weight.row(b, h, i) = largest;
         largest = std::max(largest, *more.largest.row(b, h, i));
     });
-    tell("merged_largest[b, h, n]", "where(largest_before > largest, largest_before, largest)", all.largest);
+    record_sums(trace, "merged_largest[b, h, n]", "where(largest_before > largest, largest_before, largest)",
+                all.largest);
 
     // What each side is multiplied by, to be relative to that score.
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
@@ -100,9 +99,10 @@ void merge(const PartialAttention& all, const PartialAttention& more, std::span<
         factor = correction(factor, *all.largest.row(b, h, i));
         *other_weight.row(b, h, i) = correction(*more.largest.row(b, h, i), *all.largest.row(b, h, i));
     });
-    tell("correction_before[b, h, n]",
-         "where(largest_before == merged_largest, 1, exp(largest_before - merged_largest))", weight);
-    tell("correction[b, h, n]", "where(largest == merged_largest, 1, exp(largest - merged_largest))", other_weight);
+    record_sums(trace, "correction_before[b, h, n]",
+                "where(largest_before == merged_largest, 1, exp(largest_before - merged_largest))", weight);
+    record_sums(trace, "correction[b, h, n]", "where(largest == merged_largest, 1, exp(largest - merged_largest))",
+                other_weight);
 
     // The sum of both.
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
@@ -111,17 +111,17 @@ void merge(const PartialAttention& all, const PartialAttention& more, std::span<
         other *= *more.sum.row(b, h, i);
         sum = factor + other;
     });
-    tell("merged_sum[b, h, n]", "sum_before * correction_before + sum * correction", all.sum);
+    record_sums(trace, "merged_sum[b, h, n]", "sum_before * correction_before + sum * correction", all.sum);
 
     // The average of both contexts, by their share of the sum.
     for_each_row(all, [&](std::size_t b, std::size_t h, std::size_t i) {
         average(all.context.row(b, h, i), *weight.row(b, h, i), more.context.row(b, h, i), *other_weight.row(b, h, i),
                 *all.sum.row(b, h, i), all.context.features());
     });
-    tell_rows(trace, "merged_context[b, h, n, d_v]",
-              "where(merged_sum[..., None] == 0, 0, ((sum_before * correction_before)[..., None] * context_before + "
-              "(sum * correction)[..., None] * context) / merged_sum[..., None])",
-              all.context);
+    record(trace, "merged_context[b, h, n, d_v]",
+           "where(merged_sum[..., None] == 0, 0, ((sum_before * correction_before)[..., None] * context_before + "
+           "(sum * correction)[..., None] * context) / merged_sum[..., None])",
+           all.context);
 }
 
 } // namespace attn::fast

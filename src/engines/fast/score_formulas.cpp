@@ -102,4 +102,23 @@ std::string zeros_formula(std::size_t rows, std::size_t columns)
     return "reshape(0.0 * arange(" + text(rows * columns) + "), " + text(rows) + ", " + text(columns) + ")";
 }
 
+std::string joined_formula(const std::vector<std::string>& parts, const Const& rows)
+{
+    std::string all = parts.empty() ? "0.0 * arange(0)" : "concat(";
+    for (const std::string& part : parts)
+        all += part + ", ";
+    all += parts.empty() ? "" : "axis=0)";
+    for (const std::size_t size : rows.shape)
+        all += ", " + text(size);
+    return "reshape(" + all + ")";
+}
+
+StepOptions describe(const Scoring& scoring)
+{
+    StepOptions options{{"type", "float32"}, {"scale", scoring.scale ? exact_text(*scoring.scale) : "1/sqrt(d_k)"}};
+    if (scoring.softcap)
+        options.emplace_back("softcap", exact_text(*scoring.softcap));
+    return options;
+}
+
 } // namespace attn::fast

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace attn::fast {
 
@@ -44,7 +45,13 @@ private:
     std::size_t b_, head_, first_, rows_;
 };
 
+/// How rows follow from steps that lie one after the other: "reshape(concat(head.0.context, …, axis=0), 1, 2, 90, 8)".
+std::string joined_formula(const std::vector<std::string>& parts, const Const& rows);
+
 /// Zeros, as a formula.
 std::string zeros_formula(std::size_t rows, std::size_t columns);
+
+/// The options of the function, for its steps.
+StepOptions describe(const Scoring& scoring);
 
 } // namespace attn::fast

@@ -72,7 +72,7 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
     if (x.numbers != output.numbers)
         std::copy_n(x.numbers, x.rows() * x.d, output.numbers);
     const View tokens = view(output.numbers, x.rows(), x.d);
-    tell_input(trace, "x[(b,) n, d_model]", {x.n, x.batch}, tokens);
+    record_input(trace, "x[(b,) n, d_model]", {x.n, x.batch}, tokens);
     return tokens;
 }
 
@@ -94,9 +94,9 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
         return std::string(function) + "(outer(arange(" + number(n) + ") + " + number(first) + ", " +
                exact_text(options.base) + " ** (-2 * arange(" + number(pairs) + ") / " + number(d) + ")))";
     };
-    tell(
+    record(
         trace, "cosines[n, pairs]", [&] { return of_angles("cos"); }, {n}, cosines);
-    tell(
+    record(
         trace, "sines[n, pairs]", [&] { return of_angles("sin"); }, {n}, sines);
     return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
 }
@@ -137,17 +137,6 @@ void SelfAttention::of_layer(const AttentionMaps& maps, const View& x, const Vie
                              .keys = sequences_,
                              .key_value = room_for(workspace_.key_value, x.rows, maps.key_value.d_out())};
     attend(x, x, "x", maps, task, result, workspace_, inside);
-}
-
-ConstView given_input(const Trace& trace, std::string_view label, const Tokens<const float>& tokens,
-                      std::vector<float>& answered)
-{
-    if (!trace.has_listener())
-        return view(tokens.numbers, tokens.rows(), tokens.d);
-    answered.assign(tokens.numbers, tokens.numbers + tokens.rows() * tokens.d);
-    const View rows = view(answered.data(), tokens.rows(), tokens.d);
-    tell_input(trace, label, {tokens.n, tokens.batch}, rows);
-    return rows;
 }
 
 Setting setting_of(const EncoderOptions& options, Workspace& workspace)

@@ -55,11 +55,6 @@ private:
     std::optional<Rotation> rotation_;
 };
 
-/// Further tokens that a function is given, as a step.
-/// @param answered  keeps what a listener answers
-ConstView given_input(const Trace& trace, std::string_view label, const Tokens<const float>& tokens,
-                      std::vector<float>& answered);
-
 /// What the calls of encoder and decoder layers have in common.
 Setting setting_of(const EncoderOptions& options, Workspace& workspace);
 

@@ -26,7 +26,7 @@ struct KeyRange {
     std::size_t first = 0, last = 0;
 };
 
-/// The state of a tile of queries after a part of the work with one tile of keys. All numbers can be changed.
+/// The state of a tile of queries after a part of the work with one tile of keys.
 struct TileState {
     std::size_t first = 0, columns = 0;       ///< the keys
     float* scores = nullptr;                  ///< (rows, tile_columns): raw, then finished, then their exponentials
@@ -36,7 +36,7 @@ struct TileState {
     float* correction = nullptr;              ///< of each row: what the earlier sum and context are multiplied by
 };
 
-/// Is told of each part of the work, in this order, for each tile of keys that is met.
+/// Sees each part of the work, in this order, for each tile of keys that is met.
 class TileListener {
 public:
     virtual ~TileListener() = default;

@@ -1,6 +1,6 @@
 #include "traced.hpp"
 
-#include "told.hpp"
+#include "record_layers.hpp"
 
 namespace attn::fast {
 
@@ -9,15 +9,15 @@ TracedTile::TracedTile(const Trace& trace, std::size_t d_v, const ScoreFormulas&
 {
 }
 
-void TracedTile::tell(std::string_view step, const std::string& formula, float* numbers, std::size_t columns,
-                      std::size_t stride) const
+void TracedTile::record_tile(std::string_view step, const std::string& formula, const float* numbers,
+                             std::size_t columns, std::size_t stride) const
 {
-    tell_matrix(*trace_, step, formula, numbers, rows_, columns, stride);
+    record(*trace_, step, formula, ConstView{numbers, rows_, columns, stride});
 }
 
-void TracedTile::tell(std::string_view step, const std::string& formula, float* numbers) const
+void TracedTile::record_rows(std::string_view step, const std::string& formula, const float* numbers) const
 {
-    tell_numbers(*trace_, step, formula, numbers, rows_);
+    record(*trace_, step, formula, std::span(numbers, rows_));
 }
 
 void TracedTile::on_products(const TileState& state)
@@ -34,50 +34,51 @@ void TracedTile::on_products(const TileState& state)
     }
     tiles_.push_back(tile);
     const std::string keys = range(state.first, state.columns);
-    tell("scores[rows, columns]", "queries[" + range(formulas_.first(), rows_) + "] @ keys[" + keys + "].T",
-         state.scores, state.columns, tile_columns);
+    record_tile("scores[rows, columns]", "queries[" + range(formulas_.first(), rows_) + "] @ keys[" + keys + "].T",
+                state.scores, state.columns, tile_columns);
 }
 
 void TracedTile::on_scores(const TileState& state)
 {
     const auto [step, formula] = formulas_.finished(state.first, state.columns);
     scores_ = step;
-    tell(step + "[rows, columns]", formula, state.scores, state.columns, tile_columns);
+    record_tile(step + "[rows, columns]", formula, state.scores, state.columns, tile_columns);
 }
 
 void TracedTile::on_largest(const TileState& state)
 {
     const std::string here = "max(" + scores_ + ", axis=-1)";
     const bool is_first = tiles_.size() == 1;
-    tell("largest[rows]", is_first ? here : "where(largest_before > " + here + ", largest_before, " + here + ")",
-         state.largest);
+    record_rows("largest[rows]", is_first ? here : "where(largest_before > " + here + ", largest_before, " + here + ")",
+                state.largest);
 }
 
 void TracedTile::on_correction(const TileState& state)
 {
     if (tiles_.size() > 1)
-        tell("correction[rows]", "where(largest_before == largest, 1, exp(largest_before - largest))",
-             state.correction);
+        record_rows("correction[rows]", "where(largest_before == largest, 1, exp(largest_before - largest))",
+                    state.correction);
 }
 
 void TracedTile::on_exponentials(const TileState& state)
 {
-    tell("exponentials[rows, columns]", "where(largest[:, None] == -inf, 0, exp(" + scores_ + " - largest[:, None]))",
-         state.scores, state.columns, tile_columns);
+    record_tile("exponentials[rows, columns]",
+                "where(largest[:, None] == -inf, 0, exp(" + scores_ + " - largest[:, None]))", state.scores,
+                state.columns, tile_columns);
 }
 
 void TracedTile::on_sums(const TileState& state)
 {
     const std::string added = "sum(exponentials, axis=-1)";
-    tell("sum[rows]", tiles_.size() == 1 ? added : "sum_before * correction + " + added, state.sum);
+    record_rows("sum[rows]", tiles_.size() == 1 ? added : "sum_before * correction + " + added, state.sum);
 }
 
 void TracedTile::on_context(const TileState& state)
 {
     const std::string keys = range(state.first, state.columns);
     const std::string added = "exponentials @ values[" + keys + "]";
-    tell("partial[rows, d_v]", tiles_.size() == 1 ? added : "partial_before * correction[:, None] + " + added,
-         state.context, d_v_, padded(d_v_, panel_columns));
+    record_tile("partial[rows, d_v]", tiles_.size() == 1 ? added : "partial_before * correction[:, None] + " + added,
+                state.context, d_v_, padded(d_v_, panel_columns));
 }
 
 std::string TracedTile::context_formula() const

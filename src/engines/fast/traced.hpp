@@ -13,7 +13,7 @@ namespace attn::fast {
 
 /// Names what a tile of queries computes as steps, in a scope "tile.T" for each tile of keys that is met.
 ///
-/// The steps hold the kernel's own numbers, and a listener's answers are written back to where they came from.
+/// The steps hold the kernel's own numbers.
 class TracedTile final : public TileListener {
 public:
     /// @param trace     the scope of the tile of queries
@@ -33,9 +33,9 @@ private:
     void on_sums(const TileState& state) override;
     void on_context(const TileState& state) override;
 
-    void tell(std::string_view step, const std::string& formula, float* numbers, std::size_t columns,
-              std::size_t stride) const;
-    void tell(std::string_view step, const std::string& formula, float* numbers) const;
+    void record_tile(std::string_view step, const std::string& formula, const float* numbers, std::size_t columns,
+                     std::size_t stride) const;
+    void record_rows(std::string_view step, const std::string& formula, const float* numbers) const;
 
     const Trace& around_;
     std::size_t rows_, d_v_;

@@ -1,21 +1,19 @@
-// Gradients of attention by tiles while somebody listens. What a listener answers is what the kernel goes on with.
+// Gradients of attention by tiles while somebody listens.
 #include "backward.hpp"
+#include "record_layers.hpp"
 #include "score_formulas.hpp"
-#include "told.hpp"
 
 #include <optional>
 
 namespace attn::fast {
 namespace {
 
-/// m or l, (b, h, n), as a listener has it, and gives it back.
-std::vector<float> told_sums(const Trace& trace, std::string_view step, std::span<const float> sums,
-                             const Const& queries)
+/// Records m or l, (b, h, n), as an input.
+void record_sums_input(const Trace& trace, std::string_view label, std::span<const float> sums, const Const& queries)
 {
     Tensor3 all(Tensor3::shape_type{queries.batch(), queries.heads(), queries.rows()});
-    std::copy(sums.begin(), sums.end(), all.begin());
-    const Tensor3 answer = trace.input(step, std::move(all));
-    return {answer.begin(), answer.end()};
+    std::ranges::copy(sums, all.begin());
+    static_cast<void>(trace.input(label, all));
 }
 
 /// A tile of queries of one head.
@@ -45,18 +43,19 @@ public:
     /// Names the gradients of the queries so far.
     void on_grad_queries(const BackwardTile& tile) const
     {
-        tell_matrix(*trace_, "partial_grad_queries[rows, d_k]",
-                    summed("grad_queries", before_.of_queries, "grad_scores @ " + keys("keys", tile)),
-                    call_.grad_queries.row(queries_.b, queries_.head, formulas_.first()), tile.rows, tile.d_k,
-                    call_.grad_queries.strides[2]);
+        record(*trace_, "partial_grad_queries[rows, d_k]",
+               summed("grad_queries", before_.of_queries, "grad_scores @ " + keys("keys", tile)),
+               ConstView{call_.grad_queries.row(queries_.b, queries_.head, formulas_.first()), tile.rows, tile.d_k,
+                         call_.grad_queries.strides[2]});
     }
 
 private:
     void on_part(BackwardPart part, const BackwardTile& tile) override;
     void begin(const BackwardTile& tile);
-    void tell_scores(std::string_view step, const std::string& formula, const BackwardTile& tile, float* numbers) const;
-    void tell_sums(const std::string& name, const std::string& added, float* sums, const BackwardTile& tile,
-                   std::size_t features) const;
+    void record_scores(std::string_view step, const std::string& formula, const BackwardTile& tile,
+                       const float* numbers) const;
+    void record_partial(const std::string& name, const std::string& added, const float* sums, const BackwardTile& tile,
+                        std::size_t features) const;
 
     std::string keys(std::string_view argument, const BackwardTile& tile) const
     {
@@ -89,18 +88,18 @@ void TracedTiles::begin(const BackwardTile& tile)
     trace_->alias("partial_grad_values_before", before_.of_keys + "partial_grad_values");
 }
 
-void TracedTiles::tell_scores(std::string_view step, const std::string& formula, const BackwardTile& tile,
-                              float* numbers) const
+void TracedTiles::record_scores(std::string_view step, const std::string& formula, const BackwardTile& tile,
+                                const float* numbers) const
 {
-    tell_matrix(*trace_, step, formula, numbers, tile.rows, tile.columns, tile_columns);
+    record(*trace_, step, formula, ConstView{numbers, tile.rows, tile.columns, tile_columns});
 }
 
 /// The gradients of a tile of keys or values so far.
-void TracedTiles::tell_sums(const std::string& name, const std::string& added, float* sums, const BackwardTile& tile,
-                            std::size_t features) const
+void TracedTiles::record_partial(const std::string& name, const std::string& added, const float* sums,
+                                 const BackwardTile& tile, std::size_t features) const
 {
-    tell_matrix(*trace_, "partial_" + name + "[columns, d]", summed(name, before_.of_keys, added), sums, tile.columns,
-                features, padded(features, panel_columns));
+    record(*trace_, "partial_" + name + "[columns, d]", summed(name, before_.of_keys, added),
+           ConstView{sums, tile.columns, features, padded(features, panel_columns)});
 }
 
 std::string TracedTiles::weights_formula() const
@@ -115,28 +114,28 @@ void TracedTiles::on_part(BackwardPart part, const BackwardTile& tile)
     switch (part) {
     case BackwardPart::products:
         begin(tile);
-        return tell_scores("scores[rows, columns]", formulas_.rows_of("queries") + " @ " + keys("keys", tile) + ".T",
-                           tile, tile.weights);
+        return record_scores("scores[rows, columns]", formulas_.rows_of("queries") + " @ " + keys("keys", tile) + ".T",
+                             tile, tile.weights);
     case BackwardPart::scores: {
         const auto [step, formula] = formulas_.finished(tile.first, tile.columns);
         scores_ = step;
-        return tell_scores(step + "[rows, columns]", formula, tile, tile.weights);
+        return record_scores(step + "[rows, columns]", formula, tile, tile.weights);
     }
     case BackwardPart::weights:
-        return tell_scores("weights[rows, columns]", weights_formula(), tile, tile.weights);
+        return record_scores("weights[rows, columns]", weights_formula(), tile, tile.weights);
     case BackwardPart::grad_values:
-        return tell_sums("grad_values", "weights.T @ " + formulas_.rows_of("grad_context"), tile.grad_values, tile,
-                         tile.d_v);
+        return record_partial("grad_values", "weights.T @ " + formulas_.rows_of("grad_context"), tile.grad_values, tile,
+                              tile.d_v);
     case BackwardPart::grad_weights:
-        return tell_scores("grad_weights[rows, columns]",
-                           formulas_.rows_of("grad_context") + " @ " + keys("values", tile) + ".T", tile,
-                           tile.grad_scores);
+        return record_scores("grad_weights[rows, columns]",
+                             formulas_.rows_of("grad_context") + " @ " + keys("values", tile) + ".T", tile,
+                             tile.grad_scores);
     case BackwardPart::grad_scores:
-        return tell_scores("grad_scores[rows, columns]",
-                           "weights * (grad_weights - D[:, None])" + formulas_.derivative(), tile, tile.grad_scores);
+        return record_scores("grad_scores[rows, columns]",
+                             "weights * (grad_weights - D[:, None])" + formulas_.derivative(), tile, tile.grad_scores);
     case BackwardPart::grad_keys:
-        return tell_sums("grad_keys", "grad_scores.T @ " + formulas_.rows_of("queries"), tile.grad_keys, tile,
-                         tile.d_k);
+        return record_partial("grad_keys", "grad_scores.T @ " + formulas_.rows_of("queries"), tile.grad_keys, tile,
+                              tile.d_k);
     }
 }
 
@@ -159,7 +158,7 @@ public:
             begin_queries(query_tile(i));
         for (std::size_t i = 0; i < call_.keys.batch() * call_.keys.heads() * call_.key_tiles(); ++i)
             work_on_keys(i);
-        tell_gradients();
+        record_gradients();
     }
 
 private:
@@ -178,7 +177,7 @@ private:
     void begin_queries(const QueryTile& queries);
     void work_on_keys(std::size_t i);
     bool meet_queries(const QueryTile& queries, const std::string& last_of_keys);
-    void tell_gradients() const;
+    void record_gradients() const;
 
     const Trace& trace_;
     const BackwardCall& call_;
@@ -210,9 +209,9 @@ void TracedGradients::begin_queries(const QueryTile& queries)
     const ScoreFormulas formulas(call_.scoring, call_.queries, call_.keys, b, head, number * tile_rows,
                                  call_.rows(number));
     in_scope(queries, [&](const Trace& trace) {
-        tell_numbers(trace, "D[rows]",
-                     "sum(" + formulas.rows_of("grad_context") + " * " + formulas.rows_of("context") + ", axis=-1)",
-                     D_.get() + call_.place(b, head, number), formulas.rows());
+        record(trace, "D[rows]",
+               "sum(" + formulas.rows_of("grad_context") + " * " + formulas.rows_of("context") + ", axis=-1)",
+               std::span<const float>(D_.get() + call_.place(b, head, number), formulas.rows()));
     });
 }
 
@@ -249,7 +248,7 @@ bool TracedGradients::meet_queries(const QueryTile& queries, const std::string& 
     return meets;
 }
 
-void TracedGradients::tell_gradients() const
+void TracedGradients::record_gradients() const
 {
     std::vector<std::string> of_queries, of_keys, of_values;
     for (std::size_t i = 0; i < last_of_queries_.size(); ++i)
@@ -262,34 +261,25 @@ void TracedGradients::tell_gradients() const
         of_keys.push_back(last.empty() ? zeros_formula(columns, tile_.d_k) : last + "partial_grad_keys");
         of_values.push_back(last.empty() ? zeros_formula(columns, tile_.d_v) : last + "partial_grad_values");
     }
-    tell_rows(trace_, "grad_queries[b, h, n, d_k]", joined(of_queries, call_.grad_queries), call_.grad_queries);
-    tell_rows(trace_, "grad_keys[b, g, m, d_k]", joined(of_keys, call_.grad_keys), call_.grad_keys);
-    tell_rows(trace_, "grad_values[b, g, m, d_v]", joined(of_values, call_.grad_values), call_.grad_values);
+    record(trace_, "grad_queries[b, h, n, d_k]", joined_formula(of_queries, call_.grad_queries), call_.grad_queries);
+    record(trace_, "grad_keys[b, g, m, d_k]", joined_formula(of_keys, call_.grad_keys), call_.grad_keys);
+    record(trace_, "grad_values[b, g, m, d_v]", joined_formula(of_values, call_.grad_values), call_.grad_values);
 }
 
 } // namespace
 
-void backward_traced(const BackwardCall& given, const Trace& caller)
+void backward_traced(const BackwardCall& call, const Trace& caller)
 {
-    const Trace trace = caller.module("fast::attention_backward", [&] { return options_of(given.scoring); });
-    const ToldRows queries(trace, "queries[b, h, n, d_k]", "", given.queries);
-    const ToldRows keys(trace, "keys[b, g, m, d_k]", "", given.keys);
-    const ToldRows values(trace, "values[b, g, m, d_v]", "", given.values);
-    const auto per_score = score_shape(given.queries, given.keys);
-    const ToldPerScore<float, Tensor4> bias(trace, "bias[b, h, n, m]", given.scoring.bias, per_score);
-    const ToldPerScore<bool, HeadMask> mask(trace, "mask[b, h, n, m]", given.scoring.mask, per_score);
-    const ToldRows context(trace, "context[b, h, n, d_v]", "", given.context);
-    const std::vector<float> largest = told_sums(trace, "largest[b, h, n]", given.sums.largest, given.queries);
-    const std::vector<float> sum = told_sums(trace, "sum[b, h, n]", given.sums.sum, given.queries);
-    const ToldRows grad_context(trace, "grad_context[b, h, n, d_v]", "", given.grad_context);
-    Scoring scoring = given.scoring;
-    scoring.bias = bias.get();
-    scoring.mask = mask.get();
-    const Const all_queries = queries.rows(), all_keys = keys.rows(), all_values = values.rows();
-    const Const all_context = context.rows(), all_grad_context = grad_context.rows();
-    const SoftmaxSumsView sums{largest, sum};
-    const BackwardCall call{all_queries, all_keys,         all_values,         scoring,         all_context,
-                            sums,        all_grad_context, given.grad_queries, given.grad_keys, given.grad_values};
+    const Trace trace = caller.observing().module("fast::attention_backward", [&] { return describe(call.scoring); });
+    record_input(trace, "queries[b, h, n, d_k]", call.queries);
+    record_input(trace, "keys[b, g, m, d_k]", call.keys);
+    record_input(trace, "values[b, g, m, d_v]", call.values);
+    record_input(trace, "bias[b, h, n, m]", call.scoring.bias, score_shape(call.queries, call.keys));
+    record_input(trace, "mask[b, h, n, m]", call.scoring.mask, score_shape(call.queries, call.keys));
+    record_input(trace, "context[b, h, n, d_v]", call.context);
+    record_sums_input(trace, "largest[b, h, n]", call.sums.largest, call.queries);
+    record_sums_input(trace, "sum[b, h, n]", call.sums.sum, call.queries);
+    record_input(trace, "grad_context[b, h, n, d_v]", call.grad_context);
     TracedGradients(trace, call).run();
 }
 

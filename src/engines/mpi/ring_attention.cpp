@@ -79,7 +79,7 @@ public:
             std::swap(here_, next_);
         }
         if (n_ != 0)
-            fast::tell_rows(trace, "context[b, h, n, d_v]", last_, all_.context);
+            fast::record(trace, "context[b, h, n, d_v]", last_, all_.context);
     }
 
     void copy_sums(const fast::SoftmaxSums& sums) const
@@ -112,53 +112,44 @@ private:
     {
         const std::size_t source = ring_.source(k);
         const std::string from = "rank." + std::to_string(source) + ".";
-        const fast::ToldRows keys(trace, "keys[b, g, m, d_k]", from + "keys", here_.keys());
-        const fast::ToldRows values(trace, "values[b, g, m, d_v]", from + "values", here_.values());
-        const std::optional<AnsweredMask> mask = tell_mask(source, trace);
+        fast::record(trace, "keys[b, g, m, d_k]", from + "keys", here_.keys());
+        fast::record(trace, "values[b, g, m, d_v]", from + "values", here_.values());
+        record_mask(source, trace);
         fast::clear(found);
-        const fast::Scoring unmasked = mask ? fast::Scoring{} : scoring_;
-        for (const ChunkPair& pair : pairs_of(ring_.layout, ring_.rank, source, unmasked))
-            attend_pair(pair, keys.rows(), values.rows(), mask ? &*mask : nullptr, found);
+        for (const ChunkPair& pair : pairs_of(ring_.layout, ring_.rank, source, scoring_))
+            attend_pair(pair, found);
         if (trace.has_listener())
-            tell_found(source, found, trace);
+            record_found(source, found, trace);
     }
 
     /// The queries of one chunk and the keys of one chunk.
-    void attend_pair(const ChunkPair& pair, const Const& keys, const Const& values, const AnsweredMask* mask,
-                     const fast::PartialAttention& found)
+    void attend_pair(const ChunkPair& pair, const fast::PartialAttention& found)
     {
         const std::size_t rows = pair.queries.count, all = shape_.b * shape_.h * rows;
-        fast::Scoring scoring = scoring_of(pair, scoring_, lengths_);
-        if (mask != nullptr) {
-            scoring.causal.reset();
-            scoring.key_lengths = {};
-            scoring.mask = mask->of(pair);
-        }
         const fast::PartialAttention of_pair = of_pair_.of(rows);
         fast::attention(fast::rows_of(queries_, pair.query_row, rows),
-                        fast::rows_of(keys, pair.key_row, pair.keys.count),
-                        fast::rows_of(values, pair.key_row, pair.keys.count), scoring, of_pair.context,
+                        fast::rows_of(Const(here_.keys()), pair.key_row, pair.keys.count),
+                        fast::rows_of(Const(here_.values()), pair.key_row, pair.keys.count),
+                        scoring_of(pair, scoring_, lengths_), of_pair.context,
                         {{of_pair.largest.numbers, all}, {of_pair.sum.numbers, all}});
         fast::merge(fast::rows_of(found, pair.query_row, rows), of_pair, scratch_);
     }
 
-    /// The mask that a listener answered in place of what the pairs say; nothing where it left it as it is.
-    std::optional<AnsweredMask> tell_mask(std::size_t source, const Trace& trace) const
+    /// Which queries can attend to which keys, as the pairs say.
+    void record_mask(std::size_t source, const Trace& trace) const
     {
-        const std::string formula = mask_formula(ring_, source, scoring_);
-        if (!trace.has_listener() || formula.empty())
-            return std::nullopt;
-        const HeadMask mask = mask_of_hop(ring_, source, shape_, scoring_);
-        const HeadMask answer = trace("mask[b, h, n, m]", formula, mask);
-        return answer == mask ? std::nullopt : std::optional<AnsweredMask>(std::in_place, answer, shape_, n_);
+        if (!trace.has_listener())
+            return;
+        if (const std::string formula = mask_formula(ring_, source, scoring_); !formula.empty())
+            static_cast<void>(trace("mask[b, h, n, m]", formula, mask_of_hop(ring_, source, shape_, scoring_)));
     }
 
-    void tell_found(std::size_t source, const fast::PartialAttention& found, const Trace& trace) const
+    void record_found(std::size_t source, const fast::PartialAttention& found, const Trace& trace) const
     {
         const HopFormulas formulas = formulas_of_hop(ring_, source, shape_, scoring_);
-        fast::tell_rows(trace, "largest[b, h, n]", formulas.largest(), found.largest, true);
-        fast::tell_rows(trace, "sum[b, h, n]", formulas.sum(), found.sum, true);
-        fast::tell_rows(trace, "context[b, h, n, d_v]", formulas.context(), found.context);
+        fast::record_sums(trace, "largest[b, h, n]", formulas.largest(), found.largest);
+        fast::record_sums(trace, "sum[b, h, n]", formulas.sum(), found.sum);
+        fast::record(trace, "context[b, h, n, d_v]", formulas.context(), found.context);
     }
 
     Trace later_scope(std::size_t k, const Trace& trace) const
@@ -191,42 +182,25 @@ private:
     std::size_t before_ = 0;
 };
 
-/// With a listener, inputs are what it answers.
-class Inputs {
-public:
-    Inputs(const Const& queries, const Const& keys, const Const& values, const fast::Scoring& scoring,
-           const std::vector<Chunk>& chunks, std::size_t tokens, const Trace& trace)
-        : queries_(trace, "queries[b, h, n, d_k]", "", queries),
-          keys_(trace, "keys[b, g, n, d_k]", "", keys),
-          values_(trace, "values[b, g, n, d_v]", "", values),
-          bias_(trace, "bias[b, h, n, m]", scoring.bias, {queries.batch(), queries.heads(), queries.rows(), tokens}),
-          mask_(trace, "given_mask[b, h, n, m]", scoring.mask,
-                {queries.batch(), queries.heads(), queries.rows(), tokens}),
-          scoring_(scoring)
-    {
-        scoring_.bias = bias_.get();
-        scoring_.mask = mask_.get();
-        if (!trace.has_listener() || !(scoring.causal || !scoring.key_lengths.empty() || scoring.mask))
-            return;
-        static_cast<void>(trace.input("positions[n]", positions_of(chunks)));
-        if (scoring.key_lengths.empty())
-            return;
-        Integers lengths(Integers::shape_type{scoring.key_lengths.size()});
-        std::ranges::copy(scoring.key_lengths, lengths.begin());
-        static_cast<void>(trace.input("lengths[b]", lengths));
-    }
-
-    const Const& queries() const { return queries_.rows(); }
-    const Const& keys() const { return keys_.rows(); }
-    const Const& values() const { return values_.rows(); }
-    const fast::Scoring& scoring() const { return scoring_; }
-
-private:
-    fast::ToldRows queries_, keys_, values_;
-    fast::ToldPerScore<float, Tensor4> bias_;
-    fast::ToldPerScore<bool, HeadMask> mask_;
-    fast::Scoring scoring_;
-};
+/// This rank's arguments, as inputs.
+void record_inputs(const Trace& trace, const Const& queries, const Const& keys, const Const& values,
+                   const fast::Scoring& scoring, const std::vector<Chunk>& chunks, std::size_t tokens)
+{
+    const std::array<std::size_t, 4> per_score{queries.batch(), queries.heads(), queries.rows(), tokens};
+    fast::record_input(trace, "queries[b, h, n, d_k]", queries);
+    fast::record_input(trace, "keys[b, g, n, d_k]", keys);
+    fast::record_input(trace, "values[b, g, n, d_v]", values);
+    fast::record_input(trace, "bias[b, h, n, m]", scoring.bias, per_score);
+    fast::record_input(trace, "given_mask[b, h, n, m]", scoring.mask, per_score);
+    if (!trace.has_listener() || !(scoring.causal || !scoring.key_lengths.empty() || scoring.mask))
+        return;
+    static_cast<void>(trace.input("positions[n]", positions_of(chunks)));
+    if (scoring.key_lengths.empty())
+        return;
+    Integers lengths(Integers::shape_type{scoring.key_lengths.size()});
+    std::ranges::copy(scoring.key_lengths, lengths.begin());
+    static_cast<void>(trace.input("lengths[b]", lengths));
+}
 
 } // namespace
 
@@ -245,15 +219,14 @@ void ring_attention(const Const& queries, const Const& keys, const Const& values
         message_size(ring_function, Block::size_of(shape, layout.most_tokens()));
     });
     abort_on_error(comm, ring_function, [&] {
-        const Trace named = caller.module(ring_function, [&] { return options_of(scoring, layout); });
+        const Trace named = caller.observing().module(ring_function, [&] { return describe(scoring, layout); });
         const std::size_t rank = rank_in(comm);
         const Trace of_rank = named.scope("rank", rank);
         const Trace trace = layout.tokens(rank) == 0 ? Trace() : of_rank;
-        const Inputs inputs(queries, keys, values, scoring, layout.of_rank[rank], layout.tokens(), trace);
-        RingAttention here(inputs.queries(), layout, attention_shape(queries, keys, values), inputs.scoring(), context,
-                           comm);
+        record_inputs(trace, queries, keys, values, scoring, layout.of_rank[rank], layout.tokens());
+        RingAttention here(queries, layout, attention_shape(queries, keys, values), scoring, context, comm);
         Traffic counted;
-        here.run(inputs.keys(), inputs.values(), counted, trace);
+        here.run(keys, values, counted, trace);
         here.copy_sums(sums);
         if (traffic != nullptr)
             *traffic = counted;

@@ -347,7 +347,7 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::opti
     });
     EncoderLayerOf<T> found;
     abort_on_error(comm, layer_function, [&] {
-        const Trace named = caller.module(layer_function, [&] {
+        const Trace named = caller.observing().module(layer_function, [&] {
             return StepOptions{{"ranks", std::to_string(ranks)}, {"heads", std::to_string(options.attention.heads)}};
         });
         const Trace trace = named.scope("rank", rank);

@@ -91,7 +91,7 @@ Integers positions_of(const std::vector<Chunk>& chunks)
     return all;
 }
 
-StepOptions options_of(const fast::Scoring& scoring, const Layout& layout)
+StepOptions describe(const fast::Scoring& scoring, const Layout& layout)
 {
     StepOptions options{{"type", "float32"},
                         {"ranks", std::to_string(layout.ranks())},
@@ -99,26 +99,6 @@ StepOptions options_of(const fast::Scoring& scoring, const Layout& layout)
     if (scoring.softcap)
         options.emplace_back("softcap", exact_text(*scoring.softcap));
     return options;
-}
-
-AnsweredMask::AnsweredMask(const HeadMask& mask, const AttentionShape& shape, std::size_t n)
-    : numbers_(std::make_unique<bool[]>(shape.b * shape.h * n * mask.shape(3)))
-{
-    const std::size_t m = mask.shape(3);
-    all_ = {numbers_.get(), {shape.h * n * m, n * m, m}};
-    bool* to = numbers_.get();
-    for (std::size_t b = 0; b < shape.b; ++b)
-        for (std::size_t h = 0; h < shape.h; ++h)
-            for (std::size_t i = 0; i < n; ++i)
-                for (std::size_t j = 0; j < m; ++j)
-                    *to++ = mask(b % mask.shape(0), h % mask.shape(1), i % mask.shape(2), j);
-}
-
-fast::PerScore<bool> AnsweredMask::of(const ChunkPair& pair) const
-{
-    fast::PerScore<bool> part = all_;
-    part.numbers += pair.query_row * part.strides[2] + pair.key_row;
-    return part;
 }
 
 } // namespace attn::mpi

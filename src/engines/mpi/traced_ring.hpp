@@ -3,7 +3,7 @@
 #include "ring.hpp"
 
 #include "attn/core/trace.hpp"
-#include "../fast/told.hpp"
+#include "attn/engines/fast/record.hpp"
 
 #include <optional>
 #include <string>
@@ -39,18 +39,6 @@ Integers positions_of(const std::vector<Chunk>& chunks);
 std::string columns_of(const std::string& name, const std::vector<Chunk>& chunks);
 
 /// What a function on a ring ran with.
-StepOptions options_of(const fast::Scoring& scoring, const Layout& layout);
-
-/// A mask as an answer has it, for the kernel.
-class AnsweredMask {
-public:
-    AnsweredMask(const HeadMask& mask, const AttentionShape& shape, std::size_t n);
-    /// Of one pair.
-    fast::PerScore<bool> of(const ChunkPair& pair) const;
-
-private:
-    std::unique_ptr<bool[]> numbers_;
-    fast::PerScore<bool> all_;
-};
+StepOptions describe(const fast::Scoring& scoring, const Layout& layout);
 
 } // namespace attn::mpi

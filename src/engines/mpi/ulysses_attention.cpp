@@ -107,14 +107,14 @@ std::string from_heads(const std::vector<Chunk>& chunks, const AttentionShape& s
     return formula + "axis=1)";
 }
 
-/// Names what came from the tokens, and goes on with the answers.
-void tell_heads(const HeadsView<float>& mine, const UlyssesHeads& heads, const Layout& layout, const Trace& trace)
+/// Records what came from the tokens.
+void record_heads(const Trace& trace, const HeadsView<float>& mine, const UlyssesHeads& heads, const Layout& layout)
 {
     const std::string share = range_of(heads.share.first, heads.share.count);
     const std::string groups = range_of(heads.share.first_group, heads.share.groups);
-    fast::tell_rows(trace, "queries[b, h, n, d_k]", from_tokens(layout, "queries", share), mine.queries);
-    fast::tell_rows(trace, "keys[b, g, m, d_k]", from_tokens(layout, "keys", groups), mine.keys);
-    fast::tell_rows(trace, "values[b, g, m, d_v]", from_tokens(layout, "values", groups), mine.values);
+    fast::record(trace, "queries[b, h, n, d_k]", from_tokens(layout, "queries", share), mine.queries);
+    fast::record(trace, "keys[b, g, m, d_k]", from_tokens(layout, "keys", groups), mine.keys);
+    fast::record(trace, "values[b, g, m, d_v]", from_tokens(layout, "values", groups), mine.values);
 }
 
 void expect_messages(std::string_view function, const Layout& layout, const AttentionShape& shape)
@@ -139,11 +139,11 @@ void expect_fit(const AttentionShape& shape, std::size_t rows, const Layout& lay
 std::size_t to_heads(const Exchange& exchange, const Const& queries, const Const& keys, const Const& values,
                      UlyssesHeads& heads, std::size_t n, const Trace& trace)
 {
-    const fast::ToldRows q(trace, "queries[b, h, n, d_k]", "", queries);
-    const fast::ToldRows k(trace, "keys[b, g, n, d_k]", "", keys);
-    const fast::ToldRows v(trace, "values[b, g, n, d_v]", "", values);
+    fast::record_input(trace, "queries[b, h, n, d_k]", queries);
+    fast::record_input(trace, "keys[b, g, n, d_k]", keys);
+    fast::record_input(trace, "values[b, g, n, d_v]", values);
     const auto mine = view<float>(heads, n);
-    return exchange.to_heads({{q.rows(), mine.queries}, {k.rows(), mine.keys, true}, {v.rows(), mine.values, true}});
+    return exchange.to_heads({{queries, mine.queries}, {keys, mine.keys, true}, {values, mine.values, true}});
 }
 
 /// Attends with this rank's heads.
@@ -154,7 +154,7 @@ void attend(UlyssesHeads& heads, const Layout& layout, const fast::Scoring& scor
     const auto mine = view<float>(heads, layout.tokens());
     const Trace trace = of_rank.scope("heads");
     if (trace.has_listener())
-        tell_heads(mine, heads, layout, trace);
+        record_heads(trace, mine, heads, layout);
     fast::attention(mine.queries, mine.keys, mine.values, of_share(scoring, heads.share), mine.context,
                     {heads.largest, heads.sum}, trace);
 }
@@ -165,9 +165,9 @@ std::size_t to_tokens(const Exchange& exchange, UlyssesHeads& heads, const Layou
                       const HeadRows<float>& context, const Trace& trace)
 {
     const std::size_t sent = exchange.to_tokens({{view<float>(heads, layout.tokens()).context, context}});
-    if (trace.has_listener())
-        fast::tell_rows(trace, "context[b, h, n, d_v]", from_heads(layout.of_rank[rank], heads.shape, layout.ranks()),
-                        context);
+    fast::record(
+        trace, "context[b, h, n, d_v]", [&] { return from_heads(layout.of_rank[rank], heads.shape, layout.ranks()); },
+        context);
     return sent;
 }
 
@@ -196,7 +196,7 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
     UlyssesHeads heads;
     abort_on_error(comm, ulysses, [&] {
         const Exchange exchange(comm, layout, shape);
-        const Trace named = caller.module(ulysses, [&] { return options_of(scoring, layout); });
+        const Trace named = caller.observing().module(ulysses, [&] { return describe(scoring, layout); });
         const std::size_t rank = rank_in(comm);
         const Trace of_rank = named.scope("rank", rank);
         const Trace of_tokens = layout.tokens(rank) == 0 ? Trace() : of_rank;

@@ -1,5 +1,6 @@
 #include "attn/engines/fast/encoder.hpp"
 
+#include "answers.hpp"
 #include "drawn_layers.hpp"
 #include "test.hpp"
 
@@ -154,6 +155,13 @@ TEST_CASE("lengths hide padding from a fast encoder layer as the reference's mas
                         tokens.get(), workspace);
     const auto mask = join_masks(5, 5, {.key_lengths = lengths});
     CHECK(roundings_off(tokens.numbers, encoder_layer(x, mask, weights, options)) <= 40);
+}
+
+TEST_CASE("a fast encoder layer refuses a listener's answer", "[fast]")
+{
+    DrawnLayer drawn(4);
+    AnswerStep zero("self_attn.attention.context", [](double) { return 0; });
+    CHECK_THROWS_AS(drawn.run(Trace(zero)), std::logic_error);
 }
 
 TEST_CASE("a workspace that is given again is not allocated again", "[fast]")

@@ -1,5 +1,6 @@
 #include "attn/engines/fast/llama.hpp"
 
+#include "answers.hpp"
 #include "drawn_layers.hpp"
 #include "test.hpp"
 
@@ -127,6 +128,13 @@ TEST_CASE("a fast decoder gives the same bits with one thread and with three, an
         CHECK(one == three);
         CHECK(one == drawn.run({1}, Trace(recorder)));
     }
+}
+
+TEST_CASE("a fast decoder refuses a listener's answer", "[fast]")
+{
+    DrawnLlama drawn(1);
+    AnswerStep zero("embedded", [](double) { return 0; });
+    CHECK_THROWS_AS(drawn.run({}, Trace(zero)), std::logic_error);
 }
 
 TEST_CASE("a fast decoder says which id is no row of the embedding, and which room is too small", "[fast]")

@@ -4,6 +4,8 @@
 #include "attn/engines/mpi/ring_attention.hpp"
 #include "attn/engines/mpi/tensor_parallel.hpp"
 #include "attn/engines/mpi/ulysses_attention.hpp"
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/scope.hpp"
 
 #include "layer.hpp"
 #include "test.hpp"
@@ -23,28 +25,42 @@ using namespace attn::test;
 
 namespace {
 
-/// Makes a mistake: answers steps of some name with another value.
-class Planted final : public Listener {
-public:
-    using Wrong = std::function<std::optional<Array>(const Step& step, const Planted& heard)>;
-    explicit Planted(Wrong wrong) : wrong_(std::move(wrong)) {}
-
-    const Array& value(const std::string& path) const { return std::ranges::find(steps_, path, &Step::path)->value; }
-
-private:
-    std::optional<Array> on_step(const Step& step) override
-    {
-        steps_.push_back(step);
-        return wrong_(step, *this);
-    }
-    Wrong wrong_;
-    std::vector<Step> steps_;
-};
+/// Changes the value of the steps that a mistake is made in; nothing for the others.
+/// @param before  the run with the mistake so far
+using Wrong = std::function<std::optional<Array>(const Step& step, const Recording& before)>;
 
 std::string name_of_rank(std::size_t rank) { return "rank." + std::to_string(rank) + "."; }
 
-/// What a run with a mistake is compared with the right run; on rank 0.
-using Run = std::function<Recording(const Trace& trace, const Recorder& recorder)>;
+/// A run on all ranks, gathered on rank 0.
+using Run = std::function<Recording()>;
+
+/// Rounds a step of a module that computes in float32.
+void round_as_computed(Step& step)
+{
+    const std::pair<std::string, std::string> type("type", "float32");
+    if (step.value.type == ElementType::real && std::ranges::find(step.options, type) != step.options.end())
+        for (double& number : step.value.values)
+            number = static_cast<float>(number);
+}
+
+/// What all ranks have where one of them makes a mistake: every step follows from its formula, but for the mistaken ones.
+Recording with_mistake(Recording run, const Wrong& wrong)
+{
+    const StepNames names(run);
+    for (std::size_t i = 0; i < run.steps.size(); ++i) {
+        Step& step = run.steps[i];
+        if (!step.formula.empty()) {
+            step.value = evaluate(step.formula, [&](std::string_view name) {
+                             const std::optional<std::size_t> found = names.resolve(i, name);
+                             return found ? &run.steps[*found].value : nullptr;
+                         }).value;
+            round_as_computed(step);
+        }
+        if (std::optional<Array> other = wrong(step, run))
+            step.value = *std::move(other);
+    }
+    return run;
+}
 
 /// What attn diff finds: the first wrong step, and the mistakes that explain it.
 struct Found {
@@ -58,15 +74,12 @@ enum class Saved { all, results };
 bool is_result(const std::string& path) { return path == "context" || path.ends_with(".norm2.output"); }
 
 /// A run with a mistake beside the right one; found on rank 0, on the others nothing.
-Found found_in(const Run& run, const Planted::Wrong& wrong, Saved saved)
+Found found_in(const Run& run, const Wrong& wrong, Saved saved)
 {
-    Recorder right, mistaken;
-    const Recording reference = run(Trace(right), right);
-    Planted planted(wrong);
-    Listeners both({&planted, &mistaken});
-    const Recording mine = run(Trace(both), mistaken);
+    const Recording reference = run();
     if (this_rank() != 0)
         return {};
+    const Recording mine = with_mistake(reference, wrong);
     NamedArrays arrays;
     for (const Step& step : mine.steps)
         if (saved == Saved::all || is_result(step.path))
@@ -84,7 +97,7 @@ Found found_in(const Run& run, const Planted::Wrong& wrong, Saved saved)
 struct Mistake {
     std::string_view name; ///< of its pitfall
     Run run;
-    Planted::Wrong wrong;
+    Wrong wrong;
     std::string first_wrong; ///< the step that attn diff has to find
 };
 
@@ -107,7 +120,7 @@ void check_named_by_results(const Mistake& mistake)
 void check_nothing_found(const Run& run)
 {
     const Found found = found_in(
-        run, [](const Step&, const Planted&) { return std::nullopt; }, Saved::all);
+        run, [](const Step&, const Recording&) { return std::nullopt; }, Saved::all);
     if (this_rank() == 0) {
         CHECK(found.first_wrong == "nothing");
         CHECK(found.names.empty());
@@ -117,22 +130,24 @@ void check_nothing_found(const Run& run)
 /// Ring attention, with four tokens on each rank.
 Run ring(const Drawing& drawing, const mpi::Layout& layout)
 {
-    return [=](const Trace& trace, const Recorder& recorder) {
+    return [=] {
+        Recorder recorder;
         const Whole whole(layout.tokens(), drawing);
         Shard shard(whole, layout);
         mpi::ring_attention(shard.q(), shard.k(), shard.v(), layout, shard.scoring, shard.o(), {}, MPI_COMM_WORLD,
-                            nullptr, trace);
+                            nullptr, Trace(recorder));
         return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, layout);
     };
 }
 
 Run ulysses(const Drawing& drawing, const mpi::Layout& layout)
 {
-    return [=](const Trace& trace, const Recorder& recorder) {
+    return [=] {
+        Recorder recorder;
         const Whole whole(layout.tokens(), drawing);
         Shard shard(whole, layout);
         mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), layout, whole.scoring(), shard.o(), MPI_COMM_WORLD,
-                               nullptr, trace);
+                               nullptr, Trace(recorder));
         return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, layout);
     };
 }
@@ -140,11 +155,12 @@ Run ulysses(const Drawing& drawing, const mpi::Layout& layout)
 /// With four heads and seven hidden units, in the scopes of their ranks.
 Run layer()
 {
-    return [](const Trace& trace, const Recorder& recorder) {
+    return [] {
+        Recorder recorder;
         const DrawnLayer drawn(4, 7);
         const EncoderLayerWeights shard = mpi::encoder_layer_shard(drawn.weights, 4, all_ranks(), this_rank());
-        static_cast<void>(
-            mpi::tensor_parallel_encoder_layer(drawn.x, {}, shard, drawn.options, MPI_COMM_WORLD, nullptr, trace));
+        static_cast<void>(mpi::tensor_parallel_encoder_layer(drawn.x, {}, shard, drawn.options, MPI_COMM_WORLD, nullptr,
+                                                             Trace(recorder)));
         return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD);
     };
 }
@@ -196,8 +212,8 @@ Mistake keys_before_they_arrive()
 {
     const std::string path = last_rank() + "hop.1.keys";
     return {"ranks_keys_early", ring({}, four_each()),
-            [=](const Step& step, const Planted& heard) -> std::optional<Array> {
-                return step.path == path ? std::optional(heard.value(last_rank() + "hop.0.keys")) : std::nullopt;
+            [=](const Step& step, const Recording& before) -> std::optional<Array> {
+                return step.path == path ? std::optional(before.at(last_rank() + "hop.0.keys").value) : std::nullopt;
             },
             path};
 }
@@ -205,7 +221,7 @@ Mistake keys_before_they_arrive()
 Mistake merge_without_rescaling()
 {
     return {"no_rescaling", ring({}, four_each()),
-            [](const Step& step, const Planted&) -> std::optional<Array> {
+            [](const Step& step, const Recording&) -> std::optional<Array> {
                 if (!step.path.ends_with(".correction") && !step.path.ends_with(".correction_before"))
                     return std::nullopt;
                 return filled(step.value, [](std::size_t) { return 1; });
@@ -216,7 +232,7 @@ Mistake merge_without_rescaling()
 Mistake causal_mask_by_local_indices()
 {
     return {"ranks_causal_local", ring({.is_causal = true}, four_each()),
-            [](const Step& step, const Planted&) -> std::optional<Array> {
+            [](const Step& step, const Recording&) -> std::optional<Array> {
                 if (!step.path.ends_with(".mask"))
                     return std::nullopt;
                 const std::size_t m = step.value.shape.back();
@@ -229,7 +245,7 @@ Mistake padding_of_the_last_rank_counted()
 {
     const auto length = static_cast<std::int64_t>(4 * all_ranks() - 3);
     return {"ranks_padding", ring({.lengths = {length}}, four_each()),
-            [](const Step& step, const Planted&) -> std::optional<Array> {
+            [](const Step& step, const Recording&) -> std::optional<Array> {
                 if (!step.path.ends_with(".mask") || step.formula.find(last_rank() + "positions") == std::string::npos)
                     return std::nullopt;
                 return filled(step.value, [](std::size_t) { return 1; });
@@ -242,7 +258,7 @@ Mistake wrong_order(Array (*reordered)(Array, std::size_t))
 {
     const std::string path = last_rank() + "heads.keys";
     return {"ranks_order", ulysses({.shape = {1, 5, 5, 3, 3}}, four_each()),
-            [=](const Step& step, const Planted&) -> std::optional<Array> {
+            [=](const Step& step, const Recording&) -> std::optional<Array> {
                 return step.path == path ? std::optional(reordered(step.value, 4)) : std::nullopt;
             },
             path};
@@ -252,8 +268,8 @@ Mistake sum_left_out()
 {
     const std::string path = last_rank() + "feed_forward.sum";
     return {"ranks_sum_missing", layer(),
-            [=](const Step& step, const Planted& heard) -> std::optional<Array> {
-                return step.path == path ? std::optional(heard.value(last_rank() + "feed_forward.part.output"))
+            [=](const Step& step, const Recording& before) -> std::optional<Array> {
+                return step.path == path ? std::optional(before.at(last_rank() + "feed_forward.part.output").value)
                                          : std::nullopt;
             },
             path};
@@ -263,7 +279,7 @@ Mistake bias_on_every_rank()
 {
     const Vector bias = *DrawnLayer(4, 7).weights.self_attention.output->bias;
     return {"ranks_bias_repeated", layer(),
-            [=](const Step& step, const Planted&) -> std::optional<Array> {
+            [=](const Step& step, const Recording&) -> std::optional<Array> {
                 if (!step.path.ends_with("self_attn.part.output"))
                     return std::nullopt;
                 return filled(step.value, [&](std::size_t i) { return step.value.values[i] + bias(i % bias.size()); });
@@ -320,11 +336,16 @@ TEST_CASE("an exception on one rank ends all ranks", "[.][abort]")
 {
     const Whole whole(four_each().tokens(), {});
     Shard shard(whole, four_each());
-    Planted failing([](const Step& step, const Planted&) -> std::optional<Array> {
-        if (step.path == "rank.1.hop.1.sum")
-            throw std::runtime_error("the disk is full");
-        return std::nullopt;
-    });
+    /// A disk that is full at one step.
+    class FullDisk final : public Listener {
+        std::optional<Array> on_step(const Step& step) override
+        {
+            if (step.path == "rank.1.hop.1.sum")
+                throw std::runtime_error("the disk is full");
+            return std::nullopt;
+        }
+    };
+    FullDisk failing;
     mpi::ring_attention(shard.q(), shard.k(), shard.v(), four_each(), shard.scoring, shard.o(), {}, MPI_COMM_WORLD,
                         nullptr, Trace(failing));
     MPI_Barrier(MPI_COMM_WORLD); // ranks that need nothing more from rank 1 get here
