@@ -164,7 +164,7 @@ T Lesson::stored(std::string_view step, const std::filesystem::path& name)
 bool Lesson::is_example() const { return !setup_.input; }
 bool Lesson::is_altered() const { return setup_.is_altered; }
 
-void Lesson::retell(std::string_view scope, const Recording& recording)
+void Lesson::add_recording(std::string_view scope, const Recording& recording)
 {
     const std::string before = std::string(scope) + ".";
     for (Step step : recording.steps) {

@@ -86,7 +86,7 @@ public:
 
     /// Adds what other processes of this run recorded to the lesson's steps.
     /// @param scope  in which their paths stand: "ring"
-    void retell(std::string_view scope, const Recording& recording);
+    void add_recording(std::string_view scope, const Recording& recording);
 
     /// The lesson's steps so far, answered where the user asked what if.
     const Recording& recording() const;

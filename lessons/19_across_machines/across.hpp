@@ -146,7 +146,7 @@ inline void run_across(Lesson& lesson, const Tensor3& queries, const Tensor3& ke
                                        longest);
     lesson.progress("");
     for (const std::string scope : {"ring", "ulysses", "layer"}) {
-        lesson.retell(scope, below(all, scope));
+        lesson.add_recording(scope, below(all, scope));
         //! [verify]
         lesson.expect(scope + ": every step of every rank follows from its formula",
                       formula::verify(below(all, scope)).passed());

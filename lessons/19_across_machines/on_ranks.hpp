@@ -74,8 +74,8 @@ struct Share {
 };
 
 /// Each rank's number as a step, on rank 0.
-inline void tell_count(Recording& all, const std::string& path, std::size_t mine,
-                       const Rank& rank)
+inline void record_count(Recording& all, const std::string& path, std::size_t mine,
+                         const Rank& rank)
 {
     const auto number = static_cast<double>(mine);
     Step step{path, "", {"r"}, "", {}, {{rank.ranks}, std::vector<double>(rank.ranks)}};
@@ -110,7 +110,7 @@ inline void run_ring(const Recording& given, const Rank& rank, Recording& all)
                         &traffic, Trace(recorder));
     add_below("ring", mpi::gather_recording(recorder.recording(), comm, layout), all);
     //! [ring]
-    tell_count(all, "ring.sent", traffic.total(), rank);
+    record_count(all, "ring.sent", traffic.total(), rank);
 }
 
 inline void run_ulysses(const Recording& given, const Rank& rank, Recording& all)
@@ -128,7 +128,7 @@ inline void run_ulysses(const Recording& given, const Rank& rank, Recording& all
                            &traffic, Trace(recorder));
     add_below("ulysses", mpi::gather_recording(recorder.recording(), comm, layout), all);
     //! [ulysses]
-    tell_count(all, "ulysses.sent", traffic.total(), rank);
+    record_count(all, "ulysses.sent", traffic.total(), rank);
 }
 
 inline void run_layer(const Rank& rank, Recording& all)
@@ -144,7 +144,7 @@ inline void run_layer(const Rank& rank, Recording& all)
                                        Trace(recorder));
     add_below("layer", mpi::gather_recording(recorder.recording(), comm), all);
     //! [layer]
-    tell_count(all, "layer.sent", traffic.total(), rank);
+    record_count(all, "layer.sent", traffic.total(), rank);
 }
 
 /// The sizes at which memory is counted: lists of chunks and names weigh little there.
@@ -170,8 +170,8 @@ inline void count_memory(const Rank& rank, Recording& all)
         mpi::ulysses_attention(share.q.rows(), share.k.rows(), share.v.rows(),
                                share.layout, scoring, mine.context.rows(), rank.comm);
     });
-    tell_count(all, "memory.ring", static_cast<std::size_t>(ring * 0x1p20), rank);
-    tell_count(all, "memory.ulysses", static_cast<std::size_t>(ulysses * 0x1p20), rank);
+    record_count(all, "memory.ring", static_cast<std::size_t>(ring * 0x1p20), rank);
+    record_count(all, "memory.ulysses", static_cast<std::size_t>(ulysses * 0x1p20), rank);
 }
 
 /// All of it.

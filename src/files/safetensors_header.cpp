@@ -51,25 +51,26 @@ struct Description {
 };
 
 /// Puts the three together.
-StoredTensor tensor_of(const Description& said)
+StoredTensor tensor_of(const Description& description)
 {
-    for (const auto& [key, given] : {std::pair{"dtype", said.dtype.has_value()},
-                                     {"shape", said.shape.has_value()},
-                                     {"data_offsets", said.data_offsets.has_value()}})
+    for (const auto& [key, given] : {std::pair{"dtype", description.dtype.has_value()},
+                                     {"shape", description.shape.has_value()},
+                                     {"data_offsets", description.data_offsets.has_value()}})
         if (!given)
             throw Error("has no " + in_quotes(key) + ", expected dtype, shape and data_offsets");
-    if (said.data_offsets->size() != 2)
-        throw Error("has " + std::to_string(said.data_offsets->size()) + " data_offsets, expected begin and end");
+    if (description.data_offsets->size() != 2)
+        throw Error("has " + std::to_string(description.data_offsets->size()) +
+                    " data_offsets, expected begin and end");
 
-    const StoredTensor tensor{format_of_dtype(*said.dtype), *said.shape, said.data_offsets->front(),
-                              said.data_offsets->back()};
+    const StoredTensor tensor{format_of_dtype(*description.dtype), *description.shape,
+                              description.data_offsets->front(), description.data_offsets->back()};
     if (tensor.end < tensor.begin)
         throw Error("ends at byte " + std::to_string(tensor.end) + " of the data, before it begins at byte " +
                     std::to_string(tensor.begin));
     const std::size_t expected = checked_count(tensor.shape) * tensor.format->bytes;
     if (tensor.end - tensor.begin != expected)
         throw Error("has " + std::to_string(tensor.end - tensor.begin) + " bytes of data, expected " +
-                    std::to_string(expected) + " for " + *said.dtype + " of shape " + to_string(tensor.shape));
+                    std::to_string(expected) + " for " + *description.dtype + " of shape " + to_string(tensor.shape));
     return tensor;
 }
 

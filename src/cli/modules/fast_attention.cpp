@@ -84,7 +84,7 @@ private:
 };
 
 /// The contexts in the form of the queries.
-void tell_output(const Tensor4& context, const FastAttentionOptions& options, std::size_t rank, const Trace& trace)
+void record_output(const Tensor4& context, const FastAttentionOptions& options, std::size_t rank, const Trace& trace)
 {
     if (rank == 4)
         return trace.alias("output", "context");
@@ -136,7 +136,7 @@ void attend_fast(const FastAttentionOptions& options, const ModuleRun& run)
     const fast::HeadRows<float> rows = result.rows();
     fast::attention(q.rows(), k.rows(), v.rows(), scoring.get(), rows, {}, run.trace);
     std::copy_n(rows.numbers, context.size(), context.data());
-    tell_output(context, options, rank, run.trace);
+    record_output(context, options, rank, run.trace);
 }
 
 } // namespace attn::cli

@@ -54,11 +54,11 @@ void Call::attend(const Packed& packed, std::size_t slot, std::size_t b, std::si
 void attention(const Const& queries, const Const& keys, const Const& values, const Scoring& scoring,
                const HeadRows<float>& context, const SoftmaxSums& sums, const Trace& trace)
 {
-    Room memory;
+    Buffer memory;
     attend_all({queries, keys, values, scoring, context, sums}, memory, trace);
 }
 
-void attend_all(const Call& call, Room& memory, const Trace& trace)
+void attend_all(const Call& call, Buffer& memory, const Trace& trace)
 {
     const Const &queries = call.queries, &keys = call.keys, &values = call.values;
     expect_fit("fast::attention", queries, keys, values, call.context, call.scoring);
@@ -70,7 +70,7 @@ void attend_all(const Call& call, Room& memory, const Trace& trace)
         return;
     const std::size_t at_once = groups_at_once(call), per_group = call.heads_per_group() * call.query_tiles();
     const std::size_t threads = static_cast<std::size_t>(omp_get_max_threads());
-    float* const all_scratch = memory.of(threads * call.scratch() + at_once * Packed::size(keys, values));
+    float* const all_scratch = memory.grow(threads * call.scratch() + at_once * Packed::size(keys, values));
     const Packed packed(keys, values, all_scratch + threads * call.scratch());
 
 #pragma omp parallel

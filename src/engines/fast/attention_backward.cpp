@@ -80,12 +80,12 @@ void attention_backward(const Const& queries, const Const& keys, const Const& va
     if (trace.has_listener())
         return backward_traced(call, trace);
     const std::size_t heads = queries.batch() * queries.heads(), groups = keys.batch() * keys.heads();
-    const Room D(heads * queries.rows());
+    const Buffer D(heads * queries.rows());
     Turns turns(heads * call.query_tiles());
 
 #pragma omp parallel
     {
-        const Room numbers(backward_tile_size(queries.features(), values.features()));
+        const Buffer numbers(backward_tile_size(queries.features(), values.features()));
         BackwardTile tile = backward_tile_in(numbers.get(), queries.features(), values.features());
 
 #pragma omp for schedule(static)

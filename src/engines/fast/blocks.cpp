@@ -44,10 +44,10 @@ void multiply_tiles(const ConstView& x, const LinearMaps& maps, const View& into
 
 } // namespace
 
-View room_for(Room& room, std::size_t rows, std::size_t columns)
+View matrix_in(Buffer& buffer, std::size_t rows, std::size_t columns)
 {
     const std::size_t stride = padded(columns, LinearMaps::panel_columns);
-    return {room.of(rows * stride), rows, columns, stride};
+    return {buffer.grow(rows * stride), rows, columns, stride};
 }
 
 void normalize(const View& x, const Norm& norm, float epsilon, const View& into, const Sequences& sequences,
@@ -66,8 +66,8 @@ void normalize(const View& x, const Norm& norm, float epsilon, const View& into,
 Stream::Stream(const View& tokens, const Sequences& sequences, std::size_t blocks, const Setting& setting,
                const Trace& trace)
     : tokens_(tokens),
-      normalized_(room_for(setting.workspace.normalized, tokens.rows, tokens.columns)),
-      result_(room_for(setting.workspace.result, tokens.rows, tokens.columns)),
+      normalized_(matrix_in(setting.workspace.normalized, tokens.rows, tokens.columns)),
+      result_(matrix_in(setting.workspace.result, tokens.rows, tokens.columns)),
       sequences_(sequences),
       setting_(setting),
       trace_(trace),
@@ -199,12 +199,12 @@ bool is_single(const Call& call)
 }
 
 /// The attention of one query per head, as one step. Threads share the heads.
-void attend_single(const Call& call, Room& memory, const Trace& trace)
+void attend_single(const Call& call, Buffer& memory, const Trace& trace)
 {
     const Const &queries = call.queries, &keys = call.keys, &values = call.values;
     const float scale = call.scoring.scale.value_or(1 / std::sqrt(static_cast<float>(queries.features())));
     const std::size_t heads = queries.heads(), all = queries.batch() * heads, shared = call.heads_per_group();
-    float* const scores = memory.of(all * keys.rows());
+    float* const scores = memory.grow(all * keys.rows());
     const auto rows_of = [](const Const& any, std::size_t b, std::size_t group) {
         return ConstView{any.row(b, group, 0), any.rows(), any.features(), any.strides[2]};
     };
@@ -240,9 +240,9 @@ struct Projected {
 
 /// Makes them.
 Projected project(const ConstView& x, const ConstView& memory, std::string_view memory_name, const AttentionMaps& maps,
-                  const AttentionTask& task, const Heads& sizes, Room& room, const Trace& trace)
+                  const AttentionTask& task, const Heads& sizes, Buffer& buffer, const Trace& trace)
 {
-    const View query = room_for(room, x.rows, sizes.h * sizes.d_k);
+    const View query = matrix_in(buffer, x.rows, sizes.h * sizes.d_k);
     const View added = task.key_value.row_range(task.past, memory.rows);
     const View key = added.column_range(0, sizes.g * sizes.d_k);
     const View value = added.column_range(key.columns, sizes.g * sizes.d_v);
@@ -272,7 +272,7 @@ View attend_by_heads(const Projected& projected, const AttentionTask& task, cons
     // See them as heads.
     const std::size_t b = task.queries.count();
     const View kept = task.key_value.row_range(0, b * (task.past + task.keys.n));
-    const View context = room_for(workspace.context, query.rows, sizes.h * sizes.d_v);
+    const View context = matrix_in(workspace.context, query.rows, sizes.h * sizes.d_v);
     const HeadRows<float> queries = heads_in(query, 0, b, sizes.h, sizes.d_k);
     const HeadRows<float> keys = heads_in(kept, 0, b, sizes.g, sizes.d_k);
     const HeadRows<float> values = heads_in(kept, key.columns, b, sizes.g, sizes.d_v);
@@ -352,7 +352,7 @@ void feed_all(const ConstView& x, const FeedForwardMaps& maps, Activation activa
               const View& result, Workspace& workspace, const Trace& trace)
 {
     record_maps(trace, maps);
-    const View hidden = room_for(workspace.hidden, x.rows, maps.hidden.d_out());
+    const View hidden = matrix_in(workspace.hidden, x.rows, maps.hidden.d_out());
     multiply(x, maps.hidden, hidden);
     activate_units(maps, activation, hidden, sequences, trace);
     multiply(hidden.column_range(0, maps.d_ff()), maps.output, result);
@@ -371,7 +371,7 @@ void feed_forward(const ConstView& x, const FeedForwardMaps& maps, Activation ac
     if (trace.has_listener())
         return feed_all(x, maps, activation, sequences, result, workspace, trace);
     const std::size_t size = rows_of_tile(x.rows), threads = static_cast<std::size_t>(omp_get_max_threads());
-    const View all = room_for(workspace.hidden, threads * size, maps.hidden.d_out());
+    const View all = matrix_in(workspace.hidden, threads * size, maps.hidden.d_out());
     for_tiles(x.rows, [&](std::size_t first, std::size_t count, std::size_t thread) {
         const View hidden = all.row_range(thread * size, count);
         multiply(x.row_range(first, count), maps.hidden, hidden);

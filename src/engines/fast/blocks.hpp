@@ -89,7 +89,7 @@ void attend(const ConstView& x, const ConstView& memory, std::string_view memory
 void feed_forward(const ConstView& x, const FeedForwardMaps& maps, Activation activation, const Sequences& sequences,
                   const View& result, Workspace& workspace, const Trace& trace);
 
-/// Room for a matrix whose rows are whole panels apart.
-View room_for(Room& room, std::size_t rows, std::size_t columns);
+/// Buffer for a matrix whose rows are whole panels apart.
+View matrix_in(Buffer& buffer, std::size_t rows, std::size_t columns);
 
 } // namespace attn::fast

@@ -147,6 +147,6 @@ struct Call {
 };
 
 /// attention() in memory that the caller keeps.
-void attend_all(const Call& call, Room& memory, const Trace& trace);
+void attend_all(const Call& call, Buffer& memory, const Trace& trace);
 
 } // namespace attn::fast

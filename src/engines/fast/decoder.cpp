@@ -28,12 +28,12 @@ void expect_fit(const Tokens<const float>& x, const Tokens<const float>& memory,
 }
 
 /// Cross-attention has the scale and the softcap of self-attention, but no positions.
-Scoring cross_scoring(const DecoderOptions& options, const Masking& masking, Room& room)
+Scoring cross_scoring(const DecoderOptions& options, const Masking& masking, Buffer& buffer)
 {
     GroupedQueryOptions cross = options.attention;
     cross.causal.reset();
     cross.positions = HeadPositions::none;
-    return scoring_of(cross, masking, room);
+    return scoring_of(cross, masking, buffer);
 }
 
 } // namespace
@@ -72,7 +72,7 @@ void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& memo
                                  .scoring = to_memory,
                                  .queries = sequences,
                                  .keys = of_memory,
-                                 .key_value = room_for(workspace.key_value, memory.rows(), maps.key_value.d_out())};
+                                 .key_value = matrix_in(workspace.key_value, memory.rows(), maps.key_value.d_out())};
         attend(rows, memory_rows, "memory", maps, task, result, workspace, inside);
     });
     stream.add("feed_forward", weights.norm3, [&](const View& rows, const View& result, const Trace& inside) {

@@ -56,7 +56,7 @@ public:
           cache_(cache),
           options_(options),
           setting_{workspace, static_cast<float>(options.norm.epsilon), NormPlacement::pre},
-          tokens_(view(workspace.tokens.of(n * weights.d_model), n, weights.d_model))
+          tokens_(view(workspace.tokens.grow(n * weights.d_model), n, weights.d_model))
     {
         if (!weights.layers.empty())
             rotation_ =
@@ -117,7 +117,7 @@ void predict(const LlamaCall& call, const PackedLlama& weights, std::span<float>
 {
     if (!weights.is_tied)
         record_input(trace, weights.output, {{"output", "d_model", "vocabulary"}});
-    const View all = room_for(workspace.hidden, call.tokens().rows, weights.output.d_out());
+    const View all = matrix_in(workspace.hidden, call.tokens().rows, weights.output.d_out());
     multiply(call.tokens(), weights.output, all);
     record(trace, "logits[n, vocabulary]",
            weights.is_tied ? "norm.output @ embedding.T" : "norm.output @ output_weights", call.sequences(), all);

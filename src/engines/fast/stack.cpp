@@ -76,13 +76,13 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
     return tokens;
 }
 
-Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Room& room,
+Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Buffer& buffer,
                      const Trace& trace)
 {
     if (d % 2 != 0)
         throw ShapeError("fast: rotary positions need heads of an even number of features, found " + number(d));
     const std::size_t pairs = d / 2, first = options.first + earlier;
-    const View cosines = view(room.of(2 * n * pairs), n, pairs), sines = view(cosines.data + n * pairs, n, pairs);
+    const View cosines = view(buffer.grow(2 * n * pairs), n, pairs), sines = view(cosines.data + n * pairs, n, pairs);
     for (std::size_t pair = 0; pair < pairs; ++pair) {
         const double frequency = std::pow(options.base, -2 * static_cast<double>(pair) / static_cast<double>(d));
         for (std::size_t i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
     return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
 }
 
-Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Room& room)
+Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Buffer& buffer)
 {
     Scoring scoring{.mask = masking.mask, .causal = options.causal, .key_lengths = masking.key_lengths};
     if (options.scale)
@@ -109,7 +109,7 @@ Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, R
     if (options.softcap)
         scoring.softcap = static_cast<float>(*options.softcap);
     if (options.positions == HeadPositions::alibi) {
-        float* const slopes = room.of(options.heads);
+        float* const slopes = buffer.grow(options.heads);
         std::ranges::copy(alibi_slopes(options.heads), slopes);
         scoring.alibi_slopes = {slopes, options.heads};
     }
@@ -135,7 +135,7 @@ void SelfAttention::of_layer(const AttentionMaps& maps, const View& x, const Vie
                              .rotation = rotation_ ? &*rotation_ : nullptr,
                              .queries = sequences_,
                              .keys = sequences_,
-                             .key_value = room_for(workspace_.key_value, x.rows, maps.key_value.d_out())};
+                             .key_value = matrix_in(workspace_.key_value, x.rows, maps.key_value.d_out())};
     attend(x, x, "x", maps, task, result, workspace_, inside);
 }
 

@@ -26,12 +26,12 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
 
 /// The cosines and sines of n positions, as steps.
 /// @param earlier  positions before the first, besides those of the options
-Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Room& room,
+Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Buffer& buffer,
                      const Trace& trace);
 
 /// Scale, softcap, causal mask and slopes of the options, and the masks.
-/// @param room  keeps the slopes
-Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Room& room);
+/// @param buffer  keeps the slopes
+Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Buffer& buffer);
 
 /// The self-attention of all layers of a call, a sublayer of a Stream.
 class SelfAttention {

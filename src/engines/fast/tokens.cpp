@@ -10,9 +10,9 @@ constexpr std::align_val_t cache_line{64};
 
 } // namespace
 
-void Room::Free::operator()(float* numbers) const { ::operator delete[](numbers, cache_line); }
+void Buffer::Free::operator()(float* numbers) const { ::operator delete[](numbers, cache_line); }
 
-float* Room::of(std::size_t count)
+float* Buffer::grow(std::size_t count)
 {
     if (count > size_ || !numbers_) {
         numbers_.reset(); // before there is more

@@ -17,8 +17,8 @@ void record_head(const Trace& trace, std::string_view label, const std::string& 
 /// One head, whose keys and values are packed.
 void attend_head(const Call& call, const Packed& packed, std::size_t b, std::size_t head, const Trace& trace)
 {
-    Room memory;
-    float* const scratch = memory.of(call.scratch());
+    Buffer memory;
+    float* const scratch = memory.grow(call.scratch());
     const auto context = [&](std::size_t first, std::size_t rows) {
         return ConstView{call.context.row(b, head, first), rows, call.values.features(), call.context.strides[2]};
     };
@@ -47,7 +47,7 @@ void attend_traced(const Call& call, const Trace& caller)
     record_input(trace, "bias[b, h, n, m]", scoring.bias, score_shape(queries, keys));
     record_input(trace, "mask[b, h, n, m]", scoring.mask, score_shape(queries, keys));
 
-    Room memory;
+    Buffer memory;
     std::vector<std::string> contexts;
     for (std::size_t b = 0; b < queries.batch(); ++b) {
         const bool is_batch = queries.batch() > 1;
@@ -58,7 +58,7 @@ void attend_traced(const Call& call, const Trace& caller)
             record_head(of_head, "queries[n, d_k]", "queries", queries, b, head);
             record_head(of_head, "keys[m, d_k]", "keys", keys, b, group);
             record_head(of_head, "values[m, d_v]", "values", values, b, group);
-            const Packed packed(keys, values, memory.of(Packed::size(keys, values)));
+            const Packed packed(keys, values, memory.grow(Packed::size(keys, values)));
             for (std::size_t tile = 0; tile < packed.tiles(); ++tile)
                 packed.pack(0, b, group, tile);
             attend_head(call, packed, b, head, of_head);

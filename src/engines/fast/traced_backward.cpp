@@ -181,7 +181,7 @@ private:
 
     const Trace& trace_;
     const BackwardCall& call_;
-    Room D_, numbers_;
+    Buffer D_, numbers_;
     BackwardTile tile_;
     std::vector<std::string> last_of_queries_, last_of_keys_; ///< per tile, the scope in which it met another last
 };

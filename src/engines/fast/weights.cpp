@@ -39,7 +39,7 @@ LinearMaps::LinearMaps(std::span<const LinearWeights* const> parts) : d_in_(part
         d_out_ += parts_.back().columns;
     }
     const std::size_t padded = (d_out_ + panel_columns - 1) / panel_columns * panel_columns;
-    panels_ = room_.of(padded * d_in_);
+    panels_ = buffer_.grow(padded * d_in_);
     std::fill_n(panels_, padded * d_in_, 0.0F);
     bias_.resize(padded);
     std::size_t first = 0;

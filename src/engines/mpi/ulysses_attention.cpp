@@ -54,7 +54,7 @@ HeadsView<Number> view(Heads& heads, std::size_t n)
             fast::head_rows<Number>(heads.context.data(), {shape.b, share.count, n, shape.d_v})};
 }
 
-UlyssesHeads room_for(const HeadShare& share, const AttentionShape& shape, std::size_t n)
+UlyssesHeads empty_heads(const HeadShare& share, const AttentionShape& shape, std::size_t n)
 {
     const std::size_t queries = shape.b * share.count * n, keys = shape.b * share.groups * n;
     UlyssesHeads heads{.share = share, .shape = shape};
@@ -200,7 +200,7 @@ UlyssesHeads ulysses_attention(const Const& queries, const Const& keys, const Co
         const std::size_t rank = rank_in(comm);
         const Trace of_rank = named.scope("rank", rank);
         const Trace of_tokens = layout.tokens(rank) == 0 ? Trace() : of_rank;
-        heads = room_for(exchange.share(), shape, layout.tokens());
+        heads = empty_heads(exchange.share(), shape, layout.tokens());
 
         const std::size_t there = to_heads(exchange, queries, keys, values, heads, layout.tokens(), of_tokens);
         attend(heads, layout, scoring, of_rank);
@@ -229,7 +229,7 @@ void ulysses_attention_backward(const UlyssesHeads& heads, const Layout& layout,
     abort_on_error(comm, function, [&] {
         const std::size_t n = layout.tokens();
         const Exchange exchange(comm, layout, shape);
-        UlyssesHeads gradients = room_for(heads.share, shape, n);
+        UlyssesHeads gradients = empty_heads(heads.share, shape, n);
         const auto grad = view<float>(gradients, n);
         const auto mine = view<const float>(heads, n);
         const std::size_t there = exchange.to_heads({{grad_context, grad.context}});

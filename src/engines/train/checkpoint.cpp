@@ -27,14 +27,14 @@ std::string recipe_in(const files::NpzReader& file)
     if (!text)
         throw files::FileError(file.path(),
                                "is no checkpoint of a training, since it has no " + std::string(description));
-    const nlohmann::json said = files::about_file(file.path(), std::string(description) + " ", [&] {
+    const nlohmann::json stored = files::about_file(file.path(), std::string(description) + " ", [&] {
         return files::parse_json_object(*text, R"({"format": "attn training", ...})");
     });
-    const auto is_text = [&](const char* key) { return said.contains(key) && said.at(key).is_string(); };
-    if (!is_text("format") || said.at("format") != format || said.value("version", nlohmann::json()) != 1 ||
+    const auto is_text = [&](const char* key) { return stored.contains(key) && stored.at(key).is_string(); };
+    if (!is_text("format") || stored.at("format") != format || stored.value("version", nlohmann::json()) != 1 ||
         !is_text("recipe"))
         throw files::FileError(file.path(), std::string(description) + " is none of version 1 of a checkpoint");
-    return said.at("recipe").get<std::string>();
+    return stored.at("recipe").get<std::string>();
 }
 
 Array array_of(const files::NpzReader& file, std::string_view name)
@@ -88,9 +88,9 @@ void note_ending(int signal) { noted = signal; }
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, std::string_view recipe)
 {
-    const nlohmann::json said{{"format", format}, {"version", 1}, {"recipe", recipe}};
+    const nlohmann::json stored{{"format", format}, {"version", 1}, {"recipe", recipe}};
     files::Npz content;
-    content.texts.emplace_back(description, said.dump() + "\n");
+    content.texts.emplace_back(description, stored.dump() + "\n");
     content.arrays.emplace_back("weights", in_double(checkpoint.state.weights));
     content.arrays.emplace_back("first_moment", in_double(checkpoint.state.first));
     content.arrays.emplace_back("second_moment", in_double(checkpoint.state.second));

@@ -70,7 +70,7 @@ struct Layer {
             const auto of = [&](Buffer& packed) {
                 return tokens(packed).row_range(first, n).column_range(column, d_head());
             };
-            multiply(of(space.query), of(space.key).transposed(), weights, Into::empty, scale());
+            multiply(of(space.query), of(space.key).transposed(), weights, Accumulate::no, scale());
             for (std::size_t i = 0; i < n; ++i)
                 softmax_row(weights.row(i), i + 1, n);
             multiply(weights, of(space.value), of(space.merged));
@@ -120,24 +120,24 @@ struct Layer {
     {
         const Rows grad_hidden = hidden(shared.grad_hidden), grad_normed = tokens(shared.grad_normed);
         linear_backward(grad_x, hidden(space.hidden), maps.back.weight, grad.back.weight, grad.back.bias, grad_hidden,
-                        Into::empty);
+                        Accumulate::no);
         for (std::size_t i = 0; i < space.hidden.size(); ++i)
             shared.grad_hidden[i] = space.hidden[i] > 0 ? shared.grad_hidden[i] : 0;
         linear_backward(grad_hidden, tokens(space.normed2), maps.hidden.weight, grad.hidden.weight, grad.hidden.bias,
-                        grad_normed, Into::empty);
+                        grad_normed, Accumulate::no);
         norm_of(maps.norm2)
             .backward(grad_normed, tokens(space.normal2), space.inverse2, grad.norm2.weight, grad.norm2.bias, grad_x);
 
         linear_backward(grad_x, tokens(space.merged), maps.output.weight, grad.output.weight, grad.output.bias,
-                        tokens(shared.grad_merged), Into::empty);
+                        tokens(shared.grad_merged), Accumulate::no);
         attend_backward();
         const Rows normed = tokens(space.normed1);
         linear_backward(tokens(shared.grad_query), normed, maps.query.weight, grad.query.weight, grad.query.bias,
-                        grad_normed, Into::empty);
+                        grad_normed, Accumulate::no);
         linear_backward(tokens(shared.grad_key), normed, maps.key.weight, grad.key.weight, grad.key.bias, grad_normed,
-                        Into::sum);
+                        Accumulate::yes);
         linear_backward(tokens(shared.grad_value), normed, maps.value.weight, grad.value.weight, grad.value.bias,
-                        grad_normed, Into::sum);
+                        grad_normed, Accumulate::yes);
         norm_of(maps.norm1)
             .backward(grad_normed, tokens(space.normal1), space.inverse1, grad.norm1.weight, grad.norm1.bias, grad_x);
     }
@@ -205,7 +205,7 @@ double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<con
         return loss;
 
     const Rows grad_x = rows_of(space.grad_x, rows, d), grad_normed = rows_of(space.grad_normed, rows, d);
-    multiply(logits.transposed(), normed, grad->words, Into::sum);
+    multiply(logits.transposed(), normed, grad->words, Accumulate::yes);
     multiply(logits, maps.words, grad_normed);
     std::ranges::fill(space.grad_x, Number(0));
     norm_of(maps.norm).backward(grad_normed, normal, space.inverse, grad->norm.weight, grad->norm.bias, grad_x);

@@ -188,18 +188,18 @@ void linear(const Given<Number>& x, const Given<Number>& weight, const Given<Num
 {
     for (std::size_t i = 0; i < output.rows; ++i)
         std::copy_n(bias.data, output.columns, output.row(i));
-    multiply(x, weight, output, Into::sum);
+    multiply(x, weight, output, Accumulate::yes);
 }
 
 template <class Number>
 void linear_backward(const Given<Number>& grad, const Given<Number>& x, const Given<Number>& weight,
                      const BasicView<Number>& grad_weight, const BasicView<Number>& grad_bias,
-                     const BasicView<Number>& grad_x, Into what_is_there)
+                     const BasicView<Number>& grad_x, Accumulate accumulate)
 {
-    multiply(x.transposed(), grad, grad_weight, Into::sum);
+    multiply(x.transposed(), grad, grad_weight, Accumulate::yes);
     for (std::size_t i = 0; i < grad.rows; ++i)
         add(grad_bias.data, grad.row(i), grad.columns);
-    multiply(grad, weight.transposed(), grad_x, what_is_there);
+    multiply(grad, weight.transposed(), grad_x, accumulate);
 }
 
 template <class Number>
@@ -227,7 +227,8 @@ double cross_entropy_row(Number* logits, std::size_t classes, std::size_t target
     template struct Norm<Number>;                                                                                      \
     template void linear(const Given<Number>&, const Given<Number>&, const Given<Number>&, const BasicView<Number>&);  \
     template void linear_backward(const Given<Number>&, const Given<Number>&, const Given<Number>&,                    \
-                                  const BasicView<Number>&, const BasicView<Number>&, const BasicView<Number>&, Into); \
+                                  const BasicView<Number>&, const BasicView<Number>&, const BasicView<Number>&,        \
+                                  Accumulate);                                                                         \
     template double cross_entropy_row(Number*, std::size_t, std::size_t, double, Number);
 ATTN_TRAINS_IN(float)
 ATTN_TRAINS_IN(double)

@@ -58,7 +58,7 @@ void linear(const Given<Number>& x, const Given<Number>& weight, const Given<Num
 template <class Number>
 void linear_backward(const Given<Number>& grad, const Given<Number>& x, const Given<Number>& weight,
                      const BasicView<Number>& grad_weight, const BasicView<Number>& grad_bias,
-                     const BasicView<Number>& grad_x, Into what_is_there);
+                     const BasicView<Number>& grad_x, Accumulate accumulate);
 
 /// Cross-entropy of one row of logits, which become softmax(logits) less the target's one, times a factor: the gradient.
 /// @return the loss

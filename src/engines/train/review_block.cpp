@@ -35,7 +35,7 @@ struct OneText {
     {
         const std::size_t n = sizes.words;
         const View of = weights(head);
-        multiply(of_head(space.query, head), of_head(space.key, head).transposed(), of, Into::empty, scale());
+        multiply(of_head(space.query, head), of_head(space.key, head).transposed(), of, Accumulate::no, scale());
         float* means = space.means.data() + head * n;
         std::fill_n(means, n, 0.0F);
         for (std::size_t i = 0; i < n; ++i) {
@@ -73,14 +73,14 @@ struct OneText {
             const View pooled = view(space.grad_pooled.data() + head * sizes.d_v, 1, sizes.d_v);
             const View mixed = view(space.mixed.data() + head * d, 1, d);
             const std::size_t first = head * sizes.d_v;
-            multiply(mixed.transposed(), pooled, grad.value.column_range(first, sizes.d_v), Into::sum);
+            multiply(mixed.transposed(), pooled, grad.value.column_range(first, sizes.d_v), Accumulate::yes);
             multiply(pooled, maps.value.column_range(first, sizes.d_v).transposed(),
                      view(space.grad_mixed.data() + head * d, 1, d));
         }
         const View grad_mixed = view(space.grad_mixed.data(), sizes.heads, d);
         const View grad_means = view(space.grad_means.data(), sizes.heads, n);
         multiply(view(space.means.data(), sizes.heads, n).transposed(), grad_mixed, grad_tokens);
-        multiply(grad_mixed, tokens.transposed(), grad_means, Into::empty, 1 / static_cast<float>(n));
+        multiply(grad_mixed, tokens.transposed(), grad_means, Accumulate::no, 1 / static_cast<float>(n));
         for (std::size_t head = 0; head < sizes.heads; ++head) {
             const View of = weights(head);
             for (std::size_t i = 0; i < n; ++i)
@@ -139,10 +139,10 @@ void review_gradients(const ReviewBlock& block, const ReviewSizes& sizes, const 
     });
     const View grad_query = view(space.grad_query.data(), block.tokens.rows, sizes.keys());
     const View grad_key = view(space.grad_key.data(), block.tokens.rows, sizes.keys());
-    multiply(block.tokens.transposed(), grad_query, grad.query, Into::sum);
-    multiply(block.tokens.transposed(), grad_key, grad.key, Into::sum);
-    multiply(grad_query, maps.query.transposed(), grad_tokens, Into::sum);
-    multiply(grad_key, maps.key.transposed(), grad_tokens, Into::sum);
+    multiply(block.tokens.transposed(), grad_query, grad.query, Accumulate::yes);
+    multiply(block.tokens.transposed(), grad_key, grad.key, Accumulate::yes);
+    multiply(grad_query, maps.query.transposed(), grad_tokens, Accumulate::yes);
+    multiply(grad_key, maps.key.transposed(), grad_tokens, Accumulate::yes);
 }
 
 } // namespace attn::train

@@ -22,25 +22,25 @@ int whole(std::size_t size) { return static_cast<int>(size); }
 /// @param gemm  BLAS's function for such numbers
 template <class Gemm, class Number>
 void multiply_by(Gemm gemm, const BasicView<const Number>& left, const BasicView<const Number>& right,
-                 const BasicView<Number>& into, Into what_is_there, Number factor)
+                 const BasicView<Number>& into, Accumulate accumulate, Number factor)
 {
     const auto flip_of = [](const auto& matrix) { return matrix.is_transposed ? flipped : as_is; };
     gemm(row_major, flip_of(left), flip_of(right), whole(into.rows), whole(into.columns), whole(left.columns), factor,
-         left.data, whole(left.stride), right.data, whole(right.stride), what_is_there == Into::sum ? Number(1) : 0,
+         left.data, whole(left.stride), right.data, whole(right.stride), accumulate == Accumulate::yes ? Number(1) : 0,
          into.data, whole(into.stride));
 }
 
 } // namespace
 
-void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there, float factor)
+void multiply(const ConstView& left, const ConstView& right, const View& into, Accumulate accumulate, float factor)
 {
-    multiply_by(cblas_sgemm, left, right, into, what_is_there, factor);
+    multiply_by(cblas_sgemm, left, right, into, accumulate, factor);
 }
 
 void multiply(const BasicView<const double>& left, const BasicView<const double>& right, const BasicView<double>& into,
-              Into what_is_there, double factor)
+              Accumulate accumulate, double factor)
 {
-    multiply_by(cblas_dgemm, left, right, into, what_is_there, factor);
+    multiply_by(cblas_dgemm, left, right, into, accumulate, factor);
 }
 
 OneThreadForBlas::OneThreadForBlas(std::size_t products) : products_(take_blas_memory(products))

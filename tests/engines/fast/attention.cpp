@@ -68,18 +68,18 @@ TEST_CASE("fast attention gives the same bits with any number of threads, and wi
 {
     for (std::uint64_t seed = 0; seed < 25; ++seed) {
         CAPTURE(seed);
-        DrawnAttention one(seed), three(seed), heard(seed);
+        DrawnAttention one(seed), three(seed), traced(seed);
         const int threads = omp_get_max_threads();
         omp_set_num_threads(1);
         one.run();
         omp_set_num_threads(3);
         three.run();
         omp_set_num_threads(threads);
-        recorded(heard);
+        recorded(traced);
         CHECK(one.context == three.context);
-        CHECK(one.context == heard.context);
-        CHECK(one.largest == heard.largest);
-        CHECK(one.sum == heard.sum);
+        CHECK(one.context == traced.context);
+        CHECK(one.largest == traced.largest);
+        CHECK(one.sum == traced.sum);
     }
 }
 

@@ -240,15 +240,15 @@ TEST_CASE("fast gradients have the same bits with any number of threads, and wit
 {
     for (std::uint64_t seed = 0; seed < 25; ++seed) {
         CAPTURE(seed);
-        DrawnGradients one(seed), four(seed), heard(seed);
+        DrawnGradients one(seed), four(seed), traced(seed);
         const int threads = omp_get_max_threads();
         omp_set_num_threads(1);
         one.run();
         omp_set_num_threads(4);
         four.run();
         omp_set_num_threads(threads);
-        recorded(heard);
-        for (const DrawnGradients* other : {&four, &heard}) {
+        recorded(traced);
+        for (const DrawnGradients* other : {&four, &traced}) {
             CHECK(one.grad_queries == other->grad_queries);
             CHECK(one.grad_keys == other->grad_keys);
             CHECK(one.grad_values == other->grad_values);

@@ -171,9 +171,9 @@ TEST_CASE("a workspace that is given again is not allocated again", "[fast]")
     const auto places = [&] {
         fast::Workspace& w = drawn.workspace;
         std::vector<const float*> all;
-        for (fast::Room* room :
+        for (fast::Buffer* buffer :
              {&w.normalized, &w.result, &w.query, &w.key_value, &w.context, &w.hidden, &w.positions, &w.attention})
-            all.push_back(room->of(0));
+            all.push_back(buffer->grow(0));
         return all;
     };
     const std::vector<const float*> before = places();

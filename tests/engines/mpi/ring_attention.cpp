@@ -71,13 +71,13 @@ TEST_CASE("the ranks' traces of ring attention make one trace, whose steps follo
         for (const Drawing& drawing : drawings(layout.tokens())) {
             CAPTURE(to_text(layout), drawing.is_causal, drawing.has_mask, drawing.lengths);
             const Whole whole(layout.tokens(), drawing);
-            Shard heard(whole, layout), unheard(whole, layout);
+            Shard traced(whole, layout), untraced(whole, layout);
             Recorder recorder;
-            run(heard, Trace(recorder));
-            run(unheard);
-            CHECK(heard.context == unheard.context);
-            CHECK(heard.largest == unheard.largest);
-            CHECK(heard.sum == unheard.sum);
+            run(traced, Trace(recorder));
+            run(untraced);
+            CHECK(traced.context == untraced.context);
+            CHECK(traced.largest == untraced.largest);
+            CHECK(traced.sum == untraced.sum);
             const Recording recording = mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, layout);
             if (this_rank() != 0)
                 continue;

@@ -18,7 +18,7 @@ TEST_CASE("Ulysses attention is as near to exact numbers as float32 can be, and 
         for (const Drawing& drawing : drawings(layout.tokens())) {
             CAPTURE(to_text(layout), drawing.is_causal, drawing.has_mask, drawing.lengths);
             const Whole whole(layout.tokens(), drawing);
-            Shard shard(whole, layout), heard(whole, layout);
+            Shard shard(whole, layout), traced(whole, layout);
             mpi::Traffic traffic;
             mpi::ulysses_attention(shard.q(), shard.k(), shard.v(), layout, whole.scoring(), shard.o(), MPI_COMM_WORLD,
                                    &traffic);
@@ -30,9 +30,9 @@ TEST_CASE("Ulysses attention is as near to exact numbers as float32 can be, and 
             CHECK(traffic.sent == mpi::predicted_ulysses_traffic(layout, whole.shape, this_rank()).sent);
 
             Recorder recorder;
-            mpi::ulysses_attention(heard.q(), heard.k(), heard.v(), layout, whole.scoring(), heard.o(), MPI_COMM_WORLD,
-                                   nullptr, Trace(recorder));
-            CHECK(heard.context == shard.context);
+            mpi::ulysses_attention(traced.q(), traced.k(), traced.v(), layout, whole.scoring(), traced.o(),
+                                   MPI_COMM_WORLD, nullptr, Trace(recorder));
+            CHECK(traced.context == shard.context);
             const Recording recording = mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD, layout);
             if (this_rank() != 0)
                 continue;

@@ -110,7 +110,7 @@ TEST_CASE("one thread and several give the same numbers, and so does training th
 
     const GptWeights decoder = random_decoder(numbers);
     const std::vector<Text> texts = random_texts(numbers, 40, 7);
-    const auto told = [&](std::size_t threads, std::size_t interruption) {
+    const auto trained_decoder = [&](std::size_t threads, std::size_t interruption) {
         const GptTrainingOptions options{.model = {.heads = 3}, .threads = threads};
         auto trainer = std::make_unique<GptTrainer>(decoder, options);
         std::vector<double> losses;
@@ -124,9 +124,9 @@ TEST_CASE("one thread and several give the same numbers, and so does training th
         }
         return std::pair(losses, trainer->state().weights);
     };
-    const auto one = told(1, 100);
-    CHECK(told(4, 100) == one);
-    CHECK(told(1, 7) == one);
+    const auto one = trained_decoder(1, 100);
+    CHECK(trained_decoder(4, 100) == one);
+    CHECK(trained_decoder(1, 7) == one);
 }
 
 TEST_CASE("a training that learns has a lower loss in the end", "[train]")

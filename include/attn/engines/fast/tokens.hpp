@@ -19,14 +19,15 @@ struct Tokens {
     operator Tokens<const Number>() const requires(!std::is_const_v<Number>) { return {numbers, n, d, batch}; }
 };
 
-/// Numbers that are made room for once and used again, aligned to 64 bytes.
-class Room {
+/// Memory for numbers that is allocated once and used again, aligned to 64 bytes.
+class Buffer {
 public:
-    Room() = default;
-    explicit Room(std::size_t count) { of(count); }
+    Buffer() = default;
+    explicit Buffer(std::size_t count) { grow(count); }
 
-    /// Room for so many numbers. What was in it is lost where there has to be more than before.
-    float* of(std::size_t count);
+    /// Makes it at least so large; where it has to grow, what was in it is lost.
+    /// @return its numbers
+    float* grow(std::size_t count);
     float* get() const { return numbers_.get(); }
 
 private:
@@ -41,15 +42,15 @@ private:
 ///
 /// It keeps nothing from one call to the next, and serves one call at a time.
 struct Workspace {
-    Room tokens;     ///< where the output is not tokens
-    Room normalized; ///< of a sublayer's input
-    Room result;     ///< of a sublayer
-    Room query;
-    Room key_value;
-    Room context;
-    Room hidden;    ///< of each thread's tile of rows
-    Room positions; ///< cosines and sines, or slopes
-    Room attention; ///< packed keys and values, and each thread's tile of scores
+    Buffer tokens;     ///< where the output is not tokens
+    Buffer normalized; ///< of a sublayer's input
+    Buffer result;     ///< of a sublayer
+    Buffer query;
+    Buffer key_value;
+    Buffer context;
+    Buffer hidden;    ///< of each thread's tile of rows
+    Buffer positions; ///< cosines and sines, or slopes
+    Buffer attention; ///< packed keys and values, and each thread's tile of scores
 };
 
 } // namespace attn::fast

@@ -48,8 +48,8 @@ private:
 
     std::size_t d_in_, d_out_ = 0;
     std::vector<Part> parts_;
-    Room room_;
-    float* panels_;           ///< in the room; zeros where there are no columns
+    Buffer buffer_;
+    float* panels_;           ///< in the buffer; zeros where there are no columns
     std::vector<float> bias_; ///< of each column of a panel
 };
 

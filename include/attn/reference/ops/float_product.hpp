@@ -34,14 +34,14 @@ BasicView<Number> view(Number* data, std::size_t rows, std::size_t columns)
     return {data, rows, columns, columns};
 }
 
-/// What becomes of the numbers that are there already.
-enum class Into { empty, sum };
+/// Whether a product is added to the numbers that are there already, or replaces them.
+enum class Accumulate { no, yes };
 
 /// into = factor * left @ right, or that added to it.
-void multiply(const ConstView& left, const ConstView& right, const View& into, Into what_is_there = Into::empty,
+void multiply(const ConstView& left, const ConstView& right, const View& into, Accumulate accumulate = Accumulate::no,
               float factor = 1);
 void multiply(const BasicView<const double>& left, const BasicView<const double>& right, const BasicView<double>& into,
-              Into what_is_there = Into::empty, double factor = 1);
+              Accumulate accumulate = Accumulate::no, double factor = 1);
 
 /// While one lives, a product uses one thread, where BLAS says how that is done (OpenBLAS does).
 class OneThreadForBlas {
