@@ -4,10 +4,10 @@
 #include "flags.hpp"
 
 #include "print_escaped.hpp"
-#include "start.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/core/memory.hpp"
+#include "attn/files/output.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,11 +16,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <exception>
 #include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
+
+#include <unistd.h>
 
 namespace attn::cli {
 namespace {
@@ -304,11 +308,35 @@ int parse_and_run(const Parser& parser, int argc, const char* const* argv)
     return parser.chosen().command.run();
 }
 
+std::string_view program_name; ///< as it was called, without its folder
+
+void end_program();
+const std::terminate_handler usual_end = std::set_terminate(end_program);
+
+/// Where nobody catches an exception: before guarded(), in another thread, or where there is no memory to say what guarded()
+/// says. This takes none.
+void end_program()
+{
+    try {
+        if (std::current_exception() != nullptr)
+            throw;
+    } catch (const std::bad_alloc&) {
+        for (const std::string_view part : {program_name, std::string_view(": there is not enough memory\n")})
+            if (::write(STDERR_FILENO, part.data(), part.size()) < 0)
+                break;
+        ::_exit(2);
+    } catch (...) {
+    }
+    usual_end();
+}
+
 } // namespace
 
 int run_program(const Command& program, int argc, const char* const* argv)
 {
-    start_program();
+    prepare_streams();
+    program_name = argv[0];
+    program_name.remove_prefix(program_name.rfind('/') + 1); // npos + 1 is 0
     CLI::App app;
     if (!program.version.empty())
         app.set_version_flag("--version", program.version);

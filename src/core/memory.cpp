@@ -49,10 +49,9 @@ std::size_t left_of_limits()
     for (std::size_t& count : pages)
         file >> count;
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const auto left = [&](int resource, std::size_t used) {
+    const auto left = [&](auto resource, std::size_t used) {
         rlimit limit{};
-        const bool is_limited =
-            ::getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        const bool is_limited = ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
         return is_limited ? less(limit.rlim_cur, used * page) : unlimited;
     };
     return std::min(left(RLIMIT_AS, pages[0]), left(RLIMIT_DATA, pages[5]));

@@ -84,7 +84,7 @@ TEST_CASE("a tensor of 20 MiB is refused before it is made where less is left", 
 TEST_CASE("causal attention needs memory for its scores and one mask, and knows it before", "[memory][limits]")
 {
     constexpr std::size_t n = 6000, pairs = n * n, mebibyte = 1 << 20;
-    const Matrix x = RandomNumbers(1).matrix(n, 2), few = RandomNumbers(2).matrix(100, 2);
+    const Matrix x = RandomNumbers(1).matrix(n, 2), few = RandomNumbers(2).matrix(1000, 2);
     const AttentionOptions causal{.causal = Causal::bottom_right};
     scaled_dot_product_attention(few, few, few, {}, {}, causal); // BLAS takes its own memory
     {

@@ -54,8 +54,7 @@ struct BasicGptTrainer<Number>::Network {
           table(table_of(initial)),
           state(packed<Number>(initial)),
           gradient(table.size),
-          one_thread(std::max<std::size_t>(given.threads, 1)),
-          workers(one_thread.products()),
+          workers(given.threads),
           spaces(workers.threads())
     {
     }

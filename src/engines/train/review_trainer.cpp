@@ -90,8 +90,7 @@ struct ReviewTrainer::Network {
           behind(vocabulary * d_model),
           rows(0, vocabulary, d_model),
           gradient(table.size),
-          one_thread(std::max<std::size_t>(given.threads, 1)),
-          workers(one_thread.products()),
+          workers(given.threads),
           spaces(workers.threads())
     {
     }

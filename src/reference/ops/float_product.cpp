@@ -1,7 +1,5 @@
 #include "attn/reference/ops/float_product.hpp"
 
-#include "blas_memory.hpp"
-
 // What every BLAS has. Its header is not where all of them put it, and xtensor-blas's own belongs to ops/matmul.cpp.
 extern "C" {
 void cblas_sgemm(int order, int left, int right, int rows, int columns, int inner, float factor, const float* a,
@@ -43,7 +41,7 @@ void multiply(const BasicView<const double>& left, const BasicView<const double>
     multiply_by(cblas_dgemm, left, right, into, accumulate, factor);
 }
 
-OneThreadForBlas::OneThreadForBlas(std::size_t products) : products_(take_blas_memory(products))
+OneThreadForBlas::OneThreadForBlas()
 {
     if (openblas_get_num_threads != nullptr && openblas_set_num_threads != nullptr) {
         before_ = openblas_get_num_threads();

@@ -46,18 +46,12 @@ void multiply(const BasicView<const double>& left, const BasicView<const double>
 /// While one lives, a product uses one thread, where BLAS says how that is done (OpenBLAS does).
 class OneThreadForBlas {
 public:
-    /// @param products  how many are to be computed at once, by threads of the caller's
-    /// @throws Error where there is too little memory for one
-    explicit OneThreadForBlas(std::size_t products);
+    OneThreadForBlas();
     OneThreadForBlas(const OneThreadForBlas&) = delete;
     OneThreadForBlas& operator=(const OneThreadForBlas&) = delete;
     ~OneThreadForBlas();
 
-    /// How many can be computed at once: fewer where there is no memory for so many.
-    std::size_t products() const { return products_; }
-
 private:
-    std::size_t products_;
     int before_ = 0;
 };
 
