@@ -42,7 +42,6 @@
 #include "attn/reference/models/greedy_decode.hpp"
 #include "attn/reference/models/keras_attention.hpp"
 #include "attn/reference/models/llama.hpp"
-#include "attn/reference/models/review_classifier.hpp"
 #include "attn/reference/models/sampling.hpp"
 #include "attn/reference/models/transformer.hpp"
 #include "attn/reference/ops/activation.hpp"

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "../lesson.hpp"
+#include "reviews/data.hpp"
+#include "reviews/trainer.hpp"
+#include "reviews/weights.hpp"
 #include "small_training.hpp"
 #include "step_trace.hpp"
 
 #include "attn/engines/train/batches.hpp"
 #include "attn/engines/train/checkpoint.hpp"
-#include "attn/engines/train/review_data.hpp"
-#include "attn/engines/train/review_trainer.hpp"
 #include "attn/files/file.hpp"
 #include "attn/files/weights/state_dict.hpp"
 

@@ -2,16 +2,16 @@
 
 #include "../lesson.hpp"
 #include "../small_model.hpp"
+#include "reviews/trainer.hpp"
+#include "reviews/weights.hpp"
 
 #include "attn/engines/train/audit.hpp"
 #include "attn/engines/train/batches.hpp"
 #include "attn/engines/train/gpt_trainer.hpp"
 #include "attn/engines/train/loss.hpp"
 #include "attn/engines/train/parameters.hpp"
-#include "attn/engines/train/review_trainer.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/reference/models/review_classifier.hpp"
 
 #include <map>
 #include <string>

@@ -4,6 +4,7 @@
 #include "runs.hpp"
 #include "test.hpp"
 #include "engines/train/examples.hpp"
+#include "lessons/15_training/reviews/examples.hpp"
 
 #include "attn/engines/train/audit.hpp"
 #include "attn/engines/train/batches.hpp"

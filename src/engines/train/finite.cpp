@@ -1,4 +1,4 @@
-#include "finite.hpp"
+#include "attn/engines/train/finite.hpp"
 
 #include "attn/core/array.hpp"
 #include "attn/core/error.hpp"

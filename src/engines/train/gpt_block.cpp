@@ -1,6 +1,6 @@
 #include "gpt_block.hpp"
 
-#include "kernels.hpp"
+#include "attn/engines/train/kernels.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
 #include "attn/engines/train/gpt_trainer.hpp"
 
-#include "finite.hpp"
 #include "gpt_block.hpp"
-#include "kernels.hpp"
-#include "workers.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/engines/train/finite.hpp"
+#include "attn/engines/train/kernels.hpp"
 #include "attn/engines/train/parameters.hpp"
+#include "attn/engines/train/workers.hpp"
 
 #include <algorithm>
 #include <string>

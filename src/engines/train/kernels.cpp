@@ -1,4 +1,4 @@
-#include "kernels.hpp"
+#include "attn/engines/train/kernels.hpp"
 
 #include "vectorised.hpp"
 

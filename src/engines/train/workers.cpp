@@ -1,4 +1,4 @@
-#include "workers.hpp"
+#include "attn/engines/train/workers.hpp"
 
 #include <system_error>
 #include <utility>

@@ -6,10 +6,8 @@
 #include "attn/core/recorder.hpp"
 #include "attn/engines/train/gpt_trainer.hpp"
 #include "attn/engines/train/loss.hpp"
-#include "attn/engines/train/review_trainer.hpp"
 #include "attn/files/weights/visit.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/reference/models/review_classifier.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,19 +77,6 @@ Weights in_float32(Weights weights)
     return weights;
 }
 
-struct ReviewSizesGiven {
-    std::size_t vocabulary = 11, d_model = 6, heads = 3, d_k = 2, d_v = 2;
-};
-
-inline ReviewClassifierWeights random_reviewer(Numbers& numbers, const ReviewSizesGiven& sizes)
-{
-    const std::size_t d = sizes.d_model, keys = sizes.heads * sizes.d_k, values = sizes.heads * sizes.d_v;
-    return in_float32(
-        ReviewClassifierWeights{{numbers.matrix(sizes.vocabulary, d)},
-                                {numbers.matrix(d, keys), numbers.matrix(d, keys), numbers.matrix(d, values)},
-                                {numbers.matrix(values, 1), numbers.vector(1)}});
-}
-
 inline GptWeights random_decoder(Numbers& numbers, std::size_t vocabulary = 7, std::size_t d_model = 6,
                                  std::size_t d_ff = 5, std::size_t layers = 2)
 {
@@ -106,17 +91,6 @@ inline GptWeights random_decoder(Numbers& numbers, std::size_t vocabulary = 7, s
 inline std::int64_t whole(Numbers& numbers, std::size_t below)
 {
     return static_cast<std::int64_t>((numbers.number() + 2) / 4 * static_cast<double>(below));
-}
-
-inline train::Reviews random_reviews(Numbers& numbers, std::size_t count, std::size_t words, std::size_t vocabulary)
-{
-    train::Reviews reviews{IntegerMatrix(IntegerMatrix::shape_type{count, words}),
-                           Integers(Integers::shape_type{count})};
-    for (std::int64_t& id : reviews.ids)
-        id = whole(numbers, vocabulary);
-    for (std::int64_t& label : reviews.labels)
-        label = whole(numbers, 2);
-    return reviews;
 }
 
 /// Texts of different lengths.

@@ -144,7 +144,6 @@ inline std::string_view module_of(const AdditiveWeights&) { return "an additive 
 inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }
 inline std::string_view module_of(const Matrix&) { return "a bilinear score"; }
 inline std::string_view module_of(const KerasAttentionWeights&) { return "a Keras-style attention"; }
-inline std::string_view module_of(const ReviewClassifierWeights&) { return "a classifier of reviews"; }
 /// @}
 
 /// Weights of any struct that visit() takes, from the tensors of a file:

@@ -10,7 +10,6 @@
 #include "attn/reference/models/gpt.hpp"
 #include "attn/reference/models/greedy_decode.hpp"
 #include "attn/reference/models/keras_attention.hpp"
-#include "attn/reference/models/review_classifier.hpp"
 #include "attn/reference/models/transformer.hpp"
 
 #include <concepts>
@@ -326,14 +325,6 @@ void visit(Either<KerasAttentionWeights> auto& w, const std::string& prefix, aut
     f(WeightTensor{prefix + "query_weights", {"d_model", "h_d_k"}}, w.query);
     f(WeightTensor{prefix + "key_weights", {"d_memory", "h_d_k"}}, w.key);
     f(WeightTensor{prefix + "value_weights", {"d_value", "h_d_v"}}, w.value);
-}
-
-/// embedding.weight, those of Keras-style attention after attention, output.weight and output.bias
-void visit(Either<ReviewClassifierWeights> auto& w, const std::string& prefix, auto&& f)
-{
-    visit(w.embedding, prefix + "embedding.", f);
-    visit(w.attention, prefix + "attention.", f);
-    visit(w.output, prefix + "output.", f, "h_d_v", "1");
 }
 
 /// bilinear_weights (d_q, d_k), which are a matrix

@@ -1,4 +1,4 @@
-#include "attn/engines/train/review_data.hpp"
+#include "lessons/15_training/reviews/data.hpp"
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"

@@ -1,16 +1,16 @@
-#include "attn/engines/train/review_trainer.hpp"
+#include "trainer.hpp"
 
-#include "finite.hpp"
-#include "review_block.hpp"
-#include "workers.hpp"
+#include "block.hpp"
+#include "weights.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/finite.hpp"
+#include "attn/engines/train/kernels.hpp"
 #include "attn/engines/train/parameters.hpp"
+#include "attn/engines/train/workers.hpp"
 #include "attn/reference/ops/random.hpp"
-
-#include "kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,8 @@ void expect_trainable(const ReviewClassifierWeights& weights, const ReviewTraini
                          ", expected one column and a bias of one number");
     if (options.adam.weight_decay != 0)
         throw Error("ReviewTrainer: weight_decay is " + exact_text(options.adam.weight_decay) +
-                    ", expected 0: rows of the embedding that a batch does not use are left alone");
+                    ", expected 0: rows of the embedding that a batch does not use are "
+                    "left alone");
 }
 
 /// @param first  the place of the first number of the buffer

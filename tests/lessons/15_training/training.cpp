@@ -3,9 +3,9 @@
 #include "program.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
+#include "lessons/15_training/reviews/data.hpp"
 
 #include "attn/engines/train/checkpoint.hpp"
-#include "attn/engines/train/review_data.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"

@@ -1,6 +1,6 @@
-#include "review_block.hpp"
+#include "block.hpp"
 
-#include "kernels.hpp"
+#include "attn/engines/train/kernels.hpp"
 
 #include <algorithm>
 #include <cmath>

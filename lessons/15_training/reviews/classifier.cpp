@@ -1,4 +1,4 @@
-#include "attn/reference/models/review_classifier.hpp"
+#include "classifier.hpp"
 
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/concat.hpp"

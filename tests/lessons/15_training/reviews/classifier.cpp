@@ -1,9 +1,9 @@
-#include "attn/reference/models/review_classifier.hpp"
+#include "lessons/15_training/reviews/classifier.hpp"
 
 #include "answers.hpp"
+#include "examples.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
-#include "engines/train/examples.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
 
@@ -64,7 +64,7 @@ TEST_CASE("a classifier's steps are those of its doc comment, and it goes on wit
     Recorder recorder;
     run(Trace(recorder));
     CHECK(verify(recorder.recording()).passed());
-    Lines own = promised("reference/models/review_classifier.hpp", "review_classifier"),
+    Lines own = promised("../../lessons/15_training/reviews/classifier.hpp", "review_classifier"),
           found = kept(recorder, "review_classifier");
     for (const char* name : {"frequencies", "angles", "positions"}) // those of sinusoidal_positions()
         for (Lines* rows : {&own, &found})

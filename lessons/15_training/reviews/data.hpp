@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/engines/train/review_trainer.hpp"
+#include "trainer.hpp"
 
 #include <filesystem>
 #include <string>

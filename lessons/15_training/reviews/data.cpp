@@ -1,4 +1,4 @@
-#include "attn/engines/train/review_data.hpp"
+#include "data.hpp"
 
 #include "small_letters.hpp"
 

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "classifier.hpp"
+
 #include "attn/engines/train/adam.hpp"
-#include "attn/reference/models/review_classifier.hpp"
 
 #include <cstddef>
 #include <cstdint>
