@@ -256,10 +256,8 @@ void tensor_parallel(std::size_t n)
     const EncoderLayerWeights shard = mpi::encoder_layer_shard(drawn_layer(), heads, ranks, rank);
     const Matrix x = drawn_matrix(n, d_model);
     mpi::Traffic traffic;
-    const Seconds seconds = fastest([&] {
-        static_cast<void>(
-            mpi::tensor_parallel_encoder_layer(x, std::nullopt, shard, options, MPI_COMM_WORLD, &traffic));
-    });
+    const Seconds seconds = fastest(
+        [&] { static_cast<void>(mpi::tensor_parallel_encoder_layer(x, shard, options, MPI_COMM_WORLD, &traffic)); });
     print("tensor_parallel", n, seconds, {traffic.total(), 0});
 }
 

@@ -17,8 +17,8 @@ namespace {
 using namespace attn;
 
 /// scaled_dot_product_attention() as it would be written by someone who has never heard of a trace.
-Attention untraced(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                   const std::optional<AnyMask>& mask = {}, const AttentionOptions& options = {})
+Attention untraced(const Matrix& queries, const Matrix& keys, const Matrix& values, const OptionalMask& mask = {},
+                   const AttentionOptions& options = {})
 {
     expect_agreement("untraced", "d_k", {"queries", queries, 1}, {"keys", keys, 1});
     expect_agreement("untraced", "m", {"keys", keys, 0}, {"values", values, 0});
@@ -64,8 +64,7 @@ void recorded(benchmark::State& state)
     const Inputs in;
     for ([[maybe_unused]] auto _ : state) {
         Recorder recorder;
-        benchmark::DoNotOptimize(
-            scaled_dot_product_attention(in.queries, in.keys, in.values, {}, {}, {}, Trace(recorder)));
+        benchmark::DoNotOptimize(scaled_dot_product_attention(in.queries, in.keys, in.values, {}, Trace(recorder)));
     }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "masked.hpp"
 #include "attn/reference/attention/additive.hpp"
 #include "attn/reference/attention/bilinear.hpp"
 #include "attn/reference/attention/dot_product.hpp"
@@ -97,20 +98,22 @@ inline std::string to_string(Scoring scoring)
 }
 
 /// Runs the attention function of that scoring. Scaled dot-product attention always normalises.
-inline Attention attend(Scoring scoring, const Problem& p, const std::optional<AnyMask>& mask = {},
+inline Attention attend(Scoring scoring, const Problem& p, const OptionalMask& mask = {},
                         const WeighingOptions& options = {}, const Trace& trace = {})
 {
     switch (scoring) {
     case Scoring::dot_product:
-        return dot_product_attention(p.queries, p.keys, p.values, mask, options, trace);
+        return dot_product_attention(p.queries, p.keys, p.values, masked(options, mask), trace);
     case Scoring::scaled_dot_product:
-        return scaled_dot_product_attention(p.queries, p.keys, p.values, mask, {}, {.causal = options.causal}, trace);
+        return scaled_dot_product_attention(p.queries, p.keys, p.values, {.mask = mask, .causal = options.causal},
+                                            trace);
     case Scoring::additive:
-        return additive_attention(p.wide_queries, p.keys, p.values, mask, p.additive, options, trace);
+        return additive_attention(p.wide_queries, p.keys, p.values, p.additive, masked(options, mask), trace);
     case Scoring::concatenated:
-        return concatenated_attention(p.wide_queries, p.keys, p.values, mask, concatenate(p.additive), options, trace);
+        return concatenated_attention(p.wide_queries, p.keys, p.values, concatenate(p.additive), masked(options, mask),
+                                      trace);
     case Scoring::bilinear:
-        return bilinear_attention(p.wide_queries, p.keys, p.values, mask, p.bilinear, options, trace);
+        return bilinear_attention(p.wide_queries, p.keys, p.values, p.bilinear, masked(options, mask), trace);
     }
     return {};
 }

@@ -23,7 +23,7 @@ namespace {
 struct Drawn {
     Scoring scoring;
     Problem problem;
-    std::optional<AnyMask> mask;
+    OptionalMask mask;
     WeighingOptions options;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 const Problem problem = random_problem({}, 1);
 
-Recorder recorded(Scoring scoring, const std::optional<AnyMask>& mask, const WeighingOptions& options = {})
+Recorder recorded(Scoring scoring, const OptionalMask& mask, const WeighingOptions& options = {})
 {
     Recorder recorder;
     attend(scoring, problem, mask, options, Trace(recorder));
@@ -56,8 +56,7 @@ TEST_CASE("a given scale is in the formula, to the last digit", "[steps][attenti
 {
     const auto formula_of_scaled = [](double scale) {
         Recorder recorder;
-        scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = scale},
-                                     Trace(recorder));
+        scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {.scale = scale}, Trace(recorder));
         return recorder.steps().at(4).formula;
     };
     CHECK(formula_of_scaled(0.125) == "scores * 0.125");
@@ -75,8 +74,7 @@ TEST_CASE("every step says which options its function ran with", "[steps][attent
             const StepOptions expected = scoring == Scoring::scaled_dot_product
                                              ? StepOptions{{"mask", mask}, {"bias", "none"}, {"scale", "1/sqrt(d_k)"}}
                                              : StepOptions{{"mask", mask}, {"normalization", "softmax"}};
-            const Recorder recorder =
-                recorded(scoring, with_mask ? std::optional<AnyMask>(problem.mask) : std::nullopt);
+            const Recorder recorder = recorded(scoring, with_mask ? OptionalMask(problem.mask) : std::nullopt);
             for (const Step& step : recorder.steps()) {
                 CAPTURE(to_string(scoring), step.path);
                 CHECK(step.options == expected);
@@ -84,8 +82,7 @@ TEST_CASE("every step says which options its function ran with", "[steps][attent
         }
     }
     Recorder recorder;
-    scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {}, {}, {.scale = 0.5},
-                                 Trace(recorder));
+    scaled_dot_product_attention(problem.queries, problem.keys, problem.values, {.scale = 0.5}, Trace(recorder));
     CHECK(recorder.steps().front().options == StepOptions{{"mask", "none"}, {"bias", "none"}, {"scale", "0.5"}});
 }
 
@@ -113,7 +110,7 @@ TEST_CASE("weigh_values lists its steps for a mask, under the name that the scor
         if (const std::size_t name = line.find("NAME"); name != std::string::npos)
             line.replace(name, 4, "given");
     Recorder recorder;
-    weigh_values(Matrix{{1, 2}}, "given", Matrix{{1}, {2}}, Mask{{true, false}}, {}, Trace(recorder));
+    weigh_values(Matrix{{1, 2}}, "given", Matrix{{1}, {2}}, {.mask = Mask{{true, false}}}, Trace(recorder));
     CHECK(listed == kept(recorder));
     CHECK(recorder.steps().front().module.empty());
 }

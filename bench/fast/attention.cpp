@@ -61,7 +61,7 @@ double reference(std::size_t n, std::optional<Causal> causal)
     options.causal = causal;
     return seconds([&] {
         for (std::size_t head = 0; head < heads; ++head)
-            scaled_dot_product_attention(queries, keys, values, {}, {}, options);
+            scaled_dot_product_attention(queries, keys, values, options);
     });
 }
 

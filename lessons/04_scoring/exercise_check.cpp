@@ -22,7 +22,7 @@ void check(Exercise& exercise)
     const Matrix bilinear{{0.5, 0, -0.5}, {0, 0.25, 0.5}};
 
     Recorder additive;
-    additive_attention(queries, keys, values, {}, weights, {}, Trace(additive));
+    additive_attention(queries, keys, values, weights, {}, Trace(additive));
     exercise.expect({"my_additive_score",
                      {{"query", query},
                       {"key", key},
@@ -33,7 +33,7 @@ void check(Exercise& exercise)
                     [&] { return my_additive_score(query, key, weights); });
 
     Recorder general;
-    bilinear_attention(queries, keys, values, {}, bilinear, {}, Trace(general));
+    bilinear_attention(queries, keys, values, bilinear, {}, Trace(general));
     exercise.expect(
         {"my_bilinear_score", {{"query", query}, {"key", key}, {"bilinear", bilinear}}},
         general, "scores", [&] { return my_bilinear_score(query, key, bilinear); });

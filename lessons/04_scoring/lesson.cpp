@@ -122,7 +122,7 @@ void count(Lesson& lesson)
     const double dot_time =
         shortest_time([&] { scaled_dot_product_attention(tokens, tokens, tokens); });
     const double additive_time =
-        shortest_time([&] { additive_attention(tokens, tokens, tokens, {}, weights); });
+        shortest_time([&] { additive_attention(tokens, tokens, tokens, weights); });
     lesson.say(rounded_text(ratio) +
                " times the multiplications of a dot product; measured just now, additive "
                "attention took " +
@@ -147,9 +147,9 @@ void teach(Lesson& lesson)
         {"queries", "queries"}, {"keys", "keys"}, {"values", "values"}};
     //! [dot]
     const Trace dot = trace.scope("dot", own);
-    dot_product_attention(queries, keys, values, {}, {}, dot);
+    dot_product_attention(queries, keys, values, {}, dot);
     const Trace scaled = trace.scope("scaled_dot", own);
-    scaled_dot_product_attention(queries, keys, values, {}, {}, {}, scaled);
+    scaled_dot_product_attention(queries, keys, values, {}, scaled);
     //! [dot]
 
     lesson.heading("3. The additive score of one pair");
@@ -167,7 +167,7 @@ void teach(Lesson& lesson)
     //! [additive]
     const Trace additive = trace.scope("additive", own);
     const Attention by_sum =
-        additive_attention(queries, keys, values, {}, weights, {}, additive);
+        additive_attention(queries, keys, values, weights, {}, additive);
     //! [additive]
 
     const Trace concatenated = trace.scope("concatenated", own);
@@ -178,7 +178,7 @@ void teach(Lesson& lesson)
         weights.score};
     //! [concatenated]
     const Attention by_pairs =
-        concatenated_attention(queries, keys, values, {}, joined, {}, concatenated);
+        concatenated_attention(queries, keys, values, joined, {}, concatenated);
     //! [concatenated]
     lesson.expect_equal("the concatenated form gives the same weights", by_pairs.weights,
                         by_sum.weights);
@@ -193,7 +193,7 @@ void teach(Lesson& lesson)
         {"queries", "short_queries"}, {"keys", "keys"}, {"values", "values"}};
     //! [bilinear]
     const Trace bilinear = trace.scope("bilinear", of_another_size);
-    bilinear_attention(short_queries, keys, values, {}, bilinear_weights, {}, bilinear);
+    bilinear_attention(short_queries, keys, values, bilinear_weights, {}, bilinear);
     //! [bilinear]
 
     const Matrix short_query_weights =
@@ -201,7 +201,7 @@ void teach(Lesson& lesson)
                      Matrix{{0.5, 0, -0.5, 0.25}, {-0.25, 0.5, 0.25, 0}});
     const Trace short_additive = trace.scope("short_additive", of_another_size);
     short_additive.alias("query_weights", "short_query_weights");
-    additive_attention(short_queries, keys, values, {},
+    additive_attention(short_queries, keys, values,
                        {short_query_weights, weights.key, weights.score}, {},
                        short_additive);
 
@@ -209,7 +209,7 @@ void teach(Lesson& lesson)
     //! [unnormalized]
     const Trace unnormalized = trace.scope("unnormalized", own);
     const Attention linear = dot_product_attention(
-        queries, keys, values, {}, {.normalization = Normalization::none}, unnormalized);
+        queries, keys, values, {.normalization = Normalization::none}, unnormalized);
     //! [unnormalized]
     //! [regrouped]
     const Matrix keys_with_values = unnormalized(

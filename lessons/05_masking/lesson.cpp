@@ -186,7 +186,7 @@ void teach(Lesson& lesson)
     //! [masked]
     lesson.expect_equal(
         "scaled_dot_product_attention with this mask gives the same", context,
-        scaled_dot_product_attention(tokens, tokens, tokens, mask).context);
+        scaled_dot_product_attention(tokens, tokens, tokens, {.mask = mask}).context);
 
     lesson.heading("3. Two mistakes: zeros before softmax, and zeros after softmax");
     hide_too_late(lesson, scaled, mask);

@@ -59,7 +59,7 @@ Matrix attend_as(std::size_t head, const Trace& trace, const Matrix& inputs,
         trace("keys[m, d_k]", "inputs @ key_weights", matmul(inputs, key_weights));
     const Matrix values =
         trace("values[m, d_v]", "inputs @ value_weights", matmul(inputs, value_weights));
-    return scaled_dot_product_attention(queries, keys, values, {}, {}, {}, trace).context;
+    return scaled_dot_product_attention(queries, keys, values, {}, trace).context;
     //! [one_head]
 }
 
@@ -273,13 +273,12 @@ void teach(Lesson& lesson)
     //! [library]
     const MultiHeadWeights learned{
         {weights.query}, {weights.key}, {weights.value}, LinearWeights{weights.output}};
-    const Matrix same = multi_head_attention(inputs, {}, {}, learned, {heads}).output;
+    const Matrix same = multi_head_attention(inputs, learned, {heads}).output;
     //! [library]
     lesson.expect_equal("multi_head_attention gives the same output", same, output);
     const MultiHeadWeights without{{weights.query}, {weights.key}, {weights.value}};
     lesson.expect_equal("without W^O it gives the concatenated contexts",
-                        multi_head_attention(inputs, {}, {}, without, {heads}).output,
-                        merged);
+                        multi_head_attention(inputs, without, {heads}).output, merged);
 }
 
 } // namespace

@@ -13,7 +13,7 @@ namespace {
 void expect_aligned(Exercise& exercise, const Matrix& passage, const Matrix& question)
 {
     Recorder run;
-    scaled_dot_product_attention(passage, question, question, {}, {}, {}, Trace(run));
+    scaled_dot_product_attention(passage, question, question, {}, Trace(run));
     exercise.expect(
         {"my_aligned_question", {{"passage", passage}, {"question", question}}}, run,
         "context", [&] { return my_aligned_question(passage, question); });

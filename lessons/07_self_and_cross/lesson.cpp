@@ -38,7 +38,7 @@ void teach(Lesson& lesson)
     //! [self]
     const Trace self = trace.scope(
         "self", {{"queries", "passage"}, {"keys", "passage"}, {"values", "passage"}});
-    scaled_dot_product_attention(passage, passage, passage, {}, {}, {}, self);
+    scaled_dot_product_attention(passage, passage, passage, {}, self);
     //! [self]
 
     lesson.heading("3. Cross-attention: queries are the passage, keys and values the "
@@ -47,7 +47,7 @@ void teach(Lesson& lesson)
     const Trace cross = trace.scope(
         "cross", {{"queries", "passage"}, {"keys", "question"}, {"values", "question"}});
     const Attention aligned =
-        scaled_dot_product_attention(passage, question, question, {}, {}, {}, cross);
+        scaled_dot_product_attention(passage, question, question, {}, cross);
     //! [cross]
     lesson.expect("each token of the passage gets a mean of the question's tokens",
                   aligned.context.shape(0) == passage.shape(0) &&
@@ -61,7 +61,7 @@ void teach(Lesson& lesson)
     const Trace sizes = trace.scope(
         "sizes", {{"queries", "passage"}, {"keys", "question"}, {"values", "answers"}});
     const Attention other_values =
-        scaled_dot_product_attention(passage, question, answers, {}, {}, {}, sizes);
+        scaled_dot_product_attention(passage, question, answers, {}, sizes);
     //! [sizes]
     lesson.expect_equal("the weights are the same: they depend on queries and keys only",
                         other_values.weights, aligned.weights);
@@ -77,7 +77,7 @@ void teach(Lesson& lesson)
     const Matrix values =
         shuffled("values[m, d_v]", "question[order]", take_rows(question, order));
     const Attention same =
-        scaled_dot_product_attention(passage, keys, values, {}, {}, {}, shuffled);
+        scaled_dot_product_attention(passage, keys, values, {}, shuffled);
     //! [set]
     lesson.expect_equal("the context does not change", same.context, aligned.context);
 
@@ -87,17 +87,17 @@ void teach(Lesson& lesson)
         "apart",
         {{"queries", "passage"}, {"keys", "shuffled.keys"}, {"values", "question"}});
     const Attention other =
-        scaled_dot_product_attention(passage, keys, question, {}, {}, {}, apart);
+        scaled_dot_product_attention(passage, keys, question, {}, apart);
     //! [apart]
     if (lesson.is_example())
         lesson.expect("the context changes", other.context != aligned.context);
 
-    lesson.heading("7. With heads: multi_head_attention(x, memory, mask, bias, weights)");
+    lesson.heading("7. With heads: multi_head_attention(Sources(x, memory), weights)");
     //! [heads]
     const Matrix identity = xt::eye<double>(passage.shape(1));
     const MultiHeadWeights one_head{{identity}, {identity}, {identity}};
     const Matrix by_heads =
-        multi_head_attention(passage, question, {}, {}, one_head).output;
+        multi_head_attention(Sources(passage, question), one_head).output;
     //! [heads]
     lesson.expect_equal("one head with identity matrices gives the same context",
                         by_heads, aligned.context);

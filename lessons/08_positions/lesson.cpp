@@ -27,7 +27,7 @@ Matrix attend(const Trace& trace, const Matrix& x)
 {
     for (const std::string_view name : {"queries", "keys", "values"})
         trace.alias(name, "x");
-    return scaled_dot_product_attention(x, x, x, {}, {}, {}, trace).context;
+    return scaled_dot_product_attention(x, x, x, {}, trace).context;
 }
 
 /// The last token in front of the others.

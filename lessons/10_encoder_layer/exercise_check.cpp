@@ -19,7 +19,7 @@ void check(Exercise& exercise)
         files::load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     for (const std::size_t heads : {2, 4}) {
         Recorder run;
-        encoder_layer(x, {}, weights,
+        encoder_layer(x, weights,
                       {.attention = {.heads = heads}, .placement = NormPlacement::pre},
                       Trace(run));
         exercise.expect(

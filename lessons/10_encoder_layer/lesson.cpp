@@ -73,8 +73,7 @@ Matrix attention_block(const Trace& trace, const Matrix& x,
                                   {"output_weights", "output_weights"}});
     //! [attend]
     const Matrix attended =
-        multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}, self_attn)
-            .output;
+        multi_head_attention(x, weights.self_attention, {.heads = 2}, self_attn).output;
     //! [attend]
     //! [residual1]
     const Matrix residual =
@@ -115,7 +114,7 @@ Matrix feed_forward_block(const Trace& trace, const Matrix& x,
 Matrix layer_without_norms(const Matrix& x, const EncoderLayerWeights& weights)
 {
     const Matrix between =
-        x + multi_head_attention(x, {}, {}, weights.self_attention, {.heads = 2}).output;
+        x + multi_head_attention(x, weights.self_attention, {.heads = 2}).output;
     return between + feed_forward(between, weights.feed_forward);
 }
 
@@ -140,7 +139,7 @@ void stack_six(Lesson& lesson, const Matrix& x, const EncoderLayerWeights& weigh
     const auto with_norms = [&](NormPlacement placement) {
         const EncoderOptions options{.attention = {.heads = 2}, .placement = placement};
         return sizes_through_six(x, [&](const Matrix& tokens) {
-            return encoder_layer(tokens, {}, weights, options);
+            return encoder_layer(tokens, weights, options);
         });
     };
     const Vector none =
@@ -164,7 +163,7 @@ void round_every_step(Lesson& lesson, const Matrix& x, const EncoderLayerWeights
         mistakes::RoundSteps rounding(type);
         const Trace rounded(rounding);
         const Matrix found =
-            encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, rounded);
+            encoder_layer(x, weights, {.attention = {.heads = 2}}, rounded);
         //! [rounded]
         const Trace scope = trace.scope(name);
         const Matrix result = scope("output[n, d_model]", "", found);
@@ -193,8 +192,7 @@ void run_pytorch_weights(Lesson& lesson)
         files::load_weights<EncoderLayerWeights>(parameters, {{"d_model", x.shape(1)}});
     //! [pytorch]
     const Trace pytorch = lesson.trace().scope("pytorch");
-    const Matrix output =
-        encoder_layer(x, {}, weights, {.attention = {.heads = 2}}, pytorch);
+    const Matrix output = encoder_layer(x, weights, {.attention = {.heads = 2}}, pytorch);
     lesson.expect_equal("with PyTorch's weights the output is PyTorch's", output,
                         expected);
 }
@@ -217,7 +215,7 @@ void teach(Lesson& lesson)
 
     //! [whole]
     const EncoderOptions two_heads{.attention = {.heads = 2}};
-    const Matrix same = encoder_layer(x, {}, weights, two_heads);
+    const Matrix same = encoder_layer(x, weights, two_heads);
     //! [whole]
     lesson.expect_equal("encoder_layer gives the same", same, output);
     lesson.expect("the output has the shape of the input", output.shape() == x.shape());
@@ -227,7 +225,7 @@ void teach(Lesson& lesson)
     //! [pre]
     EncoderOptions pre_norm = two_heads;
     pre_norm.placement = NormPlacement::pre;
-    encoder_layer(x, {}, weights, pre_norm, pre);
+    encoder_layer(x, weights, pre_norm, pre);
     //! [pre]
 
     lesson.heading("5. Six such layers: the size of the tokens with and without norms");

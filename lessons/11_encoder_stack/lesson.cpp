@@ -58,17 +58,19 @@ Matrix real_tokens(const Tensor3& x, const Integers& lengths, std::size_t b)
 
 /// Other padding, with the mask and without it: which outputs of real tokens change?
 void change_padding(Lesson& lesson, const Tensor3& x, const Integers& lengths,
-                    const AnyMask& mask, const EncoderWeights& weights,
-                    const EncoderOptions& options, const Tensor3& output)
+                    const EncoderWeights& weights, const EncoderOptions& masked,
+                    const Tensor3& output)
 {
     Tensor3 other = x;
     //! [padding]
     for (std::size_t b = 0; b < lengths.size(); ++b)
         xt::view(other, b, xt::range(lengths[b], x.shape(1)), xt::all()) = 100.0;
-    const Tensor3 same = encoder(other, mask, weights, options);
+    const Tensor3 same = encoder(other, weights, masked);
     //! [padding]
-    const Tensor3 before = encoder(x, {}, weights, options);
-    const Tensor3 after = encoder(other, {}, weights, options);
+    EncoderOptions unmasked = masked;
+    unmasked.attention.mask = {};
+    const Tensor3 before = encoder(x, weights, unmasked);
+    const Tensor3 after = encoder(other, weights, unmasked);
 
     Vector change(Vector::shape_type{lengths.size()});
     for (std::size_t b = 0; b < lengths.size(); ++b) {
@@ -178,7 +180,7 @@ void teach(Lesson& lesson)
     const Matrix positions = sinusoidal_positions(n, d_model, {}, trace);
     const Tensor3 x =
         trace("x[b, n, d_model]", "tokens + positions", Tensor3(tokens + positions));
-    const AnyMask mask = *join_masks(n, n, {.key_lengths = lengths}, trace);
+    const OptionalMask mask = join_masks(n, n, {.key_lengths = lengths}, trace);
     //! [inputs]
 
     lesson.heading("2. Six layers");
@@ -186,12 +188,12 @@ void teach(Lesson& lesson)
     EncoderWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i)
         weights.layers.push_back(random_layer(numbers, sizes));
-    const EncoderOptions options{.attention = {.heads = sizes.heads}};
-    const Tensor3 output = encoder(x, mask, weights, options, trace);
+    const EncoderOptions options{.attention = {.heads = sizes.heads, .mask = mask}};
+    const Tensor3 output = encoder(x, weights, options, trace);
     //! [stack]
 
     lesson.heading("3. Under the mask, padding changes no real token");
-    change_padding(lesson, x, lengths, mask, weights, options, output);
+    change_padding(lesson, x, lengths, weights, options, output);
 
     lesson.heading("4. How many parameters are where");
     const Trace parameters = trace.scope("parameters");

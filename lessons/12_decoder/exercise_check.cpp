@@ -45,7 +45,7 @@ void check(Exercise& exercise)
         const DecoderLayerWeights weights = random_layer(numbers, 8, 5);
         const Matrix x = numbers.matrix(4, 8), memory = numbers.matrix(6, 8);
         Recorder run;
-        decoder_layer(x, memory, {}, {}, weights,
+        decoder_layer(x, memory, weights,
                       {.attention = {.heads = heads, .causal = Causal::bottom_right}},
                       Trace(run));
         exercise.expect({"my_decoder_layer",

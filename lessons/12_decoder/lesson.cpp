@@ -52,9 +52,10 @@ Matrix self_attention_block(const Trace& trace, const Matrix& x, const Mask& mas
 {
     const Trace self_attn = trace.scope("self_attn", {{"x", "x"}});
     //! [self_attention]
-    const Matrix attended = multi_head_attention(x, mask, {}, weights.self_attention,
-                                                 {.heads = heads}, self_attn)
-                                .output;
+    const Matrix attended =
+        multi_head_attention(x, weights.self_attention, {.heads = heads, .mask = mask},
+                             self_attn)
+            .output;
     const Matrix residual =
         trace("residual1[n, d_model]", "x + self_attn.output", Matrix(x + attended));
     //! [self_attention]
@@ -71,8 +72,8 @@ Matrix cross_attention_block(const Trace& trace, const Matrix& x, const Matrix& 
         trace.scope("cross_attn", {{"x", "norm1.output"}, {"memory", "memory"}});
     //! [cross_attention]
     const Matrix attended =
-        multi_head_attention(x, memory, {}, {}, weights.cross_attention, {.heads = heads},
-                             cross_attn)
+        multi_head_attention(Sources(x, memory), weights.cross_attention,
+                             {.heads = heads}, cross_attn)
             .output;
     const Matrix residual =
         trace("residual2[n, d_model]", "norm1.output + cross_attn.output",
@@ -129,7 +130,8 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory,
                        const Mask& mask, const DecoderLayerWeights& weights,
                        const Matrix& output)
 {
-    const DecoderOptions options{.attention = {.heads = heads}};
+    const DecoderOptions options{.attention = {.heads = heads}},
+        masked{.attention = {.heads = heads, .mask = mask}};
     const Trace changed = lesson.trace().scope("changed");
     const std::size_t last = x.shape(0) - 1;
     const std::string begin = std::to_string(last), end = std::to_string(last + 1);
@@ -140,16 +142,15 @@ void change_last_token(Lesson& lesson, const Matrix& x, const Matrix& memory,
         changed("x[n, d_model]", "concat(x[0:" + begin + "], another, axis=0)",
                 concat_rows(first_rows(x, last), another));
     //! [changed]
-    const Matrix other =
-        decoder_layer(other_x, memory, mask, {}, weights, options, changed);
+    const Matrix other = decoder_layer(other_x, memory, weights, masked, changed);
     const Vector change =
         lesson.trace()("change[n]", "max(abs(changed.output - output), axis=1)",
                        change_of(other, output));
     //! [changed]
     const Vector unmasked =
         lesson.trace()("unmasked_change[n]", "",
-                       change_of(decoder_layer(other_x, memory, {}, {}, weights, options),
-                                 decoder_layer(x, memory, {}, {}, weights, options)));
+                       change_of(decoder_layer(other_x, memory, weights, options),
+                                 decoder_layer(x, memory, weights, options)));
     lesson.expect("a later token changes no earlier output, not even in its last bit",
                   max_all(Vector(xt::view(change, xt::range(std::size_t{0}, last)))) <=
                       0);
@@ -172,8 +173,9 @@ void pad_source(Lesson& lesson, const Matrix& x, const Matrix& memory, const Mas
     Mask memory_mask = xt::ones<bool>({n, m});
     xt::view(memory_mask, xt::all(), m - 1) = false;
     memory_mask = padded("memory_mask[n, m]", formula, memory_mask);
-    decoder_layer(x, memory, mask, memory_mask, weights, {.attention = {.heads = heads}},
-                  padded);
+    const DecoderOptions options{.attention = {.heads = heads, .mask = mask},
+                                 .memory_mask = memory_mask};
+    decoder_layer(x, memory, weights, options, padded);
     //! [padded]
 }
 
@@ -208,7 +210,7 @@ void teach(Lesson& lesson)
     //! [whole]
     const DecoderOptions causal{
         .attention = {.heads = heads, .causal = Causal::bottom_right}};
-    const Matrix same = decoder_layer(x, memory, {}, {}, weights, causal);
+    const Matrix same = decoder_layer(x, memory, weights, causal);
     //! [whole]
     lesson.expect_equal("decoder_layer gives the same", same, output);
 
@@ -221,7 +223,7 @@ void teach(Lesson& lesson)
         trace.scope("swapped", {{"x", "memory"}, {"memory", "norm1.output"}});
     //! [swapped]
     const Matrix rows =
-        multi_head_attention(memory, first, {}, {}, weights.cross_attention,
+        multi_head_attention(Sources(memory, first), weights.cross_attention,
                              {.heads = heads}, swapped)
             .output;
     //! [swapped]
@@ -232,7 +234,7 @@ void teach(Lesson& lesson)
     for (std::size_t known = 1; known <= n; ++known) {
         //! [prefixes]
         const Matrix so_far =
-            decoder_layer(first_rows(x, known), memory, {}, {}, weights, causal);
+            decoder_layer(first_rows(x, known), memory, weights, causal);
         //! [prefixes]
         lesson.expect_equal("the first " + std::to_string(known) + " alone give the same",
                             so_far, first_rows(output, known));

@@ -62,7 +62,7 @@ void expect_translation(Exercise& exercise, const TranslatorWeights& weights,
     const Integers source{3, 5, 2, 7};
     Recorder run;
     const Trace trace(run);
-    const Integers ids = greedy_decode(source, {}, weights,
+    const Integers ids = greedy_decode(source, weights,
                                        {.transformer = options,
                                         .start = start,
                                         .end = end,

@@ -88,7 +88,7 @@ Matrix teach_forced(Lesson& lesson, const Integers& start, const Integers& sourc
     const Integers earlier = xt::view(said, xt::range(std::size_t{0}, known));
     const Integers target =
         lesson.trace()("target_ids[n]", formula, concat(start, earlier));
-    return predict_next(source, target, {}, {}, weights, options, lesson.trace());
+    return predict_next(source, target, weights, options, lesson.trace());
     //! [teacher]
 }
 
@@ -171,7 +171,7 @@ void teach(Lesson& lesson)
                           .end = 1,
                           .max_tokens = 12};
     options.caching = Caching::none;
-    const Translation plain = greedy_decode(source, {}, weights, options);
+    const Translation plain = greedy_decode(source, weights, options);
     //! [greedy]
     const Integers said = trace("said[n]", "", plain.ids);
 
@@ -189,7 +189,7 @@ void teach(Lesson& lesson)
     lesson.heading("4. Writing with a cache of the keys and values of earlier tokens");
     //! [cached]
     options.caching = Caching::keys_and_values;
-    const Translation kept = greedy_decode(source, {}, weights, options);
+    const Translation kept = greedy_decode(source, weights, options);
     //! [cached]
     const Trace cached = trace.scope("cached");
     const Matrix by_cache = cached("logits[n, vocabulary]", "", kept.logits);

@@ -67,8 +67,7 @@ inline Tokens computed(const Tokens& tokens, const EncoderLayerWeights& weights,
     const Trace inside = trace.scope("computed", {{"x", tokens.name}});
     const Matrix output =
         is_attention
-            ? multi_head_attention(tokens.x, {}, {}, weights.self_attention, {}, inside)
-                  .output
+            ? multi_head_attention(tokens.x, weights.self_attention, {}, inside).output
             : feed_forward(tokens.x, weights.feed_forward, {}, inside);
     return {output, "computed.output"};
 }

@@ -8,7 +8,7 @@
 #include "../lesson.hpp"
 
 #include "attn/core/shape.hpp"
-#include "attn/reference/layers/grouped_query.hpp"
+#include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/layers/position.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
@@ -76,8 +76,8 @@ void attend_by_position(Lesson& lesson, const Matrix& tokens, HeadPositions posi
     const MultiHeadWeights weights{std::move(query), std::move(key),
                                    map("value_weights[d_model, h_d_v]")};
     //! [heads]
-    const GroupedQueryOptions options{.heads = 2, .positions = positions};
-    grouped_query_attention(tokens, {}, {}, weights, options, trace);
+    const MultiHeadOptions options{.heads = 2, .positions = positions};
+    multi_head_attention(tokens, weights, options, trace);
     //! [heads]
 }
 

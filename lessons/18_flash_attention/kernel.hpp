@@ -82,7 +82,7 @@ inline void run_kernel(Lesson& lesson)
     lesson.expect("every step of the kernel follows from its formula, in float32",
                   formula::verify(recorder.recording()).passed());
     //! [verified]
-    const Matrix exact = scaled_dot_product_attention(queries, keys, values, {}, {},
+    const Matrix exact = scaled_dot_product_attention(queries, keys, values,
                                                       {.causal = Causal::bottom_right})
                              .context;
     double off = 0;

@@ -131,7 +131,7 @@ Matrix attend_whole(const Trace& trace, const Head& head)
                                               {"values", "values"},
                                               {"mask", "causal"}});
     return scaled_dot_product_attention(head.queries, head.keys, head.values,
-                                        AnyMask(head.causal), {}, {}, whole)
+                                        {.mask = head.causal}, whole)
         .context;
 }
 

@@ -31,7 +31,7 @@ inline void measure_length(Measured& all, std::size_t n)
                         fast::head_rows(context.data(), {1, 1, n, d}));
     };
     const auto whole = [&] {
-        scaled_dot_product_attention(x, x, x, {}, {}, {.causal = Causal::bottom_right});
+        scaled_dot_product_attention(x, x, x, {.causal = Causal::bottom_right});
     };
     //! [measure]
     const bool has_reference = n <= longest_reference;

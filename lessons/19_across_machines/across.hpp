@@ -59,7 +59,7 @@ inline std::vector<double> exact_context(const Tensor3& queries, const Tensor3& 
     for (std::size_t h = 0; h < queries.shape(0); ++h) {
         const Matrix context =
             scaled_dot_product_attention(head(queries, h), head(keys, h), head(values, h),
-                                         {}, {}, {.causal = Causal::bottom_right})
+                                         {.causal = Causal::bottom_right})
                 .context;
         all.insert(all.end(), context.begin(), context.end());
     }
@@ -158,7 +158,7 @@ inline void run_across(Lesson& lesson, const Tensor3& queries, const Tensor3& ke
     lesson.expect("Ulysses differs from one process in double by less than 1e-5",
                   furthest(value_in(all, "ulysses.context"), exact) < 1e-5);
     const DrawnLayer drawn = draw_layer();
-    const Matrix output = encoder_layer(drawn.x, {}, drawn.weights, drawn.options);
+    const Matrix output = encoder_layer(drawn.x, drawn.weights, drawn.options);
     lesson.expect("the divided layer differs from encoder_layer() by less than 1e-12",
                   furthest(value_in(all, "layer.rank.0.norm2.output"),
                            {output.begin(), output.end()}) < 1e-12);

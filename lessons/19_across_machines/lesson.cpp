@@ -124,7 +124,7 @@ Matrix attend_whole(const Trace& trace, const Head& head, const mpi::Chunk& aski
     const Trace whole = trace.scope("whole", {{"keys", "keys"}, {"values", "values"}});
     const Matrix queries = whole("queries[n, d_k]", "queries[" + range_of(asking) + "]",
                                  rows(head.queries, asking));
-    return scaled_dot_product_attention(queries, head.keys, head.values, {}, {},
+    return scaled_dot_product_attention(queries, head.keys, head.values,
                                         {.causal = Causal::bottom_right}, whole)
         .context;
 }

@@ -95,7 +95,7 @@ void teach(Lesson& lesson)
         full("mask[n, m]", "abs(" + all_places + "[:, None] - " + all_places + ") <= 1",
              pairs(n, local));
     const Attention all =
-        scaled_dot_product_attention(tokens, tokens, tokens, near, {}, {}, full);
+        scaled_dot_product_attention(tokens, tokens, tokens, {.mask = near}, full);
     //! [full]
     lesson.expect_equal("the band gives what a masked matrix gives", context,
                         all.context);

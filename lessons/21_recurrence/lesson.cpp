@@ -273,7 +273,7 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     const Trace attention = trace.scope("attention", {{"x", "pair"}});
     const MultiHeadWeights head = random_head(numbers, d);
     const Vector at_once =
-        moved(attention, multi_head_attention(pair, {}, {}, head, {}, attention).output);
+        moved(attention, multi_head_attention(pair, head, {}, attention).output);
     //! [by_attention]
 
     // Between the first token and the last: states that carry the change, or layers until
@@ -331,7 +331,7 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
     count("convolution[lengths]", "0 * n + 1",
           [&](X x, Run run) { convolution(x, kernel, run); });
     count("attention[lengths]", "0 * n + 3",
-          [&](X x, Run run) { multi_head_attention(x, {}, {}, head, {}, run); });
+          [&](X x, Run run) { multi_head_attention(x, head, {}, run); });
 }
 
 /// Multiplications of one layer, 64 features in and out, as the library counts them; for
@@ -391,8 +391,7 @@ void attend_to_encoder(const Trace& trace, const Matrix& x, std::size_t d_hidden
                                        Matrix(xt::view(state, xt::newaxis(), xt::all())));
         //! [bahdanau]
         const Matrix context =
-            additive_attention(query, states, states, {}, alignment, {}, attention)
-                .context;
+            additive_attention(query, states, states, alignment, {}, attention).context;
         const Vector joined =
             step("x[d_in]",
                  "concat(words[" + std::to_string(i) + "], attention.context[0], axis=0)",

@@ -242,8 +242,7 @@ void join_value_maps(Lesson& lesson, const Matrix& inputs,
     const Matrix output = lesson.trace()("output[n, d_out]", formula, sum);
     lesson.expect_equal("a form and a map per head give the output of multi-head "
                         "attention",
-                        output,
-                        multi_head_attention(inputs, {}, {}, learned, {heads}).output);
+                        output, multi_head_attention(inputs, learned, {heads}).output);
 }
 
 // ----------------------------------------------------------------------------- 6. counts
@@ -306,7 +305,7 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
                                          {"talking_scores", "talking_scores"},
                                          {"talking_weights", "talking_weights"}});
     //! [talk]
-    const MultiHead found = talking_heads_attention(inputs, {}, learned, {}, talking);
+    const MultiHead found = talking_heads_attention(inputs, learned, {}, talking);
     //! [talk]
     for (std::size_t into = 0; into < heads; ++into)
         lesson.expect_equal("talking head " + std::to_string(into) +
@@ -318,8 +317,8 @@ void talk(Lesson& lesson, const Matrix& inputs, const TalkingHeadsWeights& learn
     const Matrix identity{{1, 0}, {0, 1}};
     lesson.expect_equal(
         "with identities as mixing matrices, the output is that of multi-head attention",
-        talking_heads_attention(inputs, {}, {learned.maps, identity, identity}).output,
-        multi_head_attention(inputs, {}, {}, learned.maps, {heads}).output);
+        talking_heads_attention(inputs, {learned.maps, identity, identity}).output,
+        multi_head_attention(inputs, learned.maps, {heads}).output);
 }
 
 } // namespace

@@ -60,15 +60,15 @@ void show_sines(const Given&, const Trace& trace)
 void show_rotary(const Given& given, const Trace& trace)
 {
     trace.alias("x", "x");
-    grouped_query_attention(given.x, {}, {}, given.weights.self_attention,
-                            {.heads = 1, .positions = HeadPositions::rotary}, trace);
+    multi_head_attention(given.x, given.weights.self_attention,
+                         {.heads = 1, .positions = HeadPositions::rotary}, trace);
 }
 
 void show_alibi(const Given& given, const Trace& trace)
 {
     trace.alias("x", "x");
-    grouped_query_attention(given.x, {}, {}, given.weights.self_attention,
-                            {.heads = 2, .positions = HeadPositions::alibi}, trace);
+    multi_head_attention(given.x, given.weights.self_attention,
+                         {.heads = 2, .positions = HeadPositions::alibi}, trace);
 }
 
 /// Two queries, the newest tokens, attend to five keys, as with a cache.
@@ -78,10 +78,10 @@ void show_cached(const Given& given, const Trace& trace)
     //! [cached]
     const Matrix newest = trace("x[n, d_model]", "x[0:2]",
                                 Matrix(xt::view(given.x, xt::range(0, 2), xt::all())));
-    const std::optional<AnyMask> mask =
+    const OptionalMask mask =
         join_masks(newest.shape(0), given.memory.shape(0), last_tokens, trace);
-    multi_head_attention(newest, given.memory, mask, {}, given.weights.self_attention,
-                         {.heads = 1}, trace);
+    multi_head_attention(Sources(newest, given.memory), given.weights.self_attention,
+                         {.heads = 1, .mask = mask}, trace);
     //! [cached]
 }
 
@@ -89,14 +89,15 @@ void show_post_norm(const Given& given, const Trace& trace)
 {
     trace.alias("x", "x");
     const std::size_t n = given.x.shape(0);
-    const std::optional<AnyMask> mask = join_masks(n, n, last_tokens, trace);
-    encoder_layer(given.x, mask, given.weights, {.attention = {.heads = 2}}, trace);
+    const OptionalMask mask = join_masks(n, n, last_tokens, trace);
+    encoder_layer(given.x, given.weights, {.attention = {.heads = 2, .mask = mask}},
+                  trace);
 }
 
 void show_pre_norm(const Given& given, const Trace& trace)
 {
     trace.alias("x", "x");
-    encoder_layer(given.x, {}, given.weights,
+    encoder_layer(given.x, given.weights,
                   {.attention = {.heads = 2},
                    .feed_forward = {.activation = Activation::gelu},
                    .placement = NormPlacement::pre},

@@ -91,17 +91,17 @@ TEST_CASE("attn run gives the library's numbers, bit for bit", "[cli][run]")
     const EncoderOptions two_heads{.attention = {.heads = 2}};
     const Matrix x = tokens(), memory = memory_tokens();
     CHECK(equal(output_of("multi-head-attention"),
-                to_array(multi_head_attention(x, {}, {}, heads_of_four(), {.heads = 2}).output)));
+                to_array(multi_head_attention(x, heads_of_four(), {.heads = 2}).output)));
     CHECK(equal(output_of("feed-forward"), to_array(feed_forward(x, fed))));
     CHECK(equal(output_of("layer-norm"), to_array(layer_norm(x, norm))));
-    CHECK(equal(output_of("encoder-layer"), to_array(encoder_layer(x, {}, stack_of(1).layers[0], two_heads))));
-    CHECK(equal(output_of("encoder"), to_array(encoder(x, {}, stack_of(2), two_heads))));
+    CHECK(equal(output_of("encoder-layer"), to_array(encoder_layer(x, stack_of(1).layers[0], two_heads))));
+    CHECK(equal(output_of("encoder"), to_array(encoder(x, stack_of(2), two_heads))));
     CHECK(equal(output_of("decoder-layer"),
-                to_array(decoder_layer(x, memory, {}, {}, whole_of(1).decoder.layers[0], two_heads))));
-    CHECK(equal(output_of("decoder"), to_array(decoder(x, memory, {}, {}, whole_of(2).decoder, two_heads))));
-    CHECK(equal(output_of("transformer"), to_array(transformer(memory, x, {}, {}, {}, whole_of(2), two_heads))));
+                to_array(decoder_layer(x, memory, whole_of(1).decoder.layers[0], {.attention = {.heads = 2}}))));
+    CHECK(equal(output_of("decoder"), to_array(decoder(x, memory, whole_of(2).decoder, {.attention = {.heads = 2}}))));
+    CHECK(equal(output_of("transformer"), to_array(transformer(memory, x, whole_of(2), {.attention = {.heads = 2}}))));
     CHECK(equal(output_of("talking-heads-attention"),
-                to_array(talking_heads_attention(x, {}, talking_heads_of_four()).output)));
+                to_array(talking_heads_attention(x, talking_heads_of_four()).output)));
 }
 
 TEST_CASE("attn run attention gives the library's numbers for every score, bit for bit", "[cli][run]")
@@ -121,15 +121,14 @@ TEST_CASE("attn run attention gives the library's numbers for every score, bit f
     };
     const auto learned = [](const char* name) { return from_array<Matrix>(score_weights(name).at(name)); };
     const Vector score = from_array<Vector>(score_weights("score_weights").at("score_weights"));
-    CHECK(equal(by_score("additive", "query_weights key_weights score_weights"),
-                to_array(additive_attention(queries, keys, values, {},
-                                            {learned("query_weights"), learned("key_weights"), score})
-                             .context)));
-    CHECK(
-        equal(by_score("concatenated", "hidden_weights score_weights"),
-              to_array(concatenated_attention(queries, keys, values, {}, {learned("hidden_weights"), score}).context)));
+    CHECK(equal(
+        by_score("additive", "query_weights key_weights score_weights"),
+        to_array(additive_attention(queries, keys, values, {learned("query_weights"), learned("key_weights"), score})
+                     .context)));
+    CHECK(equal(by_score("concatenated", "hidden_weights score_weights"),
+                to_array(concatenated_attention(queries, keys, values, {learned("hidden_weights"), score}).context)));
     CHECK(equal(by_score("bilinear", "bilinear_weights"),
-                to_array(bilinear_attention(queries, keys, values, {}, learned("bilinear_weights")).context)));
+                to_array(bilinear_attention(queries, keys, values, learned("bilinear_weights")).context)));
 }
 
 TEST_CASE("attn run takes a batch wherever it takes a sequence", "[cli][run][batch]")
@@ -317,14 +316,15 @@ TEST_CASE("the flags of attn run mean what the library's options mean", "[cli][r
 {
     CHECK(equal(output_of("multi-head-attention", "--scale 0.3 --positions rotary --rotary-base 50 --rotary-layout "
                                                   "halves --mask causal"),
-                to_array(grouped_query_attention(tokens(), causal_mask(3, 3), {}, heads_of_four(),
-                                                 {.heads = 2,
-                                                  .scale = 0.3,
-                                                  .positions = HeadPositions::rotary,
-                                                  .rotary = {.base = 50, .layout = RotaryLayout::halves}})
+                to_array(multi_head_attention(tokens(), heads_of_four(),
+                                              {.heads = 2,
+                                               .mask = causal_mask(3, 3),
+                                               .scale = 0.3,
+                                               .positions = HeadPositions::rotary,
+                                               .rotary = {.base = 50, .layout = RotaryLayout::halves}})
                              .output)));
     CHECK(equal(output_of("encoder", "--norm pre --activation gelu --epsilon 1e-3 --positions alibi --layers 2"),
-                to_array(encoder(tokens(), {}, stack_of(2),
+                to_array(encoder(tokens(), stack_of(2),
                                  {.attention = {.heads = 2, .positions = HeadPositions::alibi},
                                   .feed_forward = {Activation::gelu},
                                   .norm = {1e-3},
@@ -511,7 +511,7 @@ TEST_CASE("attn run's heads can stay side by side", "[cli][run]")
                              {"v_proj_weight", to_array(transpose_by_hand(weights.value.weight))}};
     const Desk desk({{"x", to_array(tokens())}}, arrays);
     CHECK(equal(desk.output("multi-head-attention", {"--heads", "2", "--without-output-map"}),
-                to_array(multi_head_attention(tokens(), {}, {}, weights, {.heads = 2}).output)));
+                to_array(multi_head_attention(tokens(), weights, {.heads = 2}).output)));
     CHECK_THAT(desk.refusal("multi-head-attention", {"--heads", "2"}), ContainsSubstring("out_proj.weight is missing"));
 
     NamedArrays packed = state_dict(heads_of_four()); // as nn.MultiheadAttention has it
@@ -521,7 +521,7 @@ TEST_CASE("attn run's heads can stay side by side", "[cli][run]")
     packed.erase("out_proj.bias");
     CHECK(equal(Desk({{"x", to_array(tokens())}}, packed)
                     .output("multi-head-attention", {"--heads", "2", "--without-output-map"}),
-                to_array(multi_head_attention(tokens(), {}, {}, without_map, {.heads = 2}).output)));
+                to_array(multi_head_attention(tokens(), without_map, {.heads = 2}).output)));
 }
 
 TEST_CASE("attn run prints as many digits and colours as asked for", "[cli][run]")
@@ -546,11 +546,11 @@ TEST_CASE("attn run attends to a memory where there is one, and makes values of 
     const NamedArrays two{{"x", to_array(tokens())}, {"memory", to_array(memory)}};
     const NamedArrays three = with(two, "value_memory", to_array(value_memory));
     CHECK(equal(Desk(two, state_dict(cross)).output(module, {"--heads", "2"}),
-                to_array(multi_head_attention(tokens(), memory, {}, {}, cross, {.heads = 2}).output)));
-    CHECK(equal(
-        Desk(three, state_dict(general)).output(module, words_of("--heads 2 --mask causal")),
-        to_array(multi_head_attention(tokens(), memory, value_memory, causal_mask(3, 5), {}, general, {.heads = 2})
-                     .output)));
+                to_array(multi_head_attention(Sources(tokens(), memory), cross, {.heads = 2}).output)));
+    CHECK(equal(Desk(three, state_dict(general)).output(module, words_of("--heads 2 --mask causal")),
+                to_array(multi_head_attention(Sources(tokens(), memory, value_memory), general,
+                                              {.heads = 2, .mask = causal_mask(3, 5)})
+                             .output)));
     CHECK_THAT(Desk(without(three, "memory"), state_dict(general)).input_refusal(module, {"--heads", "2"}),
                ContainsSubstring("value_memory"));
 }

@@ -37,11 +37,11 @@ TEST_CASE("attention over a million tokens says what its scores would be", "[mem
     CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x), ContainsSubstring("scores would be ") && refused);
     CHECK_THROWS_WITH(dot_product_attention(x, x, x), ContainsSubstring("scores would be ") && refused);
     const Matrix one = xt::ones<double>({1, 1});
-    CHECK_THROWS_WITH(additive_attention(x, x, x, {}, {one, one, Vector(xt::ones<double>({1}))}),
+    CHECK_THROWS_WITH(additive_attention(x, x, x, {one, one, Vector(xt::ones<double>({1}))}),
                       ContainsSubstring("hidden would be ") && refused);
     const Matrix wide = xt::zeros<double>({n, std::size_t{2}});
     const ConcatenatedWeights of_pairs{Matrix(xt::ones<double>({4, 1})), Vector(xt::ones<double>({1}))};
-    CHECK_THROWS_WITH(concatenated_attention(wide, wide, wide, {}, of_pairs),
+    CHECK_THROWS_WITH(concatenated_attention(wide, wide, wide, of_pairs),
                       ContainsSubstring("pairs would be (1000000, 1000000, 4)"));
     CHECK_THROWS_WITH(causal_mask(100 * n, 100 * n), ContainsSubstring("mask would be (100000000, 100000000)"));
     RestrictedOptions all;
@@ -86,12 +86,12 @@ TEST_CASE("causal attention needs memory for its scores and one mask, and knows 
     constexpr std::size_t n = 6000, pairs = n * n, mebibyte = 1 << 20;
     const Matrix x = RandomNumbers(1).matrix(n, 2), few = RandomNumbers(2).matrix(1000, 2);
     const AttentionOptions causal{.causal = Causal::bottom_right};
-    scaled_dot_product_attention(few, few, few, {}, {}, causal); // BLAS takes its own memory
+    scaled_dot_product_attention(few, few, few, causal); // BLAS takes its own memory
     {
         const Limit enough(pairs * (sizeof(double) + sizeof(bool)) + 30 * mebibyte);
-        CHECK_NOTHROW(scaled_dot_product_attention(x, x, x, {}, {}, causal));
+        CHECK_NOTHROW(scaled_dot_product_attention(x, x, x, causal));
     }
     const Limit too_little(pairs * sizeof(double) + 10 * mebibyte);
-    CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, {}, {}, causal),
+    CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, causal),
                       ContainsSubstring("scores would be (6000, 6000), 274.7 MiB, and there is memory for "));
 }

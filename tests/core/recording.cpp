@@ -52,10 +52,10 @@ TEST_CASE("the attention weights of an encoder layer are steps of its recording,
     const Matrix x = numbers.matrix(4, 6);
     const Tensor3 batch = numbers.tensor3(2, 4, 6);
     Recorder of_one, of_batch;
-    encoder_layer(x, {}, weights, options, Trace(of_one));
-    encoder_layer(batch, {}, weights, options, Trace(of_batch));
-    const MultiHead expected = self_attention(x, {}, weights.self_attention, options.attention);
-    const BatchMultiHead expected_of_batch = self_attention(batch, {}, weights.self_attention, options.attention);
+    encoder_layer(x, weights, options, Trace(of_one));
+    encoder_layer(batch, weights, options, Trace(of_batch));
+    const MultiHead expected = multi_head_attention(x, weights.self_attention, options.attention);
+    const BatchMultiHead expected_of_batch = multi_head_attention(batch, weights.self_attention, options.attention);
     for (std::size_t head = 0; head < 2; ++head) {
         const std::string path = "self_attn.head." + std::to_string(head) + ".weights";
         CHECK(identical(of_one.recording().at(path).value, to_array(expected.weights[head])));

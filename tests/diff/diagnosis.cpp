@@ -80,7 +80,7 @@ TEST_CASE("scores that are not masked at all do not look like a mask of another 
 {
     const Run run = [](const Trace& trace) {
         const Matrix square = Numbers(31).matrix(5, 5);
-        scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, trace);
+        scaled_dot_product_attention(square, square, square, {.causal = Causal{}}, trace);
     };
     CHECK(diagnosed(run, mistaken(run, "mask_missing"), {"scaled", "masked"}) ==
           std::vector<std::string>{"mask_missing in masked"});

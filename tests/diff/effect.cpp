@@ -30,7 +30,7 @@ Recording causal_attention()
     Numbers numbers(31);
     const Matrix queries = numbers.matrix(4, 3), keys = numbers.matrix(4, 3), values = numbers.matrix(4, 2);
     Recorder recorder;
-    scaled_dot_product_attention(queries, keys, values, {}, {}, {.causal = Causal::bottom_right}, Trace(recorder));
+    scaled_dot_product_attention(queries, keys, values, {.causal = Causal::bottom_right}, Trace(recorder));
     return recorder.recording();
 }
 
@@ -185,7 +185,8 @@ TEST_CASE("NaN for a query that can attend to nothing has no effect, NaN elsewhe
     const Matrix scores = numbers.matrix(3, 4), values = numbers.matrix(4, 2);
     const Mask mask{{true, true, false, true}, {false, false, false, false}, {true, false, true, true}};
     const Trace trace(recorder);
-    weigh_values(trace.input("scores[n, m]", scores), "scores", trace.input("values[m, d_v]", values), mask, {}, trace);
+    weigh_values(trace.input("scores[n, m]", scores), "scores", trace.input("values[m, d_v]", values), {.mask = mask},
+                 trace);
     const Recording reference = recorder.recording();
     const auto after_nan_in = [&](std::size_t row) {
         NamedArrays mine = numbers_of(reference);

@@ -321,7 +321,7 @@ TEST_CASE("the gradient of a gain that all heads share is that of PyTorch's q_no
     weights.self_attention.key_norm = RmsNormWeights{numbers.vector(2)};
     const Matrix x = numbers.matrix(3, 6);
     const Recording reference =
-        gradients(recording_of([&](const Trace& trace) { llama_layer(x, {}, weights, {.heads = 2}, trace); }));
+        gradients(recording_of([&](const Trace& trace) { llama_layer(x, weights, {.heads = 2}, trace); }));
     Array sum = named(reference, "grad.self_attn.query_norm.gain.from.head.0.query_norm.output").value;
     const Array& other = named(reference, "grad.self_attn.query_norm.gain.from.head.1.query_norm.output").value;
     for (std::size_t i = 0; i < sum.size(); ++i)

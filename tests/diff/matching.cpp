@@ -67,7 +67,7 @@ Recording layer_run()
     Numbers numbers(19);
     const EncoderLayerWeights weights = random_encoder_layer(numbers);
     Recorder recorder;
-    encoder_layer(numbers.matrix(4, 6), {}, weights, {.attention = {.heads = 2}}, Trace(recorder));
+    encoder_layer(numbers.matrix(4, 6), weights, {.attention = {.heads = 2}}, Trace(recorder));
     return recorder.recording();
 }
 
@@ -81,7 +81,7 @@ Recording run_of_alike_tokens(std::size_t heads, double difference)
         for (std::size_t f = 0; f < 6; ++f)
             x(i, f) = x(0, f) * (1 + difference * static_cast<double>(i));
     Recorder recorder;
-    encoder_layer(x, {}, weights, {.attention = {.heads = heads}}, Trace(recorder));
+    encoder_layer(x, weights, {.attention = {.heads = heads}}, Trace(recorder));
     return recorder.recording();
 }
 
@@ -300,7 +300,7 @@ TEST_CASE("masked scores that are no step's are not guessed to be a result of as
     const Recording reference = recording_of([](const Trace& trace) {
         Numbers numbers(24);
         const Matrix square = numbers.matrix(4, 4);
-        scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, trace);
+        scaled_dot_product_attention(square, square, square, {.causal = Causal{}}, trace);
     });
     Array shifted = value_of(reference, "masked");
     for (std::size_t i = 0; i < shifted.size(); ++i)
@@ -337,7 +337,7 @@ TEST_CASE("what has a step's name and the numbers of a later one beside it is th
     // Also where it is the only array with a name of its own, and as large as the result.
     Recorder recorder;
     const Matrix square = Numbers(23).matrix(3, 3);
-    scaled_dot_product_attention(square, square, square, {}, {}, {.causal = Causal{}}, Trace(recorder));
+    scaled_dot_product_attention(square, square, square, {.causal = Causal{}}, Trace(recorder));
     Array masked = value_of(recorder.recording(), "masked");
     std::ranges::replace(masked.values, -INFINITY, -1e30);
     CHECK(diff::compare(recorder.recording(),
@@ -360,8 +360,7 @@ TEST_CASE("a result of nothing but NaN is found by its place", "[diff]")
 {
     const Recording reference = recording_of([](const Trace& trace) {
         Numbers numbers(47);
-        scaled_dot_product_attention(numbers.matrix(4, 3), numbers.matrix(5, 3), numbers.matrix(5, 2), {}, {}, {},
-                                     trace);
+        scaled_dot_product_attention(numbers.matrix(4, 3), numbers.matrix(5, 3), numbers.matrix(5, 2), {}, trace);
     });
     const Diff result = diff::compare(reference, {{"mine", {{4, 2}, std::vector<double>(8, NAN)}}});
     REQUIRE(result.first_wrong() != nullptr);

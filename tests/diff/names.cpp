@@ -3,7 +3,7 @@
 #include "sources.hpp"
 #include "test.hpp"
 
-#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/attention/with_past.hpp"
 #include "attn/reference/ops/heads.hpp"
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ void run_decoder_layer(const Trace& trace)
     Numbers numbers(17);
     const DecoderLayerWeights weights = random_decoder_layer(numbers);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
-    decoder_layer(x, memory, {}, {}, weights, {.attention = {.heads = 2}}, trace);
+    decoder_layer(x, memory, weights, {.attention = {.heads = 2}}, trace);
 }
 
 /// Two heads that share keys and values, after a past, with a mask, lengths and a bias.
@@ -35,7 +35,7 @@ void run_shared_heads(const Trace& trace)
     const MaskParts parts{
         .given = Mask(Mask::shape_type{2, 4}, true), .key_lengths = Integers{4, 3}, .has_heads = true};
     packed_attention(numbers.tensor3(2, 2, 6), numbers.tensor3(2, 2, 3), numbers.tensor3(2, 2, 3), {2, 1}, past,
-                     join_masks(2, 4, parts, trace), AnyBias(numbers.matrix(2, 4)), {}, trace);
+                     {.mask = join_masks(2, 4, parts, trace), .bias = AnyBias(numbers.matrix(2, 4))}, trace);
 }
 
 } // namespace
@@ -242,7 +242,7 @@ TEST_CASE("the names of PyTorch's decoder and Transformer mean the steps that th
         Numbers numbers(18);
         const TransformerWeights weights = random_transformer(numbers, 2, true);
         const Matrix source = numbers.matrix(4, 6), target = numbers.matrix(3, 6);
-        transformer(source, target, {}, {}, {}, weights, {.attention = {.heads = 2}}, trace);
+        transformer(source, target, weights, {.attention = {.heads = 2}}, trace);
     });
     for (const std::string model : {"", "transformer."})
         CHECK(compared_under(
@@ -269,7 +269,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
         const MultiHeadWeights narrow = random_heads(numbers, sizes);
         weights.key = narrow.key;
         weights.value = narrow.value;
-        grouped_query_attention(numbers.matrix(3, 6), {}, {}, weights, {.heads = 4}, trace);
+        multi_head_attention(numbers.matrix(3, 6), weights, {.heads = 4}, trace);
     });
     Array keys = packed_heads(shared, "", "keys", 4);
     keys.shape[1] = 2; // the first of each two heads
@@ -285,7 +285,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     const Recording alone = recording_of([](const Trace& trace) {
         Numbers numbers(14);
         const Matrix q = numbers.matrix(2, 3), k = numbers.matrix(4, 3), v = numbers.matrix(4, 5);
-        scaled_dot_product_attention(q, k, v, {}, {}, {}, trace);
+        scaled_dot_product_attention(q, k, v, {}, trace);
     });
     Array q = named(alone, "queries").value;
     q.shape = {1, 1, 2, 3};
@@ -293,7 +293,7 @@ TEST_CASE("the names of ONNX's Attention are those of heads or of one attention"
     const Recording single = recording_of([](const Trace& trace) { // heads side by side, of one sequence
         Numbers numbers(18);
         packed_attention(numbers.tensor3(1, 2, 6), numbers.tensor3(1, 4, 3), numbers.tensor3(1, 4, 3), {2, 1}, {}, {},
-                         {}, {}, trace);
+                         trace);
     });
     CHECK(compared_under("onnx", single, {{"Y", named(single, "output").value}}) == 1);
     CHECK(compared_under("onnx", single, {{"Y", named(single, "context").value}}) == 1);
@@ -313,32 +313,32 @@ TEST_CASE("the names of Llama mean the steps of a pre-norm layer", "[diff][names
 TEST_CASE("every name of every table means a step that a layer or an attention has", "[diff][names]")
 {
     std::set<std::string> paths;
-    for (const Run& run : {Run(run_stack), Run([](const Trace& trace) {
-                               const Trace layers = trace.scope("layers", 0);
-                               run_layer(layers);
-                           }),
-                           Run([](const Trace& trace) {
-                               const Trace layers = trace.scope("layers", 0);
-                               run_decoder_layer(layers);
-                           }),
-                           Run([](const Trace& trace) {
-                               Numbers numbers(15);
-                               const Matrix x = numbers.matrix(2, 3);
-                               scaled_dot_product_attention(x, x, x, Mask(Mask::shape_type{2, 2}, true), {}, {}, trace);
-                           }),
-                           Run(run_shared_heads), Run([](const Trace& trace) {
-                               Numbers numbers(16);
-                               const Matrix x = numbers.matrix(2, 6);
-                               multi_head_attention(x, {}, numbers.matrix(2, 2), random_heads(numbers), {.heads = 2},
-                                                    trace);
-                           }),
-                           Run([](const Trace& trace) {
-                               Numbers numbers(16);
-                               const Matrix x = numbers.matrix(2, 6);
-                               MultiHeadWeights weights = random_heads(numbers);
-                               weights.query_norm = weights.key_norm = RmsNormWeights{{1, 2}};
-                               grouped_query_attention(x, {}, {}, weights, {.heads = 2}, trace);
-                           })})
+    for (const Run& run :
+         {Run(run_stack), Run([](const Trace& trace) {
+              const Trace layers = trace.scope("layers", 0);
+              run_layer(layers);
+          }),
+          Run([](const Trace& trace) {
+              const Trace layers = trace.scope("layers", 0);
+              run_decoder_layer(layers);
+          }),
+          Run([](const Trace& trace) {
+              Numbers numbers(15);
+              const Matrix x = numbers.matrix(2, 3);
+              scaled_dot_product_attention(x, x, x, {.mask = Mask(Mask::shape_type{2, 2}, true)}, trace);
+          }),
+          Run(run_shared_heads), Run([](const Trace& trace) {
+              Numbers numbers(16);
+              const Matrix x = numbers.matrix(2, 6);
+              multi_head_attention(x, random_heads(numbers), {.heads = 2, .bias = numbers.matrix(2, 2)}, trace);
+          }),
+          Run([](const Trace& trace) {
+              Numbers numbers(16);
+              const Matrix x = numbers.matrix(2, 6);
+              MultiHeadWeights weights = random_heads(numbers);
+              weights.query_norm = weights.key_norm = RmsNormWeights{{1, 2}};
+              multi_head_attention(x, weights, {.heads = 2}, trace);
+          })})
         for (const Step& step : recording_of(run).steps) {
             paths.insert(step.path);
             paths.insert("layers.0.self_attn." + step.path);

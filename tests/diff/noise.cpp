@@ -175,7 +175,7 @@ Recording with_an_empty_row()
         Mask mask(Mask::shape_type{5, 6}, true);
         for (std::size_t j = 0; j < 6; ++j)
             mask(2, j) = false;
-        scaled_dot_product_attention(numbers.matrix(5, 4), numbers.matrix(6, 4), numbers.matrix(6, 3), mask, {}, {},
+        scaled_dot_product_attention(numbers.matrix(5, 4), numbers.matrix(6, 4), numbers.matrix(6, 3), {.mask = mask},
                                      trace);
     });
 }

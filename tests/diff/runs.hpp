@@ -1,6 +1,7 @@
 #pragma once
 
 #include "reference/layers/examples.hpp"
+#include "masked.hpp"
 
 #include "attn/diff/diff.hpp"
 #include "attn/formula/evaluate.hpp"
@@ -33,7 +34,7 @@ inline void run_layer(const Trace& trace)
     const Matrix x = numbers.matrix(4, 6);
     EncoderOptions options;
     options.attention.heads = 2;
-    encoder_layer(x, first_keys_only(4, 4), weights, options, trace);
+    encoder_layer(x, weights, masked(options, first_keys_only(4, 4)), trace);
 }
 
 /// Two pre-norm layers of three heads over a batch, with GELU and rotary positions.
@@ -48,7 +49,7 @@ inline void run_stack(const Trace& trace)
     options.attention.positions = HeadPositions::rotary;
     options.placement = NormPlacement::pre;
     options.feed_forward.activation = Activation::gelu;
-    encoder(x, {}, weights, options, trace);
+    encoder(x, weights, options, trace);
 }
 
 /// One attention of two heads with a memory of another length.
@@ -58,7 +59,7 @@ inline void run_heads(const Trace& trace)
     const MultiHeadWeights weights = random_heads(numbers);
     const Tensor3 x = numbers.tensor3(3, 4, 6);
     const Tensor3 memory = numbers.tensor3(3, 5, 6);
-    multi_head_attention(x, memory, {}, {}, weights, {.heads = 2}, trace);
+    multi_head_attention(Sources(x, memory), weights, {.heads = 2}, trace);
 }
 
 /// A recording of given arrays and of what formulas make of them, as a stranger's program writes it.

@@ -6,11 +6,10 @@ Matrix my_decoder_layer(const Matrix& x, const Matrix& memory,
                         const DecoderLayerWeights& weights, std::size_t heads)
 {
     const MultiHeadOptions back{.heads = heads, .causal = Causal::bottom_right};
-    const Matrix found =
-        multi_head_attention(x, {}, {}, weights.self_attention, back).output;
+    const Matrix found = multi_head_attention(x, weights.self_attention, back).output;
     const Matrix first = layer_norm(Matrix(x + found), weights.norm1);
     const Matrix answered =
-        multi_head_attention(first, memory, {}, {}, weights.cross_attention,
+        multi_head_attention(Sources(first, memory), weights.cross_attention,
                              {.heads = heads})
             .output;
     const Matrix second = layer_norm(Matrix(first + answered), weights.norm2);

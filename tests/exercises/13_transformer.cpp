@@ -12,7 +12,7 @@ Integers my_translation(const Integers& source, const TranslatorWeights& weights
 {
     Integers ids{start};
     while (ids.size() <= max_tokens && (ids.size() == 1 || ids(ids.size() - 1) != end)) {
-        const Matrix logits = predict_next(source, ids, {}, {}, weights, options);
+        const Matrix logits = predict_next(source, ids, weights, options);
         const Vector last = xt::row(logits, static_cast<std::ptrdiff_t>(ids.size() - 1));
         ids = concat(ids,
                      Integers{std::max_element(last.begin(), last.end()) - last.begin()});

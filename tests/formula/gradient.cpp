@@ -11,7 +11,7 @@
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/reference/layers/cache.hpp"
-#include "attn/reference/layers/grouped_query.hpp"
+#include "attn/reference/layers/multi_head.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -252,9 +252,9 @@ TEST_CASE("the gain of a norm that all heads share has one gradient, under its o
         CAPTURE(is_cached);
         Recorder recorder;
         if (is_cached)
-            cached_self_attention(x, past, {}, {}, weights, {.heads = 2}, Trace(recorder));
+            cached_self_attention(x, past, weights, {.heads = 2}, Trace(recorder));
         else
-            grouped_query_attention(x, {}, {}, weights, {.heads = 2}, Trace(recorder));
+            multi_head_attention(x, weights, {.heads = 2}, Trace(recorder));
         const Recording result = gradients(recorder.recording());
         CHECK(verify(result).passed());
         for (const std::string name : {"query_norm", "key_norm"}) {
@@ -305,7 +305,7 @@ TEST_CASE("names in a gradient's formula stand in the scope of its step", "[form
                                  random_norm(numbers, 6)};
     const Tensor3 x = numbers.tensor3(2, 5, 6);
     Recorder recorder;
-    encoder(x, {}, weights, {.attention = {.heads = 2, .causal = Causal{}}}, Trace(recorder));
+    encoder(x, weights, {.attention = {.heads = 2, .causal = Causal{}}}, Trace(recorder));
     const Recording result = gradients(recorder.recording());
     CHECK(named(result, "grad.layers.1.self_attn.head.0.scaled").formula.starts_with("where("));
     CHECK(named(result, "grad.layers.1.self_attn.head.0.values").formula == "weights.T @ grad.context");

@@ -5,7 +5,7 @@
 #include "shared.hpp"
 
 #include "attn/reference/attention/bilinear.hpp"
-#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/attention/with_past.hpp"
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/ops/batch.hpp"
 
@@ -88,24 +88,23 @@ Window aligned(Window window, const Inputs& inputs)
     return window;
 }
 
-std::optional<AnyBias> bias_of(const PairAxes& axes, const ModuleRun& run)
+OptionalBias bias_of(const PairAxes& axes, const ModuleRun& run)
 {
     return share(run.inputs.label("bias"), run.inputs.bias("mask", axes), run.trace);
 }
 
 /// Scores for single sequences only.
-void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                             const std::optional<AnyMask>& mask, Score score, const WeighingOptions& options,
-                             const ModuleRun& run)
+void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Matrix& values, Score score,
+                             const WeighingOptions& options, const ModuleRun& run)
 {
     const files::AxisSizes sizes{{"d_q", queries.shape(1)}, {"d_k", keys.shape(1)}};
     const files::AxisSizes pair{{"d_pair", queries.shape(1) + keys.shape(1)}};
     if (score == Score::additive)
-        additive_attention(queries, keys, values, mask, run.load<AdditiveWeights>(sizes), options, run.trace);
+        additive_attention(queries, keys, values, run.load<AdditiveWeights>(sizes), options, run.trace);
     else if (score == Score::concatenated)
-        concatenated_attention(queries, keys, values, mask, run.load<ConcatenatedWeights>(pair), options, run.trace);
+        concatenated_attention(queries, keys, values, run.load<ConcatenatedWeights>(pair), options, run.trace);
     else
-        bilinear_attention(queries, keys, values, mask, run.load<Matrix>(sizes), options, run.trace);
+        bilinear_attention(queries, keys, values, run.load<Matrix>(sizes), options, run.trace);
 }
 
 /// Scores that have neither a scale nor heads nor a past.
@@ -117,14 +116,14 @@ void attend_by_score(const AttentionFlags& flags, const ModuleRun& run)
             throw Error(name + " has no effect: only the scaled score has one");
     const T queries = run.input<T>("queries"), keys = run.input<T>("keys"), values = run.input<T>("values");
     const PairAxes axes = pair_axes(queries, keys);
-    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, aligned(flags.window, run.inputs));
+    const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, run.inputs));
     if (run.inputs.bias("mask", axes))
         throw Error("mask holds numbers that are added to the scores, which only the scaled score has a bias for");
-    const WeighingOptions options{.normalization = flags.normalization};
+    const WeighingOptions options{.mask = mask, .normalization = flags.normalization};
     if (flags.score == Score::dot)
-        dot_product_attention(queries, keys, values, mask, options, run.trace);
+        dot_product_attention(queries, keys, values, options, run.trace);
     else if constexpr (std::same_as<T, Matrix>)
-        attend_by_learned_score(queries, keys, values, mask, flags.score, options, run);
+        attend_by_learned_score(queries, keys, values, flags.score, options, run);
     else
         throw Error("a learned score compares one sequence's queries and keys, expected queries (n, d_q), not a batch");
     run.trace.alias("output", "context");
@@ -170,9 +169,8 @@ void attend(const AttentionFlags& flags, const ModuleRun& run)
         axes.heads = queries.shape(1);
         axes.has_heads = true;
     }
-    const std::optional<AnyMask> mask =
-        joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
-    ready_attention(queries, keys, values, past, mask, bias_of(axes, run), flags.options, run.trace);
+    const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
+    attention_with_past(queries, keys, values, past, masked(flags.options, {mask, bias_of(axes, run)}), run.trace);
     run.trace.alias("output", "context");
 }
 
@@ -201,9 +199,8 @@ void attend_packed(const AttentionFlags& flags, const ModuleRun& run)
     PairAxes axes = pair_axes(query, key, flags.heads);
     axes.keys += tokens_in(past);
     axes.has_heads = true;
-    const std::optional<AnyMask> mask =
-        joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
-    packed_attention(query, key, value, counts, past, mask, bias_of(axes, run), flags.options, run.trace);
+    const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
+    packed_attention(query, key, value, counts, past, masked(flags.options, {mask, bias_of(axes, run)}), run.trace);
 }
 
 /// A shape that an array of the past can have; how many tokens it has is left open.
@@ -292,7 +289,7 @@ void run_attention(const AttentionFlags& flags, const ModuleRun& run)
 }
 
 struct MultiHeadFlags {
-    GroupedQueryOptions options = {};
+    MultiHeadOptions options = {};
     std::optional<Causal> causal = {}; ///< joined with the masks of the input
     Window window = {};
     std::optional<double> norm_epsilon = {};
@@ -361,8 +358,8 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const T value_memory = has_values ? run.input<T>("value_memory") : memory;
     PairAxes axes = pair_axes(x, memory, flags.options.heads);
     axes.keys += earlier;
-    const std::optional<AnyMask> mask = joined_mask(axes, flags.causal, run, flags.window, earlier);
-    const std::optional<AnyBias> bias = bias_of(axes, run);
+    const OptionalMask mask = joined_mask(axes, flags.causal, run, flags.window, earlier);
+    const OptionalBias bias = bias_of(axes, run);
     files::AxisSizes sizes{{"d_model", features(x)}};
     if (is_cross)
         sizes.insert({{"d_memory", features(memory)}, {"d_value", features(value_memory)}});
@@ -371,23 +368,16 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
 
     if (flags.norm_epsilon && !weights.query_norm && !weights.key_norm)
         throw Error("--norm-epsilon has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
-    GroupedQueryOptions options = flags.options;
+    MultiHeadOptions options = masked(flags.options, {mask, bias});
     options.norm.epsilon = flags.norm_epsilon.value_or(options.norm.epsilon);
-    const MultiHeadOptions plain{.heads = options.heads, .scale = options.scale, .softcap = options.softcap};
-    const auto attend = [&](const auto&... tokens) {
-        if (is_plain(weights, options.positions))
-            multi_head_attention(tokens..., mask, bias, weights, plain, trace);
-        else
-            grouped_query_attention(tokens..., mask, bias, weights, options, trace);
-    };
     if (past)
-        cached_self_attention(x, past, mask, bias, weights, options, trace);
+        cached_self_attention(x, past, weights, options, trace);
     else if (!is_cross)
-        attend(x);
+        multi_head_attention(x, weights, options, trace);
     else if (!has_values)
-        attend(x, memory);
+        multi_head_attention(Sources(x, memory), weights, options, trace);
     else
-        attend(x, memory, value_memory);
+        multi_head_attention(Sources(x, memory, value_memory), weights, options, trace);
 }
 
 } // namespace

@@ -22,7 +22,7 @@ struct MaskRole {
 
 /// What one mask of several hides: as the input has it, or joined in a scope of its own.
 template <Sequence T>
-std::optional<AnyMask> hidden_by(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
+OptionalMask hidden_by(const MaskRole& role, const T& queries, const T& keys, const ModuleRun& run)
 {
     const MaskParts parts{.given = run.inputs.mask(role.step, pair_axes(queries, keys, role.heads)),
                           .causal = role.causal,
@@ -33,8 +33,7 @@ std::optional<AnyMask> hidden_by(const MaskRole& role, const T& queries, const T
     const Trace masking = run.trace.scope(role.scope);
     if (parts.key_lengths)
         masking.alias("lengths", role.lengths);
-    const std::optional<AnyMask> joined =
-        join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, masking);
+    const OptionalMask joined = join_masks(queries.shape(token_axis<T>), keys.shape(token_axis<T>), parts, masking);
     run.trace.alias(role.step, std::string(role.scope) + ".mask");
     return joined;
 }
@@ -85,7 +84,8 @@ void translate(const StackFlags& flags, const T& source, const ModuleRun& run)
         mask_as({"memory_mask", "memory_masking", "source_lengths", heads}, target, source, run);
     const auto weights = run.load<TransformerWeights>(d_model(source), {.layers = flags.layers});
     expect_final_norm(flags, weights.encoder);
-    transformer(source, target, source_mask, target_mask, to_source, weights, flags.all_options(), run.trace);
+    transformer(source, target, weights, masked_transformer(flags.all_options(), source_mask, target_mask, to_source),
+                run.trace);
 }
 
 } // namespace
@@ -98,7 +98,7 @@ Module decoder_layer_module()
         const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
         const MaskAndBias to_memory = memory_mask(x, memory, run, flags->options.attention.heads);
         const auto weights = run.load<DecoderLayerWeights>(d_model(x));
-        decoder_layer(x, memory, mask, to_memory, weights, flags->options, run.trace);
+        decoder_layer(x, memory, weights, masked_decoder(flags->options, mask, to_memory), run.trace);
     });
     return {.name = "decoder-layer",
             .summary = "nn.TransformerDecoderLayer",
@@ -106,7 +106,8 @@ Module decoder_layer_module()
             .flags = flags->of_layer(" of the target") +
                      std::vector<Flag>{fast_flag(flags->is_fast, "fast::decoder_layer()")},
             .run = [flags, exactly](const ModuleRun& run) {
-                flags->is_fast ? decode_layer_fast(flags->options, flags->causal, run) : exactly(run);
+                flags->is_fast ? decode_layer_fast(masked_decoder(flags->options, {}, {}), flags->causal, run)
+                               : exactly(run);
             }};
 }
 
@@ -123,7 +124,7 @@ Module decoder_module()
                 const MaskAndBias to_memory = memory_mask(x, memory, run, flags->options.attention.heads);
                 const auto weights = run.load<DecoderWeights>(d_model(x), {.layers = flags->layers});
                 expect_final_norm(*flags, weights);
-                decoder(x, memory, mask, to_memory, weights, flags->all_options(), run.trace);
+                decoder(x, memory, weights, masked_decoder(flags->all_options(), mask, to_memory), run.trace);
             })};
 }
 

@@ -43,7 +43,7 @@ Module encoder_layer_module()
     const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
         const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
         const auto weights = run.load<EncoderLayerWeights>(d_model(x));
-        encoder_layer(x, mask, weights, flags->options, run.trace);
+        encoder_layer(x, weights, masked_layer(flags->options, mask), run.trace);
     });
     return {.name = "encoder-layer",
             .summary = "nn.TransformerEncoderLayer",
@@ -70,7 +70,7 @@ Module encoder_module()
     const auto flags = std::make_shared<StackFlags>();
     const auto exactly = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
         const MaskAndBias mask = own_mask(x, flags->causal, run, flags->options.attention.heads);
-        encoder(x, mask, encoder_weights(*flags, d_model(x), run), flags->all_options(), run.trace);
+        encoder(x, encoder_weights(*flags, d_model(x), run), masked_layer(flags->all_options(), mask), run.trace);
     });
     return {.name = "encoder",
             .summary = "nn.TransformerEncoder",

@@ -62,7 +62,7 @@ public:
             scoring_.softcap = static_cast<float>(*given.options.softcap);
         if (mask_)
             std::visit([&](const auto& any) { scoring_.mask = {any.data(), strides_of(any)}; }, *mask_);
-        if (const std::optional<AnyBias> bias = inputs.bias("mask", axes))
+        if (const OptionalBias bias = inputs.bias("mask", axes))
             std::visit(
                 [&](const auto& any) {
                     bias_.assign(any.begin(), any.end());
@@ -77,7 +77,7 @@ public:
     const fast::Scoring& get() const { return scoring_; }
 
 private:
-    std::optional<AnyMask> mask_;
+    OptionalMask mask_;
     std::optional<Integers> lengths_;
     std::vector<float> bias_;
     fast::Scoring scoring_;

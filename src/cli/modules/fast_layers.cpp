@@ -58,12 +58,13 @@ public:
     const fast::Masking& get() const { return masking_; }
 
 private:
-    std::optional<AnyMask> mask_;
+    OptionalMask mask_;
     std::optional<Integers> lengths_;
     fast::Masking masking_;
 };
 
-EncoderOptions with_causal(EncoderOptions options, std::optional<Causal> causal)
+template <class Options>
+Options with_causal(Options options, std::optional<Causal> causal)
 {
     options.attention.causal = causal;
     return options;
@@ -71,10 +72,10 @@ EncoderOptions with_causal(EncoderOptions options, std::optional<Causal> causal)
 
 /// Of tokens by themselves: their masks, and what is done with both.
 template <class Work>
-void with_masking(const EncoderOptions& options, const ModuleRun& run, const Work& work)
+void with_masking(std::size_t heads, const ModuleRun& run, const Work& work)
 {
     const FloatTokens x(run.inputs, "x");
-    const FloatMasking masking(run.inputs, "mask", "lengths", x, x, options.attention.heads);
+    const FloatMasking masking(run.inputs, "mask", "lengths", x, x, heads);
     fast::Workspace workspace;
     work(x.get(), masking.get(), workspace);
 }
@@ -83,29 +84,33 @@ void with_masking(const EncoderOptions& options, const ModuleRun& run, const Wor
 
 void encode_layer_fast(const EncoderOptions& options, std::optional<Causal> causal, const ModuleRun& run)
 {
-    with_masking(options, run, [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
-        const fast::PackedEncoderLayer weights(run.load<EncoderLayerWeights>({{"d_model", x.d}}));
-        fast::encoder_layer(x, masking, weights, with_causal(options, causal), x, workspace, run.trace);
-    });
+    with_masking(options.attention.heads, run,
+                 [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
+                     const fast::PackedEncoderLayer weights(run.load<EncoderLayerWeights>({{"d_model", x.d}}));
+                     fast::encoder_layer(x, masking, weights, with_causal(options, causal), x, workspace, run.trace);
+                 });
 }
 
 void encode_fast(const EncoderOptions& options, std::optional<Causal> causal, const EncoderWeights& weights,
                  const ModuleRun& run)
 {
-    with_masking(options, run, [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
-        fast::encoder(x, masking, fast::PackedEncoder(weights), with_causal(options, causal), x, workspace, run.trace);
-    });
+    with_masking(options.attention.heads, run,
+                 [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
+                     fast::encoder(x, masking, fast::PackedEncoder(weights), with_causal(options, causal), x, workspace,
+                                   run.trace);
+                 });
 }
 
 void decode_layer_fast(const DecoderOptions& options, std::optional<Causal> causal, const ModuleRun& run)
 {
     const FloatTokens memory(run.inputs, "memory"), tokens(run.inputs, "x");
     const FloatMasking to_memory(run.inputs, "memory_mask", "memory_lengths", tokens, memory, options.attention.heads);
-    with_masking(options, run, [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
-        const fast::PackedDecoderLayer weights(run.load<DecoderLayerWeights>({{"d_model", x.d}}));
-        fast::decoder_layer(x, memory.get(), masking, to_memory.get(), weights, with_causal(options, causal), x,
-                            workspace, run.trace);
-    });
+    with_masking(options.attention.heads, run,
+                 [&](const auto& x, const fast::Masking& masking, fast::Workspace& workspace) {
+                     const fast::PackedDecoderLayer weights(run.load<DecoderLayerWeights>({{"d_model", x.d}}));
+                     fast::decoder_layer(x, memory.get(), masking, to_memory.get(), weights,
+                                         with_causal(options, causal), x, workspace, run.trace);
+                 });
 }
 
 void llama_fast(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options, const Trace& trace)

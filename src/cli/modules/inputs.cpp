@@ -418,7 +418,7 @@ std::size_t Inputs::used_keys(std::string_view name, std::size_t keys) const
 /// Whether there is a mask, and it holds numbers that are added to the scores.
 bool Inputs::is_added(std::string_view mask) const { return has(mask) && checked(mask).type != ElementType::boolean; }
 
-std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes) const
+OptionalMask Inputs::mask(std::string_view name, const PairAxes& axes) const
 {
     if (!has(name))
         return std::nullopt;
@@ -432,7 +432,7 @@ std::optional<AnyMask> Inputs::mask(std::string_view name, const PairAxes& axes)
                 " == 1 where 1 does");
 }
 
-std::optional<AnyBias> Inputs::bias(std::string_view mask, const PairAxes& axes) const
+OptionalBias Inputs::bias(std::string_view mask, const PairAxes& axes) const
 {
     const bool has_bias = mask == "mask" && has("bias");
     if (is_added(mask) && has_bias)

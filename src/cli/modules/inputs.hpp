@@ -101,10 +101,10 @@ public:
 
     /// A mask, or nothing where its numbers are added to the scores: bias() has them.
     /// @throws Error where they can't be: the module's mask only hides
-    std::optional<AnyMask> mask(std::string_view name, const PairAxes& axes) const;
+    OptionalMask mask(std::string_view name, const PairAxes& axes) const;
 
     /// The numbers of a mask that are added to the scores, or, of `mask`, the array bias.
-    std::optional<AnyBias> bias(std::string_view mask, const PairAxes& axes) const;
+    OptionalBias bias(std::string_view mask, const PairAxes& axes) const;
 
     /// How many of the tokens of each sequence are real.
     /// @param sequences  none for a single sequence, which has no padding

@@ -60,8 +60,8 @@ Module talking_heads_attention_module()
             .run = with_tokens("x", [flags](const auto& x, const ModuleRun& run) {
                 const auto weights = run.load<TalkingHeadsWeights>(d_model(x));
                 const PairAxes axes = pair_axes(x, x, weights.scores.shape(1));
-                talking_heads_attention(x, joined_mask(axes, flags->causal, run), weights, {.scale = flags->scale},
-                                        run.trace);
+                talking_heads_attention(
+                    x, weights, {.mask = joined_mask(axes, flags->causal, run), .scale = flags->scale}, run.trace);
             })};
 }
 

@@ -82,7 +82,7 @@ Flag activation_flag(FeedForwardOptions& options)
     return {"--activation", "", one_of(options.activation, activations()), "of the hidden layer"};
 }
 
-std::vector<Flag> head_flags(GroupedQueryOptions& options)
+std::vector<Flag> head_flags(MultiHeadOptions& options)
 {
     std::vector<Flag> flags{
         heads_flag(options.heads),
@@ -100,8 +100,8 @@ std::vector<Flag> head_flags(GroupedQueryOptions& options)
     return flags;
 }
 
-std::optional<AnyMask> joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
-                                   const Window& window, std::size_t past)
+OptionalMask joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run, const Window& window,
+                         std::size_t past)
 {
     const MaskParts parts{.given = run.inputs.mask("mask", axes),
                           .causal = causal,
@@ -147,6 +147,34 @@ EncoderOptions StackFlags::all_options() const
     if (final_epsilon)
         all.final_norm = {.epsilon = *final_epsilon};
     return all;
+}
+
+EncoderOptions masked_layer(const EncoderOptions& flags, const MaskAndBias& own)
+{
+    EncoderOptions options = flags;
+    options.attention = masked(flags.attention, own);
+    return options;
+}
+
+DecoderOptions masked_decoder(const EncoderOptions& flags, const MaskAndBias& own, const MaskAndBias& of_memory)
+{
+    const auto& [attention, feed_forward, norm, placement, final_norm] = flags;
+    return {masked(attention, own), of_memory.mask, of_memory.bias, feed_forward, norm, placement, final_norm};
+}
+
+TransformerOptions masked_transformer(const EncoderOptions& flags, const MaskAndBias& of_source,
+                                      const MaskAndBias& of_target, const MaskAndBias& of_memory)
+{
+    const auto& [attention, feed_forward, norm, placement, final_norm] = flags;
+    return {masked(attention, of_target),
+            of_source.mask,
+            of_source.bias,
+            of_memory.mask,
+            of_memory.bias,
+            feed_forward,
+            norm,
+            placement,
+            final_norm};
 }
 
 } // namespace attn::cli

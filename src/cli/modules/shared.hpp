@@ -2,7 +2,7 @@
 
 #include "module.hpp"
 
-#include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/models/transformer.hpp"
 
 namespace attn::cli {
 
@@ -21,7 +21,7 @@ Choices<Activation> activations();
 std::vector<Flag> window_flags(Window& window, const std::string& position = "");
 Flag rotary_layout_flag(RotaryLayout& layout);
 Flag first_flag(std::size_t& first);
-std::vector<Flag> head_flags(GroupedQueryOptions& options);
+std::vector<Flag> head_flags(MultiHeadOptions& options);
 /// @param function  that computes then: "fast::encoder_layer()"
 Flag fast_flag(bool& is_fast, const std::string& function);
 /// @}
@@ -55,8 +55,29 @@ void expect_final_norm(const StackFlags& flags, const Stack& weights)
 
 /// The input's mask and lengths, and the flag's, joined to one mask.
 /// @param past  how many of the keys were there before the first query
-std::optional<AnyMask> joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
-                                   const Window& window = {}, std::size_t past = 0);
+OptionalMask joined_mask(const PairAxes& axes, std::optional<Causal> causal, const ModuleRun& run,
+                         const Window& window = {}, std::size_t past = 0);
+
+/// What hides pairs of one attention, and what is added to their scaled scores.
+struct MaskAndBias {
+    OptionalMask mask = {};
+    OptionalBias bias = {};
+};
+
+/// @name The flags' options with the masks and biases of the input
+/// @{
+template <class Options>
+Options masked(Options options, const MaskAndBias& own)
+{
+    options.mask = own.mask;
+    options.bias = own.bias;
+    return options;
+}
+EncoderOptions masked_layer(const EncoderOptions& flags, const MaskAndBias& own);
+DecoderOptions masked_decoder(const EncoderOptions& flags, const MaskAndBias& own, const MaskAndBias& of_memory);
+TransformerOptions masked_transformer(const EncoderOptions& flags, const MaskAndBias& of_source,
+                                      const MaskAndBias& of_target, const MaskAndBias& of_memory);
+/// @}
 
 /// The same of the tokens of a layer or a stack, which attend to themselves, and the numbers that the input's mask adds.
 /// @param heads  of the tokens, where each head can have a mask of its own

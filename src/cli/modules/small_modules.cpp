@@ -25,7 +25,7 @@ void weigh(const T& scores, const ModuleRun& run, std::optional<Causal> causal)
         axes.heads = scores.shape(1);
         axes.has_heads = true;
     }
-    const std::optional<AnyMask> mask = joined_mask(axes, causal, run);
+    const OptionalMask mask = joined_mask(axes, causal, run);
     if (!mask) {
         (void)run.trace("output[(b,) n, m]", "softmax(scores)", softmax(scores));
         return;

@@ -30,7 +30,11 @@ void expect_fit(const Tokens<const float>& x, const Tokens<const float>& memory,
 /// Cross-attention has the scale and the softcap of self-attention, but no positions.
 Scoring cross_scoring(const DecoderOptions& options, const Masking& masking, Buffer& buffer)
 {
-    GroupedQueryOptions cross = options.attention;
+    if (options.memory_mask || options.memory_bias)
+        throw Error("fast::decoder_layer: a mask or a bias of the memory is among the options, expected the mask as "
+                    "Masking, and "
+                    "no bias");
+    MultiHeadOptions cross = options.attention;
     cross.causal.reset();
     cross.positions = HeadPositions::none;
     return scoring_of(cross, masking, buffer);
@@ -53,7 +57,7 @@ void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& memo
                    const Tokens<float>& output, Workspace& workspace, const Trace& caller)
 {
     expect_fit(x, memory, weights, options);
-    const Trace trace = caller.observing().module(of_decoder, [&] { return in_float32(describe(options)); });
+    const Trace trace = caller.observing().module(of_decoder, [&] { return in_float32(describe_layer(options)); });
     const View tokens = begin_tokens(of_decoder, x, output, trace);
     const Sequences sequences{x.n, x.batch}, of_memory{memory.n, memory.batch};
     const ConstView memory_rows = view(memory.numbers, memory.rows(), memory.d);

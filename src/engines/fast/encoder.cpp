@@ -55,7 +55,7 @@ void encoder_layer(const Tokens<const float>& x, const Masking& masking, const P
                    const Trace& caller)
 {
     expect_fit(of_encoder, x.d, weights, options);
-    const Trace trace = caller.observing().module(of_encoder, [&] { return in_float32(describe(options)); });
+    const Trace trace = caller.observing().module(of_encoder, [&] { return in_float32(describe_layer(options)); });
     const View tokens = begin_tokens(of_encoder, x, output, trace);
     const SelfAttention attention(x, masking, weights.self_attention, options.attention, workspace, trace);
     pass_layer(tokens, {x.n, x.batch}, weights, attention, options, workspace, trace);
@@ -72,7 +72,7 @@ void encoder(const Tokens<const float>& x, const Masking& masking, const PackedE
     if (weights.norm)
         fast::expect_fit(of_stack, x.d, *weights.norm);
     const Trace trace =
-        caller.observing().module(of_stack, [&] { return in_float32(describe(options, weights.layers.size())); });
+        caller.observing().module(of_stack, [&] { return in_float32(describe_stack(options, weights.layers.size())); });
     const View tokens = begin_tokens(of_stack, x, output, trace);
     const Sequences sequences{x.n, x.batch};
     const SelfAttention attention(x, masking, weights.layers[0].self_attention, options.attention, workspace, trace);

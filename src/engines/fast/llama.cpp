@@ -16,6 +16,8 @@ constexpr std::string_view of_llama = "fast::llama";
 void expect_fit(std::span<const std::int64_t> ids, const PackedLlama& weights, const LlamaOptions& options,
                 std::size_t logits)
 {
+    if (options.mask)
+        throw Error("fast::llama: a mask is among the options, expected none: each token attends to all before it");
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || static_cast<std::size_t>(ids[i]) >= weights.vocabulary)
             throw ShapeError("fast::llama: ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +

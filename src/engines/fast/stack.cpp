@@ -101,8 +101,11 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
     return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
 }
 
-Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Buffer& buffer)
+Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)
 {
+    if (options.mask || options.bias)
+        throw Error("attn::fast: a mask or a bias is among the options of attention, expected the mask as Masking, and "
+                    "no bias");
     Scoring scoring{.mask = masking.mask, .causal = options.causal, .key_lengths = masking.key_lengths};
     if (options.scale)
         scoring.scale = static_cast<float>(*options.scale);
@@ -117,7 +120,7 @@ Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, B
 }
 
 SelfAttention::SelfAttention(const Tokens<const float>& x, const Masking& masking, const AttentionMaps& maps,
-                             const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace)
+                             const MultiHeadOptions& options, Workspace& workspace, const Trace& trace)
     : sequences_{x.n, x.batch},
       maps_(maps),
       heads_(options.heads),
@@ -137,11 +140,6 @@ void SelfAttention::of_layer(const AttentionMaps& maps, const View& x, const Vie
                              .keys = sequences_,
                              .key_value = matrix_in(workspace_.key_value, x.rows, maps.key_value.d_out())};
     attend(x, x, "x", maps, task, result, workspace_, inside);
-}
-
-Setting setting_of(const EncoderOptions& options, Workspace& workspace)
-{
-    return {workspace, static_cast<float>(options.norm.epsilon), options.placement};
 }
 
 StepOptions in_float32(StepOptions options)

@@ -31,14 +31,15 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 
 /// Scale, softcap, causal mask and slopes of the options, and the masks.
 /// @param buffer  keeps the slopes
-Scoring scoring_of(const GroupedQueryOptions& options, const Masking& masking, Buffer& buffer);
+/// @throws Error where a mask or a bias is among the options, since masking has the mask
+Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer);
 
 /// The self-attention of all layers of a call, a sublayer of a Stream.
 class SelfAttention {
 public:
     /// @param maps  of one of the layers: all have heads of one size
     SelfAttention(const Tokens<const float>& x, const Masking& masking, const AttentionMaps& maps,
-                  const GroupedQueryOptions& options, Workspace& workspace, const Trace& trace);
+                  const MultiHeadOptions& options, Workspace& workspace, const Trace& trace);
 
     void of_layer(const AttentionMaps& maps, const View& x, const View& result, const Trace& inside) const;
     void operator()(const View& x, const View& result, const Trace& inside) const
@@ -56,7 +57,11 @@ private:
 };
 
 /// What the calls of encoder and decoder layers have in common.
-Setting setting_of(const EncoderOptions& options, Workspace& workspace);
+template <class Options>
+Setting setting_of(const Options& options, Workspace& workspace)
+{
+    return {workspace, static_cast<float>(options.norm.epsilon), options.placement};
+}
 
 /// The module of the steps: the options of the reference's, and the type.
 StepOptions in_float32(StepOptions options);

@@ -3,7 +3,7 @@
 #include "attn/core/recorder.hpp"
 #include "attn/core/trace.hpp"
 #include "attn/formula/gradient.hpp"
-#include "attn/reference/layers/residual.hpp"
+#include "attn/reference/layers/stack.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
 #include "communicator.hpp"
@@ -80,17 +80,15 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
 /// One rank's part of a layer.
 class LayerPart {
 public:
-    LayerPart(const std::optional<AnyMask>& mask, const EncoderLayerWeights& shard, const EncoderOptions& options,
-              MPI_Comm comm)
-        : mask_(mask),
-          attention_weights_(shard.self_attention),
+    /// @param options  with the joined mask
+    LayerPart(const EncoderLayerWeights& shard, const EncoderOptions& options, MPI_Comm comm)
+        : attention_weights_(shard.self_attention),
           network_weights_(shard.feed_forward),
           attention_options_(options.attention),
           network_options_(options.feed_forward),
           comm_(comm)
     {
         attention_options_.heads = even_part(options.attention.heads, ranks_in(comm), rank_in(comm)).count;
-        attention_options_.causal.reset();
         attention_weights_.output->bias.reset();
         network_weights_.output.bias.reset();
     }
@@ -101,7 +99,7 @@ public:
     {
         return attention_options_.heads == 0
                    ? nothing(x, trace)
-                   : self_attention(x, mask_, attention_weights_, attention_options_, trace).output;
+                   : multi_head_attention(x, attention_weights_, attention_options_, trace).output;
     }
 
     /// Of the feed-forward network: without hidden units, nothing.
@@ -132,10 +130,9 @@ private:
         return trace("output[(b,) n, d_model]", "0 * x", T(0 * x));
     }
 
-    const std::optional<AnyMask>& mask_;
     MultiHeadWeights attention_weights_;
     FeedForwardWeights network_weights_;
-    GroupedQueryOptions attention_options_;
+    MultiHeadOptions attention_options_;
     FeedForwardOptions network_options_;
     MPI_Comm comm_;
 };
@@ -336,25 +333,25 @@ EncoderLayerWeights encoder_layer_shard(const EncoderLayerWeights& weights, std:
 }
 
 template <Sequence T>
-EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::optional<AnyMask>& given_mask,
-                                                const EncoderLayerWeights& shard, const EncoderOptions& options,
-                                                MPI_Comm comm, Traffic* traffic, const Trace& caller)
+EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const EncoderLayerWeights& shard,
+                                                const EncoderOptions& given, MPI_Comm comm, Traffic* traffic,
+                                                const Trace& caller)
 {
-    const std::size_t rank = rank_in(comm), ranks = ranks_in(comm), n = tokens.shape(token_axis<T>);
-    agree(comm, layer_function, facts_of(tokens, options), [&] {
-        expect_fit(tokens, shard, options, even_part(options.attention.heads, ranks, rank));
-        static_cast<void>(join_masks(n, n, {.given = given_mask, .causal = options.attention.causal}));
+    const std::size_t rank = rank_in(comm), ranks = ranks_in(comm);
+    agree(comm, layer_function, facts_of(tokens, given), [&] {
+        expect_fit(tokens, shard, given, even_part(given.attention.heads, ranks, rank));
+        static_cast<void>(with_joined_mask(tokens, given, Trace()));
     });
     EncoderLayerOf<T> found;
     abort_on_error(comm, layer_function, [&] {
         const Trace named = caller.observing().module(layer_function, [&] {
-            return StepOptions{{"ranks", std::to_string(ranks)}, {"heads", std::to_string(options.attention.heads)}};
+            return StepOptions{{"ranks", std::to_string(ranks)}, {"heads", std::to_string(given.attention.heads)}};
         });
         const Trace trace = named.scope("rank", rank);
         const T& x = trace.input("x[(b,) n, d_model]", tokens);
-        const auto mask = join_masks(n, n, {.given = given_mask, .causal = options.attention.causal}, trace);
+        const EncoderOptions options = with_joined_mask(x, given, trace);
         Traffic counted;
-        found = forward(x, LayerPart(mask, shard, options, comm), shard, options, counted, trace);
+        found = forward(x, LayerPart(shard, options, comm), shard, options, counted, trace);
         if (traffic != nullptr)
             *traffic = counted;
     });
@@ -362,24 +359,23 @@ EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& tokens, const std::opti
 }
 
 template <Sequence T>
-EncoderLayerGradients<T>
-tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs, const std::optional<AnyMask>& given_mask,
-                                       const EncoderLayerWeights& shard, const EncoderOptions& options,
-                                       const T& grad_output, MPI_Comm comm, Traffic* traffic)
+EncoderLayerGradients<T> tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs,
+                                                                const EncoderLayerWeights& shard,
+                                                                const EncoderOptions& given, const T& grad_output,
+                                                                MPI_Comm comm, Traffic* traffic)
 {
     constexpr std::string_view function = "mpi::tensor_parallel_encoder_layer_backward";
-    const std::size_t n = grad_output.shape(token_axis<T>);
-    agree(comm, function, facts_of(grad_output, options), [&] {
-        expect_fit(inputs.attention, shard, options, even_part(options.attention.heads, ranks_in(comm), rank_in(comm)));
+    agree(comm, function, facts_of(grad_output, given), [&] {
+        expect_fit(inputs.attention, shard, given, even_part(given.attention.heads, ranks_in(comm), rank_in(comm)));
         if (shape_of(grad_output) != shape_of(inputs.attention))
             throw ShapeError("grad_output " + to_string(shape_of(grad_output)) + " and x " +
                              to_string(shape_of(inputs.attention)) + " must have the same shape");
     });
     EncoderLayerGradients<T> found;
     abort_on_error(comm, function, [&] {
-        const auto mask = join_masks(n, n, {.given = given_mask, .causal = options.attention.causal});
+        const EncoderOptions options = with_joined_mask(grad_output, given, Trace());
         Traffic counted;
-        found = backward(inputs, LayerPart(mask, shard, options, comm), shard, options, grad_output, counted);
+        found = backward(inputs, LayerPart(shard, options, comm), shard, options, grad_output, counted);
         if (traffic != nullptr)
             *traffic = counted;
     });

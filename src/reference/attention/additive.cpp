@@ -28,8 +28,8 @@ Tensor3 concatenate_pairs(const Matrix& queries, const Matrix& keys)
 
 } // namespace
 
-Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
-                             const AdditiveWeights& weights, const WeighingOptions& options, const Trace& caller)
+Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, const AdditiveWeights& weights,
+                             const WeighingOptions& options, const Trace& caller)
 {
     expect_agreement("additive_attention", "d_q", {"queries", q, 1}, {"query weights", weights.query, 0});
     expect_agreement("additive_attention", "d_k", {"keys", k, 1}, {"key weights", weights.key, 0});
@@ -38,7 +38,7 @@ Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     expect_agreement("additive_attention", "d_hidden", {"query weights", weights.query, 1},
                      {"score weights", weights.score, 0});
     expect_agreement("additive_attention", "m", {"keys", k, 0}, {"values", v, 0});
-    const Trace trace = caller.module("additive_attention", [&] { return describe(mask, options); });
+    const Trace trace = caller.module("additive_attention", [&] { return describe(options); });
     const Matrix& queries = trace.input("queries[n, d_q]", q);
     const Matrix& keys = trace.input("keys[m, d_k]", k);
     const Matrix& values = trace.input("values[m, d_v]", v);
@@ -57,7 +57,7 @@ Attention additive_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
                                  attn::tanh(sum_pairs(query_part, key_part)));
     Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, options, trace);
 }
 
 ConcatenatedWeights concatenate(const AdditiveWeights& weights)
@@ -65,9 +65,8 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights)
     return {concat_rows(weights.query, weights.key), weights.score};
 }
 
-Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
-                                 const ConcatenatedWeights& weights, const WeighingOptions& options,
-                                 const Trace& caller)
+Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix& v, const ConcatenatedWeights& weights,
+                                 const WeighingOptions& options, const Trace& caller)
 {
     if (q.shape(1) + k.shape(1) != weights.hidden.shape(0))
         throw ShapeError("concatenated_attention: queries " + to_string(shape_of(q)) + ", keys " +
@@ -76,7 +75,7 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
     expect_agreement("concatenated_attention", "d_hidden", {"hidden weights", weights.hidden, 1},
                      {"score weights", weights.score, 0});
     expect_agreement("concatenated_attention", "m", {"keys", k, 0}, {"values", v, 0});
-    const Trace trace = caller.module("concatenated_attention", [&] { return describe(mask, options); });
+    const Trace trace = caller.module("concatenated_attention", [&] { return describe(options); });
     const Matrix& queries = trace.input("queries[n, d_q]", q);
     const Matrix& keys = trace.input("keys[m, d_k]", k);
     const Matrix& values = trace.input("values[m, d_v]", v);
@@ -93,7 +92,7 @@ Attention concatenated_attention(const Matrix& q, const Matrix& k, const Matrix&
         trace("hidden[n, m, d_hidden]", "tanh(pairs @ hidden_weights)", attn::tanh(matmul(pairs, hidden_weights)));
     Matrix scores = trace("scores[n, m]", "hidden @ score_weights", matmul(hidden, score_weights));
 
-    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, options, trace);
 }
 
 } // namespace attn

@@ -6,13 +6,13 @@
 
 namespace attn {
 
-Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, const std::optional<AnyMask>& mask,
-                             const Matrix& weights, const WeighingOptions& options, const Trace& caller)
+Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& weights,
+                             const WeighingOptions& options, const Trace& caller)
 {
     expect_agreement("bilinear_attention", "d_q", {"queries", q, 1}, {"bilinear weights", weights, 0});
     expect_agreement("bilinear_attention", "d_k", {"keys", k, 1}, {"bilinear weights", weights, 1});
     expect_agreement("bilinear_attention", "m", {"keys", k, 0}, {"values", v, 0});
-    const Trace trace = caller.module("bilinear_attention", [&] { return describe(mask, options); });
+    const Trace trace = caller.module("bilinear_attention", [&] { return describe(options); });
     const Matrix& queries = trace.input("queries[n, d_q]", q);
     const Matrix& keys = trace.input("keys[m, d_k]", k);
     const Matrix& values = trace.input("values[m, d_v]", v);
@@ -23,7 +23,7 @@ Attention bilinear_attention(const Matrix& q, const Matrix& k, const Matrix& v, 
     const Matrix projected = trace("projected[n, d_k]", "queries @ bilinear_weights", matmul(queries, bilinear));
     Matrix scores = trace("scores[n, m]", "projected @ keys.T", matmul(projected, transpose(keys)));
 
-    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, options, trace);
 }
 
 } // namespace attn

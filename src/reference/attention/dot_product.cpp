@@ -4,8 +4,6 @@
 #include "attn/reference/ops/matmul.hpp"
 #include "scores_memory.hpp"
 
-#include <cmath>
-
 namespace attn {
 namespace {
 
@@ -16,11 +14,6 @@ void expect_fit(std::string_view function, const T& queries, const T& keys, cons
     expect_same_batch(function, "keys", keys, "values", values);
     expect_agreement(function, "d_k", {"queries", queries, feature_axis<T>}, {"keys", keys, feature_axis<T>});
     expect_agreement(function, "m", {"keys", keys, token_axis<T>}, {"values", values, token_axis<T>});
-}
-
-std::string scale_text(const AttentionOptions& options, std::string_view otherwise)
-{
-    return options.scale ? exact_text(*options.scale) : std::string(otherwise);
 }
 
 /// The scores times a factor, in their storage.
@@ -53,7 +46,7 @@ Named<T> cap(Named<T> given, std::optional<double> softcap, const Trace& trace)
 
 /// Scores plus a bias, where there is one.
 template <Attending T>
-Named<T> add(Named<T> given, const std::optional<AnyBias>& bias, const Trace& trace)
+Named<T> add(Named<T> given, const OptionalBias& bias, const Trace& trace)
 {
     if (!bias)
         return given;
@@ -61,25 +54,24 @@ Named<T> add(Named<T> given, const std::optional<AnyBias>& bias, const Trace& tr
     return {"biased", trace("biased[(b,) n, m]", formula, add_bias(*bias, std::move(given.scores)))};
 }
 
-StepOptions describe(const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                     const AttentionOptions& options)
+StepOptions describe(const AttentionOptions& options)
 {
-    StepOptions all{{"mask", describe(mask, options.causal)},
-                    {"bias", bias ? "given" : "none"},
-                    {"scale", scale_text(options, "1/sqrt(d_k)")}};
-    if (options.softcap)
-        all.emplace_back("softcap", exact_text(*options.softcap));
+    const auto& [mask, bias, causal, scale, softcap] = options;
+    StepOptions all{
+        {"mask", describe(mask, causal)}, {"bias", bias ? "given" : "none"}, {"scale", describe_scale(scale)}};
+    if (softcap)
+        all.emplace_back("softcap", exact_text(*softcap));
     return all;
 }
 
 } // namespace
 
 template <Attending T>
-AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const std::optional<AnyMask>& mask,
-                                     const WeighingOptions& options, const Trace& caller)
+AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const WeighingOptions& options,
+                                     const Trace& caller)
 {
     expect_fit("dot_product_attention", q, k, v);
-    const Trace trace = caller.module("dot_product_attention", [&] { return describe(mask, options); });
+    const Trace trace = caller.module("dot_product_attention", [&] { return describe(options); });
     const T& queries = trace.input("queries[(b,) n, d_k]", q);
     const T& keys = trace.input("keys[(b,) m, d_k]", k);
     const T& values = trace.input("values[(b,) m, d_v]", v);
@@ -88,17 +80,15 @@ AttentionOf<T> dot_product_attention(const T& q, const T& k, const T& v, const s
     expect_memory_for_scores(queries, keys);
     T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
-    return weigh_values(std::move(scores), "scores", values, mask, options, trace);
+    return weigh_values(std::move(scores), "scores", values, options, trace);
 }
 
 template <Attending T>
-AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, const std::optional<AnyMask>& mask,
-                                            const std::optional<AnyBias>& given_bias, const AttentionOptions& options,
+AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, const AttentionOptions& options,
                                             const Trace& caller)
 {
     expect_fit("scaled_dot_product_attention", q, k, v);
-    const Trace trace =
-        caller.module("scaled_dot_product_attention", [&] { return describe(mask, given_bias, options); });
+    const Trace trace = caller.module("scaled_dot_product_attention", [&] { return describe(options); });
     const T& queries = trace.input("queries[(b,) n, d_k]", q);
     const T& keys = trace.input("keys[(b,) m, d_k]", k);
     const T& values = trace.input("values[(b,) m, d_v]", v);
@@ -108,20 +98,19 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
     T scores = trace("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
 
     // Keep the comparison's size independent of d_k.
-    const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(feature_axis<T>))));
+    const double scale = scale_factor(options.scale, keys.shape(feature_axis<T>));
     T scaled = trace(
-        "scaled[(b,) n, m]",
-        [&] { return options.scale ? "scores * " + scale_text(options, "") : "scores / sqrt(keys.shape[-1])"; },
-        scaled_by(scale, std::move(scores)));
+        "scaled[(b,) n, m]", [&] { return scale_formula(options.scale); }, scaled_by(scale, std::move(scores)));
 
     // Limit the size of the scores.
     Named<T> capped = cap<T>({"scaled", std::move(scaled)}, options.softcap, trace);
 
     // Add the bias, which depends on positions, not on queries and keys.
-    const auto bias = share("bias[(b,) n, m]", given_bias, trace);
+    const auto bias = share("bias[(b,) n, m]", options.bias, trace);
     Named<T> biased = add(std::move(capped), bias, trace);
 
-    return weigh_values(std::move(biased.scores), biased.name, values, mask, {.causal = options.causal}, trace);
+    return weigh_values(std::move(biased.scores), biased.name, values, {.mask = options.mask, .causal = options.causal},
+                        trace);
 }
 
 template decltype(dot_product_attention<Matrix>) dot_product_attention<Matrix>;

@@ -289,8 +289,8 @@ Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const 
 
 } // namespace
 
-std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
-                                  std::string_view label)
+OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace,
+                        std::string_view label)
 {
     if (parts.given)
         expect_fit(parts, n, m);
@@ -301,7 +301,7 @@ std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts&
     if (joined.formula == "causal" || joined.formula == "window") {
         if (trace.has_listener())
             trace.alias(parse_step_label(label).name, joined.formula);
-        return std::move(joined.mask);
+        return std::move(*joined.mask);
     }
     // Padding by itself has no axis of queries to broadcast with.
     if (!parts.given && !parts.causal && !parts.window.is_limited())
@@ -310,7 +310,7 @@ std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts&
     return std::visit([&](auto& any) -> AnyMask { return trace(label, joined.formula, std::move(any)); }, *joined.mask);
 }
 
-std::string describe(const std::optional<AnyMask>& given, const std::optional<Causal>& causal)
+std::string describe(const OptionalMask& given, const std::optional<Causal>& causal)
 {
     constexpr std::string_view names[] = {"causal", "causal-top-left", "causal-by-length"};
     if (!causal)

@@ -6,15 +6,15 @@
 
 namespace attn {
 
-StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& options)
+StepOptions describe(const WeighingOptions& options)
 {
-    return {{"mask", describe(mask, options.causal)},
+    return {{"mask", describe(options.mask, options.causal)},
             {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
 }
 
 template <Attending T>
-AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const std::optional<AnyMask>& given,
-                            const WeighingOptions& options, const Trace& trace)
+AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const WeighingOptions& options,
+                            const Trace& trace)
 {
     expect_same_batch("attention", name, scores, "values", values);
     expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
@@ -23,7 +23,7 @@ AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, co
     // Remove forbidden pairs before softmax, not after: the weights of what is left sum to one.
     const std::size_t n = scores.shape(token_axis<T>), m = scores.shape(feature_axis<T>);
     if (const auto mask = join_masks(
-            n, m, {.given = given, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>}, trace)) {
+            n, m, {.given = options.mask, .causal = options.causal, .has_heads = std::same_as<T, Tensor4>}, trace)) {
         scores = trace(
             "masked[(b,) n, m]", [&] { return "where(mask, " + std::string(name) + (is_softmax ? ", -inf)" : ", 0)"); },
             apply_mask(*mask, std::move(scores), is_softmax ? minus_infinity : 0.0));

@@ -6,36 +6,38 @@ namespace attn {
 namespace {
 
 /// A layer on new tokens, whose keys and values are added to its cache.
-Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const std::optional<AnyMask>& memory_mask,
-                  const DecoderLayerWeights& weights, const DecoderOptions& options, const Trace& caller)
+Matrix layer_step(const Matrix& x, DecoderLayerCache& cache, const DecoderLayerWeights& weights,
+                  const DecoderOptions& options, const Trace& caller)
 {
-    const Trace trace = caller.module("decoder_step", [&] { return describe(options); });
+    const Trace trace = caller.module("decoder_step", [&] { return describe_layer(options); });
     return decoder_blocks(
         "decoder_step", x, weights, options, trace,
         [&](const Matrix& tokens, const Trace& self_attn) {
             // A single new token attends to everything that is there; of several, each to those before it.
-            GroupedQueryOptions causal = options.attention;
+            MultiHeadOptions causal = options.attention;
             if (tokens.shape(0) > 1)
                 causal.causal = Causal::bottom_right;
             CachedMultiHead attended =
-                cached_self_attention(tokens, cache.tokens, {}, {}, weights.self_attention, causal, self_attn);
+                cached_self_attention(tokens, cache.tokens, weights.self_attention, causal, self_attn);
             cache.tokens = std::move(attended.cache);
             return attended.output;
         },
         [&](const Matrix& tokens, const Trace& cross_attn) {
-            if (memory_mask)
-                cross_attn.alias("mask", "memory_mask");
-            return cached_cross_attention(tokens, cache.memory, memory_mask, weights.cross_attention,
-                                          cross_options(options), cross_attn)
+            name_memory_mask(options, cross_attn);
+            return cached_cross_attention(tokens, cache.memory, weights.cross_attention, cross_options(options),
+                                          cross_attn)
                 .output;
         });
 }
 
-void expect_fit(const DecoderCache& cache, const DecoderWeights& weights)
+void expect_fit(const DecoderCache& cache, const DecoderWeights& weights, const DecoderOptions& options)
 {
     if (cache.layers.size() != weights.layers.size())
         throw ShapeError("decoder_step: the cache has " + std::to_string(cache.layers.size()) +
                          " layers, expected as many as the decoder, " + std::to_string(weights.layers.size()));
+    if (options.attention.mask || options.attention.bias)
+        throw Error(
+            "decoder_step: a new token attends to all tokens before it: self-attention takes no mask and no bias here");
 }
 
 } // namespace
@@ -56,21 +58,23 @@ DecoderCache start_decoder_cache(const Matrix& given_memory, const DecoderWeight
     return cache;
 }
 
-DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const std::optional<AnyMask>& given_mask,
-                         const DecoderWeights& weights, const DecoderOptions& options, const Trace& caller)
+DecoderStep decoder_step(const Matrix& tokens, const DecoderCache& cache, const DecoderWeights& weights,
+                         const DecoderOptions& given, const Trace& caller)
 {
-    expect_fit(cache, weights);
-    const Trace trace = caller.module("decoder_step", [&] { return describe(options, weights.layers.size()); });
+    expect_fit(cache, weights, given);
+    const Trace trace = caller.module("decoder_step", [&] { return describe_stack(given, weights.layers.size()); });
     const Matrix& x = trace.input("x[n, d_model]", tokens);
-    const std::optional<AnyMask> memory_mask = share("memory_mask[(b,) n, m]", given_mask, trace);
-    const DecoderOptions of_layers = without_causal(options);
+    DecoderOptions options = given;
+    options.attention.causal.reset();
+    options.memory_mask = share("memory_mask[(b,) n, m]", given.memory_mask, trace);
+    options.memory_bias = share("memory_bias[(b,) n, m]", given.memory_bias, trace);
 
     DecoderCache longer = cache;
     std::size_t i = 0;
-    Matrix output = stack_layers(
-        x, weights, options, trace, [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
-            return layer_step(inputs, longer.layers[i++], memory_mask, layer, of_layers, inside);
-        });
+    Matrix output = stack_layers(x, weights, options, trace,
+                                 [&](const Matrix& inputs, const DecoderLayerWeights& layer, const Trace& inside) {
+                                     return layer_step(inputs, longer.layers[i++], layer, options, inside);
+                                 });
     return {std::move(output), std::move(longer)};
 }
 

@@ -11,7 +11,20 @@ namespace attn {
 /// mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    return {.heads = options.attention.heads, .scale = options.attention.scale, .softcap = options.attention.softcap};
+    return {.heads = options.attention.heads,
+            .mask = options.memory_mask,
+            .bias = options.memory_bias,
+            .scale = options.attention.scale,
+            .softcap = options.attention.softcap};
+}
+
+/// In the scope of cross-attention its mask and bias are those of the memory, not of self-attention, which a scope around has.
+inline void name_memory_mask(const DecoderOptions& options, const Trace& cross_attn)
+{
+    if (options.memory_mask)
+        cross_attn.alias("mask", "memory_mask");
+    if (options.memory_bias)
+        cross_attn.alias("bias", "memory_bias");
 }
 
 /// @param attend  self-attention: from (tokens, scope) to the self-attention's output
@@ -22,10 +35,18 @@ T decoder_blocks(std::string_view function, const T& x, const DecoderLayerWeight
 {
     // Attend to the other tokens, then to the memory, then map each token by itself; add each result to its input.
     ResidualStream<T> stream(function, x, options.placement == NormPlacement::pre, 3, trace);
-    stream.add("self_attn", normalize(weights.norm1, options.norm), attend);
-    stream.add("cross_attn", normalize(weights.norm2, options.norm), cross);
-    stream.add("feed_forward", normalize(weights.norm3, options.norm),
-               feed(weights.feed_forward, options.feed_forward));
+    stream.add(
+        "self_attn", [&](const T& y, const Trace& norm1) { return layer_norm(y, weights.norm1, options.norm, norm1); },
+        attend);
+    stream.add(
+        "cross_attn", [&](const T& y, const Trace& norm2) { return layer_norm(y, weights.norm2, options.norm, norm2); },
+        cross);
+    stream.add(
+        "feed_forward",
+        [&](const T& y, const Trace& norm3) { return layer_norm(y, weights.norm3, options.norm, norm3); },
+        [&](const T& y, const Trace& inside) {
+            return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
+        });
     return stream.output();
 }
 

@@ -5,33 +5,37 @@
 namespace attn {
 
 template <Sequence T>
-T encoder_layer(const T& tokens, const MaskAndBias& given_mask, const EncoderLayerWeights& weights,
-                const EncoderOptions& options, const Trace& caller)
+T encoder_layer(const T& tokens, const EncoderLayerWeights& weights, const EncoderOptions& given, const Trace& caller)
 {
-    const Trace trace = caller.module("encoder_layer", [&] { return describe(options); });
+    const Trace trace = caller.module("encoder_layer", [&] { return describe_layer(given); });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const MaskAndBias mask = own_mask(x, given_mask, options, trace);
+    const EncoderOptions options = with_joined_mask(x, given, trace);
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("encoder_layer", x, options.placement == NormPlacement::pre, 2, trace);
-    stream.add("self_attn", normalize(weights.norm1, options.norm),
-               attend(mask, weights.self_attention, options.attention));
-    stream.add("feed_forward", normalize(weights.norm2, options.norm),
-               feed(weights.feed_forward, options.feed_forward));
+    stream.add(
+        "self_attn", [&](const T& y, const Trace& norm1) { return layer_norm(y, weights.norm1, options.norm, norm1); },
+        [&](const T& y, const Trace& self_attn) {
+            return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
+        });
+    stream.add(
+        "feed_forward",
+        [&](const T& y, const Trace& norm2) { return layer_norm(y, weights.norm2, options.norm, norm2); },
+        [&](const T& y, const Trace& inside) {
+            return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
+        });
     return stream.output();
 }
 
 template <Sequence T>
-T encoder(const T& tokens, const MaskAndBias& given_mask, const EncoderWeights& weights, const EncoderOptions& options,
-          const Trace& caller)
+T encoder(const T& tokens, const EncoderWeights& weights, const EncoderOptions& given, const Trace& caller)
 {
-    const Trace trace = caller.module("encoder", [&] { return describe(options, weights.layers.size()); });
+    const Trace trace = caller.module("encoder", [&] { return describe_stack(given, weights.layers.size()); });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const MaskAndBias mask = own_mask(x, given_mask, options, trace);
-    const EncoderOptions of_layers = without_causal(options);
+    const EncoderOptions options = with_joined_mask(x, given, trace);
     return stack_layers(x, weights, options, trace,
                         [&](const T& inputs, const EncoderLayerWeights& layer, const Trace& inside) {
-                            return encoder_layer(inputs, mask, layer, of_layers, inside);
+                            return encoder_layer(inputs, layer, options, inside);
                         });
 }
 

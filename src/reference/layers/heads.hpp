@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/ops/concat.hpp"
 
@@ -8,37 +9,10 @@
 #include <string_view>
 #include <vector>
 
-/// The steps before and after the heads of any multi-head attention: project, split, merge, map.
+/// The parts of any multi-head attention: project, split, place, attend, merge, map.
 namespace attn {
 
-/// The tokens that queries, keys and values are made of, under the names that the trace has for them.
-template <Sequence T>
-struct Sources {
-    const T& queries;
-    const T& keys;
-    const T& values;
-    std::string_view keys_name, values_name;
-};
-
-template <Sequence T>
-Sources<T> sources(const T& x)
-{
-    return {x, x, x, "x", "x"};
-}
-
-template <Sequence T>
-Sources<T> sources(const T& x, const T& memory)
-{
-    return {x, memory, memory, "memory", "memory"};
-}
-
-template <Sequence T>
-Sources<T> sources(const T& x, const T& memory, const T& value_memory)
-{
-    return {x, memory, value_memory, "memory", "value_memory"};
-}
-
-/// Names them, each once.
+/// Names the tokens that queries, keys and values are made of, each once.
 template <Sequence T>
 Sources<T> name_sources(const Sources<T>& from, const Trace& trace)
 {
@@ -85,10 +59,23 @@ struct PackedHeads {
     T value; ///< ((b,) m, h d_v)
 };
 
+/// How many query heads there are, and how many key/value heads, each of which serves several of them.
+struct Groups {
+    std::size_t heads, groups;
+
+    std::size_t of(std::size_t head) const { return head / (heads / groups); }
+    bool is_grouped() const { return groups != heads; }
+};
+
 /// The letters of the axes of packed keys and values.
 struct PackedAxes {
     std::string_view key = "h_d_k", value = "h_d_v", tokens = "m";
 };
+
+inline PackedAxes axes_of(const Groups& groups)
+{
+    return groups.is_grouped() ? PackedAxes{"g_d_k", "g_d_v"} : PackedAxes{};
+}
 
 /// Makes the queries, keys and values of all heads by three products.
 template <Sequence T>
@@ -131,12 +118,70 @@ T split_head(std::string_view step, std::string_view name, const T& packed, std:
         step, [&] { return of_head.of(name); }, columns(packed, of_head.begin, of_head.end));
 }
 
+/// The names of the steps of one head's queries or keys, and of the packed tensor that they are part of.
+struct PlacedSteps {
+    std::string_view packed; ///< "query"
+    std::string_view norm;   ///< the scope of its norm: "query_norm"
+    std::string_view rotary; ///< the scope of its rotation: "rotary_query"
+    std::string_view label;  ///< of the head's tensor: "queries[(b,) n, d_k]"
+};
+
+inline PlacedSteps of_query(std::string_view label) { return {"query", "query_norm", "rotary_query", label}; }
+inline PlacedSteps of_key(std::string_view label) { return {"key", "key_norm", "rotary_key", label}; }
+
+/// Rotated after their norm.
+template <Sequence T>
+T turned(const T& normalized, const PlacedSteps& steps, const RotaryOptions& options, const Trace& trace)
+{
+    const std::string output = std::string(steps.norm) + ".output";
+    const Trace turning = trace.scope(steps.rotary, {{"x", output}});
+    return rotary(normalized, options, turning);
+}
+
+/// The norm of all heads' queries or keys. Its gain is one weight, which the heads share: a step beside theirs.
+/// @param trace  the scope of the attention
+inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const std::optional<RmsNormWeights>& norm,
+                                                 const Trace& trace)
+{
+    if (!norm)
+        return std::nullopt;
+    const Trace inside = trace.scope(scope);
+    return RmsNormWeights{inside.input("gain[d_k]", norm->gain)};
+}
+
+/// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions where the
+/// options say so.
+/// @param norm   as shared_norm() gives it
+/// @param trace  the head's scope
+template <Sequence T>
+T placed_head(const PlacedSteps& steps, const T& packed, std::size_t head, std::size_t heads,
+              const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
+{
+    const bool is_rotary = options.positions == HeadPositions::rotary;
+    if (!norm && !is_rotary)
+        return split_head(steps.label, steps.packed, packed, head, heads, trace);
+
+    const Trace first = trace.scope(norm ? steps.norm : steps.rotary);
+    T placed = split_head(norm ? "x[(b,) n, d_model]" : "x[(b,) n, d]", steps.packed, packed, head, heads, first);
+    if (norm) {
+        first.alias("gain", std::string(steps.norm) + ".gain");
+        placed = rms_norm(placed, *norm, options.norm, first);
+    }
+    if (norm && is_rotary)
+        placed = turned(placed, steps, options.rotary, trace);
+    else if (is_rotary)
+        placed = rotary(placed, options.rotary, first);
+    if (trace.has_listener())
+        trace.alias(parse_step_label(steps.label).name, std::string(is_rotary ? steps.rotary : steps.norm) + ".output");
+    return placed;
+}
+
 /// A mask or a bias as one head has it: its own, where there is one for each head, else what all heads share.
 /// @param name   of what all heads have: "mask"
 /// @param trace  the head's scope
 template <class Variant>
-std::optional<Variant> of_head(std::string_view name, const std::optional<Variant>& all, std::size_t head,
-                               std::size_t heads, const Trace& trace)
+Shared<Variant> of_head(std::string_view name, const Shared<Variant>& all, std::size_t head, std::size_t heads,
+                        const Trace& trace)
 {
     using OfHeads = std::variant_alternative_t<2, Variant>;
     const OfHeads* given = all ? std::get_if<OfHeads>(&*all) : nullptr;
@@ -183,16 +228,26 @@ T map_output(const T& merged, const std::optional<LinearWeights>& output, const 
     return merged;
 }
 
-/// The contexts of the heads side by side: the step merged.
+/// Checks everything that the weights of heads have to agree in.
+/// @return the heads, and the groups that share keys and values
+Groups expect_groups(std::string_view function, const MultiHeadWeights& weights, const MultiHeadOptions& options);
+
+StepOptions describe(const Groups& groups, const MultiHeadOptions& options);
+
+/// What the heads leave.
 template <Sequence T>
-struct MergedHeads {
-    T merged;               ///< ((b,) n, h d_v)
-    std::vector<T> weights; ///< of each head, ((b,) n, m)
+struct AttendedHeads {
+    T merged;                    ///< ((b,) n, h d_v): the contexts side by side
+    std::vector<T> weights;      ///< of each head, ((b,) n, m)
+    std::vector<T> keys, values; ///< of each key/value head, those of the past among them
 };
 
-/// Attends in each head with its share of the features, under one mask and with one bias.
+/// Attends in each head with its share of the features: the one loop of multi-head, grouped-query and cached attention.
+/// @param past     keys and values of earlier tokens, which come before the new ones; none where nullptr
+/// @param weights  their norms of queries and keys
 template <Sequence T>
-MergedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const std::optional<AnyMask>& mask,
-                               const std::optional<AnyBias>& bias, const MultiHeadOptions& options, const Trace& trace);
+AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCacheOf<T>* past,
+                                 const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& options,
+                                 const Trace& trace);
 
 } // namespace attn

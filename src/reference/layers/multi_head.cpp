@@ -4,117 +4,176 @@
 
 namespace attn {
 
-template <Sequence T>
-MergedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const std::optional<AnyMask>& given_mask,
-                               const std::optional<AnyBias>& given_bias, const MultiHeadOptions& options,
-                               const Trace& trace)
+std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
 {
-    // Name mask and bias once: heads share them, or have a part of them each.
-    const std::size_t n = packed.query.shape(token_axis<T>), m = packed.key.shape(token_axis<T>);
-    const auto mask = join_masks(n, m, {.given = given_mask, .causal = options.causal}, trace);
-    const auto bias = share("bias[(b,) n, m]", given_bias, trace);
+    const Matrix& query = weights.query.weight;
+    const Matrix& key = weights.key.weight;
+    const std::size_t d_k = heads == 0 ? 0 : query.shape(1) / heads;
+    if (d_k == 0 || query.shape(1) % heads != 0 || key.shape(1) == 0 || key.shape(1) % d_k != 0)
+        throw ShapeError(
+            "attention: query weights " + to_string(shape_of(query)) + " of " + std::to_string(heads) +
+            " heads and key weights " + to_string(shape_of(key)) +
+            " do not make heads of one size: expected columns that are a multiple of d_k, those of a head");
+    return key.shape(1) / d_k;
+}
 
-    // Attend in each head with its share of the features.
-    std::vector<T> contexts, weights;
-    for (std::size_t i = 0; i < options.heads; ++i) {
-        const Trace head = trace.scope("head", i);
-        const T queries = split_head("queries[(b,) n, d_k]", "query", packed.query, i, options.heads, head);
-        const T keys = split_head("keys[(b,) m, d_k]", "key", packed.key, i, options.heads, head);
-        const T values = split_head("values[(b,) m, d_v]", "value", packed.value, i, options.heads, head);
-        AttentionOf<T> attention = scaled_dot_product_attention(
-            queries, keys, values, of_head("mask", mask, i, options.heads, head),
-            of_head("bias", bias, i, options.heads, head), {.scale = options.scale, .softcap = options.softcap}, head);
-        contexts.push_back(std::move(attention.context));
-        weights.push_back(std::move(attention.weights));
-    }
+Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, const MultiHeadOptions& options)
+{
+    const Matrix &query = weights.query.weight, &value = weights.value.weight;
+    expect_even_split(caller, "query weights", shape_of(query), options.heads);
+    const Groups groups{options.heads, key_value_heads(weights, options.heads)};
+    if (groups.heads % groups.groups != 0)
+        throw ShapeError(std::string(caller) + ": " + std::to_string(groups.heads) +
+                         " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
+    expect_even_split(caller, "value weights", shape_of(value), groups.groups);
+    if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
+        throw ShapeError(std::string(caller) + ": value weights " + to_string(shape_of(value)) + " of " +
+                         std::to_string(groups.groups) + " key/value heads and output weights " +
+                         to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
+                         " heads must agree in d_v, the features of one head");
+    if (options.bias && options.positions == HeadPositions::alibi)
+        throw Error(std::string(caller) + ": ALiBi is a bias, and another one is given: add them and give the sum");
+    return groups;
+}
 
-    // Put their contexts side by side.
-    return {merge_heads(contexts, trace), std::move(weights)};
+StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
+{
+    constexpr std::string_view names[] = {"none", "rotary", "alibi"};
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options;
+    StepOptions described{{"heads", std::to_string(heads)}};
+    if (groups.is_grouped())
+        described.emplace_back("key_value_heads", std::to_string(groups.groups));
+    described.emplace_back("mask", describe(mask, causal));
+    described.emplace_back("bias", bias ? "given" : "none");
+    described.emplace_back("scale", describe_scale(scale));
+    if (positions != HeadPositions::none)
+        described.emplace_back("positions", std::string(names[static_cast<std::size_t>(positions)]));
+    if (softcap)
+        described.emplace_back("softcap", exact_text(*softcap));
+    return described;
+}
+
+bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
+{
+    return positions == HeadPositions::none && weights.key.weight.shape(1) == weights.query.weight.shape(1) &&
+           !weights.query_norm && !weights.key_norm;
 }
 
 namespace {
 
-constexpr std::string_view multi_head = "multi_head_attention";
-
+/// One head's rows of the past, then its new ones.
 template <Sequence T>
-void expect_fit(const Sources<T>& from, const MultiHeadWeights& weights, std::size_t heads)
+T after_past(std::string_view step, std::string_view past_name, const T& past, std::string_view added_name,
+             const T& added, std::size_t head, std::size_t heads, const Trace& trace)
 {
-    const Matrix &query = weights.query.weight, &key = weights.key.weight, &value = weights.value.weight;
-    expect_projectable(multi_head, from, weights);
-    expect_agreement(multi_head, "h d_k", {"query weights", query, 1}, {"key weights", key, 1});
-    if (weights.output)
-        expect_agreement(multi_head, "h d_v", {"value weights", value, 1},
-                         {"output weights", weights.output->weight, 0});
-    if (weights.query_norm || weights.key_norm)
-        throw Error(std::string(multi_head) +
-                    ": the weights have a norm of queries or keys, which only grouped_query_attention has");
-    expect_even_split(multi_head, "query weights", shape_of(query), heads);
-    expect_even_split(multi_head, "value weights", shape_of(value), heads);
+    const HeadColumns of_head = columns_of(past.shape(feature_axis<T>), head, heads);
+    return trace(
+        step,
+        [&] {
+            return "concat(" + of_head.of(past_name) + ", " + std::string(added_name) +
+                   ", axis=" + std::to_string(token_axis<T>) + ")";
+        },
+        concat_rows(columns(past, of_head.begin, of_head.end), added));
 }
 
-template <Sequence T>
-MultiHeadOf<T> attend(const Sources<T>& given, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                      const MultiHeadWeights& weights, const MultiHeadOptions& options, const Trace& caller)
+/// What attention in one head is asked for: its mask and bias, and what is the same in all heads.
+/// @param all    with the mask and bias of all heads, as the trace has them
+/// @param trace  the head's scope
+AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
+                                 const Trace& trace)
 {
-    expect_fit(given, weights, options.heads);
-    const Trace trace = caller.module(multi_head, [&] {
-        StepOptions described{{"heads", std::to_string(options.heads)},
-                              {"mask", describe(mask, options.causal)},
-                              {"bias", bias ? "given" : "none"},
-                              {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
-        if (options.softcap)
-            described.emplace_back("softcap", exact_text(*options.softcap));
-        return described;
-    });
-    const Sources<T> from = name_sources(given, trace);
-
-    // Make the queries, keys and values of all heads by three products.
-    const PackedHeads<T> packed = project(from, weights, {}, trace);
-
-    // Attend in each head, then mix the heads by the output map.
-    MergedHeads<T> heads = attend_by_heads(packed, mask, bias, options, trace);
-    return {map_output(heads.merged, weights.output, trace), std::move(heads.weights)};
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = all;
+    AttentionOptions options{.scale = scale, .softcap = softcap};
+    options.bias = positions == HeadPositions::alibi ? OptionalBias(alibi_bias(n, m, alibi_slopes(heads)(head), trace))
+                                                     : of_head("bias", bias, head, heads, trace);
+    options.mask = of_head("mask", mask, head, heads, trace);
+    return options;
 }
 
 } // namespace
 
 template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                                    const MultiHeadWeights& weights, const MultiHeadOptions& options,
-                                    const Trace& trace)
+AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCacheOf<T>* past,
+                                 const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& given,
+                                 const Trace& trace)
 {
-    return attend(sources(x), mask, bias, weights, options, trace);
+    // Name once what all heads share: mask, bias, and the gains of the norms of queries and keys.
+    const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
+    const std::size_t n = packed.query.shape(token_axis<T>), m = earlier + packed.key.shape(token_axis<T>);
+    MultiHeadOptions options = given;
+    options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
+    options.bias = share("bias[(b,) n, m]", given.bias, trace);
+    options.rotary.first += earlier;
+    const auto query_norm = shared_norm("query_norm", weights.query_norm, trace);
+    const auto key_norm = shared_norm("key_norm", weights.key_norm, trace);
+
+    AttendedHeads<T> all;
+    std::vector<T> contexts;
+    for (std::size_t i = 0; i < groups.heads; ++i) {
+        const Trace head = trace.scope("head", i);
+        const std::size_t group = groups.of(i);
+
+        // Take the head's queries, and the keys and values of its group, after those of the past.
+        const T queries =
+            placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads, query_norm, options, head);
+        T keys = placed_head(of_key(past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]"), packed.key, group,
+                             groups.groups, key_norm, options, head);
+        if (past)
+            keys =
+                after_past("keys[(b,) m, d_k]", "past_keys", past->keys, "new_keys", keys, group, groups.groups, head);
+        T values = split_head(past ? "new_values[(b,) n, d_v]" : "values[(b,) m, d_v]", "value", packed.value, group,
+                              groups.groups, head);
+        if (past)
+            values = after_past("values[(b,) m, d_v]", "past_values", past->values, "new_values", values, group,
+                                groups.groups, head);
+
+        AttentionOf<T> attention =
+            scaled_dot_product_attention(queries, keys, values, options_of_head(options, n, m, i, head), head);
+        contexts.push_back(std::move(attention.context));
+        all.weights.push_back(std::move(attention.weights));
+        if (group == all.keys.size()) { // the others of its group have the same
+            all.keys.push_back(std::move(keys));
+            all.values.push_back(std::move(values));
+        }
+    }
+    all.merged = merge_heads(contexts, trace);
+    return all;
 }
 
 template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
-                                    const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
-                                    const MultiHeadOptions& options, const Trace& trace)
+MultiHeadOf<T> multi_head_attention(const Sources<T>& given, const MultiHeadWeights& weights,
+                                    const MultiHeadOptions& options, const Trace& caller)
 {
-    return attend(sources(x, memory), mask, bias, weights, options, trace);
+    constexpr std::string_view function = "multi_head_attention";
+    expect_projectable(function, given, weights);
+    const Groups groups = expect_groups(function, weights, options);
+    const Trace trace = caller.module(function, [&] { return describe(groups, options); });
+    const Sources<T> from = name_sources(given, trace);
+
+    // Make the queries, keys and values of all heads by three products.
+    const PackedHeads<T> packed = project(from, weights, axes_of(groups), trace);
+
+    // Attend in each head, then mix the heads by the output map.
+    AttendedHeads<T> heads =
+        attend_by_heads(packed, static_cast<const KeyValueCacheOf<T>*>(nullptr), weights, groups, options, trace);
+    return {map_output(heads.merged, weights.output, trace), std::move(heads.weights)};
 }
 
 template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const T& value_memory,
-                                    const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                                    const MultiHeadWeights& weights, const MultiHeadOptions& options,
+MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights, const MultiHeadOptions& options,
                                     const Trace& trace)
 {
-    return attend(sources(x, memory, value_memory), mask, bias, weights, options, trace);
+    return multi_head_attention(Sources<T>(x), weights, options, trace);
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
-    template MergedHeads<T> attend_by_heads(const PackedHeads<T>&, const std::optional<AnyMask>&,                      \
-                                            const std::optional<AnyBias>&, const MultiHeadOptions&, const Trace&);     \
-    template MultiHeadOf<T> multi_head_attention(const T&, const std::optional<AnyMask>&,                              \
-                                                 const std::optional<AnyBias>&, const MultiHeadWeights&,               \
-                                                 const MultiHeadOptions&, const Trace&);                               \
-    template MultiHeadOf<T> multi_head_attention(const T&, const T&, const std::optional<AnyMask>&,                    \
-                                                 const std::optional<AnyBias>&, const MultiHeadWeights&,               \
-                                                 const MultiHeadOptions&, const Trace&);                               \
-    template MultiHeadOf<T> multi_head_attention(const T&, const T&, const T&, const std::optional<AnyMask>&,          \
-                                                 const std::optional<AnyBias>&, const MultiHeadWeights&,               \
-                                                 const MultiHeadOptions&, const Trace&);
+    template AttendedHeads<T> attend_by_heads(const PackedHeads<T>&, const KeyValueCacheOf<T>*,                        \
+                                              const MultiHeadWeights&, const Groups&, const MultiHeadOptions&,         \
+                                              const Trace&);                                                           \
+    template MultiHeadOf<T> multi_head_attention(const Sources<T>&, const MultiHeadWeights&, const MultiHeadOptions&,  \
+                                                 const Trace&);                                                        \
+    template MultiHeadOf<T> multi_head_attention(const T&, const MultiHeadWeights&, const MultiHeadOptions&,           \
+                                                 const Trace&);
 ATTN_INSTANTIATE(Matrix)
 ATTN_INSTANTIATE(Tensor3)
 #undef ATTN_INSTANTIATE

@@ -5,8 +5,6 @@
 
 #include "heads.hpp"
 
-#include <cmath>
-
 namespace attn {
 namespace {
 
@@ -26,14 +24,13 @@ void expect_fit(const Sources<T>& from, const TalkingHeadsWeights& weights)
     expect_even_split(function, "value weights", shape_of(maps.value.weight), weights.weights.shape(1));
 }
 
-StepOptions describe(const TalkingHeadsWeights& weights, const std::optional<AnyMask>& mask,
-                     const TalkingHeadsOptions& options)
+StepOptions describe(const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options)
 {
     return {{"key_heads", std::to_string(weights.scores.shape(0))},
             {"heads", std::to_string(weights.scores.shape(1))},
             {"value_heads", std::to_string(weights.weights.shape(1))},
-            {"mask", describe(mask, options.causal)},
-            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
+            {"mask", describe(options.mask, options.causal)},
+            {"scale", describe_scale(options.scale)}};
 }
 
 /// Scaled scores of each head.
@@ -41,17 +38,15 @@ template <Sequence T>
 std::vector<T> compare(const PackedHeads<T>& packed, std::size_t heads, const TalkingHeadsOptions& options,
                        const Trace& trace)
 {
-    const double d_k = static_cast<double>(packed.query.shape(feature_axis<T>) / heads);
-    const auto scaling = [&] {
-        return options.scale ? "scores * " + exact_text(*options.scale) : "scores / sqrt(keys.shape[-1])";
-    };
+    const double scale = scale_factor(options.scale, packed.query.shape(feature_axis<T>) / heads);
+    const auto scaling = [&] { return scale_formula(options.scale); };
     std::vector<T> result;
     for (std::size_t i = 0; i < heads; ++i) {
         const Trace head = trace.scope("head", i);
         const T queries = split_head("queries[(b,) n, d_k]", "query", packed.query, i, heads, head);
         const T keys = split_head("keys[(b,) m, d_k]", "key", packed.key, i, heads, head);
         const T scores = head("scores[(b,) n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
-        result.push_back(head("scaled[(b,) n, m]", scaling, T(scores * options.scale.value_or(1 / std::sqrt(d_k)))));
+        result.push_back(head("scaled[(b,) n, m]", scaling, T(scores * scale)));
     }
     return result;
 }
@@ -78,7 +73,7 @@ T mix(const std::vector<T>& heads, const Matrix& mixture, std::size_t into)
 
 /// The softmax of one mixture of all heads' scores.
 template <Sequence T>
-T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, const std::optional<AnyMask>& mask,
+T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, const OptionalMask& mask,
         const Trace& head)
 {
     T mixed = head(
@@ -94,13 +89,12 @@ T weigh(const std::vector<T>& scaled, const Matrix& mixture, std::size_t into, c
 } // namespace
 
 template <Sequence T>
-MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& given,
-                                       const TalkingHeadsWeights& learned, const TalkingHeadsOptions& options,
-                                       const Trace& caller)
+MultiHeadOf<T> talking_heads_attention(const T& x, const TalkingHeadsWeights& learned,
+                                       const TalkingHeadsOptions& options, const Trace& caller)
 {
-    expect_fit(sources(x), learned);
-    const Trace trace = caller.module(function, [&] { return describe(learned, given, options); });
-    const Sources<T> from = name_sources(sources(x), trace);
+    expect_fit(Sources<T>(x), learned);
+    const Trace trace = caller.module(function, [&] { return describe(learned, options); });
+    const Sources<T> from = name_sources(Sources<T>(x), trace);
     const std::size_t n = x.shape(token_axis<T>), key_heads = learned.scores.shape(0);
     const std::size_t heads = learned.scores.shape(1), value_heads = learned.weights.shape(1);
 
@@ -108,7 +102,7 @@ MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>&
     const PackedHeads<T> packed = project(from, learned.maps, {}, trace);
     const Matrix& score_mixture = trace.input("talking_scores[h_k, h]", learned.scores);
     const Matrix& weight_mixture = trace.input("talking_weights[h, h_v]", learned.weights);
-    const auto mask = join_masks(n, n, {.given = given, .causal = options.causal}, trace);
+    const auto mask = join_masks(n, n, {.given = options.mask, .causal = options.causal}, trace);
 
     // Mix the scores of all heads before each softmax.
     const std::vector<T> scaled = compare(packed, key_heads, options, trace);

@@ -37,13 +37,13 @@ T decode(Ids& ids, const std::string& formula, const std::optional<Integers>& le
 
     // Pass them through the layers, where no token attends to a later one.
     const auto mask = join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, trace);
-    const EncoderOptions of_layers{.attention = {.heads = options.heads},
+    const EncoderOptions of_layers{.attention = {.heads = options.heads, .mask = mask},
                                    .feed_forward = options.feed_forward,
                                    .norm = options.norm,
                                    .placement = NormPlacement::pre};
     const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
                                           [&](const T& x, const EncoderLayerWeights& layer, const Trace& inside) {
-                                              return encoder_layer(x, mask, layer, of_layers, inside);
+                                              return encoder_layer(x, layer, of_layers, inside);
                                           });
 
     // Compare the result with every word.

@@ -15,7 +15,7 @@ namespace {
 struct Decoding {
     const DecoderWeights& weights;
     const Matrix& table;
-    const TransformerOptions& options;
+    const DecoderOptions options;
     const Matrix& memory;
     Integers ids;       ///< the start and the tokens so far
     DecoderCache cache; ///< of all but the last of them; empty without one
@@ -58,7 +58,7 @@ Matrix decode_newest(Decoding& decoding, std::size_t i, const Trace& token)
     const Trace trace = token.scope("decoder", {{"x", "embedding.output"}});
     if (trace.has_listener())
         name_cache(decoding.cache, i, trace);
-    DecoderStep step = decoder_step(x, decoding.cache, {}, decoding.weights, decoding.options, trace);
+    DecoderStep step = decoder_step(x, decoding.cache, decoding.weights, decoding.options, trace);
     decoding.cache = std::move(step.cache);
     return step.output;
 }
@@ -71,9 +71,9 @@ Matrix decode_all(Decoding& decoding, std::size_t i, const Trace& token)
         i == 0 ? "" : "concat(" + before + ".embedding.ids, reshape(" + before + ".next_id, 1), axis=0)";
     const Matrix x = embed_ids(decoding.ids, formula, decoding.table, 0, token);
     const Trace trace = token.scope("decoder", {{"x", "embedding.output"}, {"memory", "encoder.output"}});
-    TransformerOptions causal = decoding.options;
+    DecoderOptions causal = decoding.options;
     causal.attention.causal = Causal::bottom_right;
-    return decoder(x, decoding.memory, {}, {}, decoding.weights, causal, trace);
+    return decoder(x, decoding.memory, decoding.weights, causal, trace);
 }
 
 /// The logits of a step or of a whole target, in the scope generator.
@@ -92,6 +92,15 @@ DecoderCache start_cache(const Matrix& memory, const DecoderWeights& weights, Ca
     return start_decoder_cache(memory, weights, trace);
 }
 
+void expect_masks_of_source(const TransformerOptions& options)
+{
+    const MultiHeadOptions& of_target = options.attention;
+    if (of_target.mask || of_target.bias || options.memory_mask || options.memory_bias)
+        throw Error(
+            "greedy_decode: a mask or a bias is given for the target or the memory, expected one for the source at "
+            "most: there are more tokens of the target at each step");
+}
+
 StepOptions describe(const GreedyOptions& options)
 {
     return {{"start", std::to_string(options.start)},
@@ -102,9 +111,8 @@ StepOptions describe(const GreedyOptions& options)
 
 } // namespace
 
-Matrix predict_next(const Integers& given_source, const Integers& given_target,
-                    const std::optional<AnyMask>& source_mask, const std::optional<AnyMask>& memory_mask,
-                    const TranslatorWeights& weights, const TransformerOptions& options, const Trace& caller)
+Matrix predict_next(const Integers& given_source, const Integers& given_target, const TranslatorWeights& weights,
+                    const TransformerOptions& options, const Trace& caller)
 {
     const Trace trace = caller.module("predict_next");
     const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
@@ -122,7 +130,7 @@ Matrix predict_next(const Integers& given_source, const Integers& given_target,
     // No token sees the one that is to be predicted from it.
     TransformerOptions causal = options;
     causal.attention.causal = Causal::bottom_right;
-    const Matrix output = transformer(source, target, source_mask, {}, memory_mask, weights.transformer, causal, trace);
+    const Matrix output = transformer(source, target, weights.transformer, causal, trace);
 
     // Compare the result with every word.
     Matrix logits = logits_of(output, "output", table, trace);
@@ -130,9 +138,10 @@ Matrix predict_next(const Integers& given_source, const Integers& given_target,
     return logits;
 }
 
-Translation greedy_decode(const Integers& given_source, const std::optional<AnyMask>& source_mask,
-                          const TranslatorWeights& weights, const GreedyOptions& options, const Trace& caller)
+Translation greedy_decode(const Integers& given_source, const TranslatorWeights& weights, const GreedyOptions& options,
+                          const Trace& caller)
 {
+    expect_masks_of_source(options.transformer);
     const Trace trace = caller.module("greedy_decode", [&] { return describe(options); });
     const Matrix& table = trace.input("table[vocabulary, d_model]", weights.table);
     const Integers& source_ids = trace.input("source_ids[m]", given_source);
@@ -141,13 +150,14 @@ Translation greedy_decode(const Integers& given_source, const std::optional<AnyM
     const Trace of_source = trace.scope("source_embedding", {{"ids", "source_ids"}});
     const Matrix source = embed(source_ids, table, {}, of_source);
     const Trace of_encoder = trace.scope("encoder", {{"x", "source_embedding.output"}});
-    const Matrix memory = encoder(source, source_mask, weights.transformer.encoder, options.transformer, of_encoder);
+    const Matrix memory =
+        encoder(source, weights.transformer.encoder, encoder_options(options.transformer), of_encoder);
 
     // Decode token by token: the last row of the logits gives the next one.
     const DecoderWeights& decoder = weights.transformer.decoder;
     Decoding decoding{decoder,
                       table,
-                      options.transformer,
+                      decoder_options(options.transformer),
                       memory,
                       Integers{options.start},
                       start_cache(memory, decoder, options.caching, trace)};

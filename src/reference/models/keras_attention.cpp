@@ -54,8 +54,8 @@ T less_later_keys(T bias, double penalty)
 /// A large negative number for each pair that is forbidden, twice as large where both masks forbid it. Which keys come later is
 /// the same in each sequence, so without a mask of the values the bias is (n, m).
 template <Sequence T>
-std::optional<AnyBias> bias_of(const T& x, const T& memory, const std::optional<PerToken<T>>& given,
-                               const KerasAttentionOptions& options, const Trace& trace)
+OptionalBias bias_of(const T& x, const T& memory, const std::optional<PerToken<T>>& given,
+                     const KerasAttentionOptions& options, const Trace& trace)
 {
     const std::size_t n = x.shape(token_axis<T>), m = memory.shape(token_axis<T>);
     const auto formula = [&] { return bias_formula(given.has_value(), options.mask_right, n, m, options.penalty); };
@@ -90,20 +90,21 @@ MultiHeadOf<T> keras_attention(const T& x, const T& memory, const T& value_memor
                                const Trace& caller)
 {
     const MultiHeadWeights maps{{weights.query}, {weights.key}, {weights.value}};
-    expect_fit(sources(x, memory, value_memory), masks, maps, options.heads);
+    expect_fit(Sources<T>(x, memory, value_memory), masks, maps, options.heads);
     const Trace trace = caller.module(function, [&] {
         return StepOptions{{"heads", std::to_string(options.heads)},
                            {"mask_right", options.mask_right ? "true" : "false"},
                            {"penalty", exact_text(options.penalty)}};
     });
-    const Sources<T> from = name_sources(sources(x, memory, value_memory), trace);
+    const Sources<T> from = name_sources(Sources<T>(x, memory, value_memory), trace);
 
     // Make the queries, keys and values of all heads by three products.
     const PackedHeads<T> packed = project(from, maps, {}, trace);
 
     // Attend in each head, where forbidden pairs lose a large number.
-    const std::optional<AnyBias> bias = bias_of(from.queries, from.keys, masks.values, options, trace);
-    MergedHeads<T> heads = attend_by_heads(packed, {}, bias, {.heads = options.heads}, trace);
+    const OptionalBias bias = bias_of(from.queries, from.keys, masks.values, options, trace);
+    AttendedHeads<T> heads = attend_by_heads<T>(packed, nullptr, maps, {options.heads, options.heads},
+                                                {.heads = options.heads, .bias = bias}, trace);
     if (!masks.queries) {
         trace.alias("output", "merged");
         return {std::move(heads.merged), std::move(heads.weights)};

@@ -15,37 +15,33 @@ StepOptions describe(const LlamaOptions& options)
             {"epsilon", exact_text(options.norm.epsilon)}};
 }
 
-auto normalize(const RmsNormWeights& weights, const RmsNormOptions& options)
-{
-    return [&weights, &options](const auto& tokens, const Trace& trace) {
-        return rms_norm(tokens, weights, options, trace);
-    };
-}
-
 /// One layer, whose self-attention is given: from (tokens, options, scope) to the attention's output.
 template <Sequence T, class Attend>
-T layer(const T& tokens, const std::optional<AnyMask>& given, const LlamaLayerWeights& weights,
-        const LlamaOptions& options, const Trace& caller, const Attend& attend)
+T layer(const T& tokens, const LlamaLayerWeights& weights, const LlamaOptions& options, const Trace& caller,
+        const Attend& attend)
 {
     const Trace trace = caller.module("llama_layer", [&] { return describe(options); });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
-    const std::optional<AnyMask> mask = share("mask[(b,) n, m]", given, trace);
-    const GroupedQueryOptions of_heads{
-        .heads = options.heads, .positions = HeadPositions::rotary, .rotary = options.rotary, .norm = options.norm};
+    const MultiHeadOptions of_heads{.heads = options.heads,
+                                    .mask = share("mask[(b,) n, m]", options.mask, trace),
+                                    .positions = HeadPositions::rotary,
+                                    .rotary = options.rotary,
+                                    .norm = options.norm};
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("llama_layer", x, true, 2, trace);
-    stream.add("self_attn", normalize(weights.norm1, options.norm),
-               [&](const T& normalized, const Trace& inside) { return attend(normalized, mask, of_heads, inside); });
-    stream.add("feed_forward", normalize(weights.norm2, options.norm), [&](const T& normalized, const Trace& inside) {
-        return gated_feed_forward(normalized, weights.feed_forward, {}, inside);
-    });
+    stream.add(
+        "self_attn", [&](const T& y, const Trace& norm1) { return rms_norm(y, weights.norm1, options.norm, norm1); },
+        [&](const T& y, const Trace& self_attn) { return attend(y, of_heads, self_attn); });
+    stream.add(
+        "feed_forward", [&](const T& y, const Trace& norm2) { return rms_norm(y, weights.norm2, options.norm, norm2); },
+        [&](const T& y, const Trace& inside) { return gated_feed_forward(y, weights.feed_forward, {}, inside); });
     return stream.output();
 }
 
 /// @param before   how many tokens come before these
 /// @param lengths  of a batch: how many ids of each sequence are real; optional
-/// @param layer   one layer: from (tokens, mask, weights, scope) to what comes out
+/// @param layer   one layer: from (tokens, weights, options, scope) to what comes out
 template <Sequence T, class Ids, class Layer>
 T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths, const LlamaWeights& weights,
          const LlamaOptions& options, const Trace& caller, const Layer& layer)
@@ -63,10 +59,12 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
     T tokens = trace("embedded[(b,) n, d_model]", "embedding[ids]", take_rows(embedding, ids));
 
     // Pass them through the layers, where no token attends to a later one.
-    const auto mask = join_masks(n, before + n, {.causal = Causal::bottom_right, .key_lengths = lengths}, trace);
+    LlamaOptions of_layers = options;
+    of_layers.mask = join_masks(n, before + n,
+                                {.given = options.mask, .causal = Causal::bottom_right, .key_lengths = lengths}, trace);
     const std::string name = pass_through(tokens, "embedded", weights.layers, trace,
                                           [&](const T& x, const LlamaLayerWeights& of_layer, const Trace& inside) {
-                                              return layer(x, mask, of_layer, inside);
+                                              return layer(x, of_layer, of_layers, inside);
                                           });
 
     // Compare the result with every word.
@@ -78,14 +76,11 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
 } // namespace
 
 template <Sequence T>
-T llama_layer(const T& x, const std::optional<AnyMask>& given, const LlamaLayerWeights& weights,
-              const LlamaOptions& options, const Trace& trace)
+T llama_layer(const T& x, const LlamaLayerWeights& weights, const LlamaOptions& options, const Trace& trace)
 {
-    return layer(x, given, weights, options, trace,
-                 [&](const T& tokens, const std::optional<AnyMask>& mask, const GroupedQueryOptions& of_heads,
-                     const Trace& inside) {
-                     return grouped_query_attention(tokens, mask, {}, weights.self_attention, of_heads, inside).output;
-                 });
+    return layer(x, weights, options, trace, [&](const T& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
+        return multi_head_attention(y, weights.self_attention, of_heads, self_attn).output;
+    });
 }
 
 template decltype(llama_layer<Matrix>) llama_layer<Matrix>;
@@ -93,17 +88,13 @@ template decltype(llama_layer<Tensor3>) llama_layer<Tensor3>;
 
 Matrix llama(const Integers& ids, const LlamaWeights& weights, const LlamaOptions& options, const Trace& trace)
 {
-    return decode<Matrix>(ids, 0, {}, weights, options, trace,
-                          [&](const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& of_layer,
-                              const Trace& inside) { return llama_layer(x, mask, of_layer, options, inside); });
+    return decode<Matrix>(ids, 0, {}, weights, options, trace, llama_layer<Matrix>);
 }
 
 Tensor3 llama(const IntegerMatrix& ids, const std::optional<Integers>& lengths, const LlamaWeights& weights,
               const LlamaOptions& options, const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, lengths, weights, options, trace,
-                           [&](const Tensor3& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& of_layer,
-                               const Trace& inside) { return llama_layer(x, mask, of_layer, options, inside); });
+    return decode<Tensor3>(ids, 0, lengths, weights, options, trace, llama_layer<Tensor3>);
 }
 
 LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights& weights, const LlamaOptions& options,
@@ -113,26 +104,19 @@ LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights&
         throw ShapeError("llama: a cache of " + std::to_string(past.layers.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
     LlamaStep step;
-    const auto attend = [&](const Matrix& tokens, const std::optional<AnyMask>& mask,
-                            const MultiHeadWeights& weights_of, const GroupedQueryOptions& of_heads,
-                            const Trace& inside) {
-        std::optional<KeyValueCache> before;
-        if (!past.layers.empty())
-            before = past.layers[step.cache.layers.size()];
-        CachedMultiHead attended = cached_self_attention(tokens, before, mask, {}, weights_of, of_heads, inside);
-        step.cache.layers.push_back(std::move(attended.cache));
-        return std::move(attended.output);
+    const auto cached_layer = [&](const Matrix& x, const LlamaLayerWeights& of_layer, const LlamaOptions& of_layers,
+                                  const Trace& inside) {
+        const auto attend = [&](const Matrix& y, const MultiHeadOptions& of_heads, const Trace& self_attn) {
+            std::optional<KeyValueCache> before;
+            if (!past.layers.empty())
+                before = past.layers[step.cache.layers.size()];
+            CachedMultiHead attended = cached_self_attention(y, before, of_layer.self_attention, of_heads, self_attn);
+            step.cache.layers.push_back(std::move(attended.cache));
+            return std::move(attended.output);
+        };
+        return layer(x, of_layer, of_layers, inside, attend);
     };
-    step.logits =
-        decode<Matrix>(ids, past.length(), {}, weights, options, trace,
-                       [&](const Matrix& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& of_layer,
-                           const Trace& inside) {
-                           return layer(x, mask, of_layer, options, inside,
-                                        [&](const Matrix& tokens, const std::optional<AnyMask>& joined,
-                                            const GroupedQueryOptions& of_heads, const Trace& self_attn) {
-                                            return attend(tokens, joined, of_layer.self_attention, of_heads, self_attn);
-                                        });
-                       });
+    step.logits = decode<Matrix>(ids, past.length(), {}, weights, options, trace, cached_layer);
     return step;
 }
 

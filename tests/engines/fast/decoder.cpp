@@ -1,6 +1,7 @@
 #include "attn/engines/fast/decoder.hpp"
 
 #include "drawn_layers.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -23,7 +24,7 @@ struct DrawnDecoderLayer {
                           m = draws.one_of<std::size_t>({1, 7, 130}), d_model = draws.one_of<std::size_t>({5, 36}),
                           d_memory = draws.one_of<std::size_t>({d_model, d_model + 2}),
                           heads = draws.one_of<std::size_t>({1, 3});
-        options = draws.options(heads);
+        options = for_decoder(draws.options(heads));
         x = draws.tokens(b, n, d_model);
         memory = draws.tokens(b, m, d_memory);
         weights = {draws.heads(d_model, d_model, heads, 1, 6, true),
@@ -52,8 +53,9 @@ struct DrawnDecoderLayer {
 
     Tensor3 expected() const
     {
-        return decoder_layer(x, memory, {}, join_masks(x.shape(1), memory.shape(1), {.key_lengths = lengths}), weights,
-                             options);
+        return decoder_layer(
+            x, memory, weights,
+            masked_decoder(options, {}, join_masks(x.shape(1), memory.shape(1), {.key_lengths = lengths})));
     }
 
     Draws draws;

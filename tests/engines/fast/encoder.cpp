@@ -2,6 +2,7 @@
 
 #include "answers.hpp"
 #include "drawn_layers.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -53,7 +54,7 @@ struct DrawnLayer {
 
     Tensor3 expected() const
     {
-        return encoder_layer(x, mask ? std::optional<AnyMask>(*mask) : std::nullopt, weights, options);
+        return encoder_layer(x, weights, masked(options, mask ? OptionalMask(*mask) : std::nullopt));
     }
 
     Draws draws;
@@ -135,7 +136,7 @@ TEST_CASE("a fast encoder is the reference's, layer by layer, with a norm at the
         Recorder recorder;
         fast::encoder(tokens.get(), {}, fast::PackedEncoder(weights), options, tokens.get(), workspace,
                       Trace(recorder));
-        CHECK(roundings_off(tokens.numbers, encoder(x, {}, weights, options)) <= 40);
+        CHECK(roundings_off(tokens.numbers, encoder(x, weights, options)) <= 40);
         for (const StepCheck& check : verify(recorder.recording()).checks)
             CHECK(check.message == "");
     }
@@ -154,7 +155,7 @@ TEST_CASE("lengths hide padding from a fast encoder layer as the reference's mas
     fast::encoder_layer(tokens.get(), {.key_lengths = {lengths.data(), 2}}, fast::PackedEncoderLayer(weights), options,
                         tokens.get(), workspace);
     const auto mask = join_masks(5, 5, {.key_lengths = lengths});
-    CHECK(roundings_off(tokens.numbers, encoder_layer(x, mask, weights, options)) <= 40);
+    CHECK(roundings_off(tokens.numbers, encoder_layer(x, weights, masked(options, mask))) <= 40);
 }
 
 TEST_CASE("a fast encoder layer refuses a listener's answer", "[fast]")

@@ -159,7 +159,7 @@ Run layer()
         Recorder recorder;
         const DrawnLayer drawn(4, 7);
         const EncoderLayerWeights shard = mpi::encoder_layer_shard(drawn.weights, 4, all_ranks(), this_rank());
-        static_cast<void>(mpi::tensor_parallel_encoder_layer(drawn.x, {}, shard, drawn.options, MPI_COMM_WORLD, nullptr,
+        static_cast<void>(mpi::tensor_parallel_encoder_layer(drawn.x, shard, drawn.options, MPI_COMM_WORLD, nullptr,
                                                              Trace(recorder)));
         return mpi::gather_recording(recorder.recording(), MPI_COMM_WORLD);
     };

@@ -97,15 +97,15 @@ TEST_CASE("a layer divided by heads and hidden units gives what it gives on one 
             options.placement = placement;
             options.attention.causal = Causal::bottom_right;
             Recorder whole, mine;
-            const Matrix expected = encoder_layer(layer.x, {}, layer.weights, options, Trace(whole));
+            const Matrix expected = encoder_layer(layer.x, layer.weights, options, Trace(whole));
             const Recording grad = gradients(whole.recording(), {.of = "output", .seed = to_array(layer.grad_output)});
 
             const EncoderLayerWeights shard = mpi::encoder_layer_shard(layer.weights, heads, all_ranks(), this_rank());
             mpi::Traffic forward, backward;
             const auto found =
-                mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, options, MPI_COMM_WORLD, &forward, Trace(mine));
+                mpi::tensor_parallel_encoder_layer(layer.x, shard, options, MPI_COMM_WORLD, &forward, Trace(mine));
             const auto gradients = mpi::tensor_parallel_encoder_layer_backward(
-                found.inputs, {}, shard, options, layer.grad_output, MPI_COMM_WORLD, &backward);
+                found.inputs, shard, options, layer.grad_output, MPI_COMM_WORLD, &backward);
             check_same(found.output, to_array(expected));
             check_same(gradients.x, step(grad, "grad.x"));
             check_same(gradients.weights,
@@ -131,7 +131,7 @@ TEST_CASE("a shard of another rank is found on every rank before anything is sen
     const EncoderLayerWeights shard = mpi::encoder_layer_shard(layer.weights, all_ranks() + 1, all_ranks(), 0);
     try {
         static_cast<void>(
-            mpi::tensor_parallel_encoder_layer(layer.x, {}, shard, {.attention = {.heads = 1}}, MPI_COMM_WORLD));
+            mpi::tensor_parallel_encoder_layer(layer.x, shard, {.attention = {.heads = 1}}, MPI_COMM_WORLD));
         FAIL_CHECK("nothing is thrown");
     } catch (const Error& error) {
         CHECK_THAT(error.what(), ContainsSubstring("rank 1: ") && ContainsSubstring("encoder_layer_shard()"));

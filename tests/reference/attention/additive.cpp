@@ -35,8 +35,8 @@ TEST_CASE("additive attention's scores are computed pair by pair, by hand", "[at
                 const Problem p = random_problem({.n = n, .m = m, .d_hidden = d_hidden}, 1);
                 const Matrix scores = additive_scores_by_hand(p.wide_queries, p.keys, p.additive);
                 const WeighingOptions raw{.normalization = Normalization::none};
-                CHECK(close(additive_attention(p.wide_queries, p.keys, p.values, {}, p.additive, raw).weights, scores));
-                CHECK(close(additive_attention(p.wide_queries, p.keys, p.values, {}, p.additive).weights,
+                CHECK(close(additive_attention(p.wide_queries, p.keys, p.values, p.additive, raw).weights, scores));
+                CHECK(close(additive_attention(p.wide_queries, p.keys, p.values, p.additive).weights,
                             softmax_by_hand(scores)));
             }
 }
@@ -69,7 +69,7 @@ TEST_CASE("additive attention refuses what disagrees, by name", "[attention]")
     const Matrix values(Matrix::shape_type{4, 6});
     AdditiveWeights w{Matrix(Matrix::shape_type{2, 7}), Matrix(Matrix::shape_type{5, 7}),
                       Vector(Vector::shape_type{7})};
-    const auto attend_anew = [&] { additive_attention(queries, keys, values, {}, w); };
+    const auto attend_anew = [&] { additive_attention(queries, keys, values, w); };
     REQUIRE_NOTHROW(attend_anew());
 
     SECTION("queries and their weights")
@@ -100,7 +100,7 @@ TEST_CASE("additive attention refuses what disagrees, by name", "[attention]")
     SECTION("keys and values")
     {
         const Matrix few(Matrix::shape_type{3, 6});
-        CHECK_THROWS_WITH(additive_attention(queries, keys, few, {}, w),
+        CHECK_THROWS_WITH(additive_attention(queries, keys, few, w),
                           ContainsSubstring("additive_attention: keys (4, 5) and values (3, 6) must agree in m"));
     }
 }
@@ -114,14 +114,14 @@ TEST_CASE("concatenated attention refuses what disagrees, by name", "[attention]
     const ConcatenatedWeights fitting{Matrix(Matrix::shape_type{7, 8}), Vector(Vector::shape_type{8})};
     const ConcatenatedWeights short_hidden{Matrix(Matrix::shape_type{6, 8}), Vector(Vector::shape_type{8})};
     const ConcatenatedWeights short_score{Matrix(Matrix::shape_type{7, 8}), Vector(Vector::shape_type{1})};
-    REQUIRE_NOTHROW(concatenated_attention(queries, keys, values, {}, fitting));
-    CHECK_THROWS_AS(concatenated_attention(queries, keys, values, {}, short_hidden), ShapeError);
-    CHECK_THROWS_WITH(concatenated_attention(queries, keys, values, {}, short_hidden),
+    REQUIRE_NOTHROW(concatenated_attention(queries, keys, values, fitting));
+    CHECK_THROWS_AS(concatenated_attention(queries, keys, values, short_hidden), ShapeError);
+    CHECK_THROWS_WITH(concatenated_attention(queries, keys, values, short_hidden),
                       ContainsSubstring("concatenated_attention: ") && ContainsSubstring("hidden weights (6, 8)") &&
                           ContainsSubstring("must agree in d_q + d_k"));
-    CHECK_THROWS_WITH(concatenated_attention(queries, keys, values, {}, short_score),
+    CHECK_THROWS_WITH(concatenated_attention(queries, keys, values, short_score),
                       ContainsSubstring("concatenated_attention: hidden weights (7, 8) and score weights (1,)"));
-    CHECK_THROWS_WITH(concatenated_attention(queries, keys, few, {}, fitting),
+    CHECK_THROWS_WITH(concatenated_attention(queries, keys, few, fitting),
                       ContainsSubstring("concatenated_attention: keys (4, 5) and values (3, 6) must agree in m"));
 }
 

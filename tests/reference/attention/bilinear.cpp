@@ -14,7 +14,7 @@ TEST_CASE("bilinear attention is softmax(Q W K^T) V", "[attention]")
 {
     const Problem p = random_problem({}, 1);
     const Matrix scores = product_by_hand(product_by_hand(p.wide_queries, p.bilinear), transpose_by_hand(p.keys));
-    const Attention attention = bilinear_attention(p.wide_queries, p.keys, p.values, {}, p.bilinear);
+    const Attention attention = bilinear_attention(p.wide_queries, p.keys, p.values, p.bilinear);
     CHECK(close(attention.weights, softmax_by_hand(scores)));
     CHECK(close(attention.context, product_by_hand(softmax_by_hand(scores), p.values)));
 }
@@ -25,8 +25,8 @@ TEST_CASE("bilinear attention with the identity is dot-product attention", "[att
     Matrix identity(Matrix::shape_type{5, 5}, 0.0);
     for (std::size_t i = 0; i < 5; ++i)
         identity(i, i) = 1;
-    CHECK(close(bilinear_attention(p.queries, p.keys, p.values, p.mask, identity).context,
-                dot_product_attention(p.queries, p.keys, p.values, p.mask).context));
+    CHECK(close(bilinear_attention(p.queries, p.keys, p.values, identity, {.mask = p.mask}).context,
+                dot_product_attention(p.queries, p.keys, p.values, {.mask = p.mask}).context));
 }
 
 TEST_CASE("bilinear attention refuses what disagrees, by name", "[attention]")
@@ -38,14 +38,14 @@ TEST_CASE("bilinear attention refuses what disagrees, by name", "[attention]")
     const Matrix turned(Matrix::shape_type{5, 2});
     const Matrix narrow(Matrix::shape_type{2, 1});
     const Matrix few(Matrix::shape_type{3, 6});
-    REQUIRE_NOTHROW(bilinear_attention(queries, keys, values, {}, bilinear));
-    CHECK_THROWS_AS(bilinear_attention(queries, keys, values, {}, turned), ShapeError);
+    REQUIRE_NOTHROW(bilinear_attention(queries, keys, values, bilinear));
+    CHECK_THROWS_AS(bilinear_attention(queries, keys, values, turned), ShapeError);
     CHECK_THROWS_WITH(
-        bilinear_attention(queries, keys, values, {}, turned),
+        bilinear_attention(queries, keys, values, turned),
         ContainsSubstring("bilinear_attention: queries (3, 2) and bilinear weights (5, 2) must agree in d_q"));
     CHECK_THROWS_WITH(
-        bilinear_attention(queries, keys, values, {}, narrow),
+        bilinear_attention(queries, keys, values, narrow),
         ContainsSubstring("bilinear_attention: keys (4, 5) and bilinear weights (2, 1) must agree in d_k"));
-    CHECK_THROWS_WITH(bilinear_attention(queries, keys, few, {}, bilinear),
+    CHECK_THROWS_WITH(bilinear_attention(queries, keys, few, bilinear),
                       ContainsSubstring("bilinear_attention: keys (4, 5) and values (3, 6) must agree in m"));
 }

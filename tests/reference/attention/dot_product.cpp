@@ -32,7 +32,7 @@ TEST_CASE("scaled dot-product attention divides the scores by the root of d_k", 
 TEST_CASE("a scale of 1 gives the same context as no scale, bit for bit", "[attention]")
 {
     const Problem p = random_problem({}, 3);
-    CHECK(same_bits(scaled_dot_product_attention(p.queries, p.keys, p.values, {}, {}, {.scale = 1}).context,
+    CHECK(same_bits(scaled_dot_product_attention(p.queries, p.keys, p.values, {.scale = 1}).context,
                     dot_product_attention(p.queries, p.keys, p.values).context));
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("the scale multiplies the scores", "[attention]")
     Matrix queries = p.queries;
     for (double& number : queries)
         number *= -0.25; // a power of two, so that nothing is rounded
-    CHECK(same_bits(scaled_dot_product_attention(p.queries, p.keys, p.values, {}, {}, {.scale = -0.25}).context,
+    CHECK(same_bits(scaled_dot_product_attention(p.queries, p.keys, p.values, {.scale = -0.25}).context,
                     dot_product_attention(queries, p.keys, p.values).context));
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("with a scale of 0, all keys that the mask allows have equal weights",
 {
     const Problem p = random_problem({}, 5);
     const Mask mask{{true, true, true, true}, {true, false, true, false}, {false, false, false, true}};
-    const Attention attention = scaled_dot_product_attention(p.queries, p.keys, p.values, mask, {}, {.scale = 0});
+    const Attention attention = scaled_dot_product_attention(p.queries, p.keys, p.values, {.mask = mask, .scale = 0});
     CHECK(same_bits(attention.weights, Matrix{{0.25, 0.25, 0.25, 0.25}, {0.5, 0, 0.5, 0}, {0, 0, 0, 1}}));
 }
 

@@ -59,19 +59,20 @@ void compute(const std::string& function, const AttentionCase& of, const Trace& 
     const Matrix queries = of.get<Matrix>("queries"), keys = of.get<Matrix>("keys"), values = of.get<Matrix>("values");
     const std::optional<Mask> mask = of.mask();
     if (function == "dot_product")
-        dot_product_attention(queries, keys, values, mask, {}, trace);
+        dot_product_attention(queries, keys, values, {.mask = mask}, trace);
     else if (function == "scaled_dot_product")
-        scaled_dot_product_attention(queries, keys, values, mask, {}, {}, trace);
+        scaled_dot_product_attention(queries, keys, values, {.mask = mask}, trace);
     else if (function == "bilinear")
-        bilinear_attention(queries, keys, values, mask, of.get<Matrix>("bilinear_weights"), {}, trace);
+        bilinear_attention(queries, keys, values, of.get<Matrix>("bilinear_weights"), {.mask = mask}, trace);
     else if (function == "additive")
         additive_attention(
-            queries, keys, values, mask,
-            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")}, {},
-            trace);
+            queries, keys, values,
+            {of.get<Matrix>("query_weights"), of.get<Matrix>("key_weights"), of.get<Vector>("score_weights")},
+            {.mask = mask}, trace);
     else if (function == "concatenated")
-        concatenated_attention(queries, keys, values, mask,
-                               {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, {}, trace);
+        concatenated_attention(queries, keys, values,
+                               {of.get<Matrix>("hidden_weights"), of.get<Vector>("score_weights")}, {.mask = mask},
+                               trace);
     else
         throw std::out_of_range(function);
 }

@@ -149,10 +149,10 @@ TEST_CASE("whatever is joined, a pair is allowed where every part allows it", "[
                     if (padded)
                         parts.key_lengths = lengths;
 
-                    std::optional<AnyMask> traced;
+                    OptionalMask traced;
                     const Recorder recorder =
                         recorded([&](const Trace& trace) { traced = join_masks(n, m, parts, trace); });
-                    const std::optional<AnyMask> joined = join_masks(n, m, parts);
+                    const OptionalMask joined = join_masks(n, m, parts);
                     REQUIRE(joined.has_value() == (given != 0 || causal != 0 || padded));
                     REQUIRE(traced.has_value() == joined.has_value());
                     if (!joined) {
@@ -377,10 +377,10 @@ TEST_CASE("a mask that the heads share is recorded outside of them, once", "[mas
 {
     const Problem p = random_problem({}, 4);
     const Recorder recorder = recorded([&](const Trace& trace) {
-        const std::optional<AnyMask> mask = join_masks(3, 4, {.given = p.mask, .causal = Causal::bottom_right}, trace);
+        const OptionalMask mask = join_masks(3, 4, {.given = p.mask, .causal = Causal::bottom_right}, trace);
         for (std::size_t i = 0; i < 3; ++i) {
             const Trace head = trace.scope("head", i);
-            scaled_dot_product_attention(p.queries, p.keys, p.values, mask, {}, {}, head);
+            scaled_dot_product_attention(p.queries, p.keys, p.values, {.mask = mask}, head);
         }
     });
     CHECK(count_of(recorder, "mask") == 1);
@@ -396,8 +396,8 @@ TEST_CASE("attention of a batch under any mask gives what each sequence gives un
     const Tensor3 values = numbers.tensor3(3, 4, 6);
     const Mask one = numbers.mask(2, 4);
     const BatchMask own = random_batch_mask(numbers, 3, 2, 4);
-    const BatchAttention under_one = scaled_dot_product_attention(queries, keys, values, one);
-    const BatchAttention under_own = dot_product_attention(queries, keys, values, own);
+    const BatchAttention under_one = scaled_dot_product_attention(queries, keys, values, {.mask = one});
+    const BatchAttention under_own = dot_product_attention(queries, keys, values, {.mask = own});
     for (std::size_t b = 0; b < 3; ++b) {
         const Matrix q = sequence_by_hand(queries, b);
         const Matrix k = sequence_by_hand(keys, b);

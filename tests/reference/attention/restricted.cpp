@@ -123,7 +123,7 @@ TEST_CASE("on 200 drawn shapes, the band gives what a masked (n, n) matrix gives
         const Matrix values = numbers.matrix(d.n, d.d_v);
         const RestrictedAttention found = restricted_attention(queries, keys, values, d.options);
         const Attention expected = scaled_dot_product_attention(
-            queries, keys, values, pairs_by_hand(d.n, d.options.neighbourhood), {}, {.scale = d.options.scale});
+            queries, keys, values, {.mask = pairs_by_hand(d.n, d.options.neighbourhood), .scale = d.options.scale});
         CHECK(close(found.context, expected.context, 1e-13));
         CHECK(close(spread(found), expected.weights, 1e-13));
         beyond += radius.value_or(0) > d.n;

@@ -196,10 +196,11 @@ TEST_CASE("without normalisation the weights are the scores, and 0 where a key i
     const Matrix scores{{1, -2, 3}, {4, 5, -6}};
     const Matrix values{{1, 0}, {0, 1}, {2, 2}};
     const Mask mask{{true, false, true}, {false, true, true}};
-    const Attention plain = weigh_values(scores, "scores", values, {}, {.normalization = Normalization::none}, {});
+    const Attention plain = weigh_values(scores, "scores", values, {.normalization = Normalization::none}, {});
     CHECK(same_bits(plain.weights, scores));
     CHECK(same_bits(plain.context, Matrix{{7, 4}, {-8, -7}}));
-    const Attention masked = weigh_values(scores, "scores", values, mask, {.normalization = Normalization::none}, {});
+    const Attention masked =
+        weigh_values(scores, "scores", values, {.mask = mask, .normalization = Normalization::none}, {});
     CHECK(same_bits(masked.weights, Matrix{{1, 0, 3}, {0, 5, -6}}));
     CHECK(same_bits(masked.context, Matrix{{7, 6}, {-12, -7}}));
 }
@@ -231,7 +232,7 @@ TEST_CASE("with a mask that allows the queries 0, 1 and 2 keys, the weights are 
     const Mask causal{{false, false}, {true, false}, {true, true}};
     const Matrix scores{{1, 1}, {1, 1}, {1, 1}};
     const Matrix values{{2, 0}, {0, 4}};
-    const Attention attention = weigh_values(scores, "scores", values, causal, {}, {});
+    const Attention attention = weigh_values(scores, "scores", values, {.mask = causal}, {});
     CHECK(same_bits(attention.weights, Matrix{{0, 0}, {1, 0}, {0.5, 0.5}}));
     CHECK(same_bits(attention.context, Matrix{{0, 0}, {2, 0}, {1, 2}}));
 }
@@ -240,7 +241,7 @@ TEST_CASE("a mask hides scores, however large they are", "[attention][mask]")
 {
     const Matrix scores{{1e300, 0, infinity}};
     const Matrix values{{1}, {2}, {3}};
-    const Attention attention = weigh_values(scores, "scores", values, Mask{{false, true, false}}, {}, {});
+    const Attention attention = weigh_values(scores, "scores", values, {.mask = Mask{{false, true, false}}}, {});
     CHECK(same_bits(attention.weights, Matrix{{0, 1, 0}}));
     CHECK(attention.context(0, 0) == 2);
 }
@@ -261,14 +262,14 @@ TEST_CASE("weigh_values refuses scores and values that disagree in m", "[attenti
 {
     const Matrix scores(Matrix::shape_type{3, 4});
     const Matrix values(Matrix::shape_type{5, 2});
-    CHECK_THROWS_AS(weigh_values(scores, "scaled", values, {}, {}, {}), ShapeError);
-    CHECK_THROWS_WITH(weigh_values(scores, "scaled", values, {}, {}, {}),
+    CHECK_THROWS_AS(weigh_values(scores, "scaled", values, {}, {}), ShapeError);
+    CHECK_THROWS_WITH(weigh_values(scores, "scaled", values, {}, {}),
                       ContainsSubstring("scaled (3, 4) and values (5, 2) must agree in m"));
 }
 
 TEST_CASE("options describe themselves", "[attention]")
 {
-    CHECK(describe({}, WeighingOptions{}) == StepOptions{{"mask", "none"}, {"normalization", "softmax"}});
-    CHECK(describe(all_true(1, 1), WeighingOptions{.normalization = Normalization::none}) ==
+    CHECK(describe(WeighingOptions{}) == StepOptions{{"mask", "none"}, {"normalization", "softmax"}});
+    CHECK(describe(WeighingOptions{.mask = all_true(1, 1), .normalization = Normalization::none}) ==
           StepOptions{{"mask", "given"}, {"normalization", "none"}});
 }

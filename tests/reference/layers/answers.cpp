@@ -1,7 +1,7 @@
 // What a listener answers is what the computation goes on with: after any answer, to a step or to an input, nothing but
 // that step fails to verify.
 
-#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/attention/with_past.hpp"
 #include "attn/reference/layers/decoder_cache.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 #include "attn/reference/models/gpt.hpp"
@@ -10,6 +10,7 @@
 #include "attn/reference/models/llama.hpp"
 
 #include "decoder_examples.hpp"
+#include "masked.hpp"
 #include "generators.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -67,7 +68,7 @@ TEST_CASE("every answer to an attention is used", "[attention][answers]")
     for (const Scoring scoring : all_scorings)
         for (const bool has_mask : {true, false}) {
             CAPTURE(to_string(scoring), has_mask);
-            const std::optional<AnyMask> mask = has_mask ? std::optional<AnyMask>(problem.mask) : std::nullopt;
+            const OptionalMask mask = has_mask ? OptionalMask(problem.mask) : std::nullopt;
             CHECK(dropped_answers([&](const Trace& trace) {
                       attend(scoring, problem, mask, {.causal = Causal::bottom_right}, trace);
                   }) == Lines{});
@@ -83,7 +84,7 @@ TEST_CASE("every answer to an attention is used", "[attention][answers]")
     const HeadMask mask(HeadMask::shape_type{1, 4, 2, 5}, true);
     const Tensor4 bias = as_heads(numbers.tensor3(4, 2, 5), 1, 4);
     CHECK(dropped_answers([&](const Trace& trace) {
-              packed_attention(query, key, value, {4, 2}, past, mask, bias, {.softcap = 2.0}, trace);
+              packed_attention(query, key, value, {4, 2}, past, {.mask = mask, .bias = bias, .softcap = 2.0}, trace);
           }) == Lines{});
 }
 
@@ -106,21 +107,21 @@ TEST_CASE("every answer to heads is used", "[layers][answers]")
     const Tensor4 biases = as_heads(numbers.tensor3(2, 3, 3), 1, 2);
     for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary})
         CHECK(dropped_answers([&](const Trace& trace) {
-                  const GroupedQueryOptions options{.heads = 2, .positions = positions, .softcap = 3.0};
-                  grouped_query_attention(x, of_heads, biases, normed, options, trace);
+                  const MultiHeadOptions options{
+                      .heads = 2, .mask = of_heads, .bias = biases, .softcap = 3.0, .positions = positions};
+                  multi_head_attention(x, normed, options, trace);
               }) == Lines{});
     const TalkingHeadsWeights talking{weights, numbers.matrix(2, 2), numbers.matrix(2, 2)};
     CHECK(dropped_answers([&](const Trace& trace) {
-              talking_heads_attention(x, {}, talking, {.causal = Causal::bottom_right}, trace);
+              talking_heads_attention(x, talking, {.causal = Causal::bottom_right}, trace);
           }) == Lines{});
     const KeyValueCache past{numbers.matrix(2, 4), numbers.matrix(2, 8)};
     CHECK(dropped_answers([&](const Trace& trace) {
-              cached_self_attention(x, past, {}, {}, weights, {.heads = 2, .causal = Causal::bottom_right}, trace);
+              cached_self_attention(x, past, weights, {.heads = 2, .causal = Causal::bottom_right}, trace);
           }) == Lines{});
     const KeyValueCache known{numbers.matrix(4, 4), numbers.matrix(4, 8)};
-    CHECK(dropped_answers([&](const Trace& trace) {
-              cached_cross_attention(x, known, {}, weights, {.heads = 2}, trace);
-          }) == Lines{});
+    CHECK(dropped_answers(
+              [&](const Trace& trace) { cached_cross_attention(x, known, weights, {.heads = 2}, trace); }) == Lines{});
 }
 
 TEST_CASE("every answer to an encoder, a decoder or a Transformer is used", "[layers][answers]")
@@ -131,19 +132,21 @@ TEST_CASE("every answer to an encoder, a decoder or a Transformer is used", "[la
     for (const NormPlacement placement : placements) {
         const EncoderOptions options{.attention = {.heads = 2, .causal = Causal::bottom_right}, .placement = placement};
         CHECK(dropped_answers([&](const Trace& trace) {
-                  encoder(x, Mask(Mask::shape_type{3, 3}, true), weights.encoder, options, trace);
+                  encoder(x, weights.encoder, masked(options, Mask(Mask::shape_type{3, 3}, true)), trace);
               }) == Lines{});
         CHECK(dropped_answers([&](const Trace& trace) {
-                  decoder(x, memory, {}, Mask(Mask::shape_type{3, 4}, true), weights.decoder, options, trace);
+                  decoder(x, memory, weights.decoder,
+                          masked_decoder(for_decoder(options), {}, Mask(Mask::shape_type{3, 4}, true)), trace);
               }) == Lines{});
         CHECK(dropped_answers([&](const Trace& trace) {
-                  transformer(memory, x, Mask(Mask::shape_type{4, 4}, true), {}, {}, weights, options, trace);
+                  transformer(memory, x, weights,
+                              masked_transformer(for_transformer(options), Mask(Mask::shape_type{4, 4}, true), {}, {}),
+                              trace);
               }) == Lines{});
     }
     const DecoderCache cache = start_decoder_cache(memory, weights.decoder);
     CHECK(dropped_answers([&](const Trace& trace) { start_decoder_cache(memory, weights.decoder, trace); }) == Lines{});
-    CHECK(dropped_answers([&](const Trace& trace) { decoder_step(x, cache, {}, weights.decoder, {}, trace); }) ==
-          Lines{});
+    CHECK(dropped_answers([&](const Trace& trace) { decoder_step(x, cache, weights.decoder, {}, trace); }) == Lines{});
 }
 
 TEST_CASE("every answer to a whole model is used", "[models][answers]")
@@ -151,13 +154,12 @@ TEST_CASE("every answer to a whole model is used", "[models][answers]")
     Numbers numbers(4);
     const TranslatorWeights translator{numbers.matrix(7, 6), random_transformer(numbers, 1, false)};
     CHECK(dropped_answers([&](const Trace& trace) {
-              predict_next(Integers{3, 5}, Integers{1, 4}, {}, {}, translator, {}, trace);
+              predict_next(Integers{3, 5}, Integers{1, 4}, translator, {}, trace);
           }) == Lines{});
     for (const Caching caching : {Caching::none, Caching::keys_and_values})
-        CHECK(
-            dropped_answers([&](const Trace& trace) {
-                greedy_decode(Integers{3, 5}, {}, translator, {.end = 100, .max_tokens = 2, .caching = caching}, trace);
-            }) == Lines{});
+        CHECK(dropped_answers([&](const Trace& trace) {
+                  greedy_decode(Integers{3, 5}, translator, {.end = 100, .max_tokens = 2, .caching = caching}, trace);
+              }) == Lines{});
 
     LlamaWeights llama_weights{.embedding = numbers.matrix(5, 4)};
     llama_weights.layers.push_back(

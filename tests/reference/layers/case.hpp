@@ -129,8 +129,8 @@ inline AnyMask given_mask(const Case& of, const std::string& step)
 }
 
 /// A mask that is an input is given; what it is joined of otherwise is made anew.
-inline std::optional<AnyMask> mask_of(const Case& of, std::size_t n, std::size_t m, const Trace& trace,
-                                      const std::string& scope = "")
+inline OptionalMask mask_of(const Case& of, std::size_t n, std::size_t m, const Trace& trace,
+                            const std::string& scope = "")
 {
     const bool is_made = of.has(scope + "causal") || of.has(scope + "lengths");
     const std::string given = scope + (is_made ? "given_mask" : "mask");

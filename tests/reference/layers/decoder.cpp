@@ -1,6 +1,7 @@
 #include "attn/reference/layers/decoder.hpp"
 
 #include "decoder_examples.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -10,8 +11,7 @@ using namespace attn::test;
 
 namespace {
 
-Layers decoder_options(NormPlacement placement, const std::optional<AnyMask>& mask = {},
-                       const std::optional<AnyMask>& memory_mask = {})
+Layers decoder_options(NormPlacement placement, const OptionalMask& mask = {}, const OptionalMask& memory_mask = {})
 {
     return {{.attention = {.heads = 2}, .placement = placement}, mask, memory_mask};
 }
@@ -51,7 +51,7 @@ TEST_CASE("each of a decoder layer's masks reaches its own attention, the scale 
         CHECK(close(found, decoder_layer_by_hand(x, memory, weights, options, self, cross), 1e-10));
         std::swap(options.mask, options.memory_mask);
         CHECK_FALSE(close(decode(x, memory, weights, options), found));
-        options.memory_mask.reset();
+        options.memory_mask = {};
         CHECK(close(decode(x, memory, weights, options),
                     decoder_layer_by_hand(x, memory, weights, options, {cross.mask, {}, 0.25}, {{}, {}, 0.25}), 1e-10));
     }
@@ -63,15 +63,15 @@ TEST_CASE("each of a decoder layer's biases is added in its own attention, and n
     Numbers numbers(3);
     const Matrix x = numbers.matrix(4, 6), memory = numbers.matrix(4, 6); // as many, so that biases could be swapped
     const ByHand self{numbers.mask(4, 4), numbers.matrix(4, 4)}, cross{{}, numbers.matrix(4, 4)};
-    const MaskAndBias own{*self.mask, AnyBias(*self.bias)}, of_memory{{}, AnyBias(*cross.bias)};
-    const DecoderOptions options{.attention = {.heads = 2}};
+    const EncoderOptions two_heads{.attention = {.heads = 2}};
+    const DecoderOptions options{.attention = {.heads = 2, .mask = self.mask, .bias = self.bias},
+                                 .memory_bias = cross.bias};
     const DecoderWeights weights{{random_decoder_layer(numbers), random_decoder_layer(numbers)}};
-    const Matrix by_hand = decoder_layer_by_hand(x, memory, weights.layers[0], {options}, self, cross);
-    CHECK(close(decoder_layer(x, memory, own, of_memory, weights.layers[0], options), by_hand, 1e-10));
-    const Matrix twice = decoder_layer_by_hand(by_hand, memory, weights.layers[1], {options}, self, cross);
-    const Recorder recorder = recorded([&](const Trace& trace) {
-        CHECK(close(decoder(x, memory, own, of_memory, weights, options, trace), twice, 1e-10));
-    });
+    const Matrix by_hand = decoder_layer_by_hand(x, memory, weights.layers[0], two_heads, self, cross);
+    CHECK(close(decoder_layer(x, memory, weights.layers[0], options), by_hand, 1e-10));
+    const Matrix twice = decoder_layer_by_hand(by_hand, memory, weights.layers[1], two_heads, self, cross);
+    const Recorder recorder =
+        recorded([&](const Trace& trace) { CHECK(close(decoder(x, memory, weights, options, trace), twice, 1e-10)); });
     CHECK(wrong_steps(recorder) == std::vector<std::string>{});
     std::vector<std::string> all;
     for (const Step& step : recorder.steps())
@@ -168,10 +168,10 @@ TEST_CASE("tracing a decoder changes no bit, every formula gives what was comput
     Numbers numbers(7);
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
     const Tensor3 batch = numbers.tensor3(2, 3, 6), memories = numbers.tensor3(2, 4, 6);
-    const std::optional<AnyMask> none, own = numbers.mask(3, 3), of_memory = numbers.mask(3, 4);
+    const OptionalMask none, own = numbers.mask(3, 3), of_memory = numbers.mask(3, 4);
     for (const NormPlacement placement : placements)
-        for (const std::optional<AnyMask>& mask : {none, own})
-            for (const std::optional<AnyMask>& memory_mask : {none, of_memory}) {
+        for (const OptionalMask& mask : {none, own})
+            for (const OptionalMask& memory_mask : {none, of_memory}) {
                 CAPTURE(placement == NormPlacement::pre, mask.has_value(), memory_mask.has_value());
                 const DecoderWeights weights = random_decoder(numbers, 2, mask.has_value());
                 const Layers options = decoder_options(placement, mask, memory_mask);

@@ -1,6 +1,7 @@
 #include "attn/reference/layers/decoder_cache.hpp"
 
 #include "decoder_examples.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -28,7 +29,7 @@ Matrix step_by_step(const Matrix& x, const Matrix& memory, const DecoderWeights&
     Matrix outputs(Matrix::shape_type{0, x.shape(1)});
     for (std::size_t begin = 0; begin < x.shape(0); begin += at_a_time) {
         const std::size_t end = std::min(begin + at_a_time, x.shape(0));
-        std::optional<AnyMask> now;
+        OptionalMask now;
         if (options.memory_mask) {
             const Mask& all = std::get<Mask>(*options.memory_mask);
             Mask some(Mask::shape_type{end - begin, all.shape(1)});
@@ -37,7 +38,8 @@ Matrix step_by_step(const Matrix& x, const Matrix& memory, const DecoderWeights&
                     some(i, j) = all(begin + i, j);
             now = some;
         }
-        const DecoderStep step = decoder_step(rows_between(x, begin, end), cache, now, weights, options);
+        const DecoderStep step =
+            decoder_step(rows_between(x, begin, end), cache, weights, masked_decoder(for_decoder(options), {}, now));
         outputs = concat_rows(outputs, step.output);
         cache = step.cache;
     }
@@ -72,9 +74,9 @@ TEST_CASE("a decoder that keeps keys and values gives what it gives on everythin
 {
     Numbers numbers(1);
     const Matrix x = numbers.matrix(5, 8), memory = numbers.matrix(4, 8);
-    const std::optional<AnyMask> none, some = numbers.mask(5, 4);
+    const OptionalMask none, some = numbers.mask(5, 4);
     for (const NormPlacement placement : {NormPlacement::post, NormPlacement::pre})
-        for (const std::optional<AnyMask>& memory_mask : {none, some})
+        for (const OptionalMask& memory_mask : {none, some})
             for (const HeadPositions positions : {HeadPositions::none, HeadPositions::rotary, HeadPositions::alibi})
                 for (const std::size_t at_a_time : {1, 2, 5}) {
                     CAPTURE(placement == NormPlacement::pre, memory_mask.has_value(), at_a_time);
@@ -96,10 +98,10 @@ TEST_CASE("a step changes neither the cache that it is given nor what another st
     const DecoderWeights weights = random_decoder(numbers, 2, false);
     const DecoderOptions options{.attention = {.heads = 2}};
     const DecoderCache start = start_decoder_cache(memory, weights);
-    const DecoderStep once = decoder_step(first, start, {}, weights, options);
-    const DecoderStep other = decoder_step(second, once.cache, {}, weights, options);
-    CHECK(same_bits(decoder_step(first, start, {}, weights, options).output, once.output));
-    CHECK(same_bits(decoder_step(second, once.cache, {}, weights, options).output, other.output));
+    const DecoderStep once = decoder_step(first, start, weights, options);
+    const DecoderStep other = decoder_step(second, once.cache, weights, options);
+    CHECK(same_bits(decoder_step(first, start, weights, options).output, once.output));
+    CHECK(same_bits(decoder_step(second, once.cache, weights, options).output, other.output));
     CHECK(!start.layers[0].tokens.has_value());
     CHECK(shape_of(once.cache.layers[1].tokens->values) == Shape{1, 6});
     CHECK(shape_of(other.cache.layers[1].tokens->keys) == Shape{2, 6});
@@ -121,10 +123,12 @@ TEST_CASE("tracing a step changes no bit, and every formula gives what was compu
             const DecoderOptions options{.attention = {.heads = 2}, .placement = placement};
             const Mask mask(Mask::shape_type{tokens, 4}, true);
             DecoderStep step;
-            const Recorder recorder = recorded(
-                [&](const Trace& trace) { step = decoder_step(newest, cache, mask, weights, options, trace); });
+            const Recorder recorder = recorded([&](const Trace& trace) {
+                step = decoder_step(newest, cache, weights, masked_decoder(options, {}, mask), trace);
+            });
             CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-            CHECK(same_bits(step.output, decoder_step(newest, cache, mask, weights, options).output));
+            CHECK(
+                same_bits(step.output, decoder_step(newest, cache, weights, masked_decoder(options, {}, mask)).output));
             CHECK(count_of(recorder, "memory_mask") == 1);
             CHECK(count_of(recorder, "causal") == (tokens > 1 ? 2 : 0));
             cache = step.cache;
@@ -141,9 +145,8 @@ TEST_CASE("the multiplications of a decoder are those of its trace, with a cache
         const DecoderWeights weights = random_decoder(numbers, 2, true);
         const DecoderSizes sizes{.layers = 2, .d_model = 6, .d_ff = 5, .m = 5};
         const DecoderOptions options{.attention = {.heads = heads}};
-        CHECK(multiplications_in(recorded([&](const Trace& trace) {
-                  decoder(x, memory, {}, {}, weights, options, trace);
-              })) == decoder_multiplications(4, sizes));
+        CHECK(multiplications_in(recorded([&](const Trace& trace) { decoder(x, memory, weights, options, trace); })) ==
+              decoder_multiplications(4, sizes));
         DecoderCache cache;
         CHECK(multiplications_in(recorded([&](const Trace& trace) {
                   cache = start_decoder_cache(memory, weights, trace);
@@ -151,7 +154,7 @@ TEST_CASE("the multiplications of a decoder are those of its trace, with a cache
         for (std::size_t i = 0; i < 4; ++i) {
             DecoderStep step;
             CHECK(multiplications_in(recorded([&](const Trace& trace) {
-                      step = decoder_step(rows_between(x, i, i + 1), cache, {}, weights, options, trace);
+                      step = decoder_step(rows_between(x, i, i + 1), cache, weights, options, trace);
                   })) == decoder_step_multiplications(i + 1, sizes));
             cache = step.cache;
         }
@@ -164,16 +167,16 @@ TEST_CASE("a step refuses what a cache can't serve", "[layers][decoder][cache]")
     const Matrix x = numbers.matrix(1, 6), memory = numbers.matrix(4, 6);
     const DecoderWeights weights = random_decoder(numbers, 2, false);
     const DecoderCache cache = start_decoder_cache(memory, weights);
-    CHECK_THROWS_WITH(decoder_step(x, {}, {}, weights), ContainsSubstring("the cache has 0 layers, expected"));
-    CHECK_THROWS_WITH(decoder_step(numbers.matrix(1, 5), cache, {}, weights), ContainsSubstring("x (1, 5)"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, Mask(Mask::shape_type{1, 3}, true), weights),
-                      ContainsSubstring("mask (1, 3)"));
+    CHECK_THROWS_WITH(decoder_step(x, {}, weights), ContainsSubstring("the cache has 0 layers, expected"));
+    CHECK_THROWS_WITH(decoder_step(numbers.matrix(1, 5), cache, weights), ContainsSubstring("x (1, 5)"));
+    CHECK_THROWS_WITH(
+        decoder_step(x, cache, weights, masked_decoder(DecoderOptions(), {}, Mask(Mask::shape_type{1, 3}, true))),
+        ContainsSubstring("mask (1, 3)"));
     CHECK_THROWS_WITH(start_decoder_cache(numbers.matrix(4, 5), weights), ContainsSubstring("(4, 5)"));
-    CHECK_THROWS_WITH(decoder_step(x, cache, {}, weights, {.attention = {.heads = 4}}),
-                      ContainsSubstring("among 4 heads"));
+    CHECK_THROWS_WITH(decoder_step(x, cache, weights, {.attention = {.heads = 4}}), ContainsSubstring("among 4 heads"));
     DecoderCache other = cache;
     other.layers[1].memory.values = numbers.matrix(3, 6);
-    CHECK_THROWS_WITH(decoder_step(x, other, {}, weights),
+    CHECK_THROWS_WITH(decoder_step(x, other, weights),
                       ContainsSubstring("cached_cross_attention: key (4, 6) and value (3, 6)"));
 }
 
@@ -184,14 +187,14 @@ TEST_CASE("cross-attention with kept keys and values gives what multi-head atten
     const Matrix x = numbers.matrix(3, 6), memory = numbers.matrix(4, 6);
     const KeyValueCache kept{linear_by_hand(memory, weights.key), linear_by_hand(memory, weights.value)};
     const Mask mask = numbers.mask(3, 4);
-    const MultiHead found = cached_cross_attention(x, kept, mask, weights, {.heads = 2});
-    const MultiHead expected = multi_head_attention(x, memory, mask, {}, weights, {.heads = 2});
+    const MultiHead found = cached_cross_attention(x, kept, weights, {.heads = 2, .mask = mask});
+    const MultiHead expected = multi_head_attention(Sources(x, memory), weights, {.heads = 2, .mask = mask});
     CHECK(close(found.output, expected.output));
     CHECK(close(found.weights[1], expected.weights[1]));
-    CHECK_THROWS_WITH(cached_cross_attention(x, kept, {}, weights, {.heads = 3}), ContainsSubstring("among 3 heads"));
-    CHECK_THROWS_WITH(cached_cross_attention(x, {numbers.matrix(4, 5), kept.values}, {}, weights),
+    CHECK_THROWS_WITH(cached_cross_attention(x, kept, weights, {.heads = 3}), ContainsSubstring("among 3 heads"));
+    CHECK_THROWS_WITH(cached_cross_attention(x, {numbers.matrix(4, 5), kept.values}, weights),
                       ContainsSubstring("h d_k"));
     MultiHeadWeights other = weights;
     other.output = random_linear(numbers, 7, 6);
-    CHECK_THROWS_WITH(cached_cross_attention(x, kept, {}, other), ContainsSubstring("h d_v"));
+    CHECK_THROWS_WITH(cached_cross_attention(x, kept, other), ContainsSubstring("h d_v"));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "examples.hpp"
+#include "masked.hpp"
 
 #include "attn/reference/models/transformer.hpp"
 
@@ -49,7 +50,7 @@ inline TransformerWeights random_transformer(Numbers& numbers, std::size_t layer
 }
 
 inline Matrix decoder_layer_by_hand(const Matrix& x, const Matrix& memory, const DecoderLayerWeights& w,
-                                    const DecoderOptions& options, const ByHand& self = {}, const ByHand& cross = {})
+                                    const EncoderOptions& options, const ByHand& self = {}, const ByHand& cross = {})
 {
     const double epsilon = options.norm.epsilon;
     const std::size_t heads = options.attention.heads;
@@ -76,13 +77,14 @@ template <Sequence T>
 T decode(const T& x, const T& memory, const DecoderLayerWeights& weights, const Layers& layers = {},
          const Trace& trace = {})
 {
-    return decoder_layer(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+    return decoder_layer(x, memory, weights, masked_decoder(for_decoder(layers), layers.mask, layers.memory_mask),
+                         trace);
 }
 
 template <Sequence T>
 T decode(const T& x, const T& memory, const DecoderWeights& weights, const Layers& layers = {}, const Trace& trace = {})
 {
-    return decoder(x, memory, layers.mask, layers.memory_mask, weights, layers, trace);
+    return decoder(x, memory, weights, masked_decoder(for_decoder(layers), layers.mask, layers.memory_mask), trace);
 }
 
 } // namespace attn::test

@@ -5,6 +5,7 @@
 #include "attn/reference/models/transformer.hpp"
 
 #include "reference/layers/case.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 using namespace attn;
@@ -34,14 +35,14 @@ NormPlacement placement_of(const Case& of) { return of.word(1) == "pre" ? NormPl
 Activation activation_of(const Case& of) { return of.word(2) == "relu" ? Activation::relu : Activation::gelu; }
 
 /// The mask of a memory is given, or joined in a scope of its own.
-std::optional<AnyMask> memory_mask_of(const Case& of, std::size_t n, std::size_t m, const Trace& trace)
+OptionalMask memory_mask_of(const Case& of, std::size_t n, std::size_t m, const Trace& trace)
 {
     if (!of.has("memory_mask"))
         return std::nullopt;
     if (!of.has("memory_masking.mask"))
-        return share("memory_mask[(b,) n, m]", std::optional(given_mask(of, "memory_mask")), trace);
+        return share("memory_mask[(b,) n, m]", OptionalMask(given_mask(of, "memory_mask")), trace);
     const Trace masking = trace.scope("memory_masking");
-    const std::optional<AnyMask> mask = mask_of(of, n, m, masking, "memory_masking.");
+    const OptionalMask mask = mask_of(of, n, m, masking, "memory_masking.");
     trace.alias("memory_mask", "memory_masking.mask");
     return mask;
 }
@@ -54,22 +55,22 @@ void decode(const Case& of, const Trace& trace)
     const DecoderOptions options{.attention = {.heads = heads_in(of, "self_attn.")},
                                  .feed_forward = {.activation = activation_of(of)},
                                  .placement = placement_of(of)};
-    const std::optional<AnyMask> mask = mask_of(of, n, n, trace);
-    const std::optional<AnyMask> memory_mask = memory_mask_of(of, n, m, trace);
-    decoder_layer(x, memory, mask, memory_mask, decoder_layer_of(of), options, trace);
+    const OptionalMask mask = mask_of(of, n, n, trace);
+    const OptionalMask memory_mask = memory_mask_of(of, n, m, trace);
+    decoder_layer(x, memory, decoder_layer_of(of), masked_decoder(options, mask, memory_mask), trace);
 }
 
 template <Sequence T>
 void translate(const Case& of, const Trace& trace)
 {
     const auto mask = [&](const std::string& step) {
-        return of.has(step) ? std::optional(given_mask(of, step)) : std::nullopt;
+        return of.has(step) ? OptionalMask(given_mask(of, step)) : OptionalMask();
     };
     const TransformerOptions options{.attention = {.heads = heads_in(of, "encoder.layers.0.self_attn.")},
                                      .feed_forward = {.activation = activation_of(of)},
                                      .placement = placement_of(of)};
-    transformer(of.get<T>("source"), of.get<T>("target"), mask("source_mask"), mask("target_mask"), mask("memory_mask"),
-                transformer_of(of), options, trace);
+    transformer(of.get<T>("source"), of.get<T>("target"), transformer_of(of),
+                masked_transformer(options, mask("source_mask"), mask("target_mask"), mask("memory_mask")), trace);
 }
 
 void compute(const Case& of, const Trace& trace)

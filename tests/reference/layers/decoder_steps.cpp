@@ -4,6 +4,7 @@
 #include "attn/reference/models/greedy_decode.hpp"
 
 #include "decoder_examples.hpp"
+#include "masked.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -39,24 +40,22 @@ TEST_CASE("the steps of decoders and of a Transformer are those in their doc com
     const TransformerWeights weights = random_transformer(numbers, 2, false);
     const Lines layer = promised("reference/layers/decoder.hpp", "decoder_layer");
     REQUIRE(layer.size() == 13);
-    CHECK(as_listed(layer,
-                    recorded([&](const Trace& trace) { decoder_layer(x, memory, {}, {}, layer_weights(), {}, trace); }),
+    CHECK(as_listed(layer, recorded([&](const Trace& trace) { decoder_layer(x, memory, layer_weights(), {}, trace); }),
                     "decoder_layer") == layer);
     const Lines stack = promised("reference/layers/decoder.hpp", "decoder");
     REQUIRE(stack.size() == 5);
-    CHECK(as_listed(stack,
-                    recorded([&](const Trace& trace) { decoder(x, memory, {}, {}, weights.decoder, {}, trace); }),
+    CHECK(as_listed(stack, recorded([&](const Trace& trace) { decoder(x, memory, weights.decoder, {}, trace); }),
                     "decoder") == stack);
     const Lines whole = promised("reference/models/transformer.hpp", "transformer");
     REQUIRE(whole.size() == 6);
-    const Recorder run = recorded([&](const Trace& trace) { transformer(memory, x, {}, {}, {}, weights, {}, trace); });
+    const Recorder run = recorded([&](const Trace& trace) { transformer(memory, x, weights, {}, trace); });
     CHECK(as_listed(whole, run, "transformer") == whole);
 }
 
 TEST_CASE("a pre-norm decoder layer normalises before its blocks", "[steps][layers][decoder]")
 {
     const Recorder run = recorded([&](const Trace& trace) {
-        decoder_layer(x, memory, {}, {}, layer_weights(), {.placement = NormPlacement::pre}, trace);
+        decoder_layer(x, memory, layer_weights(), {.placement = NormPlacement::pre}, trace);
     });
     CHECK(other_names(run) == Lines{"norm1.x = x", "self_attn.x = norm1.output", "norm2.x = residual1",
                                     "cross_attn.x = norm2.output", "cross_attn.memory = memory", "norm3.x = residual2",
@@ -72,7 +71,7 @@ TEST_CASE("a decoder layer's masks follow its inputs, and cross-attention has it
           "[steps][layers][decoder][mask]")
 {
     const Recorder run = recorded([&](const Trace& trace) {
-        decoder_layer(x, memory, causal_mask(3, 3), Numbers(4).mask(3, 4), layer_weights(), {}, trace);
+        decoder_layer(x, memory, layer_weights(), masked_decoder({}, causal_mask(3, 3), Numbers(4).mask(3, 4)), trace);
     });
     const Lines found = kept(run, "decoder_layer");
     CHECK(found.at(2) == "mask | (n, m) | ");
@@ -91,10 +90,9 @@ TEST_CASE("the steps of a cache and of a step with it are those in their doc com
     CHECK(start == kept(recorded([&](const Trace& trace) { cache = start_decoder_cache(memory, weights, trace); })));
 
     const Matrix one = Numbers(7).matrix(1, 6);
-    const DecoderStep first = decoder_step(one, cache, {}, weights);
+    const DecoderStep first = decoder_step(one, cache, weights);
     const auto has = [&](const DecoderCache& past, const std::string& line) {
-        return contains(kept(recorded([&](const Trace& trace) { decoder_step(one, past, {}, weights, {}, trace); })),
-                        line);
+        return contains(kept(recorded([&](const Trace& trace) { decoder_step(one, past, weights, {}, trace); })), line);
     };
     CHECK(has(first.cache, "layers.0.self_attn.past_keys | (past, h_d_k) | "));
     CHECK(
@@ -113,11 +111,11 @@ TEST_CASE("the steps of predictions and translations are those in their doc comm
     const Lines predicted = with_numbers(promised("reference/models/greedy_decode.hpp", "predict_next"), {{"N", "3"}});
     CHECK(predicted.size() == 11);
     CHECK(rows_in(predicted, recorded([&](const Trace& trace) {
-                      predict_next(source, Integers{0, 4, 4}, {}, {}, weights, {}, trace);
+                      predict_next(source, Integers{0, 4, 4}, weights, {}, trace);
                   })) == predicted);
     const auto run_with = [&](Caching caching) {
         const GreedyOptions options{.end = 100, .max_tokens = 2, .caching = caching};
-        return recorded([&](const Trace& trace) { greedy_decode(source, {}, weights, options, trace); });
+        return recorded([&](const Trace& trace) { greedy_decode(source, weights, options, trace); });
     };
     const Lines translated = promised("reference/models/greedy_decode.hpp", "greedy_decode");
     CHECK(translated.size() == 11);

@@ -10,7 +10,7 @@ using namespace attn::test;
 
 namespace {
 
-Layers options_for(NormPlacement placement, const std::optional<AnyMask>& mask = {})
+Layers options_for(NormPlacement placement, const OptionalMask& mask = {})
 {
     return {{.attention = {.heads = 2}, .placement = placement}, mask};
 }
@@ -139,7 +139,7 @@ TEST_CASE("what padded tokens are changes nothing at real tokens", "[layers][enc
         for (std::size_t i = static_cast<std::size_t>(lengths(b)); i < 4; ++i)
             for (std::size_t j = 0; j < 6; ++j)
                 changed(b, i, j) = 1e3 * numbers.number();
-    const std::optional<AnyMask> mask = join_masks(4, 4, {.key_lengths = lengths});
+    const OptionalMask mask = join_masks(4, 4, {.key_lengths = lengths});
     for (const NormPlacement placement : placements) {
         const Layers options = options_for(placement, mask);
         const Tensor3 before = encode(x, weights, options);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "by_hand.hpp"
+#include "masked.hpp"
 #include "generators.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -333,14 +334,14 @@ inline Matrix encoder_layer_by_hand(const Matrix& x, const EncoderLayerWeights& 
 /// Everything that heads take besides tokens and weights.
 struct Heads {
     std::size_t heads = 1;
-    std::optional<AnyMask> mask = {};
-    std::optional<AnyBias> bias = {};
+    OptionalMask mask = {};
+    OptionalBias bias = {};
     std::optional<double> scale = {};
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
 
     MultiHeadOptions plain() const { return {.heads = heads, .scale = scale}; }
-    GroupedQueryOptions placed() const
+    MultiHeadOptions placed() const
     {
         return {.heads = heads, .scale = scale, .positions = positions, .rotary = rotary};
     }
@@ -350,8 +351,8 @@ template <Sequence T>
 MultiHeadOf<T> attend(const T& x, const MultiHeadWeights& weights, const Heads& heads = {}, const Trace& trace = {})
 {
     if (heads.positions != HeadPositions::none || weights.key.weight.shape(1) != weights.query.weight.shape(1))
-        return grouped_query_attention(x, heads.mask, heads.bias, weights, heads.placed(), trace);
-    return multi_head_attention(x, heads.mask, heads.bias, weights, heads.plain(), trace);
+        return multi_head_attention(x, weights, masked(heads.placed(), heads.mask, heads.bias), trace);
+    return multi_head_attention(x, weights, masked(heads.plain(), heads.mask, heads.bias), trace);
 }
 
 template <Sequence T>
@@ -359,8 +360,8 @@ MultiHeadOf<T> attend(const T& x, const T& memory, const MultiHeadWeights& weigh
                       const Trace& trace = {})
 {
     if (heads.positions != HeadPositions::none)
-        return grouped_query_attention(x, memory, heads.mask, heads.bias, weights, heads.placed(), trace);
-    return multi_head_attention(x, memory, heads.mask, heads.bias, weights, heads.plain(), trace);
+        return multi_head_attention(Sources(x, memory), weights, masked(heads.placed(), heads.mask, heads.bias), trace);
+    return multi_head_attention(Sources(x, memory), weights, masked(heads.plain(), heads.mask, heads.bias), trace);
 }
 
 template <Sequence T>
@@ -368,26 +369,28 @@ MultiHeadOf<T> attend(const T& x, const T& memory, const T& value_memory, const 
                       const Heads& heads = {}, const Trace& trace = {})
 {
     if (heads.positions != HeadPositions::none)
-        return grouped_query_attention(x, memory, value_memory, heads.mask, heads.bias, weights, heads.placed(), trace);
-    return multi_head_attention(x, memory, value_memory, heads.mask, heads.bias, weights, heads.plain(), trace);
+        return multi_head_attention(Sources(x, memory, value_memory), weights,
+                                    masked(heads.placed(), heads.mask, heads.bias), trace);
+    return multi_head_attention(Sources(x, memory, value_memory), weights,
+                                masked(heads.plain(), heads.mask, heads.bias), trace);
 }
 
 /// Everything that encoders and decoders take besides tokens and weights.
 struct Layers : EncoderOptions {
-    std::optional<AnyMask> mask = {};
-    std::optional<AnyMask> memory_mask = {};
+    OptionalMask mask = {};
+    OptionalMask memory_mask = {};
 };
 
 template <Sequence T>
 T encode(const T& x, const EncoderLayerWeights& weights, const Layers& layers = {}, const Trace& trace = {})
 {
-    return encoder_layer(x, layers.mask, weights, layers, trace);
+    return encoder_layer(x, weights, masked(layers, layers.mask), trace);
 }
 
 template <Sequence T>
 T encode(const T& x, const EncoderWeights& weights, const Layers& layers = {}, const Trace& trace = {})
 {
-    return encoder(x, layers.mask, weights, layers, trace);
+    return encoder(x, weights, masked(layers, layers.mask), trace);
 }
 
 } // namespace attn::test

@@ -5,6 +5,7 @@
 #include "attn/reference/layers/encoder.hpp"
 
 #include "reference/layers/case.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 using namespace attn;
@@ -20,7 +21,7 @@ HeadPositions positions_of(const Case& of)
     return of.word(1).starts_with("alibi") ? HeadPositions::alibi : HeadPositions::none;
 }
 
-GroupedQueryOptions head_options(const Case& of, const std::string& scope)
+MultiHeadOptions head_options(const Case& of, const std::string& scope)
 {
     return {.heads = heads_in(of, scope),
             .positions = positions_of(of),
@@ -44,19 +45,19 @@ void attend(const Case& of, const Trace& trace)
     const T x = of.get<T>("x");
     const T memory = of.has("memory") ? of.get<T>("memory") : x;
     const MultiHeadWeights weights = heads_of(of);
-    const GroupedQueryOptions options = head_options(of, "");
+    const MultiHeadOptions options = head_options(of, "");
     const MultiHeadOptions plain{.heads = options.heads};
     const auto mask = mask_of(of, x.shape(token_axis<T>), memory.shape(token_axis<T>), trace);
-    const std::optional<AnyBias> bias = of.maybe<Matrix>("bias");
+    const OptionalBias bias = of.maybe<Matrix>("bias");
     const bool is_plain = options.positions == HeadPositions::none;
     if (of.has("value_memory"))
-        multi_head_attention(x, memory, of.get<T>("value_memory"), mask, bias, weights, plain, trace);
+        multi_head_attention(Sources(x, memory, of.get<T>("value_memory")), weights, masked(plain, mask, bias), trace);
     else if (of.has("memory"))
-        is_plain ? multi_head_attention(x, memory, mask, bias, weights, plain, trace)
-                 : grouped_query_attention(x, memory, mask, bias, weights, options, trace);
+        is_plain ? multi_head_attention(Sources(x, memory), weights, masked(plain, mask, bias), trace)
+                 : multi_head_attention(Sources(x, memory), weights, masked(options, mask, bias), trace);
     else
-        is_plain ? multi_head_attention(x, mask, bias, weights, plain, trace)
-                 : grouped_query_attention(x, mask, bias, weights, options, trace);
+        is_plain ? multi_head_attention(x, weights, masked(plain, mask, bias), trace)
+                 : multi_head_attention(x, weights, masked(options, mask, bias), trace);
 }
 
 template <Sequence T>
@@ -64,11 +65,11 @@ void encode(const Case& of, const Trace& trace)
 {
     const T x = of.get<T>("x");
     const std::size_t n = x.shape(token_axis<T>);
-    const std::optional<AnyMask> mask = mask_of(of, n, n, trace);
+    const OptionalMask mask = mask_of(of, n, n, trace);
     if (of.word(0) == "encoder")
-        encoder(x, mask, stack_of(of), encoder_options(of, "layers.0.self_attn."), trace);
+        encoder(x, stack_of(of), masked(encoder_options(of, "layers.0.self_attn."), mask), trace);
     else
-        encoder_layer(x, mask, layer_of(of), encoder_options(of, "self_attn."), trace);
+        encoder_layer(x, layer_of(of), masked(encoder_options(of, "self_attn."), mask), trace);
 }
 
 void compute(const Case& of, const Trace& trace)

@@ -6,6 +6,7 @@
 #include "attn/reference/layers/talking_heads.hpp"
 
 #include "golden_cases.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include <algorithm>
@@ -83,18 +84,20 @@ void compute(const std::string& name, const Golden& steps, const Trace& trace)
         return;
     }
     TalkingHeadsOptions options;
-    std::optional<AnyMask> given;
+    OptionalMask given;
     const Array* mask = find(steps, "mask");
     if (mask != nullptr && mask->rank() == 3)
-        given.emplace(from_array<BatchMask>(*mask));
+        given = from_array<BatchMask>(*mask);
     else if (mask != nullptr)
-        given.emplace(from_array<Mask>(*mask));
+        given = from_array<Mask>(*mask);
     if (word(name, 1) == "scaled")
         options.scale = 0.25;
     if (word(name, 2) == "batch")
-        talking_heads_attention(get<Tensor3>(steps, "x"), given, talking_weights_of(steps), options, trace);
+        talking_heads_attention(get<Tensor3>(steps, "x"), talking_weights_of(steps), attn::test::masked(options, given),
+                                trace);
     else
-        talking_heads_attention(get<Matrix>(steps, "x"), given, talking_weights_of(steps), options, trace);
+        talking_heads_attention(get<Matrix>(steps, "x"), talking_weights_of(steps), attn::test::masked(options, given),
+                                trace);
 }
 
 } // namespace

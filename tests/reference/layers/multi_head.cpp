@@ -1,4 +1,4 @@
-#include "attn/reference/layers/grouped_query.hpp"
+#include "attn/reference/layers/multi_head.hpp"
 
 #include "examples.hpp"
 #include "test.hpp"
@@ -376,7 +376,7 @@ TEST_CASE("tokens, maps, masks and biases that disagree are refused before anyth
                       ContainsSubstring("value weights (6, 8) and output weights (7, 6) must agree in h d_v"));
     MultiHeadWeights uneven = weights;
     uneven.key = random_linear(numbers, 6, 6);
-    CHECK_THROWS_WITH(multi_head_attention(x, {}, {}, uneven), ContainsSubstring("must agree in h d_k"));
+    CHECK_THROWS_WITH(multi_head_attention(x, uneven), ContainsSubstring("must agree in h d_k"));
 
     Recorder recorder;
     CHECK_THROWS_AS(attend(numbers.matrix(3, 5), weights, {}, Trace(recorder)), ShapeError);

@@ -2,6 +2,7 @@
 // steps; here are the options that change the list.
 
 #include "examples.hpp"
+#include "masked.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
 
@@ -82,15 +83,13 @@ TEST_CASE("every layer's steps are the ones that its doc comment lists", "[steps
     CHECK(listed(table_of("reference/layers/feed_forward.hpp", "feed_forward", 8),
                  recorded([&](const Trace& trace) { feed_forward(x, fed, {}, trace); })));
     const Matrix five = numbers.matrix(3, 5);
-    CHECK(listed(
-        table_of("reference/layers/multi_head.hpp", "multi_head_attention", 21),
-        recorded([&](const Trace& trace) { multi_head_attention(five, {}, {}, heads(three_features), {}, trace); })));
+    CHECK(listed(table_of("reference/layers/multi_head.hpp", "multi_head_attention", 21),
+                 recorded([&](const Trace& trace) { multi_head_attention(five, heads(three_features), {}, trace); })));
     CHECK(listed(table_of("reference/layers/encoder.hpp", "encoder_layer", 8),
-                 recorded([&](const Trace& trace) { encoder_layer(x, {}, layer_weights(), {}, trace); }),
-                 "encoder_layer"));
+                 recorded([&](const Trace& trace) { encoder_layer(x, layer_weights(), {}, trace); }), "encoder_layer"));
     const EncoderWeights stack{{layer_weights(), layer_weights()}};
     CHECK(listed(table_of("reference/layers/encoder.hpp", "encoder", 4),
-                 recorded([&](const Trace& trace) { encoder(x, {}, stack, {}, trace); }), "encoder"));
+                 recorded([&](const Trace& trace) { encoder(x, stack, {}, trace); }), "encoder"));
 }
 
 TEST_CASE("grouped-query attention has the steps that its doc comment lists", "[steps][layers][source]")
@@ -98,7 +97,7 @@ TEST_CASE("grouped-query attention has the steps that its doc comment lists", "[
     Numbers numbers(9);
     const MultiHeadWeights weights{
         {numbers.matrix(6, 4)}, {numbers.matrix(6, 2)}, {numbers.matrix(6, 4)}, LinearWeights{numbers.matrix(8, 6)}};
-    const Lines table = table_of("reference/layers/grouped_query.hpp", "grouped_query_attention", 15);
+    const Lines table = table_of("reference/layers/multi_head.hpp", "multi_head_attention(const Sources<T>& from", 15);
     CHECK(rows_in(table, run_of(weights, {.heads = 2, .positions = HeadPositions::rotary})) == table);
 }
 
@@ -201,7 +200,7 @@ TEST_CASE("a causal mask is joined with the given one where the function begins"
     const Mask given(Mask::shape_type{3, 3}, true);
     const EncoderOptions causal{.attention = {.causal = Causal::bottom_right}};
     const Recorder run = recorded([&](const Trace& trace) {
-        encoder(x, given, {{layer_weights(), layer_weights()}}, causal, trace);
+        encoder(x, {{layer_weights(), layer_weights()}}, masked(causal, given), trace);
     });
     const Lines paths = paths_of(run);
     CHECK(Lines(paths.begin(), paths.begin() + 4) == Lines{"x", "given_mask", "causal", "mask"});
@@ -224,7 +223,7 @@ TEST_CASE("the steps of cross-attention name the memories, and their sizes", "[s
     Numbers numbers(7);
     const Matrix memory = numbers.matrix(4, 5), value_memory = numbers.matrix(4, 3);
     const Recorder one = recorded([&](const Trace& trace) {
-        multi_head_attention(x, memory, {}, {}, heads({.d_memory = 5, .d_value = 5}), {}, trace);
+        multi_head_attention(Sources(x, memory), heads({.d_memory = 5, .d_value = 5}), {}, trace);
     });
     const Lines found = kept(one);
     CHECK(found.at(1) == "memory | (m, d_memory) | ");
@@ -232,7 +231,7 @@ TEST_CASE("the steps of cross-attention name the memories, and their sizes", "[s
     CHECK(found.at(7) == "key | (m, h_d_k) | memory @ key_weights + key_bias");
     CHECK(found.at(10) == "value | (m, h_d_v) | memory @ value_weights + value_bias");
     const Recorder two = recorded([&](const Trace& trace) {
-        multi_head_attention(x, memory, value_memory, {}, {}, heads({.d_memory = 5, .d_value = 3}), {}, trace);
+        multi_head_attention(Sources(x, memory, value_memory), heads({.d_memory = 5, .d_value = 3}), {}, trace);
     });
     CHECK(kept(two).at(2) == "value_memory | (m, d_value) | ");
     CHECK(kept(two).at(9) == "value_weights | (d_value, h_d_v) | ");
@@ -242,7 +241,7 @@ TEST_CASE("the steps of cross-attention name the memories, and their sizes", "[s
 TEST_CASE("pre-norm changes the formulas of the residuals and the inputs of the blocks", "[steps][layers][encoder]")
 {
     const Recorder run = recorded(
-        [&](const Trace& trace) { encoder_layer(x, {}, layer_weights(), {.placement = NormPlacement::pre}, trace); });
+        [&](const Trace& trace) { encoder_layer(x, layer_weights(), {.placement = NormPlacement::pre}, trace); });
     CHECK(other_names(run) ==
           Lines{"norm1.x = x", "self_attn.x = norm1.output", "norm2.x = residual1", "feed_forward.x = norm2.output"});
     CHECK(formula_of("residual1", run) == "x + self_attn.output");
@@ -254,7 +253,7 @@ TEST_CASE("a stack's norm comes after its layers", "[steps][layers][encoder]")
 {
     EncoderWeights weights{{layer_weights()}};
     weights.norm = layer_weights().norm1;
-    const Lines names = other_names(recorded([&](const Trace& trace) { encoder(x, {}, weights, {}, trace); }));
+    const Lines names = other_names(recorded([&](const Trace& trace) { encoder(x, weights, {}, trace); }));
     CHECK(names.back() == "output = norm.output");
     CHECK(names.at(names.size() - 2) == "norm.x = layers.0.norm2.output"); // the step that layers.0.output means
 }

@@ -69,8 +69,8 @@ TEST_CASE("talking heads are what plain loops give, also with other numbers of e
         const Matrix x = numbers.matrix(4, 6);
         TalkingHeadsWeights weights = random_talking_heads(numbers, h_k, h, h_v);
         weights.scores *= 0.1; // softmax by hand takes small scores only
-        CHECK(close_heads(talking_heads_attention(x, {}, weights), by_hand(x, weights)));
-        CHECK(close_heads(talking_heads_attention(x, causal_by_hand(4), weights, {}),
+        CHECK(close_heads(talking_heads_attention(x, weights), by_hand(x, weights)));
+        CHECK(close_heads(talking_heads_attention(x, weights, {.mask = causal_by_hand(4)}),
                           by_hand(x, weights, causal_by_hand(4))));
     }
 }
@@ -83,8 +83,8 @@ TEST_CASE("talking heads that are mixed by identities are multi-head attention",
         const MultiHeadWeights maps = random_heads(numbers, {.h_d_k = 4, .h_d_v = 8, .has_output_map = heads != 2});
         const TalkingHeadsWeights silent{maps, identity(heads), identity(heads)};
         const Mask mask = causal_by_hand(5);
-        CHECK(close_heads(talking_heads_attention(x, {}, silent), attend(x, maps, {.heads = heads})));
-        CHECK(close_heads(talking_heads_attention(x, mask, silent, {.scale = 0.5}),
+        CHECK(close_heads(talking_heads_attention(x, silent), attend(x, maps, {.heads = heads})));
+        CHECK(close_heads(talking_heads_attention(x, silent, {.mask = mask, .scale = 0.5}),
                           attend(x, maps, {.heads = heads, .mask = mask, .scale = 0.5})));
     }
 }
@@ -95,9 +95,9 @@ TEST_CASE("heads that are mixed by a permutation change places, and nothing else
     const Matrix x = numbers.matrix(5, 6);
     const MultiHeadWeights maps = random_heads(numbers, {.h_d_k = 4, .h_d_v = 8});
     const Matrix swap{{0, 1}, {1, 0}};
-    CHECK(close_heads(talking_heads_attention(x, {}, {maps, swap, swap}), attend(x, maps, {.heads = 2})));
+    CHECK(close_heads(talking_heads_attention(x, {maps, swap, swap}), attend(x, maps, {.heads = 2})));
     CHECK_FALSE(
-        close(talking_heads_attention(x, {}, {maps, swap, identity(2)}).output, attend(x, maps, {.heads = 2}).output));
+        close(talking_heads_attention(x, {maps, swap, identity(2)}).output, attend(x, maps, {.heads = 2}).output));
 }
 
 TEST_CASE("forbidden pairs have weight 0 in every mixture of talking heads", "[layers][talking][mask]")
@@ -106,7 +106,8 @@ TEST_CASE("forbidden pairs have weight 0 in every mixture of talking heads", "[l
     const Matrix x = numbers.matrix(5, 6);
     Mask mask = causal_by_hand(5);
     mask(0, 0) = false; // the first can attend to nothing
-    for (const Matrix& weights : talking_heads_attention(x, mask, random_talking_heads(numbers, 2, 3, 2), {}).weights)
+    for (const Matrix& weights :
+         talking_heads_attention(x, random_talking_heads(numbers, 2, 3, 2), {.mask = mask}).weights)
         for (std::size_t i = 0; i < 5; ++i)
             for (std::size_t j = 0; j < 5; ++j)
                 CHECK((mask(i, j) || weights(i, j) == 0));
@@ -118,9 +119,9 @@ TEST_CASE("under a causal mask, a later token changes no earlier output of talki
     Matrix x = numbers.matrix(5, 6);
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 2, 2, 2);
     const TalkingHeadsOptions options{.causal = Causal::bottom_right};
-    const Matrix before = talking_heads_attention(x, {}, weights, options).output;
+    const Matrix before = talking_heads_attention(x, weights, options).output;
     x(3, 2) += 1;
-    const Matrix after = talking_heads_attention(x, {}, weights, options).output;
+    const Matrix after = talking_heads_attention(x, weights, options).output;
     CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
     CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
 }
@@ -133,9 +134,10 @@ TEST_CASE("talking heads of a batch give what those of each sequence alone give"
     BatchMask mask(BatchMask::shape_type{3, 4, 4});
     for (bool& allowed : mask)
         allowed = numbers.number() < 1;
-    const BatchMultiHead found = talking_heads_attention(x, mask, weights, {});
+    const BatchMultiHead found = talking_heads_attention(x, weights, {.mask = mask});
     for (std::size_t b = 0; b < 3; ++b) {
-        const MultiHead alone = talking_heads_attention(sequence_by_hand(x, b), sequence_by_hand(mask, b), weights, {});
+        const MultiHead alone =
+            talking_heads_attention(sequence_by_hand(x, b), weights, {.mask = sequence_by_hand(mask, b)});
         CHECK(close(sequence_by_hand(found.output, b), alone.output));
         CHECK(close(sequence_by_hand(found.weights[1], b), alone.weights[1]));
     }
@@ -149,9 +151,9 @@ TEST_CASE("talking heads refuse what doesn't fit, in words", "[layers][talking]"
     const auto with = [&](const auto& change) {
         TalkingHeadsWeights weights = right;
         change(weights);
-        return talking_heads_attention(x, {}, weights);
+        return talking_heads_attention(x, weights);
     };
-    CHECK_THROWS_WITH(talking_heads_attention(numbers.matrix(4, 5), {}, right),
+    CHECK_THROWS_WITH(talking_heads_attention(numbers.matrix(4, 5), right),
                       ContainsSubstring("x (4, 5) and query weights (6, 4) must agree in d_model"));
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.weights = numbers.matrix(2, 2); }),
                       ContainsSubstring("talking_scores (2, 3) and talking_weights (2, 2) must agree in h"));
@@ -160,7 +162,7 @@ TEST_CASE("talking heads refuse what doesn't fit, in words", "[layers][talking]"
     CHECK_THROWS_WITH(with([&](TalkingHeadsWeights& w) { w.weights = numbers.matrix(3, 4); }),
                       ContainsSubstring("value weights (6, 6) can't be divided evenly among 4 heads"));
     CHECK_THROWS_AS(with([&](TalkingHeadsWeights& w) { w.maps.output->weight = numbers.matrix(5, 6); }), ShapeError);
-    CHECK_THROWS_AS(talking_heads_attention(x, Mask(Mask::shape_type{3, 4}, true), right, {}), ShapeError);
+    CHECK_THROWS_AS(talking_heads_attention(x, right, {.mask = Mask(Mask::shape_type{3, 4}, true)}), ShapeError);
 }
 
 TEST_CASE("traced talking heads are bit for bit those without, and follow from their formulas",
@@ -171,8 +173,8 @@ TEST_CASE("traced talking heads are bit for bit those without, and follow from t
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 3, 2, 2);
     const TalkingHeadsOptions options{.causal = Causal::bottom_right, .scale = 0.3};
     Recorder recorder;
-    const MultiHead traced = talking_heads_attention(x, {}, weights, options, Trace(recorder));
-    CHECK(same_bits(traced.output, talking_heads_attention(x, {}, weights, options).output));
+    const MultiHead traced = talking_heads_attention(x, weights, options, Trace(recorder));
+    CHECK(same_bits(traced.output, talking_heads_attention(x, weights, options).output));
     CHECK(wrong_steps(recorder) == std::vector<std::string>{});
 }
 
@@ -182,7 +184,7 @@ TEST_CASE("the steps of talking heads are those of their doc comment", "[steps][
     const Matrix x = numbers.matrix(4, 6);
     const TalkingHeadsWeights weights{random_heads(numbers, {.h_d_k = 3, .h_d_v = 3}), numbers.matrix(1, 1),
                                       numbers.matrix(1, 1)};
-    const Recorder recorder = recorded([&](const Trace& trace) { talking_heads_attention(x, {}, weights, {}, trace); });
+    const Recorder recorder = recorded([&](const Trace& trace) { talking_heads_attention(x, weights, {}, trace); });
     CHECK(promised("reference/layers/talking_heads.hpp", "talking_heads_attention") == kept(recorder));
     CHECK(recorder.steps().front().options ==
           StepOptions{
@@ -196,7 +198,7 @@ TEST_CASE("mixtures have one term per head, and the mask is applied after the fi
     const Matrix x = numbers.matrix(4, 6);
     const TalkingHeadsWeights weights = random_talking_heads(numbers, 2, 3, 1);
     const Recorder recorder =
-        recorded([&](const Trace& trace) { talking_heads_attention(x, causal_by_hand(4), weights, {}, trace); });
+        recorded([&](const Trace& trace) { talking_heads_attention(x, weights, {.mask = causal_by_hand(4)}, trace); });
     const Lines found = lines(recorder);
     const auto has = [&](const std::string& line) {
         return std::ranges::find(found, line + " | talking_heads_attention") != found.end();

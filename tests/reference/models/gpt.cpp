@@ -33,7 +33,7 @@ TEST_CASE("a GPT is a causal pre-norm encoder between embeddings and the embeddi
         for (std::size_t j = 0; j < 6; ++j)
             x(i, j) = weights.token_embedding(static_cast<std::size_t>(ids(i)), j) + weights.position_embedding(i, j);
     for (const Activation activation : {Activation::relu, Activation::gelu_tanh}) {
-        const Matrix tokens = encoder(x, {}, EncoderWeights{weights.layers, weights.norm},
+        const Matrix tokens = encoder(x, EncoderWeights{weights.layers, weights.norm},
                                       {.attention = {.heads = 3, .causal = Causal::bottom_right},
                                        .feed_forward = {activation},
                                        .norm = {0.25},

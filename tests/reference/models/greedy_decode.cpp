@@ -1,6 +1,7 @@
 #include "attn/reference/models/greedy_decode.hpp"
 
 #include "reference/layers/decoder_examples.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -53,13 +54,13 @@ TEST_CASE("the logits of the next word are the Transformer's output, on embedded
     const TransformerOptions options{.attention = {.heads = 2}};
     TransformerOptions causal = options;
     causal.attention.causal = Causal::bottom_right;
-    const Matrix output = transformer(embed(source, weights.table), embed(target, weights.table), {}, {}, {},
-                                      weights.transformer, causal);
+    const Matrix output =
+        transformer(embed(source, weights.table), embed(target, weights.table), weights.transformer, causal);
     Matrix found;
     const Recorder steps =
-        recorded([&](const Trace& trace) { found = predict_next(source, target, {}, {}, weights, options, trace); });
+        recorded([&](const Trace& trace) { found = predict_next(source, target, weights, options, trace); });
     CHECK(close(found, product_by_hand(output, transpose_by_hand(weights.table))));
-    CHECK(same_bits(found, predict_next(source, target, {}, {}, weights, options)));
+    CHECK(same_bits(found, predict_next(source, target, weights, options)));
     CHECK(wrong_steps(steps) == std::vector<std::string>{});
     CHECK(count_of(steps, "table") == 1); // the same at both ends
 }
@@ -67,12 +68,12 @@ TEST_CASE("the logits of the next word are the Transformer's output, on embedded
 TEST_CASE("a later target word changes no earlier prediction", "[layers][translate][mask]")
 {
     const TranslatorWeights weights = random_translator(2);
-    const Matrix before = predict_next(source, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
-    const Matrix after = predict_next(source, Integers{0, 4, 3, 6}, {}, {}, weights, {.attention = {.heads = 2}});
+    const Matrix before = predict_next(source, Integers{0, 4, 3, 2}, weights, {.attention = {.heads = 2}});
+    const Matrix after = predict_next(source, Integers{0, 4, 3, 6}, weights, {.attention = {.heads = 2}});
     CHECK(close(rows_by_hand(before, {0, 1, 2}), rows_by_hand(after, {0, 1, 2}), 0));
     CHECK_FALSE(close(rows_by_hand(before, {3}), rows_by_hand(after, {3})));
     const Matrix of_another =
-        predict_next(Integers{3, 5, 2, 1}, Integers{0, 4, 3, 2}, {}, {}, weights, {.attention = {.heads = 2}});
+        predict_next(Integers{3, 5, 2, 1}, Integers{0, 4, 3, 2}, weights, {.attention = {.heads = 2}});
     CHECK_FALSE(close(rows_by_hand(before, {0}), rows_by_hand(of_another, {0})));
 }
 
@@ -88,13 +89,13 @@ TEST_CASE("greedy decoding gives the words that are most probable under teacher 
                                   .start = 2,
                                   .end = 5,
                                   .max_tokens = 6};
-            const Translation kept = greedy_decode(source, {}, weights, options);
+            const Translation kept = greedy_decode(source, weights, options);
             options.caching = Caching::none;
-            const Translation plain = greedy_decode(source, {}, weights, options);
+            const Translation plain = greedy_decode(source, weights, options);
             CHECK(same_bits(kept.ids, plain.ids));
             CHECK(close(kept.logits, plain.logits, 1e-11));
 
-            const Matrix forced = predict_next(source, shifted(kept.ids, 2), {}, {}, weights, options.transformer);
+            const Matrix forced = predict_next(source, shifted(kept.ids, 2), weights, options.transformer);
             CHECK(close(kept.logits, forced, 1e-11));
             for (std::size_t i = 0; i < kept.ids.size(); ++i) {
                 CHECK(kept.ids(i) == likeliest_by_hand(forced, i));
@@ -114,8 +115,8 @@ TEST_CASE("tracing changes no word of a translation, and every formula of every 
         const GreedyOptions options{.transformer = {.attention = {.heads = 2}}, .max_tokens = 4, .caching = caching};
         Translation found;
         const Recorder steps =
-            recorded([&](const Trace& trace) { found = greedy_decode(source, {}, weights, options, trace); });
-        const Translation expected = greedy_decode(source, {}, weights, options);
+            recorded([&](const Trace& trace) { found = greedy_decode(source, weights, options, trace); });
+        const Translation expected = greedy_decode(source, weights, options);
         CHECK(same_bits(found.ids, expected.ids));
         CHECK(same_bits(found.logits, expected.logits));
         CHECK(wrong_steps(steps) == std::vector<std::string>{});
@@ -136,20 +137,20 @@ TEST_CASE("a translation ends with the end token, or after max_tokens words", "[
 {
     const TranslatorWeights weights = random_translator(7);
     GreedyOptions options{.transformer = {.attention = {.heads = 2}}, .end = 100, .max_tokens = 5};
-    const Translation five = greedy_decode(source, {}, weights, options);
+    const Translation five = greedy_decode(source, weights, options);
     CHECK(five.ids.size() == 5);
     CHECK(shape_of(five.logits) == Shape{5, words});
     options.end = five.ids(0);
-    CHECK(same_bits(greedy_decode(source, {}, weights, options).ids, Integers{five.ids(0)}));
+    CHECK(same_bits(greedy_decode(source, weights, options).ids, Integers{five.ids(0)}));
     options.max_tokens = 0;
-    CHECK(greedy_decode(source, {}, weights, options).ids.size() == 0);
+    CHECK(greedy_decode(source, weights, options).ids.size() == 0);
 }
 
 TEST_CASE("a translation refuses words that are not in the table", "[layers][translate]")
 {
     const TranslatorWeights weights = random_translator(8);
-    CHECK_THROWS_AS(predict_next(Integers{7}, Integers{0}, {}, {}, weights), ShapeError);
-    CHECK_THROWS_AS(greedy_decode(source, {}, weights, {.start = 7}), ShapeError);
+    CHECK_THROWS_AS(predict_next(Integers{7}, Integers{0}, weights), ShapeError);
+    CHECK_THROWS_AS(greedy_decode(source, weights, {.start = 7}), ShapeError);
 }
 
 TEST_CASE("a translation does not attend to a source's padding", "[layers][translate][mask]")
@@ -160,6 +161,6 @@ TEST_CASE("a translation does not attend to a source's padding", "[layers][trans
     for (std::size_t i = 0; i < 4; ++i)
         padded(i, 2) = padded(i, 3) = false;
     const GreedyOptions options{.max_tokens = 1};
-    const Matrix before = greedy_decode(source, padded, weights, options).logits;
-    CHECK_FALSE(close(before, greedy_decode(source, {}, weights, options).logits));
+    const Matrix before = greedy_decode(source, weights, masked_source(options, padded)).logits;
+    CHECK_FALSE(close(before, greedy_decode(source, weights, options).logits));
 }

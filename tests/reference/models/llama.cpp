@@ -1,6 +1,7 @@
 #include "attn/reference/models/llama.hpp"
 
 #include "reference/layers/examples.hpp"
+#include "masked.hpp"
 #include "golden.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -108,9 +109,9 @@ RotaryOptions rotary_of(const LlamaCase& of)
     return {.layout = of.has_word("halves") ? RotaryLayout::halves : RotaryLayout::pairs};
 }
 
-std::optional<AnyMask> mask_of(const LlamaCase& of) { return of.maybe<Mask>("mask"); }
+OptionalMask mask_of(const LlamaCase& of) { return of.maybe<Mask>("mask"); }
 
-GroupedQueryOptions head_options(const LlamaCase& of)
+MultiHeadOptions head_options(const LlamaCase& of)
 {
     return {.heads = of.number('h'),
             .positions = of.has_word("none") ? HeadPositions::none : HeadPositions::rotary,
@@ -148,7 +149,7 @@ void compute(const LlamaCase& of, const Trace& trace)
     else if (function == "gated_feed_forward")
         gated_feed_forward(of.get<T>(tokens), network_of(of), {}, trace);
     else if (function == "attention")
-        grouped_query_attention(of.get<T>(tokens), mask_of(of), {}, heads_of(of), head_options(of), trace);
+        multi_head_attention(of.get<T>(tokens), heads_of(of), masked(head_options(of), mask_of(of)), trace);
     else if (function == "keras")
         keras_attention(
             of.get<T>("x"), of.get<T>("memory"), of.get<T>("value_memory"),
@@ -159,7 +160,8 @@ void compute(const LlamaCase& of, const Trace& trace)
              .penalty = of.has_word("cross") && of.has_word("right") ? 1e12 : 1e10},
             trace);
     else if (function == "cached")
-        cached_self_attention(of.get<Matrix>("x"), past_of(of), mask_of(of), {}, heads_of(of), head_options(of), trace);
+        cached_self_attention(of.get<Matrix>("x"), past_of(of), heads_of(of), masked(head_options(of), mask_of(of)),
+                              trace);
     else
         decode(of, trace);
 }
@@ -324,10 +326,9 @@ TEST_CASE("as many key/value heads as heads is multi-head attention, bit for bit
     Numbers numbers(5);
     const Matrix x = numbers.matrix(3, 6);
     const MultiHeadWeights weights = random_heads(numbers);
-    const Recorder plain =
-        recorded([&](const Trace& trace) { multi_head_attention(x, {}, {}, weights, {.heads = 4}, trace); });
+    const Recorder plain = recorded([&](const Trace& trace) { multi_head_attention(x, weights, {.heads = 4}, trace); });
     const Recorder grouped =
-        recorded([&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); });
+        recorded([&](const Trace& trace) { multi_head_attention(x, weights, {.heads = 4}, trace); });
     CHECK(kept(plain) == kept(grouped));
     for (std::size_t i = 0; i < plain.steps().size(); ++i)
         CHECK(identical(plain.steps()[i].value, grouped.steps()[i].value));
@@ -341,7 +342,7 @@ TEST_CASE("groups that don't fit heads or weights are refused", "[layers][multi_
                                        {Matrix(Matrix::shape_type{6, values}, 1.0)},
                                        LinearWeights{Matrix(Matrix::shape_type{8, 6}, 1.0)}};
         try {
-            grouped_query_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), {}, {}, weights, {.heads = 4});
+            multi_head_attention(Matrix(Matrix::shape_type{3, 6}, 1.0), weights, {.heads = 4});
         } catch (const ShapeError& error) {
             return error.what();
         }
@@ -369,19 +370,19 @@ TEST_CASE("attention with a cache gives new tokens the outputs that they have wi
                                                {numbers.matrix(6, groups * 2)},
                                                {numbers.matrix(6, groups * 2)},
                                                LinearWeights{numbers.matrix(8, 6)}};
-                const GroupedQueryOptions options{.heads = 4, .causal = Causal::bottom_right, .positions = positions};
-                const MultiHead whole = grouped_query_attention(x, {}, {}, weights, options);
+                const MultiHeadOptions options{.heads = 4, .causal = Causal::bottom_right, .positions = positions};
+                const MultiHead whole = multi_head_attention(x, weights, options);
 
                 std::optional<KeyValueCache> cache;
                 if (past > 0) {
-                    cache = cached_self_attention(rows_by_hand(x, std::vector<std::size_t>{0, 1, 2}), std::nullopt, {},
-                                                  {}, weights, options)
+                    cache = cached_self_attention(rows_by_hand(x, std::vector<std::size_t>{0, 1, 2}), std::nullopt,
+                                                  weights, options)
                                 .cache;
                     cache->keys = Matrix(xt::view(cache->keys, xt::range(std::size_t{0}, past), xt::all()));
                     cache->values = Matrix(xt::view(cache->values, xt::range(std::size_t{0}, past), xt::all()));
                 }
                 const Matrix added = xt::view(x, xt::range(past, std::size_t{5}), xt::all());
-                const CachedMultiHead found = cached_self_attention(added, cache, {}, {}, weights, options);
+                const CachedMultiHead found = cached_self_attention(added, cache, weights, options);
                 CHECK(close(found.output, Matrix(xt::view(whole.output, xt::range(past, std::size_t{5}), xt::all()))));
                 CHECK(shape_of(found.cache.keys) == Shape{5, groups * 2});
                 CHECK(shape_of(found.cache.values) == Shape{5, groups * 2});
@@ -394,7 +395,7 @@ TEST_CASE("a cache that does not fit the weights is refused", "[layers][cache]")
     const MultiHeadWeights weights = random_heads(numbers);
     const Matrix x = numbers.matrix(1, 6);
     const auto with = [&](const Matrix& keys, const Matrix& values) {
-        cached_self_attention(x, KeyValueCache{keys, values}, {}, {}, weights);
+        cached_self_attention(x, KeyValueCache{keys, values}, weights);
     };
     CHECK_NOTHROW(with(numbers.matrix(2, 4), numbers.matrix(2, 8)));
     CHECK_THROWS_WITH(with(numbers.matrix(2, 3), numbers.matrix(2, 8)),
@@ -568,7 +569,7 @@ TEST_CASE("the steps of the modern decoder's parts are the ones that their doc c
         {numbers.matrix(5, 3)}, {numbers.matrix(5, 3)}, {numbers.matrix(5, 3)}, LinearWeights{numbers.matrix(3, 5)}};
     const KeyValueCache past{numbers.matrix(2, 3), numbers.matrix(2, 3)};
     CHECK(promised("reference/layers/cache.hpp", "cached_self_attention") ==
-          kept(recorded([&](const Trace& trace) { cached_self_attention(x, past, {}, {}, one_head, {}, trace); })));
+          kept(recorded([&](const Trace& trace) { cached_self_attention(x, past, one_head, {}, trace); })));
     const KerasAttentionWeights keras{numbers.matrix(5, 3), numbers.matrix(5, 3), numbers.matrix(5, 3)};
     CHECK(with_numbers(promised("reference/models/keras_attention.hpp", "keras_attention"), {{"N", "3"}, {"M", "3"}}) ==
           kept(recorded([&](const Trace& trace) {
@@ -583,7 +584,7 @@ TEST_CASE("the doc comments of the modern decoder list the steps that are their 
     const Mask mask = causal_mask(3, 3);
     const Recorder layer = recorded([&](const Trace& trace) {
         static_cast<void>(trace.input("mask[n, m]", mask));
-        llama_layer(numbers.matrix(3, 5), mask, weights.layers[0], {.heads = 4}, trace);
+        llama_layer(numbers.matrix(3, 5), weights.layers[0], {.heads = 4, .mask = mask}, trace);
     });
     const Lines rows = promised("reference/models/llama.hpp", "llama_layer");
     CHECK(as_listed(rows, layer, "llama_layer") == rows);
@@ -600,17 +601,17 @@ TEST_CASE("grouped heads are named by their groups' axes, and slice what they sh
     const Matrix x = numbers.matrix(3, 6);
     const MultiHeadWeights weights{{numbers.matrix(6, 8)}, {numbers.matrix(6, 4)}, {numbers.matrix(6, 6)}};
     const Lines all =
-        lines(recorded([&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); }));
+        lines(recorded([&](const Trace& trace) { multi_head_attention(x, weights, {.heads = 4}, trace); }));
     const auto has = [&](const std::string& line) { return std::ranges::find(all, line) != all.end(); };
-    CHECK(has("key_weights | d_model, g_d_k |  | grouped_query_attention"));
-    CHECK(has("key | m, g_d_k | x @ key_weights | grouped_query_attention"));
-    CHECK(has("value | m, g_d_v | x @ value_weights | grouped_query_attention"));
+    CHECK(has("key_weights | d_model, g_d_k |  | multi_head_attention"));
+    CHECK(has("key | m, g_d_k | x @ key_weights | multi_head_attention"));
+    CHECK(has("value | m, g_d_v | x @ value_weights | multi_head_attention"));
     for (const char* head : {"0", "1"})
-        CHECK(has("head." + std::string(head) + ".keys | m, d_k | key[..., 0:2] | grouped_query_attention"));
-    CHECK(has("head.2.keys | m, d_k | key[..., 2:4] | grouped_query_attention"));
-    CHECK(has("head.3.values | m, d_v | value[..., 3:6] | grouped_query_attention"));
-    CHECK(has("head.3.queries | n, d_k | query[..., 6:8] | grouped_query_attention"));
+        CHECK(has("head." + std::string(head) + ".keys | m, d_k | key[..., 0:2] | multi_head_attention"));
+    CHECK(has("head.2.keys | m, d_k | key[..., 2:4] | multi_head_attention"));
+    CHECK(has("head.3.values | m, d_v | value[..., 3:6] | multi_head_attention"));
+    CHECK(has("head.3.queries | n, d_k | query[..., 6:8] | multi_head_attention"));
     const Recorder described =
-        recorded([&](const Trace& trace) { grouped_query_attention(x, {}, {}, weights, {.heads = 4}, trace); });
+        recorded([&](const Trace& trace) { multi_head_attention(x, weights, {.heads = 4}, trace); });
     CHECK(described.steps().front().options[1] == std::pair<std::string, std::string>{"key_value_heads", "2"});
 }

@@ -1,6 +1,7 @@
 #include "attn/reference/models/transformer.hpp"
 
 #include "reference/layers/decoder_examples.hpp"
+#include "masked.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -20,13 +21,16 @@ TEST_CASE("a Transformer is a decoder of the target on the encoder's output for 
                                          .placement = placement,
                                          .final_norm = LayerNormOptions{0.5}};
         const Mask of_source = numbers.mask(5, 5), of_target = causal_mask(3, 3), of_memory = numbers.mask(3, 5);
-        const Matrix memory = encoder(source, of_source, weights.encoder, options);
-        const Matrix expected = decoder(target, memory, of_target, of_memory, weights.decoder, options);
+        const Matrix memory = encoder(source, weights.encoder, masked(encoder_options(options), of_source));
+        const Matrix expected =
+            decoder(target, memory, weights.decoder, masked_decoder(decoder_options(options), of_target, of_memory));
         TransformerOptions causal = options;
         causal.attention.causal = Causal::bottom_right;
-        CHECK(same_bits(transformer(source, target, of_source, {}, of_memory, weights, causal), expected));
+        CHECK(same_bits(transformer(source, target, weights, masked_transformer(causal, of_source, {}, of_memory)),
+                        expected));
         const Recorder steps = recorded([&](const Trace& trace) {
-            CHECK(same_bits(transformer(source, target, of_source, of_target, of_memory, weights, options, trace),
+            CHECK(same_bits(transformer(source, target, weights,
+                                        masked_transformer(options, of_source, of_target, of_memory), trace),
                             expected));
         });
         CHECK(wrong_steps(steps) == std::vector<std::string>{});
@@ -43,17 +47,16 @@ TEST_CASE("a Transformer gives for a batch what it gives for each pair of sequen
     const Tensor3 source = numbers.tensor3(2, 5, 6), target = numbers.tensor3(2, 3, 6);
     const TransformerWeights weights = random_transformer(numbers, 1, false);
     const TransformerOptions options{.attention = {.heads = 2, .causal = Causal::bottom_right}};
-    const std::optional<AnyMask> of_source = join_masks(5, 5, {.key_lengths = Integers{5, 2}});
-    const std::optional<AnyMask> of_memory = join_masks(3, 5, {.key_lengths = Integers{5, 2}});
+    const OptionalMask of_source = join_masks(5, 5, {.key_lengths = Integers{5, 2}});
+    const OptionalMask of_memory = join_masks(3, 5, {.key_lengths = Integers{5, 2}});
     Tensor3 output;
     const Recorder steps = recorded([&](const Trace& trace) {
-        output = transformer(source, target, of_source, {}, of_memory, weights, options, trace);
+        output = transformer(source, target, weights, masked_transformer(options, of_source, {}, of_memory), trace);
     });
     CHECK(wrong_steps(steps) == std::vector<std::string>{});
     for (std::size_t b = 0; b < 2; ++b) {
         // The padded source is as good as the short one.
         const Matrix real = b == 0 ? sequence_by_hand(source, 0) : rows_by_hand(sequence_by_hand(source, 1), {0, 1});
-        CHECK(close(sequence_by_hand(output, b),
-                    transformer(real, sequence_by_hand(target, b), {}, {}, {}, weights, options)));
+        CHECK(close(sequence_by_hand(output, b), transformer(real, sequence_by_hand(target, b), weights, options)));
     }
 }

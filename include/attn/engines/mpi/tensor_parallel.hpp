@@ -41,7 +41,6 @@ struct EncoderLayerOf {
 ///
 /// All ranks of the communicator call it together, with the same x and options.
 /// @param x        ((b,) n, d_model), the same on all ranks
-/// @param mask     as encoder_layer() has it
 /// @param shard    this rank's part of the weights, see encoder_layer_shard()
 /// @param options  as encoder_layer() has them, with the heads of the whole layer
 /// @param comm     the ranks
@@ -63,9 +62,9 @@ struct EncoderLayerOf {
 /// @throws Error      where positions are asked for: rotary, ALiBi
 /// @see Shoeybi et al. 2019, Megatron-LM, section 3
 template <Sequence T>
-EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& x, const std::optional<AnyMask>& mask,
-                                                const EncoderLayerWeights& shard, const EncoderOptions& options,
-                                                MPI_Comm comm, Traffic* traffic = nullptr, const Trace& trace = {});
+EncoderLayerOf<T> tensor_parallel_encoder_layer(const T& x, const EncoderLayerWeights& shard,
+                                                const EncoderOptions& options, MPI_Comm comm,
+                                                Traffic* traffic = nullptr, const Trace& trace = {});
 
 /// The gradients of an encoder layer.
 template <Sequence T>
@@ -80,14 +79,14 @@ struct EncoderLayerGradients {
 /// that ranks exchange. A part's own gradients are those of its formulas, see formula::gradients(): each part is traced again,
 /// from its input, so that its backward pass is the one that is verified everywhere else.
 /// @param inputs       what the layer returned
-/// @param mask         as it had it, and the next three
+/// @param shard        as it had it, and the next two
 /// @param grad_output  ((b,) n, d_model), the same on all ranks
 /// @throws ShapeError, Error as above
 template <Sequence T>
-EncoderLayerGradients<T>
-tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs, const std::optional<AnyMask>& mask,
-                                       const EncoderLayerWeights& shard, const EncoderOptions& options,
-                                       const T& grad_output, MPI_Comm comm, Traffic* traffic = nullptr);
+EncoderLayerGradients<T> tensor_parallel_encoder_layer_backward(const EncoderLayerInputs<T>& inputs,
+                                                                const EncoderLayerWeights& shard,
+                                                                const EncoderOptions& options, const T& grad_output,
+                                                                MPI_Comm comm, Traffic* traffic = nullptr);
 
 /// What a rank gives to the two sums of a layer, forward or backward: 8 b n d_model bytes each; nothing with one rank.
 /// @param tokens  b n

@@ -16,9 +16,8 @@ struct AdditiveWeights {
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
 /// @param values   (m, d_v)
-/// @param mask     (n, m), true where a query can attend; optional
 /// @param weights  one hidden layer of d_hidden units, without bias
-/// @param options  causal or not; normalisation
+/// @param options  mask; causal or not; normalisation
 /// @param trace    | step          | shape            | formula                                       |
 ///                 |---------------|------------------|-----------------------------------------------|
 ///                 | queries       | (n, d_q)         |                                               |
@@ -38,8 +37,8 @@ struct AdditiveWeights {
 /// @throws ShapeError where tensors disagree in d_q, d_k, d_hidden or m, or with the mask
 /// @see Bahdanau et al. 2015, appendix A.1.2; document 002 of docs/sources.md
 Attention additive_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                             const std::optional<AnyMask>& mask, const AdditiveWeights& weights,
-                             const WeighingOptions& options = {}, const Trace& trace = {});
+                             const AdditiveWeights& weights, const WeighingOptions& options = {},
+                             const Trace& trace = {});
 
 /// The learned parameters of additive attention in its concatenated form.
 struct ConcatenatedWeights {
@@ -59,9 +58,8 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 /// @param queries  (n, d_q)
 /// @param keys     (m, d_k)
 /// @param values   (m, d_v)
-/// @param mask     (n, m), true where a query can attend; optional
 /// @param weights  one hidden layer of d_hidden units, without bias
-/// @param options  causal or not; normalisation
+/// @param options  mask; causal or not; normalisation
 /// @param trace    | step           | shape               | formula                    |
 ///                 |----------------|---------------------|----------------------------|
 ///                 | queries        | (n, d_q)            |                            |
@@ -79,7 +77,7 @@ ConcatenatedWeights concatenate(const AdditiveWeights& weights);
 /// @throws ShapeError where tensors disagree in d_q + d_k, d_hidden or m, or with the mask
 /// @see Luong et al. 2015, section 3.1 ("concat"); documents 001 and 002 of docs/sources.md
 Attention concatenated_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                                 const std::optional<AnyMask>& mask, const ConcatenatedWeights& weights,
-                                 const WeighingOptions& options = {}, const Trace& trace = {});
+                                 const ConcatenatedWeights& weights, const WeighingOptions& options = {},
+                                 const Trace& trace = {});
 
 } // namespace attn

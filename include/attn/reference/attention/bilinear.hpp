@@ -9,7 +9,6 @@ namespace attn {
 /// @param queries   (n, d_q)
 /// @param keys      (m, d_k)
 /// @param values    (m, d_v)
-/// @param mask      (n, m), true where a query can attend; optional
 /// @param bilinear  W, (d_q, d_k); the identity gives dot_product_attention()
 /// @param options   causal or not; normalisation
 /// @param trace     | step             | shape      | formula                    |
@@ -26,8 +25,7 @@ namespace attn {
 ///                  and with a mask the steps of weigh_values() before `weights`
 /// @throws ShapeError where tensors disagree in d_q, d_k or m, or with the mask
 /// @see Luong et al. 2015, section 3.1 ("general"); document 001 of docs/sources.md (the query-key product is one choice of several)
-Attention bilinear_attention(const Matrix& queries, const Matrix& keys, const Matrix& values,
-                             const std::optional<AnyMask>& mask, const Matrix& bilinear,
+Attention bilinear_attention(const Matrix& queries, const Matrix& keys, const Matrix& values, const Matrix& bilinear,
                              const WeighingOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/reference/attention/scale.hpp"
 #include "attn/reference/attention/weigh.hpp"
 
 namespace attn {
@@ -11,8 +12,7 @@ namespace attn {
 /// @param queries  ((b,) n, d_k)
 /// @param keys     ((b,) m, d_k)
 /// @param values   ((b,) m, d_v)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; optional
-/// @param options  causal or not; normalisation
+/// @param options  mask; causal or not; normalisation
 /// @param trace    | step    | shape         | formula           |
 ///                 |---------|---------------|-------------------|
 ///                 | queries | ((b,) n, d_k) |                   |
@@ -27,12 +27,13 @@ namespace attn {
 /// @see Luong et al. 2015, section 3.1 ("dot"); documents 000 and 004 of docs/sources.md
 template <Attending T>
 AttentionOf<T> dot_product_attention(const T& queries, const T& keys, const T& values,
-                                     const std::optional<AnyMask>& mask = {}, const WeighingOptions& options = {},
-                                     const Trace& trace = {});
+                                     const WeighingOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(dot_product_attention);
 
 /// Options of scaled_dot_product_attention().
 struct AttentionOptions {
+    OptionalMask mask = {};             ///< (n, m) or (b, n, m), true where a query can attend
+    OptionalBias bias = {};             ///< (n, m) or (b, n, m), added to the scaled scores, such as alibi_bias()
     std::optional<Causal> causal = {};  ///< no later keys; joined with the mask that is given
     std::optional<double> scale = {};   ///< what scores are multiplied by; 1/sqrt(d_k) unless given
     std::optional<double> softcap = {}; ///< limits the scaled scores to (-softcap, softcap): softcap tanh(x / softcap)
@@ -46,9 +47,7 @@ struct AttentionOptions {
 /// @param queries  ((b,) n, d_k)
 /// @param keys     ((b,) m, d_k)
 /// @param values   ((b,) m, d_v)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; optional
-/// @param bias     (n, m) or (b, n, m), added to the scaled scores, such as alibi_bias(); optional
-/// @param options  causal or not; scale; softcap
+/// @param options  mask and bias; causal or not; scale; softcap
 /// @param trace    | step    | shape         | formula                       |
 ///                 |---------|---------------|-------------------------------|
 ///                 | queries | ((b,) n, d_k) |                               |
@@ -70,8 +69,6 @@ struct AttentionOptions {
 ///      the softcap
 template <Attending T>
 AttentionOf<T> scaled_dot_product_attention(const T& queries, const T& keys, const T& values,
-                                            const std::optional<AnyMask>& mask = {},
-                                            const std::optional<AnyBias>& bias = {},
                                             const AttentionOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(scaled_dot_product_attention);
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "attn/core/shared.hpp"
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
 
-#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -22,28 +22,16 @@ using AnyMask = std::variant<Mask, BatchMask, HeadMask>;
 /// per head of each sequence, (b, h, n, m), where b or h of size 1 serves all.
 using AnyBias = std::variant<Matrix, Tensor3, Tensor4>;
 
+/// A mask, or none, as options have it; copies share it.
+using OptionalMask = Shared<AnyMask>;
+/// A bias, or none, as options have it; copies share it.
+using OptionalBias = Shared<AnyBias>;
+
 /// Where the diagonal of a causal mask begins when there are not as many queries as keys.
 enum class Causal {
     bottom_right, ///< the last query can attend to every key: queries are the newest tokens, as with a cache
     top_left,     ///< the first query can attend to the first key only, and to the keys of a past if there is one
     by_length ///< the last query can attend to the last real key of its sequence: keys are a buffer, filled to a length
-};
-
-/// What hides pairs of one attention, and what is added to their scaled scores; both optional. A mask by itself will do
-/// where one is wanted.
-struct MaskAndBias {
-    std::optional<AnyMask> mask = {};
-    std::optional<AnyBias> bias = {};
-
-    MaskAndBias() = default;
-    MaskAndBias(std::optional<AnyMask> mask_, std::optional<AnyBias> bias_)
-        : mask(std::move(mask_)), bias(std::move(bias_))
-    {
-    }
-    template <std::convertible_to<std::optional<AnyMask>> M>
-    MaskAndBias(M&& mask_) : mask(std::forward<M>(mask_))
-    {
-    }
 };
 
 /// A query can attend to the keys up to its own position, not to later ones.
@@ -97,7 +85,7 @@ struct Window {
 
 /// The parts of a mask. A query can attend to a key if every given part allows it.
 struct MaskParts {
-    std::optional<AnyMask> given = {};        ///< (n, m), (b, n, m) or (b, h, n, m)
+    OptionalMask given = {};                  ///< (n, m), (b, n, m) or (b, h, n, m)
     std::optional<Causal> causal = {};        ///< no later keys
     std::optional<Integers> key_lengths = {}; ///< (b): how many keys of each sequence are real
     Window window = {};                       ///< no keys outside of it
@@ -122,19 +110,19 @@ struct MaskParts {
 /// @return nothing where nothing is given: every query can attend to every key
 /// @throws ShapeError where the given mask is not for n queries, m keys and as many sequences as lengths
 /// @throws Error      where it is causal by length, or a window is aligned so, and there are no lengths
-std::optional<AnyMask> join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace = {},
-                                  std::string_view label = "mask[(b,) n, m]");
+OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace = {},
+                        std::string_view label = "mask[(b,) n, m]");
 
 /// The parts as a trace records them: "none", "given", "causal", "causal-top-left", "given, causal".
-std::string describe(const std::optional<AnyMask>& given, const std::optional<Causal>& causal);
+std::string describe(const OptionalMask& given, const std::optional<Causal>& causal);
 
 /// Names a mask or a bias once for all scopes inside, unless a scope around has named it; see Trace::shared_input().
 /// @return the one to go on with
 template <class Variant>
-std::optional<Variant> share(std::string_view label, const std::optional<Variant>& given, const Trace& trace)
+Shared<Variant> share(std::string_view label, const Shared<Variant>& given, const Trace& trace)
 {
-    if (!given)
-        return std::nullopt;
+    if (!given || !trace.has_listener())
+        return given;
     return std::visit([&](const auto& any) -> Variant { return trace.shared_input(label, any); }, *given);
 }
 

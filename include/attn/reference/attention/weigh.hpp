@@ -23,12 +23,13 @@ enum class Normalization {
 
 /// How scores become weights.
 struct WeighingOptions {
+    OptionalMask mask = {}; ///< (n, m) or (b, n, m), of heads (n, m) or (b, h, n, m): true where a query can attend
     std::optional<Causal> causal = {}; ///< no later keys; joined with the mask that is given
     Normalization normalization = Normalization::softmax;
 };
 
 /// The options as a trace records them: {{"mask", "none"}, {"normalization", "softmax"}}.
-StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& options);
+StepOptions describe(const WeighingOptions& options);
 
 /// The second half of every attention: mask the scores, normalise them, and average the values by the weights.
 ///
@@ -37,8 +38,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
 /// @param scores   ((b,) n, m): how relevant each key is to each query
 /// @param name     the step that the scores were traced as, such as "scores" or "scaled"
 /// @param values   ((b,) m, d_v)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; optional; for heads (n, m) or (b, h, n, m)
-/// @param options  causal or not; normalisation
+/// @param options  mask; causal or not; normalisation
 /// @param trace    | step    | shape          | formula                 | when            |
 ///                 |---------|----------------|-------------------------|-----------------|
 ///                 | mask    | ((b,) n, m)    |                         | a mask is given, and no scope around has named it |
@@ -51,7 +51,7 @@ StepOptions describe(const std::optional<AnyMask>& mask, const WeighingOptions& 
 /// @throws ShapeError where scores and values disagree in b or m, or scores and mask in b, n or m
 /// @see document 002 of docs/sources.md: attention as a weighted sum, for any scoring function
 template <Attending T>
-AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const std::optional<AnyMask>& mask,
-                            const WeighingOptions& options, const Trace& trace);
+AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, const WeighingOptions& options,
+                            const Trace& trace);
 
 } // namespace attn

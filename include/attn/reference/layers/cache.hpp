@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/reference/layers/grouped_query.hpp"
+#include "attn/reference/layers/multi_head.hpp"
 
 #include <type_traits>
 
@@ -25,15 +25,14 @@ using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 
 /// Self-attention of n tokens that follow those in a cache: keys and values are computed for the new tokens only.
 ///
-/// With a causal mask the output is the one that grouped_query_attention() gives for those tokens of the whole sequence,
+/// With a causal mask the output is the one that multi_head_attention() gives for those tokens of the whole sequence,
 /// since no earlier token attends to a later one.
 ///
 /// @param x        ((b,) n, d_model): the new tokens
 /// @param past     of the tokens before them; none at the beginning
-/// @param mask     as of grouped_query_attention(), m the tokens before and the new ones; optional
-/// @param bias     the same
 /// @param weights  the packed maps of all heads
-/// @param options  as of grouped_query_attention(); rotary positions go on where the cache ends
+/// @param options  as of multi_head_attention(), m the tokens before and the new ones; rotary positions go on where the
+///                 cache ends
 /// @param trace    | step              | shape        | formula                                   |
 ///                 |-------------------|--------------|-------------------------------------------|
 ///                 | x                 | ((b,) n, d_model) |                                           |
@@ -60,30 +59,26 @@ using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 ///                 | cache_keys        | ((b,) m, h_d_k)   | concat(head.0.keys, axis=-1)              |
 ///                 | cache_values      | ((b,) m, h_d_v)   | concat(head.0.values, axis=-1)            |
 ///
-///                 with biases, positions and groups as in grouped_query_attention(). Without a past the heads' steps are
+///                 with biases, positions and groups as in multi_head_attention(). Without a past the heads' steps are
 ///                 its own.
-/// @throws ShapeError as grouped_query_attention(), and where the past does not fit the weights
-/// @throws Error      as grouped_query_attention()
+/// @throws ShapeError as multi_head_attention(), and where the past does not fit the weights
+/// @throws Error      as multi_head_attention()
 /// @see Shazeer 2019, section 2.4.1 ("incremental" inference)
 template <Sequence T>
-CachedMultiHeadOf<T> cached_self_attention(const T& x,
-                                           const std::optional<std::type_identity_t<KeyValueCacheOf<T>>>& past,
-                                           const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                                           const MultiHeadWeights& weights, const GroupedQueryOptions& options = {},
-                                           const Trace& trace = {});
+CachedMultiHeadOf<T>
+cached_self_attention(const T& x, const std::optional<std::type_identity_t<KeyValueCacheOf<T>>>& past,
+                      const MultiHeadWeights& weights, const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_self_attention);
 
 /// Cross-attention with keys and values of the memory that were computed before and are the same for every token.
 ///
 /// @param x        (n, d_model): the tokens for the queries
 /// @param memory   packed keys (m, h d_k) and values (m, h d_v) of the memory
-/// @param mask     (n, m), true where a query can attend; optional
 /// @param weights  the packed maps of all heads; those of keys and values are in the memory already
-/// @param options  heads, causal or not, scale
+/// @param options  heads; mask and bias; causal or not; scale
 /// @param trace    the steps of multi_head_attention() with the inputs `key` and `value` after `x`
 /// @throws ShapeError where x, memory, weights and mask disagree, or h does not divide their columns
-MultiHead cached_cross_attention(const Matrix& x, const KeyValueCache& memory, const std::optional<AnyMask>& mask,
-                                 const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
-                                 const Trace& trace = {});
+MultiHead cached_cross_attention(const Matrix& x, const KeyValueCache& memory, const MultiHeadWeights& weights,
+                                 const MultiHeadOptions& options = {}, const Trace& trace = {});
 
 } // namespace attn

@@ -14,9 +14,20 @@ struct DecoderLayerWeights {
     LayerNormWeights norm3; ///< of the feed-forward block
 };
 
+/// Options of decoder layers and of stacks of them.
+///
 /// Cross-attention has as many heads as self-attention and the same scale, but no positions: there is no distance
 /// between a position in one sequence and a position in another.
-using DecoderOptions = EncoderOptions;
+struct DecoderOptions {
+    MultiHeadOptions attention = {}; ///< of self-attention: heads; mask and bias; causal or not; scale; positions
+    OptionalMask memory_mask =
+        {}; ///< (n, m), (b, n, m) or (b, h, n, m), true where a token can attend to one of the memory
+    OptionalBias memory_bias = {}; ///< the same shapes, added to the scaled scores of cross-attention
+    FeedForwardOptions feed_forward = {};
+    LayerNormOptions norm = {}; ///< of the layers
+    NormPlacement placement = NormPlacement::post;
+    std::optional<LayerNormOptions> final_norm = {}; ///< of the norm after a stack; that of the layers unless given
+};
 
 /// One decoder layer: self-attention, cross-attention to the encoder's output, then a feed-forward network, each with a
 /// residual connection and a layer norm.
@@ -26,13 +37,11 @@ using DecoderOptions = EncoderOptions;
 ///
 /// @param x            ((b,) n, d_model): the target's tokens
 /// @param memory       ((b,) m, d_memory): the encoder's output
-/// @param mask         (n, n), (b, n, n) or (b, h, n, n), true where a token can attend to another; a bias of such a shape
-///                     is added to the scaled scores; both optional, see also options
-/// @param memory_mask  the same with m in place of the last n, of the tokens and those of the memory; optional
 /// @param weights      of both attentions, feed-forward network and three norms
-/// @param options      heads, causal or not, positions, activation, epsilon, where the norms stand
+/// @param options      of self-attention: heads, mask, causal or not, positions; mask of the memory; activation, epsilon,
+///                     where the norms stand
 /// @param trace        in the scopes self_attn, norm1, cross_attn, norm2, feed_forward and norm3, the steps of
-///                     self_attention(), multi_head_attention(), layer_norm() and feed_forward(), and in its own, with
+///                     multi_head_attention(), layer_norm() and feed_forward(), and in its own, with
 ///                     the norms after the blocks:
 ///
 ///                     | step              | shape              | formula                            |
@@ -64,8 +73,8 @@ using DecoderOptions = EncoderOptions;
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T decoder_layer(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
-                const DecoderLayerWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
+T decoder_layer(const T& x, const T& memory, const DecoderLayerWeights& weights, const DecoderOptions& options = {},
+                const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(decoder_layer);
 
 /// The learned parameters of a decoder.
@@ -78,8 +87,6 @@ struct DecoderWeights {
 ///
 /// @param x            ((b,) n, d_model): embedded tokens, positions added
 /// @param memory       ((b,) m, d_memory): the output of the encoder's last layer
-/// @param mask         as of decoder_layer(); optional, see also options
-/// @param memory_mask  as of decoder_layer(); optional
 /// @param weights      of each layer, and of the norm at the end where there is one
 /// @param options      the same for each layer
 /// @param trace        in the scopes layers.0, layers.1, … the steps of decoder_layer(), in norm those of layer_norm(),
@@ -99,8 +106,8 @@ struct DecoderWeights {
 /// @throws ShapeError where x, memory, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T decoder(const T& x, const T& memory, const MaskAndBias& mask, const MaskAndBias& memory_mask,
-          const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
+T decoder(const T& x, const T& memory, const DecoderWeights& weights, const DecoderOptions& options = {},
+          const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(decoder);
 
 } // namespace attn

@@ -47,14 +47,14 @@ struct DecoderStep {
 ///
 /// @param x            (n, d_model): the new tokens, embedded at the positions after those in the cache; usually one
 /// @param cache        of start_decoder_cache(), or of the step before
-/// @param memory_mask  (n, m), true where a new token can attend to one of the memory; optional
 /// @param weights      of the decoder
-/// @param options      as of decoder(); self-attention is causal in any case
+/// @param options      as of decoder(), without mask and bias of self-attention, which is causal in any case
 /// @param trace        in the scopes layers.0, layers.1, … the steps of decoder_layer(), but in self_attn those of
 ///                     cached_self_attention(), and in cross_attn those of cached_cross_attention()
 /// @throws ShapeError where x, cache and weights disagree
-DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const std::optional<AnyMask>& memory_mask,
-                         const DecoderWeights& weights, const DecoderOptions& options = {}, const Trace& trace = {});
+/// @throws Error      where self-attention has a mask or a bias
+DecoderStep decoder_step(const Matrix& x, const DecoderCache& cache, const DecoderWeights& weights,
+                         const DecoderOptions& options = {}, const Trace& trace = {});
 
 /// The sizes that decide how many multiplications a decoder takes.
 struct DecoderSizes {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attn/reference/layers/feed_forward.hpp"
-#include "attn/reference/layers/grouped_query.hpp"
 #include "attn/reference/layers/layer_norm.hpp"
+#include "attn/reference/layers/multi_head.hpp"
 
 #include <vector>
 
@@ -24,7 +24,7 @@ enum class NormPlacement {
 
 /// Options of encoder and decoder layers, of stacks of them, and of a whole Transformer.
 struct EncoderOptions {
-    GroupedQueryOptions attention = {}; ///< of self-attention: heads, causal or not, scale, positions
+    MultiHeadOptions attention = {}; ///< of self-attention: heads; mask and bias; causal or not; scale; positions
     FeedForwardOptions feed_forward = {};
     LayerNormOptions norm = {}; ///< of the layers
     NormPlacement placement = NormPlacement::post;
@@ -37,11 +37,9 @@ struct EncoderOptions {
 /// is added to its input.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, n), (b, n, n) or (b, h, n, n), true where a token can attend; a bias of such a shape is added to
-///                 the scaled scores; both optional
 /// @param weights  of attention, feed-forward network and both norms
-/// @param options  heads, causal or not, positions, activation, epsilon, where the norms stand
-/// @param trace    in the scopes self_attn, norm1, feed_forward and norm2, the steps of self_attention(), layer_norm()
+/// @param options  of attention: heads, mask, causal or not, positions; activation, epsilon, where the norms stand
+/// @param trace    in the scopes self_attn, norm1, feed_forward and norm2, the steps of multi_head_attention(), layer_norm()
 ///                 and feed_forward(), and in its own, with the norms after the blocks:
 ///
 ///                 | step           | shape             | formula                            |
@@ -62,15 +60,15 @@ struct EncoderOptions {
 /// The attention weights of its heads are not returned. They are steps of the trace, ((b,) n, n) each:
 ///
 ///     Recorder recorder;
-///     const Matrix output = encoder_layer(x, {}, weights, options, Trace(recorder));
+///     const Matrix output = encoder_layer(x, weights, options, Trace(recorder));
 ///     const Matrix of_head = from_array<Matrix>(recorder.recording().at("self_attn.head.1.weights").value);
 ///
 /// @return ((b,) n, d_model)
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; Xiong et al. 2020 for both placements; document 003 of docs/sources.md
 template <Sequence T>
-T encoder_layer(const T& x, const MaskAndBias& mask, const EncoderLayerWeights& weights,
-                const EncoderOptions& options = {}, const Trace& trace = {});
+T encoder_layer(const T& x, const EncoderLayerWeights& weights, const EncoderOptions& options = {},
+                const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(encoder_layer);
 
 /// The learned parameters of an encoder.
@@ -82,7 +80,6 @@ struct EncoderWeights {
 /// An encoder: layers on top of each other.
 ///
 /// @param x        ((b,) n, d_model): embedded tokens, positions added
-/// @param mask     as of encoder_layer(), the same in each layer; optional
 /// @param weights  of each layer, and of the norm at the end where there is one
 /// @param options  the same for each layer
 /// @param trace    in the scopes layers.0, layers.1, … the steps of encoder_layer(), in norm those of layer_norm(), and
@@ -100,8 +97,7 @@ struct EncoderWeights {
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Vaswani et al. 2017, section 3.1; document 003 of docs/sources.md
 template <Sequence T>
-T encoder(const T& x, const MaskAndBias& mask, const EncoderWeights& weights, const EncoderOptions& options = {},
-          const Trace& trace = {});
+T encoder(const T& x, const EncoderWeights& weights, const EncoderOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(encoder);
 
 } // namespace attn

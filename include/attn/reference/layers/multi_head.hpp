@@ -2,28 +2,71 @@
 
 #include "attn/reference/attention/dot_product.hpp"
 #include "attn/reference/layers/linear.hpp"
+#include "attn/reference/layers/position.hpp"
 #include "attn/reference/layers/rms_norm.hpp"
 
+#include <string_view>
 #include <vector>
 
 namespace attn {
 
 /// The learned parameters of multi-head attention: the columns of each map are divided among the heads, in order.
 struct MultiHeadWeights {
-    LinearWeights query; ///< (d_model, h d_k)
-    LinearWeights key;   ///< (d_memory, h d_k), or (d_memory, g d_k), see grouped_query_attention()
-    LinearWeights value; ///< (d_memory, h d_v), or (d_memory, g d_v)
+    LinearWeights query;                           ///< (d_model, h d_k)
+    LinearWeights key;                             ///< (d_memory, h d_k), or (d_memory, g d_k), where heads share them
+    LinearWeights value;                           ///< (d_memory, h d_v), or (d_memory, g d_v)
     std::optional<LinearWeights> output = {};      ///< W^O, (h d_v, d_model); without it the heads stay side by side
-    std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, see grouped_query_attention()
+    std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, where heads share them
     std::optional<RmsNormWeights> key_norm = {};   ///< (d_k), of each head's keys
 };
 
-/// Options of multi_head_attention().
+/// How attention depends on positions.
+enum class HeadPositions {
+    none,   ///< not at all: positions, if any, were added to the tokens
+    rotary, ///< queries and keys are rotated by their positions, see rotary()
+    alibi   ///< scores fall with distance, for each head by a slope of its own, see alibi_bias()
+};
+
+/// Options of multi_head_attention(), and of the self-attention of a layer.
 struct MultiHeadOptions {
     std::size_t heads = 1;
+    OptionalMask mask = {}; ///< (n, m) or (b, n, m), true where a query can attend; (b, h, n, m) for each head
+    OptionalBias bias = {}; ///< (n, m), (b, n, m) or (b, h, n, m), added to the scaled scores
     std::optional<Causal> causal = {};  ///< no later keys; joined with the mask that is given
     std::optional<double> scale = {};   ///< what scores are multiplied by; 1/sqrt(d_k) unless given
     std::optional<double> softcap = {}; ///< limits the scaled scores, see scaled_dot_product_attention()
+    HeadPositions positions = HeadPositions::none;
+    RotaryOptions rotary = {};
+    RmsNormOptions norm = {}; ///< of queries and keys, where the weights have such norms
+};
+
+/// How many key/value heads the weights have, each as wide as one of the query heads.
+/// @throws ShapeError where the columns of the weights are no whole number of heads of one size
+std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads);
+
+/// The tokens that queries, keys and values are made of: Sources(x, memory) for cross-attention.
+template <Sequence T>
+struct Sources {
+    /// Self-attention.
+    explicit Sources(const T& x) : Sources(x, x, x, "x", "x") {}
+    /// Cross-attention: keys and values of another sequence.
+    Sources(const T& x, const T& memory) : Sources(x, memory, memory, "memory", "memory") {}
+    /// Keys of one sequence, values of another of the same length, as PyTorch's (query, key, value).
+    Sources(const T& x, const T& memory, const T& value_memory)
+        : Sources(x, memory, value_memory, "memory", "value_memory")
+    {
+    }
+    /// @param keys_name, values_name  the steps that they are: "x", "memory" or "value_memory"
+    Sources(const T& x, const T& of_keys, const T& of_values, std::string_view keys_name_,
+            std::string_view values_name_)
+        : queries(x), keys(of_keys), values(of_values), keys_name(keys_name_), values_name(values_name_)
+    {
+    }
+
+    const T& queries; ///< ((b,) n, d_model)
+    const T& keys;    ///< ((b,) m, d_memory)
+    const T& values;  ///< ((b,) m, d_value)
+    std::string_view keys_name, values_name;
 };
 
 /// What multi-head attention gives.
@@ -41,10 +84,8 @@ using BatchMultiHead = MultiHeadOf<Tensor3>;
 /// each has d_k = d_model / h features, so that all heads together cost about as much as one head of full width.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, m) or (b, n, m), true where a query can attend; (b, h, n, m) for each head; optional
-/// @param bias     (n, m), (b, n, m) or (b, h, n, m), added to the scaled scores; optional
 /// @param weights  the packed maps of all heads
-/// @param options  heads, causal or not, scale
+/// @param options  heads; mask and bias; causal or not; scale; positions
 /// @param trace    | step             | shape             | formula                                       |
 ///                 |------------------|-------------------|-----------------------------------------------|
 ///                 | x                | ((b,) n, d_model) |                                               |
@@ -74,44 +115,59 @@ using BatchMultiHead = MultiHeadOf<Tensor3>;
 ///                 (`mask[0, 0]` where all sequences share it), and also a `bias`; without an output map `output` is
 ///                 another name of `merged`
 /// @throws ShapeError where x and the weights disagree, h does not divide their columns, or the mask does not fit
-/// @throws Error      where the weights have norms of queries or keys, which only grouped_query_attention() has
+/// @throws Error      where ALiBi is asked for and a bias is given, too: ALiBi is itself a bias
 /// @see Vaswani et al. 2017, section 3.2.2; documents 000, 001 and 003 of docs/sources.md
 template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                                    const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
+MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
                                     const Trace& trace = {});
 
-/// Multi-head cross-attention: queries are made of one sequence, keys and values of another.
+/// The same for queries, keys and values of several sequences, for heads that share keys and values, and for positions in the
+/// heads: cross-attention and grouped-query attention.
 ///
-/// @param x             ((b,) n, d_model): queries are made of them
-/// @param memory        ((b,) m, d_memory): keys and values are made of them
-/// @param mask          (n, m) or (b, n, m), true where a query can attend; optional
-/// @param bias          (n, m) or (b, n, m), added to the scaled scores of all heads; optional
-/// @param weights       the packed maps of all heads
-/// @param options       heads, causal or not, scale
-/// @param trace         as above, with the input `memory` after `x`, and in its place in the formulas of key and value
-/// @throws ShapeError   as above
+/// Each of g key/value heads serves h / g consecutive query heads, so that a cache is h / g times smaller. The number g follows
+/// from the weights: g = h is multi-head attention, g = 1 is multi-query attention.
+///
+/// @param from     ((b,) n, d_model), ((b,) m, d_memory), ((b,) m, d_value)
+/// @param weights  the packed maps of all heads, those of keys and values with the columns of g heads
+/// @param options  heads; mask and bias; causal or not; scale; positions
+/// @param trace    | step                         | shape            | formula                            |
+///                 |------------------------------|------------------|------------------------------------|
+///                 | x                            | ((b,) n, d_model) |                                   |
+///                 | query_weights                | (d_model, h_d_k) |                                    |
+///                 | query                        | ((b,) n, h_d_k)  | x @ query_weights                  |
+///                 | key_weights                  | (d_model, g_d_k) |                                    |
+///                 | key                          | ((b,) m, g_d_k)  | x @ key_weights                    |
+///                 | value_weights                | (d_model, g_d_v) |                                    |
+///                 | value                        | ((b,) m, g_d_v)  | x @ value_weights                  |
+///                 | head.0.rotary_query.x        | ((b,) n, d)      | query[..., 0:2]                    |
+///                 | head.0.queries               | ((b,) n, d_k)    | = rotary_query.output              |
+///                 | head.0.rotary_key.x          | ((b,) n, d)      | key[..., 0:2]                      |
+///                 | head.0.keys                  | ((b,) m, d_k)    | = rotary_key.output                |
+///                 | head.0.values                | ((b,) m, d_v)    | value[..., 0:4]                    |
+///                 | merged                       | ((b,) n, h_d_v)  | concat(head.0.context, head.1.context, axis=-1) |
+///                 | output_weights               | (h_d_v, d_model) |                                    |
+///                 | output                       | ((b,) n, d_model) | merged @ output_weights           |
+///
+///                 for two heads of one group, with the steps of rotary() in the scopes rotary_query and rotary_key, and
+///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
+///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
+///                 have norms of queries and keys, the steps of rms_norm() come first, in each head's scopes query_norm
+///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. Biases of the maps, mask, bias and output map as in multi_head_attention(); with g = h so
+///                 are the axes.
+///
+///                 Of several sequences `memory`, and `value_memory`, follow `x`, and stand in its place in the formulas of key
+///                 and value.
+/// @throws ShapeError where tokens and weights disagree, h or g does not divide their columns, g does not divide h, or the mask
+///                    does not fit
+/// @throws Error      where ALiBi is asked for and a bias is given, too
+/// @see Ainslie et al. 2023; Shazeer 2019 for g = 1; Su et al. 2021; Press, Smith and Lewis 2022; Henry et al. 2020 for
+///      norms of queries and keys
 template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const std::optional<AnyMask>& mask,
-                                    const std::optional<AnyBias>& bias, const MultiHeadWeights& weights,
+MultiHeadOf<T> multi_head_attention(const Sources<T>& from, const MultiHeadWeights& weights,
                                     const MultiHeadOptions& options = {}, const Trace& trace = {});
-
-/// The general form: keys from one sequence, values from another of the same length, as PyTorch's (query, key, value).
-///
-/// @param x             ((b,) n, d_model): queries are made of them
-/// @param memory        ((b,) m, d_memory): keys are made of them
-/// @param value_memory  ((b,) m, d_value): values are made of them
-/// @param mask          (n, m) or (b, n, m), true where a query can attend; optional
-/// @param bias          (n, m) or (b, n, m), added to the scaled scores of all heads; optional
-/// @param weights       the packed maps of all heads
-/// @param options       heads, causal or not, scale
-/// @param trace         as above, with the input `value_memory` after `memory`
-/// @throws ShapeError   as above
-template <Sequence T>
-MultiHeadOf<T> multi_head_attention(const T& x, const T& memory, const T& value_memory,
-                                    const std::optional<AnyMask>& mask, const std::optional<AnyBias>& bias,
-                                    const MultiHeadWeights& weights, const MultiHeadOptions& options = {},
-                                    const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(multi_head_attention);
+
+/// True where every head has keys and values of its own, no norms and no positions.
+bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
 
 } // namespace attn

@@ -16,6 +16,7 @@ struct TalkingHeadsWeights {
 
 /// Options of talking_heads_attention().
 struct TalkingHeadsOptions {
+    OptionalMask mask = {};            ///< (n, n), (b, n, n) or (b, h, n, n), true where a query can attend
     std::optional<Causal> causal = {}; ///< no later keys; joined with the mask that is given
     std::optional<double> scale = {};  ///< what scores are multiplied by; 1/sqrt(d_k) unless given
 };
@@ -30,9 +31,8 @@ struct TalkingHeadsOptions {
 /// mixed weights can be negative, and their rows need not sum to one.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, n), (b, n, n) or (b, h, n, n), true where a query can attend; optional
 /// @param weights  the packed maps of all heads, and both mixtures
-/// @param options  causal or not; scale
+/// @param options  mask; causal or not; scale
 /// @param trace    | step                 | shape             | formula                               |
 ///                 |----------------------|-------------------|---------------------------------------|
 ///                 | x                    | ((b,) n, d_model) |                                       |
@@ -69,9 +69,8 @@ struct TalkingHeadsOptions {
 /// @throws ShapeError where x, the maps and the mixtures disagree, or the mask does not fit
 /// @see Shazeer et al. 2020, "Talking-Heads Attention"
 template <Sequence T>
-MultiHeadOf<T> talking_heads_attention(const T& x, const std::optional<AnyMask>& mask,
-                                       const TalkingHeadsWeights& weights, const TalkingHeadsOptions& options = {},
-                                       const Trace& trace = {});
+MultiHeadOf<T> talking_heads_attention(const T& x, const TalkingHeadsWeights& weights,
+                                       const TalkingHeadsOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(talking_heads_attention);
 
 } // namespace attn

@@ -16,8 +16,6 @@ struct TranslatorWeights {
 ///
 /// @param source       (m): ids
 /// @param target       (n): ids of the wanted sequence, shifted right after a start token
-/// @param source_mask  (m, m), true where a source token can attend to another; optional
-/// @param memory_mask  (n, m), true where a target token can attend to one of the source; optional
 /// @param weights      table and Transformer
 /// @param options      as of transformer(); the target is causal in any case
 /// @param trace        in the scopes source_embedding and target_embedding the steps of embed(), in generator those of
@@ -41,8 +39,7 @@ struct TranslatorWeights {
 /// @return (n, vocabulary)
 /// @throws ShapeError where an id is not in the table, or anything disagrees
 /// @see Vaswani et al. 2017, section 3; document 003 of docs/sources.md
-Matrix predict_next(const Integers& source, const Integers& target, const std::optional<AnyMask>& source_mask,
-                    const std::optional<AnyMask>& memory_mask, const TranslatorWeights& weights,
+Matrix predict_next(const Integers& source, const Integers& target, const TranslatorWeights& weights,
                     const TransformerOptions& options = {}, const Trace& trace = {});
 
 /// Whether keys and values of earlier tokens are kept for the next.
@@ -70,9 +67,8 @@ struct Translation {
 /// row of the logits gives the next.
 ///
 /// @param source       (m): ids
-/// @param source_mask  (m, m), true where a source token can attend to another; optional
 /// @param weights      table and Transformer
-/// @param options      start, end, length, cache; the target is causal in any case
+/// @param options      start, end, length, cache, mask of the source; the target is causal in any case, and takes no other mask
 /// @param trace        in the scopes source_embedding and encoder the steps of embed() and encoder(), in cache those of
 ///                 start_decoder_cache(), and for each token a scope steps.0, steps.1, …, with those of embed() in
 ///                 embedding, of decoder_step() in decoder, of unembed() in generator, and
@@ -98,7 +94,8 @@ struct Translation {
 ///
 ///                 Each token's steps include the weights, so this is for small models.
 /// @throws ShapeError where an id is not in the table, or anything disagrees
-Translation greedy_decode(const Integers& source, const std::optional<AnyMask>& source_mask,
-                          const TranslatorWeights& weights, const GreedyOptions& options = {}, const Trace& trace = {});
+/// @throws Error      where there is a mask or a bias of the target or of the memory, whose number of tokens grows
+Translation greedy_decode(const Integers& source, const TranslatorWeights& weights, const GreedyOptions& options = {},
+                          const Trace& trace = {});
 
 } // namespace attn

@@ -28,6 +28,7 @@ struct LlamaWeights {
 /// Options of llama(). How many heads share keys and values follows from the weights.
 struct LlamaOptions {
     std::size_t heads = 1;
+    OptionalMask mask = {}; ///< (n, n) or (b, n, n), true where a token can attend; llama() joins it with a causal one
     RotaryOptions rotary = {};
     RmsNormOptions norm = {};
 };
@@ -49,11 +50,10 @@ struct LlamaStep {
 /// One layer: root mean square norm, self-attention, residual, then norm, gated network, residual.
 ///
 /// @param x        ((b,) n, d_model)
-/// @param mask     (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder
 /// @param weights  of both blocks and both norms
-/// @param options  heads, rotary positions, epsilon
+/// @param options  heads, mask: causal_mask() in a decoder; rotary positions, epsilon
 /// @param trace    in the scopes norm1, self_attn, norm2 and feed_forward, the steps of rms_norm(),
-///                 grouped_query_attention() and gated_feed_forward(), and in its own:
+///                 multi_head_attention() and gated_feed_forward(), and in its own:
 ///
 ///                 | step           | shape        | formula                         |
 ///                 |----------------|--------------|---------------------------------|
@@ -70,8 +70,7 @@ struct LlamaStep {
 /// @throws ShapeError where x, the weights and the mask disagree
 /// @see Touvron et al. 2023, "LLaMA", section 2.2
 template <Sequence T>
-T llama_layer(const T& x, const std::optional<AnyMask>& mask, const LlamaLayerWeights& weights,
-              const LlamaOptions& options = {}, const Trace& trace = {});
+T llama_layer(const T& x, const LlamaLayerWeights& weights, const LlamaOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(llama_layer);
 
 /// A decoder like Llama's, as most decoders since 2023: for every token, the logits of the one after it.

@@ -10,8 +10,25 @@ struct TransformerWeights {
     DecoderWeights decoder;
 };
 
-/// The options of self-attention are for both stacks, except causal, which is for the target only.
-using TransformerOptions = EncoderOptions;
+/// Options of transformer().
+struct TransformerOptions {
+    /// Of self-attention in both stacks: heads, scale, positions; mask, bias, and causal or not: of the target only.
+    MultiHeadOptions attention = {};
+    OptionalMask source_mask =
+        {}; ///< (m, m), (b, m, m) or (b, h, m, m), true where a source token can attend to another
+    OptionalBias source_bias = {}; ///< the same shapes, added to the scaled scores
+    OptionalMask memory_mask = {}; ///< the same of target tokens and those of the source, with n and m
+    OptionalBias memory_bias = {}; ///< the same shapes, added to the scaled scores
+    FeedForwardOptions feed_forward = {};
+    LayerNormOptions norm = {}; ///< of the layers
+    NormPlacement placement = NormPlacement::post;
+    std::optional<LayerNormOptions> final_norm = {}; ///< of the norms after the stacks; that of the layers unless given
+};
+
+/// The options of the encoder.
+EncoderOptions encoder_options(const TransformerOptions& options);
+/// The options of the decoder.
+DecoderOptions decoder_options(const TransformerOptions& options);
 
 /// The whole Transformer: an encoder of the source, and a decoder of the target that attends to the encoder's output.
 ///
@@ -20,12 +37,8 @@ using TransformerOptions = EncoderOptions;
 ///
 /// @param source       ((b,) m, d_model): embedded tokens, positions added
 /// @param target       ((b,) n, d_model): embedded tokens, positions added
-/// @param source_mask  (m, m), (b, m, m) or (b, h, m, m), true where a source token can attend to another; a bias of such
-///                     a shape is added to the scaled scores; both optional
-/// @param target_mask  the same of the target's n tokens; optional, see also options
-/// @param memory_mask  the same of target tokens and those of the source, with n and m; optional
 /// @param weights      of both stacks
-/// @param options      heads, causal or not, activation, epsilon, where the norms stand
+/// @param options      heads, masks and biases, causal or not, activation, epsilon, where the norms stand
 /// @param trace        in the scopes encoder and decoder the steps of encoder() and decoder(), and
 ///
 ///                 | step           | shape             | formula          |
@@ -44,9 +57,8 @@ using TransformerOptions = EncoderOptions;
 /// @throws ShapeError where source, target, the weights and the masks disagree
 /// @see Vaswani et al. 2017, section 3; document 003 of docs/sources.md
 template <Sequence T>
-T transformer(const T& source, const T& target, const MaskAndBias& source_mask, const MaskAndBias& target_mask,
-              const MaskAndBias& memory_mask, const TransformerWeights& weights, const TransformerOptions& options = {},
-              const Trace& trace = {});
+T transformer(const T& source, const T& target, const TransformerWeights& weights,
+              const TransformerOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(transformer);
 
 } // namespace attn

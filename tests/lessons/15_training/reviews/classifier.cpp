@@ -30,7 +30,7 @@ TEST_CASE("a classifier's logit is the output of the mean of what each word atte
             for (std::size_t j = 0; j < 6; ++j)
                 words(i, j) = weights.embedding.table(static_cast<std::size_t>(two_texts(text, i)), j);
         const MultiHeadWeights maps{{weights.attention.query}, {weights.attention.key}, {weights.attention.value}};
-        const Matrix attended = multi_head_attention(words, {}, {}, maps, {.heads = 3}).output;
+        const Matrix attended = multi_head_attention(words, maps, {.heads = 3}).output;
         double logit = (*weights.output.bias)(0);
         for (std::size_t i = 0; i < 5; ++i)
             for (std::size_t j = 0; j < 6; ++j)

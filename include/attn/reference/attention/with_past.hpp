@@ -22,9 +22,7 @@ struct PastOf {
 /// @param keys     ((b,) m, d_k) or (b, g, m, d_k)
 /// @param values   ((b,) m, d_v) or (b, g, m, d_v)
 /// @param past     keys and values of earlier tokens; optional
-/// @param mask     as of scaled_dot_product_attention(), m the keys of the past and the new ones; optional
-/// @param bias     the same
-/// @param options  causal or not; scale; softcap
+/// @param options  as of scaled_dot_product_attention(), m the keys of the past and the new ones
 /// @param trace    | step         | shape             | formula                                  |
 ///                 |--------------|-------------------|------------------------------------------|
 ///                 | queries      | (b, h, n, d_k)    |                                          |
@@ -42,11 +40,10 @@ struct PastOf {
 /// @throws ShapeError where g does not divide h, or tensors disagree
 /// @see Ainslie et al. 2023 for shared heads
 template <Attending T>
-AttentionOf<T> ready_attention(const T& queries, const T& keys, const T& values,
-                               const std::optional<PastOf<T>>& past = {}, const std::optional<AnyMask>& mask = {},
-                               const std::optional<AnyBias>& bias = {}, const AttentionOptions& options = {},
-                               const Trace& trace = {});
-ATTN_REFUSE_OTHER_TENSORS(ready_attention);
+AttentionOf<T> attention_with_past(const T& queries, const T& keys, const T& values,
+                                   const std::optional<PastOf<T>>& past = {}, const AttentionOptions& options = {},
+                                   const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(attention_with_past);
 
 /// The numbers of heads that lie side by side.
 struct PackedCounts {
@@ -61,9 +58,7 @@ struct PackedCounts {
 /// @param value    ((b,) m, g d_v)
 /// @param counts   h and g
 /// @param past     (b, g, past, d_k) and (b, g, past, d_v); b is 1 for a single sequence; optional
-/// @param mask     (n, m) or (b, h, n, m); optional
-/// @param bias     the same
-/// @param options  causal or not; scale; softcap
+/// @param options  as of scaled_dot_product_attention(), mask and bias (n, m) or (b, h, n, m)
 /// @param trace    | step    | shape             | formula                                              |
 ///                 |---------|-------------------|------------------------------------------------------|
 ///                 | query   | ((b,) n, h_d_k)   |                                                      |
@@ -79,13 +74,12 @@ struct PackedCounts {
 ///                 | output  | ((b,) n, h_d_v)   | reshape(permute(context, 0, 2, 1, 3), 3, 10)         |
 ///
 ///                 here of three tokens in two heads; what is split is called `new_keys` or `group_keys` where
-///                 ready_attention() gives it that name
+///                 attention_with_past() gives it that name
 /// @return ((b,) n, h d_v)
-/// @throws ShapeError where heads do not divide their features, or as ready_attention()
+/// @throws ShapeError where heads do not divide their features, or as attention_with_past()
 template <Sequence T>
 T packed_attention(const T& query, const T& key, const T& value, const PackedCounts& counts,
-                   const std::optional<PastOf<Tensor4>>& past = {}, const std::optional<AnyMask>& mask = {},
-                   const std::optional<AnyBias>& bias = {}, const AttentionOptions& options = {},
+                   const std::optional<PastOf<Tensor4>>& past = {}, const AttentionOptions& options = {},
                    const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(packed_attention);
 

@@ -1,4 +1,4 @@
-#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/attention/with_past.hpp"
 
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/concat.hpp"
@@ -10,7 +10,7 @@ namespace attn {
 namespace {
 
 /// How keys, or values, become those that scores are made of: the new ones, after those of the past, for each query head.
-struct Way {
+struct KeyValueNames {
     std::string what;     ///< "keys"
     std::string features; ///< "d_k"
     bool has_past, is_shared;
@@ -29,27 +29,27 @@ struct Way {
 };
 
 template <Attending T>
-T after_past(const Way& way, const T& added, const T& past, const Trace& trace)
+T after_past(const KeyValueNames& names, const T& added, const T& past, const Trace& trace)
 {
-    const std::string name = "past_" + way.what;
-    expect_same_batch("attention", name, past, way.what, added);
-    expect_agreement("attention", way.features, {name, past, feature_axis<T>}, {way.what, added, feature_axis<T>});
-    const T& before = trace.input(way.label(name, "past"), past);
+    const std::string name = "past_" + names.what;
+    expect_same_batch("attention", name, past, names.what, added);
+    expect_agreement("attention", names.features, {name, past, feature_axis<T>}, {names.what, added, feature_axis<T>});
+    const T& before = trace.input(names.label(name, "past"), past);
     return trace(
-        way.label(way.joined(), "m"),
-        [&] { return "concat(" + name + ", " + way.given() + ", axis=" + std::to_string(token_axis<T>) + ")"; },
+        names.label(names.joined(), "m"),
+        [&] { return "concat(" + name + ", " + names.given() + ", axis=" + std::to_string(token_axis<T>) + ")"; },
         concat_rows(before, added));
 }
 
 template <Attending T>
-T for_each_head(const Way& way, const T& joined, std::size_t heads, const Trace& trace)
+T for_each_head(const KeyValueNames& names, const T& joined, std::size_t heads, const Trace& trace)
 {
     if constexpr (std::same_as<T, Tensor4>) {
         const std::size_t times = heads / joined.shape(1);
-        if (way.is_shared)
+        if (names.is_shared)
             return trace(
-                way.label(way.what, "m"),
-                [&] { return "repeat(" + way.joined() + ", " + std::to_string(times) + ", axis=1)"; },
+                names.label(names.what, "m"),
+                [&] { return "repeat(" + names.joined() + ", " + std::to_string(times) + ", axis=1)"; },
                 repeat_heads(joined, times));
     }
     return joined;
@@ -57,10 +57,10 @@ T for_each_head(const Way& way, const T& joined, std::size_t heads, const Trace&
 
 /// All keys, or all values, for each query head.
 template <Attending T>
-T completed(const Way& way, const T& given, const T* past, std::size_t heads, const Trace& trace)
+T completed(const KeyValueNames& names, const T& given, const T* past, std::size_t heads, const Trace& trace)
 {
-    const T& added = trace.input(way.given_label(), given);
-    return for_each_head(way, past == nullptr ? added : after_past(way, added, *past, trace), heads, trace);
+    const T& added = trace.input(names.given_label(), given);
+    return for_each_head(names, past == nullptr ? added : after_past(names, added, *past, trace), heads, trace);
 }
 
 void expect_shared_evenly(std::size_t heads, std::size_t groups)
@@ -73,9 +73,9 @@ void expect_shared_evenly(std::size_t heads, std::size_t groups)
 } // namespace
 
 template <Attending T>
-AttentionOf<T> ready_attention(const T& given_queries, const T& keys, const T& values,
-                               const std::optional<PastOf<T>>& past, const std::optional<AnyMask>& mask,
-                               const std::optional<AnyBias>& bias, const AttentionOptions& options, const Trace& trace)
+AttentionOf<T> attention_with_past(const T& given_queries, const T& keys, const T& values,
+                                   const std::optional<PastOf<T>>& past, const AttentionOptions& options,
+                                   const Trace& trace)
 {
     std::size_t heads = 1, groups = 1;
     if constexpr (std::same_as<T, Tensor4>) {
@@ -93,7 +93,7 @@ AttentionOf<T> ready_attention(const T& given_queries, const T& keys, const T& v
     const T all_values = completed({"values", "d_v", past.has_value(), is_shared, has_heads}, values,
                                    past ? &past->values : nullptr, heads, trace);
 
-    return scaled_dot_product_attention(queries, all_keys, all_values, mask, bias, options, trace);
+    return scaled_dot_product_attention(queries, all_keys, all_values, options, trace);
 }
 
 namespace {
@@ -137,8 +137,7 @@ T merge(const Tensor4& context, const Trace& trace)
 
 template <Sequence T>
 T packed_attention(const T& given_query, const T& given_key, const T& given_value, const PackedCounts& counts,
-                   const std::optional<PastOf<Tensor4>>& past, const std::optional<AnyMask>& mask,
-                   const std::optional<AnyBias>& bias, const AttentionOptions& options, const Trace& trace)
+                   const std::optional<PastOf<Tensor4>>& past, const AttentionOptions& options, const Trace& trace)
 {
     expect_shared_evenly(counts.heads, counts.key_value_heads);
     const T& query = trace.input("query[(b,) n, h_d_k]", given_query);
@@ -147,20 +146,19 @@ T packed_attention(const T& given_query, const T& given_key, const T& given_valu
 
     // Take the heads apart.
     const bool is_shared = counts.heads != counts.key_value_heads;
-    const Way of_keys{"keys", "d_k", past.has_value(), is_shared, true};
-    const Way of_values{"values", "d_v", past.has_value(), is_shared, true};
+    const KeyValueNames of_keys{"keys", "d_k", past.has_value(), is_shared, true};
+    const KeyValueNames of_values{"values", "d_v", past.has_value(), is_shared, true};
     const Tensor4 queries = split("queries[(b,) n, d_k]", "query", query, counts.heads, trace);
     const Tensor4 keys = split(of_keys.given_label(), "key", key, counts.key_value_heads, trace);
     const Tensor4 values = split(of_values.given_label(), "value", value, counts.key_value_heads, trace);
 
     // Attend in each head, and put the contexts side by side.
-    return merge<T>(ready_attention(queries, keys, values, past, mask, bias, options, trace).context, trace);
+    return merge<T>(attention_with_past(queries, keys, values, past, options, trace).context, trace);
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
-    template AttentionOf<T> ready_attention(const T&, const T&, const T&, const std::optional<PastOf<T>>&,             \
-                                            const std::optional<AnyMask>&, const std::optional<AnyBias>&,              \
-                                            const AttentionOptions&, const Trace&);
+    template AttentionOf<T> attention_with_past(const T&, const T&, const T&, const std::optional<PastOf<T>>&,         \
+                                                const AttentionOptions&, const Trace&);
 ATTN_INSTANTIATE(Matrix)
 ATTN_INSTANTIATE(Tensor3)
 ATTN_INSTANTIATE(Tensor4)
@@ -168,8 +166,7 @@ ATTN_INSTANTIATE(Tensor4)
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template T packed_attention(const T&, const T&, const T&, const PackedCounts&,                                     \
-                                const std::optional<PastOf<Tensor4>>&, const std::optional<AnyMask>&,                  \
-                                const std::optional<AnyBias>&, const AttentionOptions&, const Trace&);
+                                const std::optional<PastOf<Tensor4>>&, const AttentionOptions&, const Trace&);
 ATTN_INSTANTIATE(Matrix)
 ATTN_INSTANTIATE(Tensor3)
 #undef ATTN_INSTANTIATE

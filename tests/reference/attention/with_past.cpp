@@ -1,8 +1,9 @@
 // Heads that are ready: layouts, shared heads, a past. ONNX's results are in tests/cli/onnx_attention.cpp.
 
-#include "attn/reference/attention/ready.hpp"
+#include "attn/reference/attention/with_past.hpp"
 
 #include "generators.hpp"
+#include "masked.hpp"
 #include "reference/layers/examples.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -41,7 +42,7 @@ TEST_CASE("each ready head attends by itself, with the keys and values of its gr
             const Tensor4 bias = heads_of(numbers, b, h, 3, has_past ? 7 : 5);
             const AttentionOptions options{.causal = Causal::bottom_right, .softcap = 0.5};
             const auto run = [&](const Trace& trace) {
-                return ready_attention(queries, keys, values, past, {}, bias, options, trace);
+                return attention_with_past(queries, keys, values, past, masked(options, {}, bias), trace);
             };
             const Recorder recorder = recorded([&](const Trace& trace) { run(trace); });
             CHECK(wrong_steps(recorder) == std::vector<std::string>{});
@@ -54,8 +55,8 @@ TEST_CASE("each ready head attends by itself, with the keys and values of its gr
                         key = concat_rows(head(past->keys, sequence, group), key);
                         value = concat_rows(head(past->values, sequence, group), value);
                     }
-                    const Attention alone = scaled_dot_product_attention(head(queries, sequence, i), key, value, {},
-                                                                         AnyBias(head(bias, sequence, i)), options);
+                    const Attention alone = scaled_dot_product_attention(
+                        head(queries, sequence, i), key, value, masked(options, {}, AnyBias(head(bias, sequence, i))));
                     CHECK(close(head(found.context, sequence, i), alone.context));
                     CHECK(close(head(found.weights, sequence, i), alone.weights));
                 }
@@ -68,7 +69,7 @@ TEST_CASE("heads side by side are the same heads as on an axis", "[attention][re
     const Tensor4 queries = heads_of(numbers, 2, 4, 3, 2), keys = heads_of(numbers, 2, 2, 5, 2),
                   values = heads_of(numbers, 2, 2, 5, 3);
     const Tensor3 packed = packed_attention(pack_heads(queries), pack_heads(keys), pack_heads(values), {4, 2});
-    CHECK(same_bits(packed, pack_heads(ready_attention(queries, keys, values).context)));
+    CHECK(same_bits(packed, pack_heads(attention_with_past(queries, keys, values).context)));
     const auto first = [](const Tensor3& batch) -> Matrix { return xt::view(batch, 0, xt::all(), xt::all()); };
     CHECK(
         close(packed_attention(first(pack_heads(queries)), first(pack_heads(keys)), first(pack_heads(values)), {4, 2}),
@@ -81,33 +82,34 @@ TEST_CASE("the steps of ready heads are the ones that the doc comments list", "[
     const Tensor4 queries = heads_of(numbers, 1, 2, 3, 2), keys = heads_of(numbers, 1, 1, 3, 2);
     const PastOf<Tensor4> past{keys, keys};
     const Recorder shared =
-        recorded([&](const Trace& trace) { ready_attention(queries, keys, keys, {past}, {}, {}, {}, trace); });
-    const Lines listed = promised("reference/attention/ready.hpp", "ready_attention"), found = kept(shared);
+        recorded([&](const Trace& trace) { attention_with_past(queries, keys, keys, {past}, {}, trace); });
+    const Lines listed = promised("reference/attention/with_past.hpp", "attention_with_past"), found = kept(shared);
     REQUIRE(listed.size() == 9);
     CHECK(Lines(found.begin(), found.begin() + 9) == listed);
 
     const Matrix query = numbers.matrix(3, 8), value = numbers.matrix(3, 10);
     const Recorder packed = recorded([&](const Trace& trace) {
-        packed_attention(query, query, value, {2, 2}, {}, {}, {}, {}, trace);
+        packed_attention(query, query, value, {2, 2}, {}, {}, trace);
     });
-    CHECK(kept(packed) == promised("reference/attention/ready.hpp", "packed_attention"));
+    CHECK(kept(packed) == promised("reference/attention/with_past.hpp", "packed_attention"));
 }
 
 TEST_CASE("ready heads that do not fit are refused", "[attention][ready]")
 {
     Numbers numbers(4);
     const Tensor4 three = heads_of(numbers, 1, 3, 2, 2), two = heads_of(numbers, 1, 2, 2, 2);
-    CHECK_THROWS_WITH(ready_attention(three, two, two),
+    CHECK_THROWS_WITH(attention_with_past(three, two, two),
                       ContainsSubstring("3 query heads can't be divided evenly among 2"));
-    CHECK_THROWS_WITH(ready_attention(two, two, heads_of(numbers, 1, 1, 2, 2)), ContainsSubstring("must agree in g"));
-    CHECK_THROWS_WITH(ready_attention(two, two, two, {PastOf<Tensor4>{three, three}}),
+    CHECK_THROWS_WITH(attention_with_past(two, two, heads_of(numbers, 1, 1, 2, 2)),
+                      ContainsSubstring("must agree in g"));
+    CHECK_THROWS_WITH(attention_with_past(two, two, two, {PastOf<Tensor4>{three, three}}),
                       ContainsSubstring("past_keys (1, 3, 2, 2)") && ContainsSubstring("must agree in h"));
-    CHECK_THROWS_WITH(ready_attention(two, two, two, {PastOf<Tensor4>{heads_of(numbers, 1, 2, 2, 5), two}}),
+    CHECK_THROWS_WITH(attention_with_past(two, two, two, {PastOf<Tensor4>{heads_of(numbers, 1, 2, 2, 5), two}}),
                       ContainsSubstring("must agree in d_k"));
     CHECK_THROWS_AS(packed_attention(Matrix(Matrix::shape_type{2, 5}), Matrix(Matrix::shape_type{2, 4}),
                                      Matrix(Matrix::shape_type{2, 4}), {2, 2}),
                     ShapeError);
-    CHECK_THROWS_WITH(
-        scaled_dot_product_attention(two, two, two, AnyMask(HeadMask(HeadMask::shape_type{1, 3, 2, 2}, true))),
-        ContainsSubstring("mask (1, 3, 2, 2)"));
+    CHECK_THROWS_WITH(scaled_dot_product_attention(two, two, two,
+                                                   {.mask = AnyMask(HeadMask(HeadMask::shape_type{1, 3, 2, 2}, true))}),
+                      ContainsSubstring("mask (1, 3, 2, 2)"));
 }
