@@ -2,6 +2,7 @@
 
 #include "../lesson.hpp"
 #include "../small_model.hpp"
+#include "mistakes.hpp"
 #include "step_trace.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -41,21 +42,14 @@ inline std::size_t threads_of(const Lesson& lesson)
 
 /// The mistake that the flag --mistake names.
 /// @throws Error where it is none of the small model's
-inline train::GptMistake small_mistake_of(const Lesson& lesson)
+inline const TrainingMistake& small_mistake_of(const Lesson& lesson)
 {
-    static constexpr std::pair<const char*, train::GptMistake> mistakes[] = {
-        {"", train::GptMistake::none},
-        {"targets-not-shifted", train::GptMistake::targets_not_shifted},
-        {"padding-in-loss", train::GptMistake::padding_in_loss},
-        {"softmax-twice", train::GptMistake::softmax_twice},
-        {"gradients-not-cleared", train::GptMistake::gradients_not_cleared},
-        {"positions-forgotten", train::GptMistake::positions_forgotten}};
     const auto& name = lesson.flag<std::string>("--mistake");
     std::string all;
-    for (const auto& [known, mistake] : mistakes) {
-        if (name == known)
+    for (const TrainingMistake& mistake : training_mistakes) {
+        if (name == mistake.name)
             return mistake;
-        all += (all.empty() ? "" : ", ") + std::string(known);
+        all += (all.empty() ? "" : ", ") + std::string(mistake.name);
     }
     throw Error("--mistake: there is no " + name +
                 " of the small model, expected one of " + all +
@@ -224,10 +218,9 @@ inline void train_small_model(Lesson& lesson)
     const std::size_t steps =
         lesson.flag<std::optional<std::size_t>>("--steps").value_or(2000);
     const train::WarmUpCosine schedule{.steps = std::max<std::size_t>(steps, 1)};
-    const train::GptTrainingOptions options{.model = model.options,
-                                            .rate = schedule,
-                                            .threads = threads_of(lesson),
-                                            .mistake = small_mistake_of(lesson)};
+    const TrainingMistake& mistake = small_mistake_of(lesson);
+    const train::GptTrainingOptions options{
+        .model = model.options, .rate = schedule, .threads = threads_of(lesson)};
     StepTrace step_trace(lesson);
     const std::span<const train::Text> some(stories.held_out.data(), 100);
     const auto& history_file = lesson.flag<std::filesystem::path>("--history");
@@ -236,7 +229,7 @@ inline void train_small_model(Lesson& lesson)
 
     lesson.heading("6. The small model learns the stories of its grammar, " +
                    std::to_string(stories_per_step) + " in each step");
-    train::GptTrainer trainer(model.weights, options);
+    train::GptTrainer trainer(model.weights, mistake.in(options));
     std::vector<double> losses, curve;
     const auto keep_curve = [&](std::size_t steps_done) {
         if (is_kept && steps_done > 0 && steps_done % 20 == 0)
@@ -257,7 +250,7 @@ inline void train_small_model(Lesson& lesson)
                 .subspan(first,
                          std::min(stories_per_step, stories.training.size() - first));
         watch(step, batch);
-        losses.push_back(trainer.step(batch));
+        losses.push_back(mistake.step(trainer, batch));
     }
     //! [train]
     keep_curve(steps);

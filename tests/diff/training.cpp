@@ -1,4 +1,4 @@
-// Mistakes of training: made by the trainer in float32, whose ways back are written by hand, or by another trace, and
+// Mistakes of training: those of lesson 15, made in float32 with ways back that are written by hand, or by another trace, and
 // looked for in the trace of the step.
 
 #include "runs.hpp"
@@ -10,6 +10,7 @@
 #include "attn/engines/train/batches.hpp"
 #include "attn/engines/train/parameters.hpp"
 #include "attn/formula/gradient.hpp"
+#include "lessons/15_training/mistakes.hpp"
 
 using namespace attn;
 using namespace attn::diff;
@@ -48,18 +49,11 @@ struct Training {
                           adam_factors(options.adam, options.rate(t), t));
     }
 
-    GptTrainer trainer(GptMistake mistake) const
-    {
-        GptTrainingOptions mistaken = options;
-        mistaken.mistake = mistake;
-        return {weights, mistaken};
-    }
-
     /// What somebody saves of a first step in float32: the loss, and the gradients of the two embeddings.
-    NamedArrays first_step(GptMistake mistake) const
+    NamedArrays first_step(const TrainingMistake& mistake) const
     {
-        GptTrainer one = trainer(mistake);
-        NamedArrays saved{{"loss", Array{{}, {one.step(texts)}}}};
+        GptTrainer one(weights, mistake.in(options));
+        NamedArrays saved{{"loss", Array{{}, {mistake.step(one, texts)}}}};
         const GptWeights first = unpacked(one.state().first, weights);
         const auto gradient = [&](const Matrix& mean) { return to_array(Matrix(mean / (1 - options.adam.beta1))); };
         saved.emplace("grad.token_embedding", gradient(first.token_embedding));
@@ -70,6 +64,11 @@ struct Training {
         return saved;
     }
 };
+
+const TrainingMistake& mistake_called(std::string_view name)
+{
+    return *std::ranges::find(training_mistakes, name, &TrainingMistake::name);
+}
 
 std::vector<std::string_view> names_of(const Diff& result)
 {
@@ -97,7 +96,7 @@ TEST_CASE("a right step of training is right, from its loss and from gradients",
 {
     const Training training;
     const Recording reference = training.next_step(AdamState(packed(training.weights)));
-    NamedArrays mine = training.first_step(GptMistake::none);
+    NamedArrays mine = training.first_step({});
     CHECK(diff::compare(reference, mine).passed());
     mine.erase("loss");
     CHECK(diff::compare(reference, mine).passed());
@@ -108,18 +107,19 @@ TEST_CASE("a mistake in the loss or the embedding is named in a step of training
 {
     const Training training;
     const Recording reference = training.next_step(AdamState(packed(training.weights)));
-    const std::vector<std::pair<GptMistake, std::string_view>> mistakes{
-        {GptMistake::targets_not_shifted, "train_targets_not_shifted"},
-        {GptMistake::padding_in_loss, "train_padding_in_loss"},
-        {GptMistake::softmax_twice, "train_softmax_before_loss"},
-        {GptMistake::positions_forgotten, "train_positions_forgotten"}};
-    for (const auto& [mistake, id] : mistakes) {
+    const std::vector<std::pair<std::string_view, std::string_view>> mistakes{
+        {"targets-not-shifted", "train_targets_not_shifted"},
+        {"padding-in-loss", "train_padding_in_loss"},
+        {"softmax-twice", "train_softmax_before_loss"},
+        {"positions-forgotten", "train_positions_forgotten"}};
+    for (const auto& [name, id] : mistakes) {
         CAPTURE(id);
+        const TrainingMistake& mistake = mistake_called(name);
         NamedArrays mine = training.first_step(mistake);
         CHECK(first_name_of(diff::compare(reference, mine)) == id);
         CHECK(first_name_of(diff::compare(reference, {{"loss", mine.at("loss")}})) == id);
         mine.erase("loss"); // without positions, all that a gradient shows is that theirs is zero
-        if (mistake != GptMistake::positions_forgotten)
+        if (mistake.has_positions)
             CHECK(first_name_of(diff::compare(reference, mine)) == id);
     }
 }
@@ -127,12 +127,12 @@ TEST_CASE("a mistake in the loss or the embedding is named in a step of training
 TEST_CASE("gradients that are not cleared are named in the second step", "[diff][train][diagnose][pitfalls]")
 {
     const Training training;
-    GptTrainer right = training.trainer(GptMistake::none),
-               mistaken = training.trainer(GptMistake::gradients_not_cleared);
+    const TrainingMistake& mistake = mistake_called("gradients-not-cleared");
+    GptTrainer right(training.weights, training.options), mistaken(training.weights, training.options);
     right.step(training.texts);
-    mistaken.step(training.texts);
+    mistake.step(mistaken, training.texts);
     const Recording reference = training.next_step(right.state());
-    mistaken.step(training.texts);
+    mistake.step(mistaken, training.texts);
     right.step(training.texts);
     const auto saved = [&](const GptTrainer& of) {
         const Matrix first = unpacked(of.state().first, training.weights).token_embedding,

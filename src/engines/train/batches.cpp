@@ -23,6 +23,20 @@ double fraction(RandomNumbers& numbers) { return (numbers.next() + 1) / 2; }
 
 } // namespace
 
+TextExample example_of(const Text& text)
+{
+    if (text.empty())
+        return {};
+    return {{text.begin(), text.end() - 1}, {text.begin() + 1, text.end()}};
+}
+
+std::vector<TextExample> examples_of(std::span<const Text> texts)
+{
+    std::vector<TextExample> examples(texts.size());
+    std::ranges::transform(texts, examples.begin(), example_of);
+    return examples;
+}
+
 TextBatch batch_of(std::span<const Text> texts, std::int64_t padding)
 {
     std::size_t longest = 0;

@@ -167,14 +167,15 @@ void embed_backward(const GptBlock& block, const GptSizes& sizes, const BasicVie
         }
 }
 
-/// The loss of a program that gives probabilities to a loss of logits.
+/// The loss of one row of logits, which become its gradient times the share.
 template <class Number>
-double cross_entropy_of_softmax_row(Number* logits, std::size_t classes, std::size_t target, double share)
+double loss_of_row(const GptLoss& of, Number* logits, std::size_t classes, std::size_t target)
 {
-    softmax_row(logits, classes, classes);
-    std::vector<Number> grad(logits, logits + classes);
-    const double loss = cross_entropy_row(grad.data(), classes, target, 0, static_cast<Number>(share));
-    softmax_backward_row(logits, grad.data(), classes, 1);
+    if (!of.of_row)
+        return cross_entropy_row(logits, classes, target, of.smoothing, static_cast<Number>(of.share));
+    std::vector<double> row(logits, logits + classes);
+    const double loss = of.of_row(row, target);
+    std::ranges::transform(row, logits, [&](double grad) { return static_cast<Number>(grad * of.share); });
     return loss;
 }
 
@@ -197,10 +198,7 @@ double gpt_block(const GptBlock& block, const GptSizes& sizes, const GptMaps<con
     multiply(normed, maps.words.transposed(), logits);
     double loss = 0;
     for (std::size_t i = 0; i < rows; ++i)
-        loss += of.is_of_softmax
-                    ? cross_entropy_of_softmax_row(logits.row(i), sizes.vocabulary, block.targets[i], of.share)
-                    : cross_entropy_row(logits.row(i), sizes.vocabulary, block.targets[i], of.smoothing,
-                                        static_cast<Number>(of.share));
+        loss += loss_of_row(of, logits.row(i), sizes.vocabulary, block.targets[i]);
     if (grad == nullptr)
         return loss;
 

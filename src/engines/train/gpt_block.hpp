@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/engines/train/loss.hpp"
 #include "attn/engines/train/parameters.hpp"
 
 #include "attn/reference/ops/float_product.hpp"
@@ -88,9 +89,9 @@ struct GptBlock {
 
 /// How the loss of a block is computed.
 struct GptLoss {
-    double smoothing = 0;       ///< of labels
-    double share = 1;           ///< factor of the gradients
-    bool is_of_softmax = false; ///< a mistake: the loss gets probabilities in place of logits
+    double smoothing = 0; ///< of labels
+    double share = 1;     ///< factor of the gradients
+    RowLoss of_row = {};  ///< in place of cross-entropy
 };
 
 /// The sum of the losses; with a gradient also the gradients of that sum times the share, which are added to it.

@@ -66,37 +66,33 @@ struct BasicGptTrainer<Number>::Network {
                 options.model.heads,
                 shapes.layers.size(),
                 options.model.norm.epsilon,
-                options.mistake != GptMistake::positions_forgotten};
+                options.has_positions};
     }
 
-    /// @param mistake  that concerns what is predicted
-    void take(std::span<const Text> texts, GptMistake mistake = GptMistake::none)
+    void take(std::span<const TextExample> examples)
     {
-        std::size_t longest = 0;
-        for (const Text& text : texts)
-            longest = std::max(longest, text.size());
-        blocks.assign((texts.size() + texts_per_block - 1) / texts_per_block, {{}, {}, {0}});
+        blocks.assign((examples.size() + texts_per_block - 1) / texts_per_block, {{}, {}, {0}});
         targets = 0;
-        for (std::size_t i = 0; i < texts.size(); ++i) {
-            const Text& text = texts[i];
+        for (std::size_t i = 0; i < examples.size(); ++i) {
+            const auto& [ids, predicted] = examples[i];
+            const auto expect = [&](bool is_so, const std::string& found, const std::string& expected) {
+                if (!is_so)
+                    throw Error("GptTrainer: text " + std::to_string(i) + " has " + found + ", expected " + expected);
+            };
             const std::size_t positions = shapes.position_embedding.shape(0), words = shapes.token_embedding.shape(0);
-            if (text.size() < 2 || text.size() - 1 > positions)
-                throw Error("GptTrainer: text " + std::to_string(i) + " has " + std::to_string(text.size()) +
-                            " ids, expected from 2 to " + std::to_string(positions + 1));
-            for (const std::int64_t id : text)
-                if (id < 0 || static_cast<std::size_t>(id) >= words)
-                    throw Error("GptTrainer: text " + std::to_string(i) + " has the id " + std::to_string(id) +
-                                ", expected ids from 0 to " + std::to_string(words - 1));
+            expect(!ids.empty() && ids.size() <= positions, std::to_string(ids.size()) + " ids that predict another",
+                   "from 1 to " + std::to_string(positions));
+            expect(ids.size() == predicted.size(), std::to_string(predicted.size()) + " targets",
+                   "one per id: " + std::to_string(ids.size()));
+            for (const Text* text : {&ids, &predicted})
+                for (const std::int64_t id : *text)
+                    expect(id >= 0 && static_cast<std::size_t>(id) < words, "the id " + std::to_string(id),
+                           "ids from 0 to " + std::to_string(words - 1));
             GptBlock& block = blocks[i / texts_per_block];
-            block.ids.insert(block.ids.end(), text.begin(), text.end() - 1);
-            const auto first_target = text.begin() + (mistake == GptMistake::targets_not_shifted ? 0 : 1);
-            block.targets.insert(block.targets.end(), first_target, first_target + (text.end() - text.begin() - 1));
-            if (mistake == GptMistake::padding_in_loss) {
-                block.ids.resize(block.begins.back() + longest - 1, 0);
-                block.targets.resize(block.ids.size(), 0);
-            }
+            block.ids.insert(block.ids.end(), ids.begin(), ids.end());
+            block.targets.insert(block.targets.end(), predicted.begin(), predicted.end());
             block.begins.push_back(block.ids.size());
-            targets += block.ids.size() - block.begins[block.begins.size() - 2];
+            targets += ids.size();
         }
         if (targets == 0)
             throw Error("GptTrainer: there is no text, expected at least one");
@@ -110,7 +106,7 @@ struct BasicGptTrainer<Number>::Network {
         return sum / static_cast<double>(targets);
     }
 
-    /// Leaves the gradient in `gradient`.
+    /// Adds the gradient to `gradient`.
     /// @return the loss
     double backward()
     {
@@ -119,12 +115,9 @@ struct BasicGptTrainer<Number>::Network {
         std::vector<double> losses(blocks.size());
         workers.run(blocks.size(), [&](std::size_t number, std::size_t thread) {
             const auto grad = gpt_maps_in<Number>(parts.data() + number * table.size, table, shapes.layers.size());
-            const GptLoss loss{options.label_smoothing, 1 / static_cast<double>(targets),
-                               options.mistake == GptMistake::softmax_twice};
+            const GptLoss loss{options.label_smoothing, 1 / static_cast<double>(targets), options.loss};
             losses[number] = gpt_block(blocks[number], sizes(), maps, loss, spaces[thread], &grad);
         });
-        if (options.mistake != GptMistake::gradients_not_cleared)
-            std::ranges::fill(gradient, Number(0));
         for (std::size_t number = 0; number < blocks.size(); ++number)
             add(gradient.data(), parts.data() + number * table.size, table.size);
         return loss_of(losses);
@@ -166,26 +159,45 @@ BasicGptTrainer<Number>::~BasicGptTrainer() = default;
 template <class Number>
 double BasicGptTrainer<Number>::step(std::span<const Text> texts)
 {
+    clear_gradient();
+    const double loss = backward(examples_of(texts));
+    update();
+    return loss;
+}
+
+template <class Number>
+void BasicGptTrainer<Number>::clear_gradient()
+{
+    std::ranges::fill(network_->gradient, Number(0));
+}
+
+template <class Number>
+double BasicGptTrainer<Number>::backward(std::span<const TextExample> examples)
+{
+    network_->take(examples);
+    return finite_loss(network_->backward(), network_->state.steps);
+}
+
+template <class Number>
+void BasicGptTrainer<Number>::update()
+{
     Network& of = *network_;
-    of.take(texts, of.options.mistake);
-    const double loss = finite_loss(of.backward(), of.state.steps);
     const std::uint64_t t = ++of.state.steps;
     adam_step(of.state, 0, of.gradient, of.options.adam, adam_factors(of.options.adam, of.options.rate(t), t));
-    return loss;
 }
 
 template <class Number>
 GptWeights BasicGptTrainer<Number>::gradient(std::span<const Text> texts)
 {
-    network_->take(texts);
-    network_->backward();
+    clear_gradient();
+    backward(examples_of(texts));
     return unpacked(network_->gradient, network_->shapes);
 }
 
 template <class Number>
 double BasicGptTrainer<Number>::evaluate(std::span<const Text> texts)
 {
-    network_->take(texts);
+    network_->take(examples_of(texts));
     return finite_loss(network_->forward(), network_->state.steps);
 }
 

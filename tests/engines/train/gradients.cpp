@@ -79,7 +79,7 @@ TEST_CASE("a trainer refuses what it can't train, and names it", "[train]")
     GptWeights decoder = random_decoder(numbers);
     GptTrainer of_texts(decoder, {.model = {.heads = 2}});
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{{1}}),
-                      ContainsSubstring("text 0 has 1 ids, expected from 2 to 9"));
+                      ContainsSubstring("text 0 has 0 ids that predict another, expected from 1 to 8"));
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{{1, 7}}), ContainsSubstring("text 0 has the id 7"));
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{}), ContainsSubstring("there is no text"));
     decoder.layers[1].norm2.bias.reset();

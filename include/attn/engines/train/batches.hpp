@@ -12,6 +12,16 @@ namespace attn::train {
 /// A text as ids. A model of texts is trained to predict each id but the first from those before it.
 using Text = std::vector<std::int64_t>;
 
+/// A text as a model of texts is trained on it.
+struct TextExample {
+    Text ids;
+    Text targets; ///< of each id: the one that the model is to predict there
+};
+
+/// Each id but the last is to predict the next one.
+TextExample example_of(const Text& text);
+std::vector<TextExample> examples_of(std::span<const Text> texts);
+
 /// Texts as gpt() and cross_entropy() take them.
 struct TextBatch {
     IntegerMatrix ids;     ///< (b, n): shorter texts are padded at their end

@@ -2,6 +2,7 @@
 
 #include "attn/engines/train/adam.hpp"
 #include "attn/engines/train/batches.hpp"
+#include "attn/engines/train/loss.hpp"
 #include "attn/reference/models/gpt.hpp"
 
 #include <cstddef>
@@ -12,24 +13,15 @@
 
 namespace attn::train {
 
-/// A mistake that programs that train such models have made; lesson 15 shows what becomes of the loss.
-enum class GptMistake {
-    none,
-    targets_not_shifted,   ///< each token is to predict itself
-    padding_in_loss,       ///< texts are padded to the longest of the batch by id 0, which is a target, too
-    softmax_twice,         ///< the loss, which takes logits, gets probabilities
-    gradients_not_cleared, ///< each step adds its gradient to those of the steps before
-    positions_forgotten    ///< words are embedded without their positions
-};
-
 /// Options of BasicGptTrainer.
 struct GptTrainingOptions {
     GptOptions model = {};
+    bool has_positions = true; ///< false embeds words without their positions, whose table is not trained
     double label_smoothing = 0;
+    RowLoss loss = {}; ///< trained on in place of cross-entropy
     AdamOptions adam = {.beta2 = 0.98, .weight_decay = 0.01};
     std::function<double(std::uint64_t)> rate = WarmUpCosine(); ///< of each step, counted from 1
     std::size_t threads = 1;
-    GptMistake mistake = GptMistake::none;
 };
 
 /// Trains a gpt(): the tied kind, with biases everywhere and ReLU, as lessons/small_model has it. In float32 for speed; in
@@ -47,18 +39,28 @@ public:
     BasicGptTrainer(const GptWeights& initial, const GptTrainingOptions& options);
     ~BasicGptTrainer();
 
-    /// Takes a step on some texts.
+    /// Takes a step on some texts: clears the gradient, computes it on their examples_of(), and updates the weights by it.
     /// @return the loss before the step, the mean over all predicted ids
-    /// @throws Error where a text has less than two ids or more than there are positions, an id is no row of the embedding,
-    ///               or the loss is infinite or NaN
+    /// @throws Error as backward()
     double step(std::span<const Text> texts);
+
+    /// @name The parts of a step
+    /// @{
+    void clear_gradient();
+    /// Adds the gradient of the mean loss.
+    /// @return the loss, the mean over all predicted ids
+    /// @throws Error where an example predicts nothing, or more ids than there are positions, an id is no row of the embedding,
+    ///               or the loss is infinite or NaN
+    double backward(std::span<const TextExample> examples);
+    /// Takes a step of Adam by the gradient.
+    void update();
+    /// @}
 
     /// The gradient of the mean loss with respect to every weight, without a step.
     GptWeights gradient(std::span<const Text> texts);
 
-    /// The mean loss, without label smoothing. Of mistakes only positions_forgotten has an effect: the model has been
-    /// trained without them.
-    /// @throws Error as step()
+    /// The mean cross-entropy, without label smoothing.
+    /// @throws Error as backward()
     double evaluate(std::span<const Text> texts);
 
     /// The weights after the steps so far.

@@ -3,7 +3,10 @@
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 namespace attn::train {
 
@@ -24,6 +27,11 @@ inline constexpr std::int64_t ignored_target = -100;
 /// @throws ShapeError where there are not as many labels as logits, or none
 /// @throws Error where a label is neither 0 nor 1
 double binary_cross_entropy(const Vector& logits, const Integers& labels, const Trace& trace = {});
+
+/// The loss of one row of logits, which are replaced by its gradient.
+/// @param target  the class that the row is to predict
+/// @return the loss
+using RowLoss = std::function<double(std::span<double> logits, std::size_t target)>;
 
 /// Options of cross_entropy().
 struct CrossEntropyOptions {
