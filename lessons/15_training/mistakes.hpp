@@ -12,22 +12,22 @@
 namespace attn {
 
 /// Each word is to predict itself.
-inline std::vector<TextExample> examples_not_shifted(std::span<const Text> texts)
+inline std::vector<train::TextExample> examples_not_shifted(std::span<const train::Text> texts)
 {
-    std::vector<TextExample> examples = examples_of(texts);
-    for (TextExample& example : examples)
+    std::vector<train::TextExample> examples = train::examples_of(texts);
+    for (train::TextExample& example : examples)
         example.targets = example.ids;
     return examples;
 }
 
 /// Texts are padded to the longest by the id 0, which is a target, too.
-inline std::vector<TextExample> examples_with_padding(std::span<const Text> texts)
+inline std::vector<train::TextExample> examples_with_padding(std::span<const train::Text> texts)
 {
-    std::vector<TextExample> examples = examples_of(texts);
+    std::vector<train::TextExample> examples = train::examples_of(texts);
     std::size_t longest = 0;
-    for (const TextExample& example : examples)
+    for (const train::TextExample& example : examples)
         longest = std::max(longest, example.ids.size());
-    for (TextExample& example : examples) {
+    for (train::TextExample& example : examples) {
         example.ids.resize(longest, 0);
         example.targets.resize(longest, 0);
     }
@@ -47,12 +47,12 @@ inline double loss_of_probabilities(std::span<double> logits, std::size_t target
 /// How a training is wrong, by the flag --mistake; the first one is right.
 struct TrainingMistake {
     std::string_view name = "";
-    std::vector<TextExample> (*examples)(std::span<const Text>) = examples_of;
+    std::vector<train::TextExample> (*examples)(std::span<const train::Text>) = train::examples_of;
     double (*loss)(std::span<double>, std::size_t) = nullptr; ///< cross-entropy
     bool clears_gradient = true; ///< false adds each step's gradient to those before
     bool has_positions = true;   ///< false embeds words without their positions
 
-    GptTrainingOptions in(GptTrainingOptions options) const
+    train::GptTrainingOptions in(train::GptTrainingOptions options) const
     {
         options.loss = loss;
         options.has_positions = has_positions;
@@ -60,7 +60,7 @@ struct TrainingMistake {
     }
 
     /// @return the loss before the step
-    double step(GptTrainer& trainer, std::span<const Text> texts) const
+    double step(train::GptTrainer& trainer, std::span<const train::Text> texts) const
     {
         if (clears_gradient)
             trainer.clear_gradient();

@@ -140,7 +140,7 @@ inline void run_layer(const Rank& rank, Recording& all)
         mpi::encoder_layer_shard(drawn.weights, 4, rank.ranks, rank.number);
     Recorder recorder;
     mpi::Traffic traffic;
-    mpi::tensor_parallel_encoder_layer(drawn.x, {}, shard, drawn.options, comm, &traffic,
+    mpi::tensor_parallel_encoder_layer(drawn.x, shard, drawn.options, comm, &traffic,
                                        Trace(recorder));
     add_below("layer", mpi::gather_recording(recorder.recording(), comm), all);
     //! [layer]

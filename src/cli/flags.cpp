@@ -334,7 +334,7 @@ void end_program()
 
 int run_program(const Command& program, int argc, const char* const* argv)
 {
-    prepare_streams();
+    files::prepare_streams();
     program_name = argv[0];
     program_name.remove_prefix(program_name.rfind('/') + 1); // npos + 1 is 0
     CLI::App app;

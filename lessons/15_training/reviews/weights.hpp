@@ -11,11 +11,11 @@
 namespace attn {
 
 /// embedding.weight, those of Keras-style attention after attention, output.weight and output.bias
-void visit(Either<ReviewClassifierWeights> auto& w, const std::string& prefix, auto&& f)
+void visit(files::Either<ReviewClassifierWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    visit(w.embedding, prefix + "embedding.", f);
-    visit(w.attention, prefix + "attention.", f);
-    visit(w.output, prefix + "output.", f, "h_d_v", "1");
+    files::visit(w.embedding, prefix + "embedding.", f);
+    files::visit(w.attention, prefix + "attention.", f);
+    files::visit(w.output, prefix + "output.", f, "h_d_v", "1");
 }
 
 inline std::string_view module_of(const ReviewClassifierWeights&) { return "a classifier of reviews"; }

@@ -20,6 +20,7 @@
 using namespace attn;
 using namespace attn::diff;
 using namespace attn::files;
+using namespace attn::formula;
 using namespace attn::mistakes;
 using namespace attn::test;
 

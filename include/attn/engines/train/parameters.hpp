@@ -9,6 +9,8 @@
 
 namespace attn::train {
 
+using files::visit; // and, found by their namespaces, those of weights from elsewhere
+
 /// Where one part of a tensor of weights lies among all parameters of a model in one flat buffer.
 struct ParameterPlace {
     std::string name;     ///< the tensor's: "layers.0.self_attn.in_proj_weight"
@@ -33,7 +35,7 @@ template <class Weights>
 ParameterTable table_of(const Weights& weights)
 {
     ParameterTable table;
-    files::visit(weights, "", [&table](const files::WeightTensor& tensor, const auto&... parts) {
+    visit(weights, "", [&table](const files::WeightTensor& tensor, const auto&... parts) {
         std::size_t part = 0;
         const auto add = [&](const auto& numbers) {
             table.places.push_back({tensor.name, part++, shape_of(numbers), table.size});
@@ -49,7 +51,7 @@ template <class Number = float, class Weights>
 std::vector<Number> packed(const Weights& weights)
 {
     std::vector<Number> numbers;
-    files::visit(weights, "", [&numbers](const files::WeightTensor&, const auto&... parts) {
+    visit(weights, "", [&numbers](const files::WeightTensor&, const auto&... parts) {
         const auto add = [&](const auto& part) {
             for (const double number : part)
                 numbers.push_back(static_cast<Number>(number));
@@ -65,7 +67,7 @@ template <class Number, class Weights>
 Weights unpacked(const std::vector<Number>& numbers, Weights weights)
 {
     const Number* next = numbers.data();
-    files::visit(weights, "", [&next](const files::WeightTensor&, auto&... parts) {
+    visit(weights, "", [&next](const files::WeightTensor&, auto&... parts) {
         const auto fill = [&](auto& part) {
             for (double& number : part)
                 number = *next++;

@@ -9,6 +9,8 @@
 #include <numeric>
 
 using namespace attn;
+using namespace attn::train;
+using namespace attn::formula;
 using namespace attn::test;
 
 namespace {
