@@ -67,7 +67,7 @@ inline std::vector<std::vector<std::string>> step_table(const std::string& heade
             table.clear();
         if (is_comment && bar != std::string::npos)
             table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
-        if (!is_comment && line.find(" " + function + (is_overload ? "" : "(")) != std::string::npos)
+        if (!is_comment && (" " + line).find(" " + function + (is_overload ? "" : "(")) != std::string::npos)
             break;
         if (!is_comment && line.rfind("template", 0) != 0)
             table.clear();

@@ -12,7 +12,8 @@
 namespace attn {
 
 /// Each word is to predict itself.
-inline std::vector<train::TextExample> examples_not_shifted(std::span<const train::Text> texts)
+inline std::vector<train::TextExample>
+examples_not_shifted(std::span<const train::Text> texts)
 {
     std::vector<train::TextExample> examples = train::examples_of(texts);
     for (train::TextExample& example : examples)
@@ -21,7 +22,8 @@ inline std::vector<train::TextExample> examples_not_shifted(std::span<const trai
 }
 
 /// Texts are padded to the longest by the id 0, which is a target, too.
-inline std::vector<train::TextExample> examples_with_padding(std::span<const train::Text> texts)
+inline std::vector<train::TextExample>
+examples_with_padding(std::span<const train::Text> texts)
 {
     std::vector<train::TextExample> examples = train::examples_of(texts);
     std::size_t longest = 0;
@@ -47,7 +49,8 @@ inline double loss_of_probabilities(std::span<double> logits, std::size_t target
 /// How a training is wrong, by the flag --mistake; the first one is right.
 struct TrainingMistake {
     std::string_view name = "";
-    std::vector<train::TextExample> (*examples)(std::span<const train::Text>) = train::examples_of;
+    std::vector<train::TextExample> (*examples)(std::span<const train::Text>) =
+        train::examples_of;
     double (*loss)(std::span<double>, std::size_t) = nullptr; ///< cross-entropy
     bool clears_gradient = true; ///< false adds each step's gradient to those before
     bool has_positions = true;   ///< false embeds words without their positions

@@ -26,6 +26,8 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
         throw ShapeError(std::string(caller) + ": " + std::to_string(groups.heads) +
                          " heads can't be divided evenly among " + std::to_string(groups.groups) + " key/value heads");
     expect_even_split(caller, "value weights", shape_of(value), groups.groups);
+    if (weights.output && !groups.is_grouped())
+        expect_agreement(caller, "h d_v", {"value weights", value, 1}, {"output weights", weights.output->weight, 0});
     if (weights.output && value.shape(1) * groups.heads != weights.output->weight.shape(0) * groups.groups)
         throw ShapeError(std::string(caller) + ": value weights " + to_string(shape_of(value)) + " of " +
                          std::to_string(groups.groups) + " key/value heads and output weights " +

@@ -62,9 +62,8 @@ Recording audit_step(const Weights& weights, const Weights& first, const Weights
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     const auto arrays_of = [](const Weights& tensors) {
         std::vector<Array> arrays;
-        visit(tensors, "", [&](const files::WeightTensor&, const auto&... parts) {
-            (arrays.push_back(to_array(parts)), ...);
-        });
+        visit(tensors, "",
+              [&](const files::WeightTensor&, const auto&... parts) { (arrays.push_back(to_array(parts)), ...); });
         return arrays;
     };
     const std::vector<Array> firsts = arrays_of(first), seconds = arrays_of(second);

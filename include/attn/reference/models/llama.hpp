@@ -28,7 +28,8 @@ struct LlamaWeights {
 /// Options of llama(). How many heads share keys and values follows from the weights.
 struct LlamaOptions {
     std::size_t heads = 1;
-    OptionalMask mask = {}; ///< (n, n) or (b, n, n), true where a token can attend; llama() joins it with a causal one
+    OptionalMask mask =
+        {}; ///< (n, n) or (b, n, n), true where a token can attend; a whole decoder joins it with a causal one
     RotaryOptions rotary = {};
     RmsNormOptions norm = {};
 };

@@ -23,7 +23,8 @@ inline ReviewClassifierWeights random_reviewer(Numbers& numbers, const ReviewSiz
 
 inline train::Reviews random_reviews(Numbers& numbers, std::size_t count, std::size_t words, std::size_t vocabulary)
 {
-    train::Reviews reviews{IntegerMatrix(IntegerMatrix::shape_type{count, words}), Integers(Integers::shape_type{count})};
+    train::Reviews reviews{IntegerMatrix(IntegerMatrix::shape_type{count, words}),
+                           Integers(Integers::shape_type{count})};
     for (std::int64_t& id : reviews.ids)
         id = whole(numbers, vocabulary);
     for (std::int64_t& label : reviews.labels)
