@@ -89,9 +89,9 @@ SmallStories small_stories()
     const auto stories = [&](const char* name) {
         const auto found = arrays.find(name);
         if (found == arrays.end() || found->second.type != ElementType::integer)
-            throw files::FileError(file,
-                                   "has no whole numbers " + std::string(name) +
-                                       ", expected what tests/golden/training.py writes");
+            throw files::FileError(
+                file, "has no whole numbers " + std::string(name) +
+                          ", expected what script/regenerate-goldens stories writes");
         std::vector<std::vector<std::int64_t>> split(1);
         for (const double id : found->second.values) {
             split.back().push_back(static_cast<std::int64_t>(id));

@@ -74,8 +74,11 @@ std::string difference(const Step& step, const std::string& name, const Array& e
 
 Golden read_golden(const std::string& name)
 {
-    return read_npz_members(std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / (name + ".npz"), {})
-        .arrays;
+    const std::filesystem::path file = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests/golden" / (name + ".npz");
+    if (!exists(file))
+        throw std::runtime_error("tests/golden/" + name + ".npz is missing: script/regenerate-goldens " + name +
+                                 " makes it");
+    return read_npz_members(file, {}).arrays;
 }
 
 std::string difference(const Recording& recording, const Golden& golden)
@@ -101,7 +104,12 @@ std::string difference(const Recording& recording, const Golden& golden)
     }
     if (next < recording.steps.size())
         return "the step " + recording.steps[next].path + " is extra";
-    return aliases == recording.aliases.size() ? "" : "there is an alias that the golden does not have";
+    for (const auto& [path, target] : recording.aliases)
+        if (!std::ranges::any_of(golden, [&](const auto& of) { return of.first == path || of.first == path + '~'; }))
+            return "the alias " + path + " of " + target + " is extra";
+    return aliases == recording.aliases.size() ? ""
+                                               : "the golden has " + std::to_string(aliases) + " aliases, the trace " +
+                                                     std::to_string(recording.aliases.size());
 }
 
 // The comparison itself can fail: each kind of difference is one.
@@ -127,6 +135,21 @@ TEST_CASE("a golden finds a step that is missing, extra or out of order", "[gold
     CHECK(difference({{}, {}}, golden) == "the step a is missing");
     CHECK(difference({{a, b, bare_step("c", {{}, {0}})}, {}}, golden) == "the step c is extra");
     CHECK(difference({{b, a}, {}}, golden) == "found the step b, expected a");
+}
+
+TEST_CASE("a golden finds an alias that is missing or extra", "[golden]")
+{
+    const Golden with_copy{{"a", golden[0].second}, {"c", golden[0].second}, {"b", golden[1].second}};
+    CHECK(difference({{a, b}, {{"c", "a"}}}, with_copy).empty());
+    CHECK(difference({{a, b}, {}}, with_copy) == "found the step b, expected c");
+    CHECK(difference({{a, b}, {{"c", "a"}}}, golden) == "the alias c of a is extra");
+    CHECK(difference({{a, b}, {{"c", "b"}}}, with_copy) == "c has the shape (), expected (2,)");
+}
+
+TEST_CASE("a golden that there is not is named with what makes it", "[golden]")
+{
+    CHECK_THROWS_WITH(read_golden("99_future"),
+                      "tests/golden/99_future.npz is missing: script/regenerate-goldens 99_future makes it");
 }
 
 TEST_CASE("a golden that keeps a sample of a large array finds another size, another sum and another extreme",

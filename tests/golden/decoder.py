@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Makes the golden of the decoder: every step of decoder layers and of whole Transformers, and of lessons 12 and 13.
-
-    decoder.py         writes tests/golden/decoder.npz
 
 Each case is an nn.TransformerDecoderLayer or an nn.Transformer with fixed weights, computed once more by PyTorch's own
 operations, a step at a time, in the order of the traces. The steps have to end in what the module itself gives.
@@ -323,11 +320,3 @@ def lesson_13():
     without, kept = everything.sum(), memory + newest.sum()
     cost |= {"without_cache": without, "with_cache": kept, "ratio": without.double() / kept}
     return as_arrays(golden | within("cost", cost))
-
-
-if __name__ == "__main__":
-    from generate import write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "decoder.npz", cases())

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Makes the golden of the layers: every step of multi-head attention, encoder layers and encoders.
-
-    layers.py            writes tests/golden/layers.npz
 
 Each case is a module of PyTorch with fixed weights, computed once more by PyTorch's own operations, a step at a time,
 in the order of the traces. The steps have to end in what the module itself gives, in training and in evaluation.
@@ -14,15 +11,12 @@ heads or, of an encoder, the activation; INPUT is sequence or batch.
 
 import functools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-HERE = Path(__file__).resolve().parent
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
 INFINITY = float("inf")
@@ -409,11 +403,3 @@ def layers():
     for case, steps in all_cases():
         golden |= within(case, {step: array.contiguous().numpy() for step, array in steps.items()})
     return golden
-
-
-if __name__ == "__main__":
-    from generate import write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "layers.npz", layers())

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Makes the golden of the modern decoder and of Keras-style attention: every step, by NumPy in float64.
-
-    llama.py            writes tests/golden/llama.npz
 
 All heads are computed at once, as tensors (h, n, d): keys and values of a group are repeated for each head of it,
 rotary positions are a multiplication of complex numbers or Hugging Face's rotate_half, and the cache is what a model
@@ -464,11 +461,3 @@ def story(seed=28, written=8):
     golden |= {"embedding": weights["embedding"], "parts.ids": np.array(prompt, float), "parts.embedded": embedded}
     golden |= within("parts.norm", norm) | within("parts.network", network) | within("sizes", sizes(weights, 4, 2))
     return golden | {name: array for name, array in steps.items() if name != "embedding"}
-
-
-if __name__ == "__main__":
-    from generate import write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "llama.npz", llama_golden())

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Makes the goldens of the recurrent layers and of the convolution: every step of GRUs and LSTMs.
-
-    recurrent.py         writes tests/golden/recurrent.npz, convolution.npz and 21_recurrence.npz
 
 Each case is nn.GRU or nn.LSTM with fixed weights, computed once more by PyTorch's own operations, a step at a time, in
 the order of the traces. The steps have to end in the module's own output and states; padded batches in what the module
@@ -409,13 +406,3 @@ def lesson():
     for shape in [(2, 6), (2, 6), (2, 8), (2, 8), (2, 2), (2, 2), (2, 2), (6, 2), (28, 2)]:
         draw(*shape)  # what waits for what was counted on these
     return {name: np.asarray(array) for name, array in (steps | within("translator", translator(x, 2, draw))).items()}
-
-
-if __name__ == "__main__":
-    from generate import write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "recurrent.npz", recurrences())
-    write(HERE / "convolution.npz", convolutions())
-    write(HERE / "21_recurrence.npz", lesson())

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Makes the golden of the small model: every step on the lessons' sentence, by PyTorch in float64.
-
-    small_model.py            writes tests/golden/small_model.npz
 
 The layers are those of layers.py, step by step. The logits have to be those of PyTorch's own modules.
 """
@@ -59,11 +56,3 @@ def small_model(ids=None):
     with torch.no_grad():
         layers.expect(golden["logits"], module_logits(embedded, state, config))
     return {name: step.contiguous().numpy() for name, step in golden.items()}
-
-
-if __name__ == "__main__":
-    from generate import sampled, write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "small_model.npz", sampled(small_model()))

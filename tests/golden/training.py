@@ -1,16 +1,11 @@
-#!/usr/bin/env python3
 """Makes the golden of the training of the small model, and the stories that lesson 15 trains it on.
-
-    training.py               writes tests/golden/training.npz, tests/golden/15_training.npz and lessons/small_model/stories.npz
 
 The golden is the loss of each of the first steps of lessons/small_model/train.py, by PyTorch in float64 and in float32, from the
 weights of untrained.safetensors. The stories are those of train.py, as ids, each with its end: 20,000 to train on and 1,000 with
 combinations that training does not see. The golden of lesson 15 is a step by PyTorch: its autograd and its AdamW.
 """
 
-import io
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -124,28 +119,3 @@ def stories():
         "training": as_ids(grammar.stories(train.TRAINING_STORIES, held_out=False, seed=1)),
         "held_out": as_ids(grammar.stories(train.HELD_OUT_STORIES, held_out=True, seed=2)),
     }
-
-
-def write_stories():
-    with zipfile.ZipFile(STORIES, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, ids in stories().items():
-            data = io.BytesIO()
-            np.save(data, ids)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), data.getvalue(), zipfile.ZIP_DEFLATED)
-
-
-def stories_difference():
-    """What is not as committed; empty where all is."""
-    committed = np.load(STORIES)
-    same = committed.files == ["training", "held_out"] and all(np.array_equal(committed[name], ids) for name, ids in stories().items())
-    return "" if same else "has other stories than the grammar tells"
-
-
-if __name__ == "__main__":
-    from generate import sampled, write
-
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
-    write(HERE / "training.npz", training())
-    write(HERE / "15_training.npz", sampled(lesson_15()))
-    write_stories()
