@@ -178,6 +178,77 @@ class Scripts(unittest.TestCase):
         self.assertIn("apt-get install -y -qq --no-install-recommends doxygen", self.calls_made())
         self.assertNotIn("not installed", done.stderr)
 
+    def test_only_some_tests_are_built_with_what_they_need_and_run(self):
+        for name in ("reference/layers/encoder", "reference/layers/decoder", "engines/fast/decoder", "engines/mpi/layout"):
+            file = self.root / "tests" / f"{name}.cpp"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text('TEST_CASE("a sentence")\n')
+        (self.root / "tests/reference/layers/helper.cpp").write_text("int helper();\n")
+        (self.root / "build/only/bin").mkdir(parents=True)
+        (self.root / "build/only/CMakeCache.txt").touch()
+        self.stub("attn_tests", "exit 3")
+        (self.root / "build/only/bin/attn_tests").symlink_to(self.bin / "attn_tests")
+        layers = "reference/layers/decoder.cpp;reference/layers/encoder.cpp"
+        for wanted, files, tests in (("layers/encoder", "reference/layers/encoder.cpp", "[#encoder]~[.]"),
+                                     ("tests/reference/layers/encoder.cpp", "reference/layers/encoder.cpp", "[#encoder]~[.]"),
+                                     ("reference/layers/", layers, "[#decoder]~[.],[#encoder]~[.]"),
+                                     ("layers/(de|en)coder", layers, "[#decoder]~[.],[#encoder]~[.]"),
+                                     ("decoder", f"engines/fast/decoder.cpp;{layers.split(';')[0]}", "[#decoder]~[.],[#decoder]~[.]")):
+            with self.subTest(wanted):
+                self.calls.unlink(missing_ok=True)
+                done = self.run_script("test", "--only", wanted)
+                self.assertEqual((done.returncode, done.stderr), (3, ""))  # its tests' exit code
+                calls = self.calls_made()
+                self.assertRegex(calls[0], f"^cmake .* -DATTN_ONLY_TESTS={re.escape(files)}$")
+                self.assertEqual(calls[1:3], ["cmake --build build/only --target attn_tests", f"attn_tests -# {tests}"])
+
+    def test_only_tests_that_there_are_are_built(self):
+        (self.root / "tests/reference").mkdir(parents=True)
+        (self.root / "tests/reference/softmax.cpp").write_text('TEST_CASE("a sentence")\n')
+        for words in (["--only"], ["--only", ""], ["--only", "latent"], ["--only", "soft"], ["--only", "-x"], ["--only", "softmax", "x"]):
+            with self.subTest(words):
+                done = self.run_script("test", *words)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+                self.assertIn(f"matches {words[1]} " if len(words) == 2 and words[1] else "expected --only and", done.stderr)
+        self.assertEqual(self.calls_made(), [])
+
+    def test_a_new_layer_is_begun_under_its_name_and_no_file_is_overwritten(self):
+        paths = ("include/attn/{}.hpp", "src/{}.cpp", "tests/{}.cpp")
+        for path in (*(path.format("reference/layers/rms_norm") for path in paths[:2]), "include/attn/attn.hpp"):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, self.root / path)
+        (self.root / "tests/reference/layers").mkdir(parents=True)
+        before = self.files()
+        for words in ([], ["Latent"], ["latent__attention"], ["a", "b"], ["rms_norm"]):
+            with self.subTest(words):
+                done = self.run_script("new-layer", *words)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
+                self.assertEqual(self.files(), before)
+        done = self.run_script("new-layer", "latent_attention")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for path in paths:
+            text = (self.root / path.format("reference/layers/latent_attention")).read_text()
+            self.assertIn("latent_attention", text)
+            self.assertFalse(re.search("rms_?norm", text, re.IGNORECASE), path)
+        heart = (self.root / "include/attn/attn.hpp").read_text().splitlines()
+        known = (ROOT / "include/attn/attn.hpp").read_text().splitlines()
+        self.assertEqual(sorted(set(heart) - set(known)), ['#include "attn/reference/layers/latent_attention.hpp"'])
+        self.assertEqual([line for line in heart if "latent" not in line], known)
+
+    def test_goldens_are_made_by_their_names(self):
+        (self.root / "tests/golden").mkdir(parents=True)
+        (self.root / "tests/golden/generate.py").write_text("import sys\nprint(*sys.argv[1:])\n")
+        for module in ("torch", "numpy"):
+            (self.folder / f"{module}.py").touch()
+        for words in ([], ["--check"], ["layers"], ["02_all_queries", "layers"], ["--check", "layers"]):
+            with self.subTest(words):
+                done = self.run_script("regenerate-goldens", *words, PYTHONPATH=str(self.folder))
+                self.assertEqual((done.returncode, done.stdout.split()), (0, words), done.stderr)
+        for words in (["layers", "--check"], ["tests/golden/layers.npz"], ["--all"], ["layers", ""]):
+            with self.subTest(words):
+                done = self.run_script("regenerate-goldens", *words, PYTHONPATH=str(self.folder))
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
+
     def test_bootstrap_looks_for_every_library_that_cmake_does_and_the_readme_names_it(self):
         bootstrap = (ROOT / "script" / "bootstrap").read_text()
         readme = (ROOT / "README.md").read_text()
