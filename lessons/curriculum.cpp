@@ -2,86 +2,85 @@
 
 namespace attn {
 
-std::string_view title_of(Part part)
-{
-    constexpr std::string_view titles[] = {"I. Attention", "II. The Transformer",
-                                           "III. Learning", "IV. Attention today",
-                                           "V. Further topics"};
-    return titles[static_cast<std::size_t>(part)];
+namespace part {
+constexpr std::string_view attention = "I. Attention",
+                           transformer = "II. The Transformer",
+                           learning = "III. Learning", today = "IV. Attention today",
+                           beside = "V. Further topics";
 }
 
 std::span<const CurriculumEntry> curriculum()
 {
     static const std::vector<CurriculumEntry> lessons{
         {"01_single_query",
-         Part::attention,
+         part::attention,
          "One query and three keys",
          "Attention replaces a token's row by a weighted average over all tokens; dot "
          "products give the weights.",
          {}},
         {"02_all_queries",
-         Part::attention,
+         part::attention,
          "All queries at once",
          "Three matrix products compute all outputs together, since no output depends on "
          "another.",
          {1}},
         {"03_scale_and_softmax",
-         Part::attention,
+         part::attention,
          "Why divide by the square root of d_k",
          "Dot products grow with the number of features, and large scores saturate "
          "softmax.",
          {2}},
         {"04_scoring",
-         Part::attention,
+         part::attention,
          "Other scoring functions",
          "Additive, bilinear or unnormalised attention: only the score changes, and its "
          "cost is counted.",
          {2}},
         {"05_masking",
-         Part::attention,
+         part::attention,
          "Which keys a query can attend to",
          "Padding and later tokens are removed before softmax; a query can be left "
          "without any key.",
          {3}},
         {"06_multi_head",
-         Part::attention,
+         part::attention,
          "Several heads",
          "Several heads compute several weighted averages; they are slices of one "
          "product, and are merged.",
          {3}},
         {"07_self_and_cross",
-         Part::attention,
+         part::attention,
          "Self-attention and cross-attention",
          "Self-attention, cross-attention and the general form differ only in where "
          "queries, keys and values come "
          "from.",
          {6}},
         {"08_positions",
-         Part::attention,
+         part::attention,
          "Positions",
          "Attention without positions ignores the order of tokens; sinusoids added to "
          "the tokens encode it.",
          {7}},
         {"09_feed_forward_and_norm",
-         Part::transformer,
+         part::transformer,
          "Feed-forward network and layer norm",
          "A feed-forward network transforms each token; residuals add its result; layer "
          "norm fixes the scale.",
          {3}},
         {"10_encoder_layer",
-         Part::transformer,
+         part::transformer,
          "One encoder layer",
          "Attention, residuals, norms and the feed-forward network together, also with "
          "PyTorch's weights.",
          {6, 8, 9}},
         {"11_encoder_stack",
-         Part::transformer,
+         part::transformer,
          "A stack of six encoder layers",
          "A trace at scale: large tensors are summarised on the screen and complete in "
          "the file.",
          {5, 10}},
         {"12_decoder",
-         Part::transformer,
+         part::transformer,
          "One decoder layer",
          "Masked self-attention over the target, then cross-attention: queries from the "
          "target, keys and values from "
@@ -89,70 +88,70 @@ std::span<const CurriculumEntry> curriculum()
          "encoder.",
          {5, 7, 10}},
         {"13_transformer",
-         Part::transformer,
+         part::transformer,
          "The whole Transformer",
          "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy "
          "decoding token by token.",
          {8, 11, 12}},
         {"14_gradients",
-         Part::learning,
+         part::learning,
          "Gradients of attention",
          "The chain rule sends a loss back through attention, number by number; scaling, "
          "residuals and norms decide how much of it arrives.",
          {3, 5, 9, 13}},
         {"15_training",
-         Part::learning,
+         part::learning,
          "Training",
          "A loss, its gradient and Adam's step, thousands of times: the small model "
          "learns "
          "its grammar while one watches its heads.",
          {9, 13}},
         {"16_rotary_and_alibi",
-         Part::today,
+         part::today,
          "Rotary positions and ALiBi",
          "Queries and keys are rotated by their positions, or scores lowered by the "
          "distance: only the distance "
          "counts.",
          {8}},
         {"17_story",
-         Part::today,
+         part::today,
          "A story, and what has changed since 2017",
          "What has changed since 2017, in a real model that writes token by token with a "
          "key/value cache.",
          {5, 10, 16}},
         {"18_flash_attention",
-         Part::today,
+         part::today,
          "Flash attention",
          "Softmax is computed tile by tile, so that no row of scores is ever whole: "
          "memory grows with n instead of n squared.",
          {3, 5}},
         {"19_across_machines",
-         Part::today,
+         part::today,
          "Attention across machines",
          "A sequence is divided among processes: keys and values travel around a ring, "
          "and partial results are merged exactly.",
          {6, 18},
          "MPI"},
         {"20_restricted",
-         Part::beside,
+         part::beside,
          "Attention to neighbours only",
          "Each token attends to those around it, or to every k-th: the cost grows with n "
          "instead of n squared.",
          {5, 9}},
         {"21_recurrence",
-         Part::beside,
+         part::beside,
          "Recurrence, which attention replaced",
          "Recurrence updates one state step by step; convolution uses neighbours; "
          "attention uses all tokens at once.",
          {4, 9}},
         {"22_low_rank_and_talking_heads",
-         Part::beside,
+         part::beside,
          "Low rank, and talking heads",
          "A head's score is a bilinear form of rank at most d_k; talking heads mix the "
          "scores of several heads.",
          {6}},
         {"23_pitfalls",
-         Part::beside,
+         part::beside,
          "Well-known mistakes, right beside wrong",
          "Every well-known mistake beside the right computation, with the place where it "
          "was seen in public.",

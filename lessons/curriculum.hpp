@@ -6,17 +6,11 @@
 
 namespace attn {
 
-/// The parts of the course, in order.
-enum class Part { attention, transformer, learning, today, beside };
-
-/// "II. The Transformer"
-std::string_view title_of(Part part);
-
 /// One lesson, and what it builds on.
 struct CurriculumEntry {
     std::string_view
         topic; ///< number and topic, the name of the lesson's folder: "01_single_query"
-    Part part;
+    std::string_view part;            ///< of the course: "II. The Transformer"
     std::string_view title;           ///< the heading of its page
     std::string_view idea;            ///< what is new in it, in one sentence
     std::vector<int> needs;           ///< the numbers of the lessons that it builds on

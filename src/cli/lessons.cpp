@@ -13,10 +13,10 @@ namespace {
 
 int list_lessons()
 {
-    std::optional<Part> part;
+    std::string_view part;
     for (const CurriculumEntry& lesson : curriculum()) {
         if (part != lesson.part)
-            print("{}\n\n", title_of(lesson.part));
+            print("{}\n\n", lesson.part);
         part = lesson.part;
         print("{:<22}  {}\n{:<22}  {}\n", lesson.topic, lesson.title, "", lesson.idea);
         if (!lesson.needs.empty())
