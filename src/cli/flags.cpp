@@ -5,6 +5,7 @@
 
 #include "print_escaped.hpp"
 
+#include "attn/core/array.hpp"
 #include "attn/core/error.hpp"
 #include "attn/core/memory.hpp"
 #include "attn/files/output.hpp"
@@ -30,12 +31,17 @@ namespace attn::cli {
 namespace {
 
 /// The whole text as a number, or nothing.
-template <class T>
-std::optional<T> parsed(const std::string& text)
+std::optional<std::size_t> parsed_whole(const std::string& text)
 {
-    T value{};
+    std::size_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> parsed(std::string_view text)
+{
+    const std::optional<double> value = take_number(text);
+    return text.empty() ? value : std::nullopt;
 }
 
 void expect_text(const std::string& text)
@@ -79,7 +85,7 @@ FlagValue::FlagValue(std::vector<std::string>& value)
 FlagValue whole_number(std::function<void(std::size_t)> store, std::string preset, std::size_t least, std::size_t most)
 {
     FlagValue result([store = std::move(store), least, most](const std::string& text) {
-        const std::optional<std::size_t> value = parsed<std::size_t>(text);
+        const std::optional<std::size_t> value = parsed_whole(text);
         if (!value || *value < least || *value > most)
             throw Error(fmt::format("{} is not a whole number from {}{}", text, least,
                                     most == unlimited ? "" : fmt::format(" to {}", most)));
@@ -92,7 +98,7 @@ FlagValue whole_number(std::function<void(std::size_t)> store, std::string prese
 FlagValue number(std::function<void(double)> store, std::optional<double> preset, NumberRange range)
 {
     FlagValue result([store = std::move(store), range](const std::string& text) {
-        const std::optional<double> value = parsed<double>(text);
+        const std::optional<double> value = parsed(text);
         const bool is_usable = value && std::isfinite(*value) && (range != NumberRange::above_zero || *value > 0) &&
                                (range != NumberRange::from_zero || *value >= 0);
         if (!is_usable)

@@ -6,7 +6,10 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
+#include <locale>
 #include <numeric>
+#include <sstream>
+#include <utility>
 
 namespace attn {
 
@@ -84,6 +87,41 @@ std::string exact_text(double number)
 {
     char text[32];
     return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+// Not std::from_chars, which Clang's standard library does not have for double; and that library's stream would read on into
+// letters that follow, so the stream gets the number alone.
+std::optional<double> take_number(std::string_view& text)
+{
+    std::size_t at = text.starts_with('-') ? 1 : 0;
+    const auto skip = [&](std::string_view characters) {
+        const std::size_t end = std::min(text.find_first_not_of(characters, at), text.size());
+        return end - std::exchange(at, end);
+    };
+    const auto skip_one_of = [&](std::string_view characters) {
+        at += at < text.size() && characters.find(text[at]) != std::string_view::npos ? 1 : 0;
+    };
+    constexpr std::string_view digits = "0123456789";
+    std::size_t count = skip(digits);
+    skip_one_of(".");
+    count += skip(digits);
+    if (count == 0)
+        return std::nullopt;
+    const std::size_t exponent = at;
+    skip_one_of("eE");
+    if (at > exponent) {
+        skip_one_of("+-");
+        if (skip(digits) == 0)
+            at = exponent;
+    }
+    std::istringstream stream{std::string(text.substr(0, at))};
+    stream.imbue(std::locale::classic());
+    double number = 0;
+    const bool is_zero = text.substr(0, exponent).find_first_of("123456789") == std::string_view::npos;
+    if (!(stream >> number) || (number == 0 && !is_zero))
+        return std::nullopt;
+    text.remove_prefix(at);
+    return number;
 }
 
 Shape index_at(std::size_t offset, const Shape& shape)

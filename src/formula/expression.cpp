@@ -1,12 +1,12 @@
 #include "attn/formula/expression.hpp"
 
+#include "attn/core/array.hpp"
 #include "attn/core/budget.hpp"
 #include "attn/core/step_name.hpp"
 #include "attn/core/utf8.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -136,12 +136,13 @@ private:
     Expression number()
     {
         Expression expression = node(Expression::Kind::number, here());
-        const char* begin = formula_.data() + at_;
-        const auto [end, error] = std::from_chars(begin, formula_.data() + formula_.size(), expression.number);
-        if (error != std::errc())
+        std::string_view rest = formula_.substr(at_);
+        const std::optional<double> number = take_number(rest);
+        if (!number)
             fail("expected a number that a double can hold");
-        expression.text.assign(begin, end);
-        at_ += static_cast<std::size_t>(end - begin);
+        expression.number = *number;
+        expression.text = formula_.substr(at_, formula_.size() - at_ - rest.size());
+        at_ += expression.text.size();
         return expression;
     }
 

@@ -45,7 +45,8 @@ std::string number_text(double number, const ExplainOptions& options)
         const int digits = static_cast<int>(std::clamp<std::size_t>(*options.digits, 1, 17));
         const char* end =
             std::to_chars(text, text + sizeof text, number, std::chars_format::scientific, digits - 1).ptr;
-        std::from_chars(text, end, number);
+        std::string_view rounded(text, end);
+        number = take_number(rounded).value_or(number);
     }
     return exact_text(number);
 }

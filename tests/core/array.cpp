@@ -61,3 +61,31 @@ TEST_CASE("axes are permuted as in NumPy, and each axis must be given exactly on
     for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, 2, 3}})
         CHECK_THROWS_WITH(permuted(array, order), "permute needs each of the 3 axes once");
 }
+
+TEST_CASE("a number is read from the beginning of a text, whatever the locale, and what can't be one is not", "[array]")
+{
+    const auto read = [](std::string_view text) {
+        const std::optional<double> number = take_number(text);
+        return std::pair(number, text);
+    };
+    using Read = std::pair<std::optional<double>, std::string_view>;
+    CHECK(read("12") == Read{12, ""});
+    CHECK(read("-0.5)") == Read{-0.5, ")"});
+    CHECK(read("1.5e-3+2") == Read{1.5e-3, "+2"});
+    CHECK(read("3e*2") == Read{3, "e*2"});
+    CHECK(read("2.T") == Read{2, "T"});
+    CHECK(read(".5f") == Read{0.5, "f"});
+    CHECK(read("0x10") == Read{0, "x10"});
+    CHECK(read("0e9999") == Read{0, ""});
+    CHECK(read("1e23") == Read{1e23, ""});
+    for (const std::string_view text : {"", "-", ".", "e5", "+1", "inf", "nan", " 1", "1e400", "-1e-400"})
+        CHECK(read(text) == Read{std::nullopt, text});
+    for (const double number : {0.1, -1 / 3.0, 5e-324, 1.7976931348623157e308, 2.2250738585072014e-308})
+        CHECK(read(exact_text(number)) == Read{number, ""});
+    try {
+        const std::locale before = std::locale::global(std::locale("de_DE.UTF-8"));
+        CHECK(read("1.5") == Read{1.5, ""});
+        std::locale::global(before);
+    } catch (const std::runtime_error&) { // this system has no such locale
+    }
+}

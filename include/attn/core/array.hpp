@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,11 @@ std::string bracketed(const Shape& index, std::string_view separator = ",");
 
 /// The shortest text that reads back as the same number: "0.1", "1e-05".
 std::string exact_text(double number);
+
+/// Reads the number that a text begins with, such as -12, .5 or 1e-9, in any locale.
+/// @param text  loses what was read
+/// @return nothing where there is no number, or one that is too large or too small for a double
+std::optional<double> take_number(std::string_view& text);
 
 /// The index, one entry per axis, of the element at a row-major offset.
 Shape index_at(std::size_t offset, const Shape& shape);
