@@ -177,6 +177,17 @@ TEST_CASE("no file includes a header of a folder that its own folder may not dep
         CHECK(objections(file) == std::vector<std::string>{});
 }
 
+TEST_CASE("attn/attn.hpp includes every public header of the reference but for the products that engines share",
+          "[source]")
+{
+    const std::vector<std::string> included = includes_of(source_file("include/attn/attn.hpp").text);
+    for (const SourceFile& file : source_files({"include/attn/reference"}))
+        if (file.path != "include/attn/reference/ops/float_product.hpp") {
+            CAPTURE(file.path);
+            CHECK(std::ranges::count(included, '"' + file.path.substr(8) + '"') == 1);
+        }
+}
+
 TEST_CASE("the include rule sees every include, and no comment", "[source]")
 {
     const std::string text = "#include \"a.hpp\"\n"
