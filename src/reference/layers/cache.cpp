@@ -41,9 +41,9 @@ void expect_memory(const Matrix& x, const KeyValueCache& memory, const MultiHead
 } // namespace
 
 template <Sequence T>
-CachedMultiHeadOf<T>
-cached_self_attention(const T& new_tokens, const std::optional<std::type_identity_t<KeyValueCacheOf<T>>>& given_past,
-                      const MultiHeadWeights& weights, const MultiHeadOptions& options, const Trace& caller)
+CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfTokens<T>& given_past,
+                                           const MultiHeadWeights& weights, const MultiHeadOptions& options,
+                                           const Trace& caller)
 {
     expect_projectable(self, Sources<T>(new_tokens), weights);
     const Groups groups = expect_groups(self, weights, options);

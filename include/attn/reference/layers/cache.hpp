@@ -14,6 +14,10 @@ struct KeyValueCacheOf {
 };
 using KeyValueCache = KeyValueCacheOf<Matrix>;
 
+/// The cache of earlier tokens; none at the beginning.
+template <Sequence T>
+using PastOfTokens = std::optional<std::type_identity_t<KeyValueCacheOf<T>>>;
+
 /// The results of cached_self_attention().
 template <Sequence T>
 struct CachedMultiHeadOf {
@@ -65,9 +69,8 @@ using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 /// @throws Error      as multi_head_attention()
 /// @see Shazeer 2019, section 2.4.1 ("incremental" inference)
 template <Sequence T>
-CachedMultiHeadOf<T>
-cached_self_attention(const T& x, const std::optional<std::type_identity_t<KeyValueCacheOf<T>>>& past,
-                      const MultiHeadWeights& weights, const MultiHeadOptions& options = {}, const Trace& trace = {});
+CachedMultiHeadOf<T> cached_self_attention(const T& x, const PastOfTokens<T>& past, const MultiHeadWeights& weights,
+                                           const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_self_attention);
 
 /// Cross-attention with keys and values of the memory that were computed before and are the same for every token.
