@@ -55,7 +55,7 @@ def what_builds_on_what(site):
 
 def curriculum(source):
     """Number -> (title, part, numbers that it builds on), from the list of lessons."""
-    entry = re.compile(r'\{"(\d\d)_\w+",\s*Part::(\w+),\s*"([^"]+)",\s*(?:"[^"]*"\s*)+,\s*\{([\d, ]*)\}\}')
+    entry = re.compile(r'\{"(\d\d)_\w+",\s*part::(\w+),\s*"([^"]+)",\s*(?:"(?:[^"\\]|\\.)*"\s*)+,\s*\{([\d, ]*)\}')
     found = {int(m[1]): (m[3], m[2], [int(n) for n in re.findall(r"\d+", m[4])]) for m in entry.finditer(source.read_text(encoding="utf-8"))}
     if not found:
         raise PageError(f"{source.name} has no lesson that can be read")

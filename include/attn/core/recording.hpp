@@ -38,7 +38,7 @@ struct Alias {
 /// Every step is there by its path, also what a function does not return, such as the attention weights of a layer:
 ///
 ///     Recorder recorder;
-///     encoder_layer(x, {}, weights, options, Trace(recorder));
+///     encoder_layer(x, weights, options, Trace(recorder));
 ///     const auto of_head = from_array<Matrix>(recorder.recording().at("self_attn.head.1.weights").value);
 struct Recording {
     std::vector<Step> steps;

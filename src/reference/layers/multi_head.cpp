@@ -106,8 +106,10 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
     options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
     options.rotary.first += earlier;
-    const auto query_norm = shared_norm("query_norm", weights.query_norm, trace);
-    const auto key_norm = shared_norm("key_norm", weights.key_norm, trace);
+    const auto& [query, key, value, output, norm_of_queries, norm_of_keys] =
+        weights; // the maps are in packed and for merged
+    const auto query_norm = shared_norm("query_norm", norm_of_queries, trace);
+    const auto key_norm = shared_norm("key_norm", norm_of_keys, trace);
 
     AttendedHeads<T> all;
     std::vector<T> contexts;
