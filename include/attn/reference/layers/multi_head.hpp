@@ -56,10 +56,10 @@ struct Sources {
         : Sources(x, memory, value_memory, "memory", "value_memory")
     {
     }
-    /// @param keys_name, values_name  the steps that they are: "x", "memory" or "value_memory"
-    Sources(const T& x, const T& of_keys, const T& of_values, std::string_view keys_name_,
-            std::string_view values_name_)
-        : queries(x), keys(of_keys), values(of_values), keys_name(keys_name_), values_name(values_name_)
+    /// @param key_step    the step that the tokens of the keys are: "x" or "memory"
+    /// @param value_step  the step that the tokens of the values are: "x", "memory" or "value_memory"
+    Sources(const T& x, const T& of_keys, const T& of_values, std::string_view key_step, std::string_view value_step)
+        : queries(x), keys(of_keys), values(of_values), keys_name(key_step), values_name(value_step)
     {
     }
 
