@@ -35,18 +35,11 @@ T decoder_blocks(std::string_view function, const T& x, const DecoderLayerWeight
 {
     // Attend to the other tokens, then to the memory, then map each token by itself; add each result to its input.
     ResidualStream<T> stream(function, x, options.placement == NormPlacement::pre, 3, trace);
-    stream.add(
-        "self_attn", [&](const T& y, const Trace& norm1) { return layer_norm(y, weights.norm1, options.norm, norm1); },
-        attend);
-    stream.add(
-        "cross_attn", [&](const T& y, const Trace& norm2) { return layer_norm(y, weights.norm2, options.norm, norm2); },
-        cross);
-    stream.add(
-        "feed_forward",
-        [&](const T& y, const Trace& norm3) { return layer_norm(y, weights.norm3, options.norm, norm3); },
-        [&](const T& y, const Trace& inside) {
-            return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
-        });
+    stream.add("self_attn", weights.norm1, options.norm, attend);
+    stream.add("cross_attn", weights.norm2, options.norm, cross);
+    stream.add("feed_forward", weights.norm3, options.norm, [&](const T& y, const Trace& inside) {
+        return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
+    });
     return stream.output();
 }
 

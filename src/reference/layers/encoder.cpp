@@ -13,17 +13,12 @@ T encoder_layer(const T& tokens, const EncoderLayerWeights& weights, const Encod
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("encoder_layer", x, options.placement == NormPlacement::pre, 2, trace);
-    stream.add(
-        "self_attn", [&](const T& y, const Trace& norm1) { return layer_norm(y, weights.norm1, options.norm, norm1); },
-        [&](const T& y, const Trace& self_attn) {
-            return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
-        });
-    stream.add(
-        "feed_forward",
-        [&](const T& y, const Trace& norm2) { return layer_norm(y, weights.norm2, options.norm, norm2); },
-        [&](const T& y, const Trace& inside) {
-            return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
-        });
+    stream.add("self_attn", weights.norm1, options.norm, [&](const T& y, const Trace& self_attn) {
+        return multi_head_attention(y, weights.self_attention, options.attention, self_attn).output;
+    });
+    stream.add("feed_forward", weights.norm2, options.norm, [&](const T& y, const Trace& inside) {
+        return feed_forward(y, weights.feed_forward, options.feed_forward, inside);
+    });
     return stream.output();
 }
 

@@ -30,12 +30,11 @@ T layer(const T& tokens, const LlamaLayerWeights& weights, const LlamaOptions& o
 
     // Attend to the other tokens, then map each token by itself; add each result to its input.
     ResidualStream<T> stream("llama_layer", x, true, 2, trace);
-    stream.add(
-        "self_attn", [&](const T& y, const Trace& norm1) { return rms_norm(y, weights.norm1, options.norm, norm1); },
-        [&](const T& y, const Trace& self_attn) { return attend(y, of_heads, self_attn); });
-    stream.add(
-        "feed_forward", [&](const T& y, const Trace& norm2) { return rms_norm(y, weights.norm2, options.norm, norm2); },
-        [&](const T& y, const Trace& inside) { return gated_feed_forward(y, weights.feed_forward, {}, inside); });
+    stream.add("self_attn", weights.norm1, options.norm,
+               [&](const T& y, const Trace& self_attn) { return attend(y, of_heads, self_attn); });
+    stream.add("feed_forward", weights.norm2, options.norm, [&](const T& y, const Trace& inside) {
+        return gated_feed_forward(y, weights.feed_forward, {}, inside);
+    });
     return stream.output();
 }
 

@@ -3,6 +3,8 @@
 #include "attn/core/shape.hpp"
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
+#include "attn/reference/layers/layer_norm.hpp"
+#include "attn/reference/layers/rms_norm.hpp"
 
 #include <string>
 #include <string_view>
@@ -58,6 +60,26 @@ public:
             tokens_ = normalized(summed(tokens_, name_), sum);
             name_ = norm_output;
         }
+    }
+
+    /// The same with a layer norm or an RMS norm.
+    /// @param scope     of the sublayer: "self_attn"
+    /// @param weights   of the norm
+    /// @param options   of the norm
+    /// @param sublayer  from tokens (T, Trace) to what is added to them, with the input called x
+    template <class Sublayer>
+    void add(std::string_view scope, const LayerNormWeights& weights, const LayerNormOptions& options,
+             const Sublayer& sublayer)
+    {
+        add(
+            scope, [&](const T& y, const Trace& inside) { return layer_norm(y, weights, options, inside); }, sublayer);
+    }
+    template <class Sublayer>
+    void add(std::string_view scope, const RmsNormWeights& weights, const RmsNormOptions& options,
+             const Sublayer& sublayer)
+    {
+        add(
+            scope, [&](const T& y, const Trace& inside) { return rms_norm(y, weights, options, inside); }, sublayer);
     }
 
     /// The tokens after the last block, under the name output.
