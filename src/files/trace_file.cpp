@@ -288,6 +288,9 @@ void write_trace(const fs::path& path, const Recording& recording)
     Npz content{{{steps_member, steps_text(path, recording)}}, {}, format_name + format_version};
     for (const Step& step : recording.steps)
         content.arrays.emplace_back(step.path, step.value);
+    for (const Alias& alias : recording.aliases)
+        if (alias.path.find('.') == std::string::npos) // a result, which a reader without steps.json looks for
+            content.arrays.emplace_back(alias.path, recording.at(alias.target).value);
     write_npz(path, content);
 }
 
@@ -299,6 +302,7 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
         places.emplace(file_.names()[place], place);
 
     Paths paths(file_.path());
+    std::map<std::string, std::size_t> place_of; // of each step's array
     for (std::size_t index = 0; index < lists.steps.size(); ++index) {
         const std::string path = path_at(file_.path(), lists.steps, index);
         paths.add_step(path);
@@ -307,17 +311,22 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
             throw FileError(file_.path(),
                             "step " + in_marks(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
+        place_of.emplace(path, array.mapped());
         Array outline = file_.outline(array.mapped());
         outline_.steps.push_back(about_file(file_.path(), step_called(path),
                                             [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
     }
     for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
-        outline_.aliases.push_back(alias_at(file_.path(), lists.aliases, index));
-        paths.add_alias(outline_.aliases.back());
+        const Alias alias = outline_.aliases.emplace_back(alias_at(file_.path(), lists.aliases, index));
+        paths.add_alias(alias);
+        const auto array = places.extract(alias.path); // a result has one
+        if (!array.empty() && !identical(file_.array(array.mapped()), file_.array(place_of.at(alias.target))))
+            throw FileError(file_.path(), "alias " + in_marks(alias.path) + " means " + in_marks(alias.target) +
+                                              ", but its array holds other numbers");
     }
     if (!places.empty())
         throw FileError(file_.path(),
-                        "has the array " + in_marks(places.begin()->first) + ", which no step in steps.json names");
+                        "has the array " + in_marks(places.begin()->first) + ", which no step or alias in steps.json names");
 }
 
 Recording read_trace(const fs::path& path)

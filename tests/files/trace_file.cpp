@@ -95,6 +95,28 @@ TEST_CASE("a trace serves as a file of named arrays", "[trace_io][trace_file]")
     CHECK(identical(arrays.at("head.0.masked"), steps_to_write()[1].value));
 }
 
+TEST_CASE("a result that is an alias has an array in the file, of its step's numbers", "[files][trace_file]")
+{
+    const TemporaryFolder folder;
+    write_trace(folder / "t.npz", {steps_to_write(), {{"head.0.x", "mask"}, {"output", "head.0.masked"}}});
+    const NamedArrays arrays = read_npz(folder / "t.npz");
+    CHECK(arrays.size() == 5);
+    CHECK(identical(arrays.at("output"), steps_to_write()[1].value));
+    CHECK(read_trace(folder / "t.npz").steps.size() == 4);
+
+    const auto with_array = [&](const Array& output) {
+        write_npz(folder / "t.npz", {{{"steps.json", R"({"steps": [{"path": "a"}],
+                                                         "aliases": [{"path": "output", "target": "a"}]})"}},
+                                     {{"a", {{2}, {1, NAN}}}, {"output", output}},
+                                     ""});
+        return read_trace(folder / "t.npz");
+    };
+    CHECK(with_array({{2}, {1, NAN}}).at("output").value.values[0] == 1);
+    for (const Array& other : {Array{{2}, {1, 2}}, Array{{1, 2}, {1, NAN}}, Array{{2}, {1, 0}, ElementType::boolean}})
+        CHECK_THROWS_WITH(with_array(other),
+                          ContainsSubstring("alias \"output\" means \"a\", but its array holds other numbers"));
+}
+
 TEST_CASE("steps.json has a step on each line, then the other names", "[trace_io][trace_file]")
 {
     const TemporaryFolder folder;
@@ -207,7 +229,7 @@ TEST_CASE("steps and arrays must match", "[trace_io][trace_file]")
                ContainsSubstring("names 1 axes, expected 2 for its shape (2, 3)"));
     CHECK_THAT(refused_trace(R"([{"path": "b"}])"),
                ContainsSubstring("step \"b\" has no array; expected the member b.npy"));
-    CHECK_THAT(refused_trace("[]"), ContainsSubstring("has the array \"a\", which no step"));
+    CHECK_THAT(refused_trace("[]"), ContainsSubstring("has the array \"a\", which no step or alias"));
     CHECK_THAT(refused_trace(R"([{"path": "a"}, {"path": "a"}])"), ContainsSubstring("two steps are called \"a\""));
 }
 

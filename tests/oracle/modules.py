@@ -18,7 +18,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 try:
@@ -280,13 +279,6 @@ def expect(what, found, expected):
     return error / size
 
 
-def output_of(trace):
-    """The step `output`, or the one that it is another name of."""
-    with zipfile.ZipFile(trace) as file:
-        aliases = {alias["path"]: alias["target"] for alias in json.loads(file.read("steps.json"))["aliases"]}
-    return np.load(trace)[aliases.get("output", "output")]
-
-
 def run_attn(attn, folder, module, weights, inputs, flags):
     """The output of `attn run MODULE` with a file of weights."""
     trace = folder / "trace.npz"
@@ -297,7 +289,7 @@ def run_attn(attn, folder, module, weights, inputs, flags):
     if printed := call(attn, "run", module, *files, *flags, "--quiet"):
         raise Mismatch(f"attn run --quiet prints:\n{printed}")
     call(attn, "verify", trace)
-    return output_of(trace)
+    return np.load(trace)["output"]
 
 
 def there(attn, folder, c, module, inputs, flags):

@@ -10,12 +10,10 @@ A line a case. Exit code 0 where all agree to 1e-12, 1 where one does not, 77 wh
 """
 
 import functools
-import json
 import math
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 try:
@@ -53,9 +51,7 @@ def run(module, inputs, weights, flags):
         verified = subprocess.run([sys.argv[1], "verify", path / "t.npz"], capture_output=True, text=True)
         if verified.returncode != 0:
             return verified.stdout
-        aliases = json.loads(zipfile.ZipFile(path / "t.npz").read("steps.json"))["aliases"]
-        name = {alias["path"]: alias["target"] for alias in aliases}.get("output", "output")
-        return np.load(path / "t.npz")[name]
+        return np.load(path / "t.npz")["output"]
 
 
 failed = False

@@ -9,7 +9,7 @@
 namespace attn::files {
 
 /// Writes a recording as one .npz file: one array per step, and steps.json, with the formulas and other names of the
-/// steps.
+/// steps. An alias outside of any scope, such as a module's `output`, has an array as well.
 ///
 /// All of it or nothing, and the same recording gives the same bytes. docs/trace_format.md describes the file.
 ///
@@ -29,7 +29,7 @@ Recording read_trace(const std::filesystem::path& path);
 /// A trace whose numbers are read when they are asked for, so that a large one is opened at once.
 class TraceReader {
 public:
-    /// @throws FileError  as read_trace does, but for numbers that are damaged
+    /// @throws FileError  as read_trace does, but for numbers that are damaged where no alias has the same
     explicit TraceReader(std::filesystem::path file);
 
     /// The recording without numbers: each step's value has its shape and type, and no values.
