@@ -325,8 +325,8 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
                                               ", but its array holds other numbers");
     }
     if (!places.empty())
-        throw FileError(file_.path(),
-                        "has the array " + in_marks(places.begin()->first) + ", which no step or alias in steps.json names");
+        throw FileError(file_.path(), "has the array " + in_marks(places.begin()->first) +
+                                          ", which no step or alias in steps.json names");
 }
 
 Recording read_trace(const fs::path& path)
