@@ -53,13 +53,14 @@ public:
     FastScoring(const FastAttentionOptions& given, const PairAxes& axes, std::size_t past, const Inputs& inputs)
         : mask_(inputs.mask("mask", axes)), lengths_(inputs.lengths("lengths", axes.sequences))
     {
+        const auto& [no_mask, no_bias, no_causal, scale, softcap] = given.options; // these three come from elsewhere
         scoring_.causal = given.causal;
         scoring_.past = past;
         scoring_.window = given.window;
-        if (given.options.scale)
-            scoring_.scale = static_cast<float>(*given.options.scale);
-        if (given.options.softcap)
-            scoring_.softcap = static_cast<float>(*given.options.softcap);
+        if (scale)
+            scoring_.scale = static_cast<float>(*scale);
+        if (softcap)
+            scoring_.softcap = static_cast<float>(*softcap);
         if (mask_)
             std::visit([&](const auto& any) { scoring_.mask = {any.data(), strides_of(any)}; }, *mask_);
         if (const OptionalBias bias = inputs.bias("mask", axes))

@@ -1,6 +1,7 @@
 #include "score_formulas.hpp"
 
 #include "attn/core/array.hpp"
+#include "attn/reference/attention/scale.hpp"
 
 namespace attn::fast {
 namespace {
@@ -14,11 +15,6 @@ std::string keys_formula(std::size_t from, std::size_t columns)
 std::string queries_formula(std::size_t rows, long first)
 {
     return "arange(" + text(rows) + ")[:, None] + " + std::to_string(first);
-}
-
-std::string scale_formula(const Scoring& scoring)
-{
-    return scoring.scale ? " * " + exact_text(*scoring.scale) : " / sqrt(keys.shape[-1])";
 }
 
 } // namespace
@@ -45,7 +41,7 @@ std::string ScoreFormulas::per_score(std::string_view argument, std::size_t from
            range(from, columns) + "]";
 }
 
-std::string ScoreFormulas::scaled() const { return "scores" + scale_formula(scoring_); }
+std::string ScoreFormulas::scaled() const { return scale_formula(scoring_.scale); }
 
 std::string ScoreFormulas::unmasked(std::size_t from, std::size_t columns) const
 {
@@ -90,11 +86,12 @@ ScoreFormulas::Named ScoreFormulas::finished(std::size_t from, std::size_t colum
     return {"masked", "where(" + allowed + ", " + unmasked(from, columns) + ", -inf)"};
 }
 
-std::string ScoreFormulas::derivative() const
+std::string ScoreFormulas::derivative(std::string_view grad_scaled) const
 {
     if (!scoring_.softcap)
-        return scale_formula(scoring_);
-    return scale_formula(scoring_) + " * (1 - tanh(" + scaled() + " / " + exact_text(*scoring_.softcap) + ")**2)";
+        return scale_formula(scoring_.scale, grad_scaled);
+    return scale_formula(scoring_.scale, grad_scaled) + " * (1 - tanh(" + scaled() + " / " +
+           exact_text(*scoring_.softcap) + ")**2)";
 }
 
 std::string zeros_formula(std::size_t rows, std::size_t columns)
@@ -115,7 +112,7 @@ std::string joined_formula(const std::vector<std::string>& parts, const Const& r
 
 StepOptions describe(const Scoring& scoring)
 {
-    StepOptions options{{"type", "float32"}, {"scale", scoring.scale ? exact_text(*scoring.scale) : "1/sqrt(d_k)"}};
+    StepOptions options{{"type", "float32"}, {"scale", describe_scale(scoring.scale)}};
     if (scoring.softcap)
         options.emplace_back("softcap", exact_text(*scoring.softcap));
     return options;

@@ -28,8 +28,8 @@ public:
     /// The finished scores, `scaled` or `masked`, with `scores` as the products.
     Named finished(std::size_t from, std::size_t columns) const;
 
-    /// What the gradient of the finished scores is multiplied by, with its sign: " * 0.5".
-    std::string derivative() const;
+    /// The gradient of the products, of the gradient of the scaled scores: "GRAD * 0.5".
+    std::string derivative(std::string_view grad_scaled) const;
 
     std::size_t first() const { return first_; }
     std::size_t rows() const { return rows_; }

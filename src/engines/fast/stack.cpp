@@ -103,18 +103,19 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 
 Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)
 {
-    if (options.mask || options.bias)
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options;
+    if (mask || bias)
         throw Error("attn::fast: a mask or a bias is among the options of attention, expected the mask as Masking, and "
                     "no bias");
-    Scoring scoring{.mask = masking.mask, .causal = options.causal, .key_lengths = masking.key_lengths};
-    if (options.scale)
-        scoring.scale = static_cast<float>(*options.scale);
-    if (options.softcap)
-        scoring.softcap = static_cast<float>(*options.softcap);
-    if (options.positions == HeadPositions::alibi) {
-        float* const slopes = buffer.grow(options.heads);
-        std::ranges::copy(alibi_slopes(options.heads), slopes);
-        scoring.alibi_slopes = {slopes, options.heads};
+    Scoring scoring{.mask = masking.mask, .causal = causal, .key_lengths = masking.key_lengths};
+    if (scale)
+        scoring.scale = static_cast<float>(*scale);
+    if (softcap)
+        scoring.softcap = static_cast<float>(*softcap);
+    if (positions == HeadPositions::alibi) {
+        float* const slopes = buffer.grow(heads);
+        std::ranges::copy(alibi_slopes(heads), slopes);
+        scoring.alibi_slopes = {slopes, heads};
     }
     return scoring;
 }

@@ -132,7 +132,7 @@ void TracedTiles::on_part(BackwardPart part, const BackwardTile& tile)
                              tile.grad_scores);
     case BackwardPart::grad_scores:
         return record_scores("grad_scores[rows, columns]",
-                             "weights * (grad_weights - D[:, None])" + formulas_.derivative(), tile, tile.grad_scores);
+                             formulas_.derivative("weights * (grad_weights - D[:, None])"), tile, tile.grad_scores);
     case BackwardPart::grad_keys:
         return record_partial("grad_keys", "grad_scores.T @ " + formulas_.rows_of("queries"), tile.grad_keys, tile,
                               tile.d_k);

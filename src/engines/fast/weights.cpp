@@ -17,14 +17,15 @@ LinearMaps joined(std::initializer_list<const LinearWeights*> parts)
 
 const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view role)
 {
+    const auto& [query, key, value, output, query_norm, key_norm] = weights; // what is new has to be packed, or refused
     const auto refuse = [&](const char* what) {
         throw Error("fast: the weights of " + std::string(role) + " have " + what);
     };
-    if (!weights.output)
+    if (!output)
         refuse("no output map, and the fast layers need one");
-    if (weights.query_norm || weights.key_norm)
+    if (query_norm || key_norm)
         refuse("a norm of queries or keys, which the fast layers do not compute");
-    return *weights.output;
+    return *output;
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "traced_ring.hpp"
 
+#include "attn/reference/attention/scale.hpp"
+
 #include <algorithm>
 
 namespace attn::mpi {
@@ -34,8 +36,7 @@ HopFormulas formulas_of_hop(const Ring& ring, std::size_t source, const Attentio
     const auto per_head = [&](const std::string& name) {
         return shape.h == shape.g ? name : "repeat(" + name + ", " + std::to_string(shape.h / shape.g) + ", axis=1)";
     };
-    std::string scores = "queries @ " + per_head("keys") + ".T" +
-                         (scoring.scale ? " * " + exact_text(*scoring.scale) : " / sqrt(keys.shape[-1])");
+    std::string scores = scale_formula(scoring.scale, "queries @ " + per_head("keys") + ".T");
     if (scoring.softcap)
         scores = exact_text(*scoring.softcap) + " * tanh(" + scores + " / " + exact_text(*scoring.softcap) + ")";
     if (scoring.bias)
@@ -93,9 +94,8 @@ Integers positions_of(const std::vector<Chunk>& chunks)
 
 StepOptions describe(const fast::Scoring& scoring, const Layout& layout)
 {
-    StepOptions options{{"type", "float32"},
-                        {"ranks", std::to_string(layout.ranks())},
-                        {"scale", scoring.scale ? exact_text(*scoring.scale) : "1/sqrt(d_k)"}};
+    StepOptions options{
+        {"type", "float32"}, {"ranks", std::to_string(layout.ranks())}, {"scale", describe_scale(scoring.scale)}};
     if (scoring.softcap)
         options.emplace_back("softcap", exact_text(*scoring.softcap));
     return options;

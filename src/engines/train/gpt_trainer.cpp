@@ -36,9 +36,10 @@ void expect_trainable(const GptWeights& weights, const GptOptions& options)
                                layer.norm1.bias && layer.norm2.bias && weights.norm.bias;
         if (!is_biased)
             refuse("a bias is missing", "one in every map and every norm");
-        if (heads.query.weight.shape(1) != d_model || heads.key.weight.shape(1) != d_model ||
-            heads.value.weight.shape(1) != d_model)
-            refuse("heads share keys and values, or have a size of their own", "heads of d_model / heads features");
+        if (heads.query.weight.shape(1) != d_model || heads.value.weight.shape(1) != d_model ||
+            !is_plain(heads, HeadPositions::none))
+            refuse("heads share keys and values, have norms, or have a size of their own",
+                   "heads of d_model / heads features");
     }
 }
 

@@ -2,10 +2,11 @@
 
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/attention/scale.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,7 +128,7 @@ StepOptions describe(const RestrictedOptions& options)
     return {{"radius", number(options.neighbourhood.radius)},
             {"stride", number(options.neighbourhood.stride)},
             {"side", options.neighbourhood.side == Side::both ? "both" : "causal"},
-            {"scale", options.scale ? exact_text(*options.scale) : "1/sqrt(d_k)"}};
+            {"scale", describe_scale(options.scale)}};
 }
 
 /// @name The formulas that gather keys and values by their neighbours; the tokens of a batch are its second axis
@@ -144,11 +145,6 @@ constexpr std::string_view formula_of_context =
         : "sum(where(mask[:, :, None], weights[:, :, :, None] * permute(permute(values, 1, 0, 2)[neighbours], 2, 0, 1, "
           "3), 0), axis=2)";
 /// @}
-
-std::string formula_of_scaled(const RestrictedOptions& options)
-{
-    return options.scale ? "scores * " + exact_text(*options.scale) : "scores / sqrt(keys.shape[-1])";
-}
 
 /// @name In the storage of the scores, which is most of what a long sequence takes
 /// @{
@@ -201,9 +197,9 @@ RestrictedAttentionOf<T> restricted_attention(const T& given_queries, const T& g
     T scores = trace("scores[(b,) n, width]", formula_of_scores<T>, banded_scores(queries, keys, band));
 
     // Keep the size of the comparison independent of d_k.
-    const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(keys.shape(feature_axis<T>))));
+    const double scale = scale_factor(options.scale, keys.shape(feature_axis<T>));
     T scaled = trace(
-        "scaled[(b,) n, width]", [&] { return formula_of_scaled(options); }, times(std::move(scores), scale));
+        "scaled[(b,) n, width]", [&] { return scale_formula(options.scale); }, times(std::move(scores), scale));
 
     // A missing neighbour gets the score minus infinity, so its weight is exactly 0.
     T masked = trace("masked[(b,) n, width]", "where(mask, scaled, -inf)", masked_by(band.mask, std::move(scaled)));

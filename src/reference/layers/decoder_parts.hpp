@@ -11,11 +11,13 @@ namespace attn {
 /// mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    return {.heads = options.attention.heads,
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options.attention;
+    return {.heads = heads,
             .mask = options.memory_mask,
             .bias = options.memory_bias,
-            .scale = options.attention.scale,
-            .softcap = options.attention.softcap};
+            .scale = scale,
+            .softcap = softcap,
+            .norm = norm};
 }
 
 /// In the scope of cross-attention its mask and bias are those of the memory, not of self-attention, which a scope around has.

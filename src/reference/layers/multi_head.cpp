@@ -57,8 +57,8 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 {
-    return positions == HeadPositions::none && weights.key.weight.shape(1) == weights.query.weight.shape(1) &&
-           !weights.query_norm && !weights.key_norm;
+    const auto& [query, key, value, output, query_norm, key_norm] = weights;
+    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm && !key_norm;
 }
 
 namespace {

@@ -82,6 +82,10 @@ TEST_CASE("a trainer refuses what it can't train, and names it", "[train]")
                       ContainsSubstring("text 0 has 0 ids that predict another, expected from 1 to 8"));
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{{1, 7}}), ContainsSubstring("text 0 has the id 7"));
     CHECK_THROWS_WITH(of_texts.step(std::vector<Text>{}), ContainsSubstring("there is no text"));
+    GptWeights with_norms = decoder;
+    with_norms.layers[1].self_attention.query_norm = RmsNormWeights{numbers.vector(4)};
+    CHECK_THROWS_WITH(GptTrainer(with_norms, {.model = {.heads = 2}}),
+                      ContainsSubstring("heads share keys and values, have norms, or"));
     decoder.layers[1].norm2.bias.reset();
     CHECK_THROWS_WITH(GptTrainer(decoder, {.model = {.heads = 2}}), ContainsSubstring("a bias is missing"));
 }
