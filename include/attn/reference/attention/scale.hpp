@@ -12,7 +12,7 @@ namespace attn {
 /// @{
 double scale_factor(const std::optional<double>& given, std::size_t d_k);
 /// "scores / sqrt(keys.shape[-1])", or with a given factor "scores * 0.5"
-/// @param scores  the step or the expression that is scaled
+/// or of another expression in place of the step `scores`
 std::string scale_formula(const std::optional<double>& given, std::string_view scores = "scores");
 /// "1/sqrt(d_k)", or "0.5"
 std::string describe_scale(const std::optional<double>& given);
