@@ -302,7 +302,6 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
         places.emplace(file_.names()[place], place);
 
     Paths paths(file_.path());
-    std::map<std::string, std::size_t> place_of; // of each step's array
     for (std::size_t index = 0; index < lists.steps.size(); ++index) {
         const std::string path = path_at(file_.path(), lists.steps, index);
         paths.add_step(path);
@@ -311,16 +310,16 @@ TraceReader::TraceReader(fs::path file) : file_(std::move(file))
             throw FileError(file_.path(),
                             "step " + in_marks(path) + " has no array; expected the member " + path + ".npy");
         places_.push_back(array.mapped());
-        place_of.emplace(path, array.mapped());
         Array outline = file_.outline(array.mapped());
         outline_.steps.push_back(about_file(file_.path(), step_called(path),
                                             [&] { return step_of(lists.steps[index], path, std::move(outline)); }));
     }
     for (std::size_t index = 0; index < lists.aliases.size(); ++index) {
-        const Alias alias = outline_.aliases.emplace_back(alias_at(file_.path(), lists.aliases, index));
+        const Alias& alias = outline_.aliases.emplace_back(alias_at(file_.path(), lists.aliases, index));
         paths.add_alias(alias);
         const auto array = places.extract(alias.path); // a result has one
-        if (!array.empty() && !identical(file_.array(array.mapped()), file_.array(place_of.at(alias.target))))
+        const auto target = static_cast<std::size_t>(outline_.find(alias.target) - outline_.steps.data());
+        if (!array.empty() && !identical(file_.array(array.mapped()), value(target)))
             throw FileError(file_.path(), "alias " + in_marks(alias.path) + " means " + in_marks(alias.target) +
                                               ", but its array holds other numbers");
     }

@@ -78,6 +78,7 @@ TEST_CASE("attn run prints every step, and writes them, twice the same bytes", "
         CHECK(first.errors.empty());
         CHECK(first.output == second.output);
         CHECK(bytes_of(desk / "a.npz") == bytes_of(desk / "b.npz"));
+        CHECK(read_npz(desk / "a.npz").contains("output"));
         for (const Step& step : read_trace(desk / "a.npz").steps)
             CHECK_THAT(first.output, ContainsSubstring(step.path));
     }

@@ -29,7 +29,8 @@ Recording read_trace(const std::filesystem::path& path);
 /// A trace whose numbers are read when they are asked for, so that a large one is opened at once.
 class TraceReader {
 public:
-    /// @throws FileError  as read_trace does, but for numbers that are damaged where no alias has the same
+    /// Reads the numbers of an alias that has an array, and of its step, which must be the same; no others.
+    /// @throws FileError  as read_trace does, but for damage in numbers that it does not read
     explicit TraceReader(std::filesystem::path file);
 
     /// The recording without numbers: each step's value has its shape and type, and no values.

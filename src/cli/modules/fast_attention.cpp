@@ -53,7 +53,7 @@ public:
     FastScoring(const FastAttentionOptions& given, const PairAxes& axes, std::size_t past, const Inputs& inputs)
         : mask_(inputs.mask("mask", axes)), lengths_(inputs.lengths("lengths", axes.sequences))
     {
-        const auto& [no_mask, no_bias, no_causal, scale, softcap] = given.options; // these three come from elsewhere
+        const auto& [mask, bias, causal, scale, softcap] = given.options; // the first three are in inputs and in given
         scoring_.causal = given.causal;
         scoring_.past = past;
         scoring_.window = given.window;
@@ -63,13 +63,13 @@ public:
             scoring_.softcap = static_cast<float>(*softcap);
         if (mask_)
             std::visit([&](const auto& any) { scoring_.mask = {any.data(), strides_of(any)}; }, *mask_);
-        if (const OptionalBias bias = inputs.bias("mask", axes))
+        if (const OptionalBias in_file = inputs.bias("mask", axes))
             std::visit(
                 [&](const auto& any) {
                     bias_.assign(any.begin(), any.end());
                     scoring_.bias = {bias_.data(), strides_of(any)};
                 },
-                *bias);
+                *in_file);
         if (lengths_)
             scoring_.key_lengths = {lengths_->data(), lengths_->size()};
     }

@@ -86,11 +86,11 @@ ScoreFormulas::Named ScoreFormulas::finished(std::size_t from, std::size_t colum
     return {"masked", "where(" + allowed + ", " + unmasked(from, columns) + ", -inf)"};
 }
 
-std::string ScoreFormulas::derivative(std::string_view grad_scaled) const
+std::string ScoreFormulas::derivative(std::string_view grad_finished) const
 {
     if (!scoring_.softcap)
-        return scale_formula(scoring_.scale, grad_scaled);
-    return scale_formula(scoring_.scale, grad_scaled) + " * (1 - tanh(" + scaled() + " / " +
+        return scale_formula(scoring_.scale, grad_finished);
+    return scale_formula(scoring_.scale, grad_finished) + " * (1 - tanh(" + scaled() + " / " +
            exact_text(*scoring_.softcap) + ")**2)";
 }
 

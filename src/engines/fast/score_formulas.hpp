@@ -28,8 +28,9 @@ public:
     /// The finished scores, `scaled` or `masked`, with `scores` as the products.
     Named finished(std::size_t from, std::size_t columns) const;
 
-    /// The gradient of the products, of the gradient of the scaled scores: "GRAD * 0.5".
-    std::string derivative(std::string_view grad_scaled) const;
+    /// The gradient of the products queries @ keys.T: the given gradient of the finished scores, times the scale and what the
+    /// softcap's derivative is.
+    std::string derivative(std::string_view grad_finished) const;
 
     std::size_t first() const { return first_; }
     std::size_t rows() const { return rows_; }

@@ -7,8 +7,8 @@
 /// A decoder layer, for keys and values from a cache or without one.
 namespace attn {
 
-/// Cross-attention has as many heads as self-attention, the same scale and softcap; it has neither positions nor a causal
-/// mask.
+/// Cross-attention has as many heads as self-attention, the same scale, softcap and norms of queries and keys; it has neither
+/// positions nor a causal mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
     const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options.attention;

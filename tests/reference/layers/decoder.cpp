@@ -57,6 +57,23 @@ TEST_CASE("each of a decoder layer's masks reaches its own attention, the scale 
     }
 }
 
+TEST_CASE("norms of queries and keys have one epsilon in both of a decoder layer's attentions", "[layers][decoder]")
+{
+    Numbers numbers(2);
+    DecoderLayerWeights weights = random_decoder_layer(numbers);
+    for (MultiHeadWeights* attention : {&weights.self_attention, &weights.cross_attention})
+        attention->query_norm = attention->key_norm = RmsNormWeights{numbers.vector(3)};
+    const DecoderOptions options{.attention = {.heads = 2, .norm = {.epsilon = 0.5}}};
+    const Recorder recorder = recorded([&](const Trace& trace) {
+        (void)decoder_layer(numbers.matrix(4, 6), numbers.matrix(3, 6), weights, options, trace);
+    });
+    CHECK(wrong_steps(recorder) == std::vector<std::string>{});
+    for (const std::string attention : {"self_attn", "cross_attn"})
+        for (const std::string norm : {"query_norm", "key_norm"})
+            CHECK(recorder.recording().at(attention + ".head.1." + norm + ".normalized").formula ==
+                  "x / sqrt(mean_square[..., None] + 0.5)");
+}
+
 TEST_CASE("each of a decoder layer's biases is added in its own attention, and named once in a stack",
           "[layers][decoder][mask]")
 {

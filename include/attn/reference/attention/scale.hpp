@@ -11,8 +11,8 @@ namespace attn {
 /// size of scores does not grow with d_k.
 /// @{
 double scale_factor(const std::optional<double>& given, std::size_t d_k);
-/// "scores / sqrt(keys.shape[-1])", or with a given factor "scores * 0.5"
-/// or of another expression in place of the step `scores`
+/// "scores / sqrt(keys.shape[-1])", or with a given factor "scores * 0.5". In place of the step `scores` another expression can
+/// stand, such as "queries @ keys.T".
 std::string scale_formula(const std::optional<double>& given, std::string_view scores = "scores");
 /// "1/sqrt(d_k)", or "0.5"
 std::string describe_scale(const std::optional<double>& given);
