@@ -14,6 +14,7 @@ Needs Python 3.9 and NumPy. Tensors of PyTorch, JAX and TensorFlow are recognise
 """
 
 import argparse
+import ast
 import collections
 import dis
 import fnmatch
@@ -21,6 +22,7 @@ import functools
 import inspect
 import itertools
 import json
+import linecache
 import os
 import re
 import runpy
@@ -226,8 +228,10 @@ class Line:
 
     def __init__(self):
         self.stores = {}  # variables that it assigns, and the loops around
-        self.attributes = {}  # ("self", "cache"), and the loops around
+        self.attributes = {}  # that it assigns, ("self", "cache", "keys"), and the loops around
         self.loads = {}  # variables that it uses; a dict, for the order
+        self.parts = {}  # attributes that it uses
+        self.path = ()  # of what was loaded last
         self.loops = None  # around what can change a tensor in place; None where nothing can
         self.writes = False  # into a part of a tensor
 
@@ -249,10 +253,23 @@ class Code:
         self.loops = loops_of(code) if is_own else []
         self.comprehensions = comprehensions_in(code, self.loops)
         self.lines = lines_of(code, self.loops_around) if is_own and not self.is_comprehension else {}
+        self.statements = statements_of(code.co_filename) if self.lines else {}
+        self.used = {}
 
     def loops_around(self, offset):
         """Outermost first. A loop begins with asking for the next item, which is not in it."""
         return tuple(loop for loop in self.loops if loop[0] < offset <= loop[1])
+
+    def statement(self, number):
+        """First and last line of the statement that a line is a part of."""
+        return self.statements.get(number, (number, number))
+
+    def used_in(self, first, last):
+        """The variables and attributes that a statement uses."""
+        if (first, last) not in self.used:
+            lines = [self.lines[line] for line in range(first, last + 1) if line in self.lines]
+            self.used[first, last] = [path for line in lines for path in (*((name,) for name in line.loads), *line.parts)]
+        return self.used[first, last]
 
     def is_in_comprehension(self, frame):
         return any(begin <= frame.f_lasti <= end for begin, end in self.comprehensions)
@@ -295,8 +312,34 @@ def lines_of(code, loops_around):
         number = starts.get(instruction.offset, number)
         if number is not None:
             note(instruction, before, lines[number], loops_around(instruction.offset))
+            if inspect.iscode(instruction.argval):  # a comprehension or a lambda uses what stands in it
+                lines[number].loads.update(dict.fromkeys(names_in(instruction.argval), True))
         before = instruction
     return dict(lines)
+
+
+def names_in(code):
+    inner = (name for const in code.co_consts if inspect.iscode(const) for name in names_in(const))
+    return [*code.co_freevars, *code.co_names, *inner]
+
+
+@functools.lru_cache(maxsize=None)
+def statements_of(file):
+    """For each line its innermost statement's first and last line; of one with a body, those before the body."""
+    ranges = {}
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ranges
+    for node in ast.walk(tree):  # outer ones first
+        if isinstance(node, ast.stmt) and not isinstance(node, DEFINITIONS):
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if body else node.end_lineno
+            ranges.update(dict.fromkeys(range(node.lineno, last + 1), (node.lineno, last)))
+    return ranges
+
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 VARIABLE = re.compile("(FAST|NAME|DEREF|GLOBAL)")
@@ -306,8 +349,12 @@ def note(instruction, before, line, loops):
     """Adds to a line what one instruction does."""
     name = instruction.opname
     if name == "STORE_ATTR":
-        if before.opname.startswith("LOAD_FAST"):
-            line.attributes[variables(before)[-1], instruction.argval] = loops
+        if line.path:
+            line.attributes[line.path + (instruction.argval,)] = loops
+    elif name in ("LOAD_ATTR", "LOAD_METHOD") and line.path:
+        line.path += (instruction.argval,)
+        line.parts[line.path] = True
+        return
     elif name in ("STORE_SUBSCR", "STORE_SLICE") or "CALL" in name:
         line.loops = loops if line.loops is None else min(line.loops, loops, key=len)
         line.writes = line.writes or name.startswith("STORE_S")
@@ -316,8 +363,11 @@ def note(instruction, before, line, loops):
         for part, variable in zip(parts * 2, variables(instruction)):
             if part.startswith("LOAD"):
                 line.loads[variable] = True
-            else:
-                line.stores[variable] = loops
+                line.path = (variable,)
+                continue
+            line.stores[variable] = loops
+        return
+    line.path = ()
 
 
 def variables(instruction):
@@ -403,6 +453,8 @@ class File:
         self.arrays, self.repeats, self.left_out = [], [], []
         self.names = Names()
         self.stored = {}  # by id of a tensor: a weak reference, its state, its name
+        self.sources = {}  # by id of a tensor: a weak reference, the names of arrays that say what it is
+        self.calls = []
         self.bytes = 0
         self.lock = threading.RLock()
         folder, name = os.path.split(os.path.abspath(path))
@@ -429,16 +481,23 @@ class File:
         if known not in ("", name) and self.wants(name, origin["variable"]):
             self.repeats.append({"name": name, "same_as": known, **origin})
 
-    def add(self, name, tensor, state, origin):
-        """Stores a tensor, or notes why not."""
+    def add(self, name, tensor, state, origin, reads):
+        """Stores a tensor, or notes why not. reads: the arrays that it was computed from."""
         with self.lock:
             if self.zip is None:
                 return
             name = self.names.unique(name)
-            if self.wants(name, origin["variable"]):
-                self.store(name, tensor, state, origin)
+            origin = {**origin, "reads": list(reads)}
+            is_stored = self.wants(name, origin["variable"]) and self.store(name, tensor, state, origin)
+            keep(self.sources, tensor, [name] if is_stored else origin["reads"])
+
+    def sources_of(self, tensor):
+        """The recorded array that a tensor is; where it is not recorded, those that it was computed from."""
+        reference, names = self.sources.get(id(tensor), (None, ()))
+        return names if reference is not None and reference() is tensor else ()
 
     def store(self, name, tensor, state, origin):
+        """@return whether it is stored"""
         try:
             array, dtype = self.checked(tensor)
             self.write(name, array)
@@ -449,9 +508,11 @@ class File:
         else:
             entry = {"name": name, **origin, "shape": list(array.shape), "dtype": dtype}
             known = self.name_of(tensor, state)
-            self.arrays.append({**entry, "same_as": known} if known else entry)
+            self.arrays.append({**entry, "reads": [known], "same_as": known} if known else entry)
             if not known:
                 self.remember(tensor, state, name)
+            return True
+        return False
 
     def checked(self, tensor):
         array, dtype = kind_of(tensor).numbers(tensor)
@@ -478,16 +539,20 @@ class File:
         self.bytes += array.nbytes
 
     def remember(self, tensor, state, name):
-        try:
-            self.stored[id(tensor)] = weakref.ref(tensor), state, name
-        except TypeError:
-            pass
+        keep(self.stored, tensor, state, name)
 
     def leave_out(self, name, origin, reason):
         self.left_out.append({"name": name, **origin, "reason": reason})
 
+    def call(self, running):
+        """Lists where a function was called, once. @return its place in the list"""
+        parent = running.parent
+        self.calls.append({"file": parent.file, "line": parent.line, "function": parent.qualified(), **parent.called()})
+        return len(self.calls) - 1
+
     def close(self):
-        listing = {"format": FORMAT, "arrays": self.arrays, "same": self.repeats, "left_out": self.left_out}
+        listing = {"format": FORMAT, "arrays": self.arrays, "calls": self.calls, "same": self.repeats,
+                   "left_out": self.left_out}
         with self.lock:
             self.zip.writestr(zipfile.ZipInfo("attn_record.json"), json.dumps(listing))
             self.zip.close()
@@ -513,6 +578,13 @@ class File:
             yield f"{self.path}: left out {', '.join(names[:3])}{more}: {reason}"
 
 
+def keep(known, tensor, *facts):
+    try:
+        known[id(tensor)] = weakref.ref(tensor), *facts
+    except TypeError:
+        pass
+
+
 def put_in_place(temporary, path):
     mask = os.umask(0)
     os.umask(mask)
@@ -534,9 +606,12 @@ class Seen:
         self.value, self.loops = value, loops
         self.leaves = states_of(value)
 
+    def tensors(self):
+        return [leaf for leaf, _ in self.leaves.values()]
+
     def shares(self, memories):
         """True where one of its tensors can be in one of these memories."""
-        return any(kind_of(leaf).memory(leaf) in memories for leaf, _ in self.leaves.values())
+        return any(kind_of(leaf).memory(leaf) in memories for leaf in self.tensors())
 
 
 def states_of(value):
@@ -564,6 +639,10 @@ class Running:
         self.has_parts = False  # modules that it called
         self.seen, self.pending, self.before = {}, {}, {}
         self.unseen = []  # lines of a comprehension that runs
+        self.reads = {}  # arrays that the statement uses, as they were before it; a dict, for the order; None: to be found
+        self.frame = None  # while a line is looked at
+        self.returned = {}  # arrays that calls in the statement returned
+        self.call = None  # its place in the file's list of calls
 
     # -------------------------------------------------------------------------------------- names
 
@@ -625,7 +704,37 @@ class Running:
     def origin(self, variable, line=None):
         if not self.code.is_own and self.parent is not None:
             return {**self.parent.origin(variable), "function": self.qualified()}
-        return {"file": self.file, "line": line or self.line, "variable": variable, "function": self.qualified()}
+        return {"file": self.file, "line": line or self.line, "variable": variable, "function": self.qualified(),
+                **self.called()}
+
+    def called(self):
+        """Where it was called, in the file's list of calls."""
+        if self.parent is None:
+            return {}
+        if self.call is None:
+            self.call = self.recorder.file.call(self)
+        return {"call": self.call}
+
+    # -------------------------------------------------------------------------------------- what was computed from what
+
+    def used_by_statement(self, frame):
+        """The arrays that the statement uses, as far as it has been followed: more than the assigned one was computed from
+        where a line has several statements, and what a followed call was given beside what it returned."""
+        if not self.code.is_own:
+            return {**self.reads, **self.returned}
+        tensors = []
+        for path in self.code.used_in(*self.code.statement(self.line)):
+            seen = self.seen.get(name_of(path))  # before the statement
+            tensors += seen.tensors() if seen else (leaf for _, leaf in leaves_of(value_at(path, frame)))
+        return {**self.sources_of(tensors), **self.returned}
+
+    def find_reads(self):
+        """Before what the line has changed is noted."""
+        if self.reads is None:
+            self.reads = self.used_by_statement(self.frame)
+
+    def sources_of(self, tensors):
+        return {name: None for tensor in tensors for name in self.recorder.file.sources_of(tensor)}
 
     def qualified(self):
         if self.object is not None and "." not in self.code.qualified:
@@ -634,9 +743,10 @@ class Running:
 
     # -------------------------------------------------------------------------------------- what happens
 
-    def begin(self, frame):
+    def begin(self, frame, caller):
         """Notes the arguments; those that nobody has assigned to a variable are recorded."""
         values = frame.f_locals
+        self.reads = self.parent.used_by_statement(caller) if self.parent else {}
         if self.is_forward and self.recorder.reference is not None:
             self.recorder.reference.offer(self, values)
         for name in self.code.arguments:
@@ -647,6 +757,8 @@ class Running:
                     self.record_unless_known(full, name, seen.leaves)
                 else:
                     self.recorder.file.note_given(seen.leaves)
+        if not self.code.is_own:
+            self.reads = self.sources_of(tensor for seen in self.seen.values() for tensor in seen.tensors())
 
     def trace(self, frame, event, arg):
         """Hears of each line before it runs, and of the end."""
@@ -657,6 +769,8 @@ class Running:
                 self.unseen.append(frame.f_lineno)
             elif event == "line":
                 self.look(frame)
+                if self.code.statement(self.line) != self.code.statement(frame.f_lineno):
+                    self.returned.clear()
                 self.line = frame.f_lineno
                 self.look_ahead(frame)
             elif event == "return":
@@ -672,11 +786,14 @@ class Running:
         self.settle()
         self.recorder.running.pop(id(frame), None)
         leaves = states_of(result)
+        self.reads = self.used_by_statement(frame)
         if self.is_forward:
             self.record_output(leaves)
             self.note_if_fused()
         elif leaves and self.code.name != "<module>":
             self.record_unless_known(joined(self.scope, "return"), "return", leaves)
+        if self.parent is not None:
+            self.parent.returned.update(self.sources_of(leaf for leaf, _ in leaves.values()))
 
     def look(self, frame):
         """Records what the line that just ran has changed, and those of a comprehension before it."""
@@ -691,15 +808,16 @@ class Running:
         line = self.code.lines.get(self.line)
         if line is not None and (line.stores or line.attributes or line.loops is not None):
             values = frame.f_locals
+            self.reads, self.frame = None, frame
             for name, loops in line.stores.items():
                 self.assigned(name, values.get(name), loops)
-            for (owner, attribute), loops in line.attributes.items():
-                name = attribute if owner == "self" else f"{owner}.{attribute}"
-                self.assigned(name, attribute_of(values.get(owner), attribute), loops, f"{owner}.{attribute}")
+            for path, loops in line.attributes.items():
+                self.assigned(name_of(path), value_at(path, frame), loops, ".".join(path))
             if line.loops is not None:
                 for name in line.loads:
                     if name in self.seen and name not in line.stores:
                         self.used(name, line)
+            self.frame = None
 
     def look_ahead(self, frame):
         """Before a line writes into arrays: large ones are compared in full."""
@@ -720,7 +838,10 @@ class Running:
         if kind_of(value) is None and not is_container(value):
             self.seen.pop(name, None)
             return
-        self.seen[name] = seen = Seen(value, loops)
+        seen = Seen(value, loops)
+        if seen.leaves:
+            self.find_reads()
+        self.seen[name] = seen
         if seen.leaves:
             self.record(name, seen.leaves, loops, variable or name, self.line)
 
@@ -728,13 +849,14 @@ class Running:
         """An array that exists since before a loop, and can be filled in it, is looked at when the loop is over."""
         further = [loop for loop in line.loops if loop not in self.seen[name].loops]
         if further:
-            self.pending[name] = self.pending.get(name) or (further[0], self.line)
+            self.find_reads()
+            self.pending.setdefault(name, (further[0], self.line, {}))[2].update(self.reads)
         else:
             self.changed(name, self.line, line.loops)
 
     def settle(self, offset=None):
         """Looks at what was waiting for a loop that is left. offset: of what runs next, if anything does."""
-        for name, (loop, line) in list(self.pending.items()):
+        for name, (loop, line, self.reads) in list(self.pending.items()):
             if offset is None or not loop[0] <= offset <= loop[1]:
                 del self.pending[name]
                 self.changed(name, line, self.seen[name].loops)
@@ -745,6 +867,8 @@ class Running:
         leaves = states_of(seen.value)
         different = {path: leaf for path, leaf in leaves.items() if is_other(leaf, seen.leaves.get(path))
                      or path in before and before[path] != checksum(leaf[0], in_full=True)}
+        if different:
+            self.find_reads()
         seen.leaves = leaves
         for path, leaf in different.items():
             self.recorder.file.stored.pop(id(leaf[0]), None)
@@ -767,7 +891,7 @@ class Running:
             if known and path:
                 file.list_again(full + path, known, self.origin(variable, line))
             else:
-                file.add(full + path, tensor, state, self.origin(variable, line))
+                file.add(full + path, tensor, state, self.origin(variable, line), self.reads)
 
     def record_unless_known(self, name, variable, leaves):
         """Stores the tensors that are not stored under another name."""
@@ -775,7 +899,7 @@ class Running:
         for path, (tensor, state) in leaves.items():
             known = file.name_of(tensor, state)
             if known is None:
-                file.add(name + path, tensor, state, self.origin(variable))
+                file.add(name + path, tensor, state, self.origin(variable), self.reads)
             else:
                 file.list_again(name + path, known, self.origin(variable))
 
@@ -786,7 +910,7 @@ class Running:
             name = self.scope + ("" if path == ".0" else path)
             if type(self.object).__name__ == "MultiheadAttention" and path == ".1" and averages is not None:
                 name = self.scope + (".attn_output_weights" if averages.value is False else ".1")
-            self.recorder.file.add(name, tensor, state, self.origin("return"))
+            self.recorder.file.add(name, tensor, state, self.origin("return"), self.reads)
 
 
     def note_if_fused(self):
@@ -804,6 +928,18 @@ def joined(scope, name):
 
 def is_other(leaf, before):
     return before is None or leaf[0] is not before[0] or leaf[1] != before[1]
+
+
+def name_of(path):
+    """Of an attribute, as names in the file have it: ("self", "cache", "keys") is cache.keys."""
+    return ".".join(path[1:] if path[0] == "self" and len(path) > 1 else path)
+
+
+def value_at(path, frame):
+    value = frame.f_locals.get(path[0], frame.f_globals.get(path[0]))
+    for attribute in path[1:]:
+        value = attribute_of(value, attribute)
+    return value
 
 
 def attribute_of(thing, name):
@@ -1273,20 +1409,20 @@ class Recorder:
             return going_on.trace
         if not code.is_own and not self.modules.is_one(frame.f_locals.get("self")):
             return None
-        parent, site = self.caller_of(frame)
+        parent, site, caller = self.caller_of(frame)
         running = Running(self, frame, code, parent, site)
         if running.depth > self.depth or (not code.is_own and running.is_super):
             return None
         self.running[id(frame)] = running
         if parent is not None and running.is_forward:
             parent.has_parts = True
-        running.begin(frame)
+        running.begin(frame, caller)
         if not code.is_own:
             frame.f_trace_lines = False
         return running.trace
 
     def caller_of(self, frame):
-        """The call around it that is followed; and where in it, if that is in a loop."""
+        """The call around it that is followed; where in it, if that is in a loop; and its frame."""
         site, caller = None, frame.f_back
         while caller is not None:
             running = self.running.get(id(caller))
@@ -1296,9 +1432,9 @@ class Recorder:
             if site is None and code is not None and code.loops and code.loops_around(caller.f_lasti):
                 site = id(code), caller.f_lasti
             if running is not None:
-                return running, site
+                return running, site, caller
             caller = caller.f_back
-        return None, None
+        return None, None, None
 
     def forked(self):
         self.is_paused = self.is_forked = True

@@ -34,6 +34,116 @@ ATTENTION = """
     """
 
 
+class WhatItWasComputedFrom(RecordTest):
+    def assert_reads(self, mine, **expected):
+        self.assertEqual({name: mine.reads(name) for name in expected}, {name: sorted(of) for name, of in expected.items()})
+
+    def test_a_statement_reads_its_variables_a_call_its_arguments_and_what_comes_back(self):
+        mine = self.record(ATTENTION)
+        self.assert_reads(mine, **{
+            "q": [], "attention.scores": ["q", "k"], "attention.scores#2": ["attention.scores", "k"],
+            "attention.scores#3": ["attention.scores#2"], "attention.softmax.e": ["attention.scores#3"],
+            "attention.softmax.return": ["attention.softmax.e"],
+            "attention.return": ["attention.scores#3", "attention.softmax.return", "v"], "out": ["attention.return"]})
+        self.assertEqual(mine.called_from("attention.softmax.e"), [("mine.py", 11), ("mine.py", 14)])
+        self.assertEqual(mine.called_from("out"), [])
+
+    def test_the_version_before_the_statement_is_meant(self):
+        mine = self.record("""
+            import numpy as np
+            x = np.ones((2, 2))
+            y = 2 * x
+            x = x + y
+            z = x @ y
+            x += z
+            x[0] = y[1]
+            y = (
+                z -
+                np.exp(
+                    x))
+            np.exp(y, out=z)
+            """)
+        self.assert_reads(mine, **{"y": ["x"], "x#2": ["x", "y"], "z": ["x#2", "y"], "x#3": ["x#2", "z"],
+                                   "x#4": ["x#3", "y"], "y#2": ["z", "x#4"], "z#2": ["z", "y#2"]})
+
+    def test_attributes_lists_dicts_and_comprehensions(self):
+        mine = self.record("""
+            import numpy as np
+
+            class Cache:
+                pass
+
+            class Layer:
+                def __init__(self, w):
+                    self.w = w
+                    self.cache = Cache()
+
+                def __call__(self, x):
+                    self.cache.keys = x @ self.w
+                    self.last = self.cache.keys + 1
+                    return self.last * 2
+
+            w, x = np.eye(3), np.ones((2, 3))
+            layers = [Layer(w), Layer(w)]
+            for layer in layers:
+                x = layer(x)
+            parts = {"a": x + 1, "b": [w + 1]}
+            heads = [np.tanh(part) for part in np.split(x, 2)]
+            last = np.concatenate([head @ parts["b"][0] for head in heads])
+            """)
+        self.assert_reads(mine, **{
+            "Layer.0.cache.keys": ["x", "w"], "Layer.0.last": ["Layer.0.cache.keys"], "Layer.0.return": ["Layer.0.last"],
+            "x#2.0": ["Layer.0.return"], "Layer.1.cache.keys": ["x#2.0", "w"], "Layer.1.last": ["Layer.1.cache.keys"],
+            "parts.a": ["x#2.1", "w"], "parts.b.0": ["x#2.1", "w"], "heads.0": ["x#2.1"], "heads.1": ["x#2.1"],
+            "last": ["parts.a", "parts.b.0", "heads.0", "heads.1"]})
+
+    def test_what_a_loop_fills_was_computed_from_all_that_the_loop_used(self):
+        mine = self.record("""
+            import numpy as np
+            x, w = np.ones((2, 3)), np.ones((3, 3))
+            out, scale = np.zeros((2, 3)), np.full(3, 2.0)
+            for i in range(2):
+                out[i] = x[i] @ w
+                out[i] *= scale
+            """)
+        self.assert_reads(mine, **{"out#2": ["out", "x", "w", "scale"]})
+
+    def test_an_array_that_is_not_recorded_hands_on_what_it_was_computed_from(self):
+        mine = self.record("""
+            import numpy as np
+            x = np.ones(3)
+            wave = x + 1j
+            back = wave.real + x[0]
+            temporary = x * 2
+            y = temporary + 1
+            """, "--only", "x", "--only", "back", "--only", "y")
+        self.assert_reads(mine, back=["x"], y=["x"])
+
+    def test_through_a_class_of_tensors_the_callers_line_is_found(self):
+        self.write("engine.py", """
+            class Tensor:
+                def __init__(self, data):
+                    self.data = data
+
+                def __matmul__(self, other):
+                    return Tensor(self.data @ other.data)
+            """)
+        mine = self.record("""
+            import numpy as np
+            from engine import Tensor
+
+            def attend(q, k):
+                return q @ k
+
+            q, k = Tensor(np.ones((2, 2))), Tensor(np.eye(2))
+            scores = attend(q, k)
+            """)
+        *_, product = mine.names
+        self.assertEqual(mine.place(product)[0], "engine.py")
+        self.assertEqual(len(mine.reads(product)), 2)
+        self.assertEqual(mine.called_from(product), [("engine.py", 6), ("mine.py", 5), ("mine.py", 8)])
+
+
 class WhatIsRecorded(RecordTest):
     def test_each_assignment_is_recorded_in_order_with_file_line_and_variable(self):
         mine = self.record(ATTENTION)
@@ -343,13 +453,13 @@ class TheFile(RecordTest):
             out.write(b"\x93NUMPY")
             raise KeyboardInterrupt
 
-        file.add("before", np.ones(2), None, origin)
+        file.add("before", np.ones(2), None, origin, [])
         np.lib.format.write_array = interrupted
         try:
-            self.assertRaises(KeyboardInterrupt, file.add, "cut", np.ones(3), None, origin)
+            self.assertRaises(KeyboardInterrupt, file.add, "cut", np.ones(3), None, origin, [])
         finally:
             np.lib.format.write_array = whole
-        file.add("after", np.full(4, 4.0), None, origin)
+        file.add("after", np.full(4, 4.0), None, origin, [])
         file.close()
         mine = Recorded(path)
         self.assertEqual(sorted(mine.arrays), ["after", "before"])

@@ -220,6 +220,38 @@ class Names(PytorchTest):
                                                  "Fails.call2"])
 
 
+class WhatItWasComputedFrom(PytorchTest):
+    def test_a_module_its_argument_its_parts_what_it_returns(self):
+        mine = self.record(DECODER + "out = model(ids)\n")
+        read = {name: mine.reads(name) for name in mine.names}
+        attn = "blocks.0.attn"
+        self.assertEqual(read["blocks.0.norm1"], ["Decoder.x"])
+        self.assertEqual(read[attn + ".packed"], ["blocks.0.norm1"])
+        self.assertEqual(read[attn + ".q"], [attn + ".packed", "blocks.0.norm1"])
+        self.assertEqual(read[attn + ".att"], [attn + ".k#2", attn + ".q#2"])
+        self.assertEqual(read[attn + ".att#2"], [attn + ".att"])
+        self.assertEqual(read[attn + ".y"], [attn + ".att#3", attn + ".v#2"])
+        self.assertEqual(read[attn], [attn + ".out"])
+        self.assertEqual(read["blocks.0.x#2"], ["Decoder.x", attn, "blocks.0.norm1"])
+        self.assertEqual(read["blocks.0.mlp.1"], ["blocks.0.mlp.0"])
+        self.assertEqual(mine.called_from(attn + ".att")[0][0], "mine.py")
+
+    def test_the_result_leads_back_to_the_input_alone(self):
+        mine = self.record(DECODER + """
+    encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    out = encoder(model(ids)) * 2
+    """)
+        found, waiting = set(), ["out"]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += mine.reads(name)
+                self.assertTrue(all(mine.names.index(read) < mine.names.index(name) for read in mine.reads(name)), name)
+        self.assertEqual([name for name in found if not mine.reads(name)], ["ids"])
+        self.assertIn("blocks.1.attn.att#3", found)
+
+
 class Tensors(PytorchTest):
     def test_gradients_types_and_changes_in_place(self):
         with self.recording():

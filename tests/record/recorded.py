@@ -32,6 +32,17 @@ class Recorded:
         self.left_out = {entry["name"]: entry["reason"] for entry in self.listing["left_out"]}
         self.same = {entry["name"]: entry["same_as"] for entry in self.listing["same"]}
 
+    def reads(self, name):
+        return sorted(self.entries[name]["reads"])
+
+    def called_from(self, name):
+        """Lines of the calls, the innermost first."""
+        entry, lines = self.entries[name], []
+        while "call" in entry:
+            entry = self.listing["calls"][entry["call"]]
+            lines.append((entry["file"], entry["line"]))
+        return lines
+
     def place(self, name):
         return tuple(self.entries[name][key] for key in ("file", "line", "variable"))
 
