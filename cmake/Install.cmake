@@ -41,7 +41,8 @@ if(ATTN_BUILD_PROGRAMS)
     install(TARGETS attn_cli)
     install(FILES python/attn_record.py python/pyproject.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python)
 endif()
-install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp"
+        PATTERN include/attn/cli EXCLUDE) # of programs, whose library is not installed
 
 # The licence and the pages, which refer to each other as they do here. Not CMAKE_INSTALL_DOCDIR, which is a parent's.
 set(pages_folder ${CMAKE_INSTALL_DATAROOTDIR}/doc/attn)

@@ -2,9 +2,8 @@
 
 #include "exercise_report.hpp"
 
-#include "cli/flags.hpp"
-#include "cli/print_escaped.hpp"
-
+#include "attn/cli/flags.hpp"
+#include "attn/cli/print_escaped.hpp"
 #include "attn/core/error.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"

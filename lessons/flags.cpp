@@ -1,6 +1,6 @@
 #include "flags.hpp"
 
-#include "cli/shared_flags.hpp"
+#include "attn/cli/shared_flags.hpp"
 
 namespace attn {
 namespace {

@@ -1,8 +1,8 @@
 #include "ranks.hpp"
 
 #include "attn/core/error.hpp"
-#include "show/graph/process.hpp"
-#include "engines/mpi/packed_recording.hpp"
+#include "attn/engines/mpi/packed_recording.hpp"
+#include "attn/show/graph/process.hpp"
 
 #include <array>
 #include <cstdio>

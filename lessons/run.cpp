@@ -1,8 +1,7 @@
 #include "setup.hpp"
 
-#include "cli/flags.hpp"
-#include "cli/print_escaped.hpp"
-
+#include "attn/cli/flags.hpp"
+#include "attn/cli/print_escaped.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/formula/overflow.hpp"
 

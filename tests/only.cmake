@@ -29,7 +29,7 @@ link_rooms(attn_tests ${read})
 # What they run: they name it.
 foreach(file ${read})
     file(READ ${file} text)
-    if(text MATCHES "#include \"cli/")
+    if(text MATCHES "#include \"(src/)?cli/")
         target_link_libraries(attn_tests PRIVATE attn_modules)
     endif()
     if(text MATCHES "#include \"([a-z_/.]*/)?program\\.hpp\"")

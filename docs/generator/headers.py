@@ -17,6 +17,7 @@ FOLDERS = {
     "files/weights": ("Weights", "State dicts of other libraries, and folders of published models."),
     "show": ("Showing traces", "A trace on the console, as a page in the browser, and as a picture of which step uses which."),
     "diff": ("Comparing traces", "Where two traces differ first, and which mistake explains it."),
+    "cli": ("Command lines", "Flags, help and messages that attn and the lessons' programs have in common. They are not installed."),
     "engines/fast": ("Fast attention", "Attention in float32 by tiles, with vector instructions and threads, and with the same trace."),
     "engines/mpi": ("Attention across machines", "Ring attention, Ulysses and tensor parallelism on the ranks of an MPI program."),
     "engines/train": ("Training", "Losses, Adam, batches and checkpoints; models that are trained in float32, and a step of training as a trace."),

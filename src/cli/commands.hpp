@@ -1,6 +1,6 @@
 #pragma once
 
-#include "flags.hpp"
+#include "attn/cli/flags.hpp"
 
 namespace attn::cli {
 

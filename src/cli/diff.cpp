@@ -1,8 +1,8 @@
 #include "commands.hpp"
 #include "json.hpp"
-#include "print_escaped.hpp"
-#include "shared_flags.hpp"
 
+#include "attn/cli/print_escaped.hpp"
+#include "attn/cli/shared_flags.hpp"
 #include "attn/core/budget.hpp"
 #include "attn/core/error.hpp"
 #include "attn/diff/diff.hpp"

@@ -1,10 +1,9 @@
 // The one file that includes CLI11, which takes long to compile. CLI11 splits a command line into flags and their
 // texts. What the texts mean, which flags are missing, and the wording of help and errors is decided here.
 
-#include "flags.hpp"
+#include "attn/cli/flags.hpp"
 
-#include "print_escaped.hpp"
-
+#include "attn/cli/print_escaped.hpp"
 #include "attn/core/array.hpp"
 #include "attn/core/error.hpp"
 #include "attn/core/memory.hpp"

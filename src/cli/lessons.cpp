@@ -1,7 +1,8 @@
 #include "commands.hpp"
-#include "print_escaped.hpp"
 
 #include "lessons/curriculum.hpp"
+
+#include "attn/cli/print_escaped.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #include "commands.hpp"
 #include "json.hpp"
-#include "print_escaped.hpp"
 
+#include "attn/cli/print_escaped.hpp"
 #include "attn/mistakes/pitfalls.hpp"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "commands.hpp"
 #include "modules/module.hpp"
-#include "print_escaped.hpp"
-#include "shared_flags.hpp"
 
+#include "attn/cli/print_escaped.hpp"
+#include "attn/cli/shared_flags.hpp"
 #include "attn/core/recorder.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/state_dict.hpp"

@@ -1,4 +1,4 @@
-#include "shared_flags.hpp"
+#include "attn/cli/shared_flags.hpp"
 
 #include "attn/core/error.hpp"
 

@@ -8,7 +8,7 @@
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/scope.hpp"
-#include "cli/modules/module.hpp"
+#include "src/cli/modules/module.hpp"
 
 #include <sstream>
 

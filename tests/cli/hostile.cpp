@@ -4,9 +4,9 @@
 #include "temporary_folder.hpp"
 #include "test.hpp"
 
+#include "attn/cli/flags.hpp"
 #include "attn/files/npz.hpp"
 #include "attn/files/trace_file.hpp"
-#include "cli/flags.hpp"
 
 #include <chrono>
 #include <csignal>

@@ -1,6 +1,6 @@
+#include "attn/cli/shared_flags.hpp"
 #include "attn/core/budget.hpp"
 
-#include "cli/shared_flags.hpp"
 #include "../lesson_run.hpp"
 #include "../temporary_folder.hpp"
 #include "../test.hpp"

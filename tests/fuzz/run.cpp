@@ -1,4 +1,4 @@
-#include "cli/commands.hpp"
+#include "src/cli/commands.hpp"
 
 #include "attn/files/npz.hpp"
 

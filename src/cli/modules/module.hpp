@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cli/flags.hpp"
 #include "inputs.hpp"
 
+#include "attn/cli/flags.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
 #include <functional>

@@ -1,10 +1,10 @@
 #include "attn/engines/mpi/gather_recording.hpp"
+#include "attn/engines/mpi/packed_recording.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 #include "communicator.hpp"
-#include "packed_recording.hpp"
 
 #include <algorithm>
 #include <map>

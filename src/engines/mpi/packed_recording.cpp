@@ -1,4 +1,4 @@
-#include "packed_recording.hpp"
+#include "attn/engines/mpi/packed_recording.hpp"
 
 #include "attn/core/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "attn/show/graph/process.hpp"
 
 #include "attn/core/error.hpp"
 

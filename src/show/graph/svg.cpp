@@ -1,7 +1,7 @@
 #include "attn/show/graph/draw.hpp"
+#include "attn/show/graph/process.hpp"
 
 #include "plain_line.hpp"
-#include "process.hpp"
 
 #include "attn/core/error.hpp"
 #include "attn/files/file.hpp"

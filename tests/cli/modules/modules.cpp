@@ -1,4 +1,4 @@
-#include "cli/modules/module.hpp"
+#include "src/cli/modules/module.hpp"
 
 #include "sources.hpp"
 #include "test.hpp"

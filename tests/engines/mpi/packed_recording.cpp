@@ -1,4 +1,4 @@
-#include "engines/mpi/packed_recording.hpp"
+#include "attn/engines/mpi/packed_recording.hpp"
 
 #include "test.hpp"
 

@@ -1,7 +1,7 @@
 #include "attn/show/graph/draw.hpp"
+#include "attn/show/graph/process.hpp"
 
 #include "attn/core/error.hpp"
-#include "src/show/graph/process.hpp"
 #include "temporary_folder.hpp"
 #include "test.hpp"
 

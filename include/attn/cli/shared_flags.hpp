@@ -1,7 +1,6 @@
 #pragma once
 
-#include "flags.hpp"
-
+#include "attn/cli/flags.hpp"
 #include "attn/core/budget.hpp"
 #include "attn/mistakes/answers.hpp"
 #include "attn/show/console.hpp"
