@@ -1,5 +1,5 @@
 # What is installed, and under which names: find_package(attn) gives attn::attn, the functions with their trace, and
-# attn::formula and attn::mistakes, which check and answer it: they need xtensor and BLAS. The component fast gives attn::fast,
+# attn::formula and attn::mistakes, which check it and replace its values: they need xtensor and BLAS. The component fast gives attn::fast,
 # which needs Highway and OpenMP, and the component mpi attn::mpi, which needs MPI, too. The component tools, or one of its
 # rooms by name, gives attn::tools, which reads, writes, prints and compares traces and weights, and needs the libraries that
 # do so. Beside the attn program comes the Python that records what attn diff compares, as a file and as a package:

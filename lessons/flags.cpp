@@ -27,7 +27,7 @@ std::vector<cli::FlagGroup> groups_of(LessonFlags& flags)
          {{"--trace", "FILE.npz", flags.trace, "write every step to this file"},
           {"--input", "FILE.npz", flags.input,
            "your own numbers in place of the example's"}}},
-        cli::what_if_flags(flags.answers),
+        cli::intervention_flags(flags.interventions),
         cli::screen_flags(flags.console),
     };
     std::vector<cli::Flag>& screen = groups.back().flags;

@@ -2,7 +2,7 @@
 
 #include "lesson.hpp"
 
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 #include "attn/show/console.hpp"
 
 namespace attn {
@@ -13,7 +13,7 @@ struct LessonFlags {
     std::filesystem::path input;
     show::ConsoleFlags console{.precision = 4, .all = false};
     bool summary = false;
-    mistakes::AnswerFlags answers;
+    mistakes::InterventionFlags interventions;
     std::vector<LessonFlag> own;
 };
 

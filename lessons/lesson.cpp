@@ -88,7 +88,7 @@ std::string difference_of(const Array& found, const Array& expected, double tole
 Lesson::Lesson(Setup& setup)
     : setup_(setup),
       trace_(setup.listeners),
-      unheard_(setup.is_altered ? Trace(setup.unheard) : Trace())
+      unrecorded_(setup.is_altered ? Trace(setup.unrecorded) : Trace())
 {
 }
 
@@ -139,7 +139,7 @@ T Lesson::input(std::string_view step, const T& example)
         }
     }
     expect_fit(label, shape_of(value));
-    return trace_(step, "", rounded(std::move(value), setup_.flags.answers.round));
+    return trace_(step, "", rounded(std::move(value), setup_.flags.interventions.round));
 }
 
 std::filesystem::path Lesson::file(const std::filesystem::path& name) const
@@ -169,10 +169,10 @@ void Lesson::add_recording(std::string_view scope, const Recording& recording)
     const std::string before = std::string(scope) + ".";
     for (Step step : recording.steps) {
         step.path.insert(0, before);
-        setup_.listeners.hear(step);
+        setup_.listeners.record(step);
     }
     for (const Alias& alias : recording.aliases)
-        setup_.listeners.hear(Alias{before + alias.path, before + alias.target});
+        setup_.listeners.record(Alias{before + alias.path, before + alias.target});
 }
 
 const Recording& Lesson::recording() const { return setup_.recorder.recording(); }

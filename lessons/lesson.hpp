@@ -47,7 +47,7 @@ public:
 
     /// Names steps of runs that are not recorded, because they are many. The flags `--round`,
     /// `--ablate` and `--pitfall` act on them, too.
-    const Trace& unheard_trace() const { return unheard_; }
+    const Trace& unrecorded_trace() const { return unrecorded_; }
 
     /// The value of one of the lesson's own flags.
     /// @param name  as in the list that run() was given, which has it and its type
@@ -80,7 +80,7 @@ public:
     /// True unless the user gave numbers of their own.
     bool is_example() const;
 
-    /// True where the user asked what if: steps are answered, and what the lesson claims
+    /// True where the user intervened: steps are replaced, and what the lesson claims
     /// need no longer be so.
     bool is_altered() const;
 
@@ -88,7 +88,7 @@ public:
     /// @param scope  in which their paths stand: "ring"
     void add_recording(std::string_view scope, const Recording& recording);
 
-    /// The lesson's steps so far, answered where the user asked what if.
+    /// The lesson's steps so far, replaced where the user intervened.
     const Recording& recording() const;
 
     /// Begins a part of the lesson: "1. Three tokens".
@@ -126,7 +126,7 @@ private:
     void expect_fit(const StepLabel& label, const Shape& shape);
 
     Setup& setup_;
-    Trace trace_, unheard_;
+    Trace trace_, unrecorded_;
 };
 
 } // namespace attn

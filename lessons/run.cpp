@@ -26,7 +26,7 @@ std::optional<std::string> overflow_in(const Recording& recording,
                                        const LessonFlags& flags)
 {
     const auto overflow = formula::find_overflow(recording, meant);
-    if (!overflow || !flags.answers.pitfall.empty())
+    if (!overflow || !flags.interventions.pitfall.empty())
         return std::nullopt;
     return (flags.input.empty() ? "" : flags.input.string() + ": ") +
            formula::to_text(*overflow);
@@ -65,7 +65,7 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
                 throw;
             throw Error(flags.input.string() + ": " + error.what());
         }
-        setup.answers.expect_heard();
+        setup.interventions.expect_effect();
         if (const auto overflow = overflow_of_run())
             cli::print_error(program, Error("warning: " + *overflow));
         if (!flags.trace.empty())

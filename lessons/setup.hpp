@@ -35,7 +35,7 @@ public:
 
 /// What a lesson runs with, for as long as it runs.
 struct Lesson::Setup {
-    /// @param further  hears every step first, and can answer, besides those that the
+    /// @param further  gets every step first, and can replace it, besides those that the
     /// flags ask for; not owned
     Setup(std::string_view lesson_topic, const LessonFlags& given,
           Listener* further = nullptr)
@@ -43,19 +43,19 @@ struct Lesson::Setup {
           flags(given),
           style(show::style_of(flags.console)),
           console(show::standard_output(flags.console), style),
-          answers(flags.answers),
-          is_altered(flags.answers.any() || further != nullptr),
+          interventions(flags.interventions),
+          is_altered(flags.interventions.any() || further != nullptr),
           listeners(before(further, {&largest, &console, &recorder})),
-          unheard(before(further, {}))
+          unrecorded(before(further, {}))
     {
         if (!flags.input.empty())
             input = files::read_npz(flags.input);
     }
 
-    /// The listeners that answer, before those that only listen.
+    /// The listeners that replace values, before those that only listen.
     std::vector<Listener*> before(Listener* further, std::vector<Listener*> others)
     {
-        std::vector<Listener*> all = answers.before(std::move(others));
+        std::vector<Listener*> all = interventions.before(std::move(others));
         if (further != nullptr)
             all.insert(all.begin(), further);
         return all;
@@ -67,9 +67,9 @@ struct Lesson::Setup {
     Largest largest;
     Recorder recorder;
     show::ConsoleListener console;
-    mistakes::Answers answers;
+    mistakes::Interventions interventions;
     bool is_altered; ///< what the lesson claims need no longer be so
-    Listeners listeners, unheard;
+    Listeners listeners, unrecorded;
     std::optional<files::NamedArrays> input;
     std::size_t checks = 0, not_held = 0;
     std::vector<std::string> meant_to_overflow; ///< scopes

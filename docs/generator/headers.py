@@ -12,7 +12,7 @@ FOLDERS = {
     "reference/layers": ("Layers", "What Transformers are made of: linear maps, layer norm, feed-forward, positions, encoder and decoder."),
     "reference/models": ("Models", "Whole models: the Transformer, decoder-only language models, Keras's attention layer; choosing the next token."),
     "formula": ("Formulas", "Parses a step's formula, computes it a second time, and explains one number of it."),
-    "mistakes": ("Mistakes", "Listeners that answer: rounding, ablation and well-known mistakes."),
+    "mistakes": ("Mistakes", "Listeners that replace values: rounding, ablation and well-known mistakes."),
     "files": ("Files", "Reading and writing traces, arrays and tokenizers."),
     "files/weights": ("Weights", "State dicts of other libraries, and folders of published models."),
     "show": ("Showing traces", "A trace on the console, as a page in the browser, and as a picture of which step uses which."),

@@ -7,7 +7,7 @@
 #include "../lesson.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/ops/reduce.hpp"
 

@@ -10,9 +10,9 @@
 #include "../small_model.hpp"
 #include "depth.hpp"
 #include "differences.hpp"
-#include "rules.hpp"
+#include "gradients_by_hand.hpp"
 #include "saturation.hpp"
-#include "words.hpp"
+#include "word_gradients.hpp"
 
 #include "attn/formula/gradient.hpp"
 #include "attn/reference/attention/dot_product.hpp"

@@ -4,7 +4,7 @@
 
 #include "../lesson.hpp"
 #include "depth.hpp"
-#include "rules.hpp"
+#include "gradients_by_hand.hpp"
 
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"

@@ -100,11 +100,11 @@ inline Links stop_to_name(const std::vector<std::string>& words)
 
 inline Links was_to_colour(const std::vector<std::string>& words)
 {
-    Links links; // "The ball was red": the colour that was said before
+    Links links; // "The ball was red": the colour that came before
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-        const auto said = std::ranges::find(words, words[i + 1]) - words.begin();
-        if (words[i] == "was" && static_cast<std::size_t>(said) < i)
-            links.emplace_back(i, static_cast<std::size_t>(said));
+        const auto colour = std::ranges::find(words, words[i + 1]) - words.begin();
+        if (words[i] == "was" && static_cast<std::size_t>(colour) < i)
+            links.emplace_back(i, static_cast<std::size_t>(colour));
     }
     return links;
 }

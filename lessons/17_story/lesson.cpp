@@ -48,7 +48,7 @@ std::string listed(const std::vector<std::size_t>& ids)
 // ----------------------------------------------------------- 1. a story, and temperature
 
 /// Continues a text of the small model to the end of its story.
-Integers continued(const Trace& unheard, const SmallModel& model, double temperature)
+Integers continued(const Trace& unrecorded, const SmallModel& model, double temperature)
 {
     const Integers prompt = model.ids(sentence());
     std::vector<std::size_t> ids(prompt.begin(), prompt.end());
@@ -56,7 +56,7 @@ Integers continued(const Trace& unheard, const SmallModel& model, double tempera
     constexpr std::size_t end = 0; // the id of <end>
     //! [continue]
     while (ids.back() != end && ids.size() < model.weights.position_embedding.shape(0)) {
-        const Trace step = unheard.scope("step", ids.size());
+        const Trace step = unrecorded.scope("step", ids.size());
         const Matrix logits = gpt(numbers_of(ids), model.weights, model.options, step);
         const Vector last = xt::row(logits, ids.size() - 1);
         ids.push_back(sample(last, temperature, numbers));
@@ -95,11 +95,11 @@ void tell(Lesson& lesson, const SmallModel& model)
     for (std::size_t i = 0; i < temperatures.size(); ++i) {
         const Trace written = lesson.trace().scope("written", i);
         const double temperature = written("temperature", "", temperatures(i));
-        const Trace unheard = lesson.unheard_trace().scope("small_model", i);
+        const Trace unrecorded = lesson.unrecorded_trace().scope("small_model", i);
         const Integers ids =
-            written("ids[n]", "", continued(unheard, model, temperature));
+            written("ids[n]", "", continued(unrecorded, model, temperature));
         const Matrix logits = written("logits[n, vocabulary]", "",
-                                      gpt(ids, model.weights, model.options, unheard));
+                                      gpt(ids, model.weights, model.options, unrecorded));
         lesson.say("at temperature " + std::to_string(static_cast<int>(temperature)) +
                    ": " + model.words(ids));
         if (i == 0)
@@ -282,10 +282,10 @@ Story written(const Lesson& lesson, const files::LlamaFolder& model,
             next = story.ids;
             story.logits = Matrix(Matrix::shape_type{0, model.tokenizer.size()});
         }
-        const Trace unheard = lesson.unheard_trace().scope("step", i);
+        const Trace unrecorded = lesson.unrecorded_trace().scope("step", i);
         //! [write]
         LlamaStep step =
-            llama(numbers_of(next), cache, model.weights, model.options, unheard);
+            llama(numbers_of(next), cache, model.weights, model.options, unrecorded);
         cache = std::move(step.cache);
         story.logits = concat_rows(story.logits, step.logits);
         const Vector last = xt::view(step.logits, step.logits.shape(0) - 1, xt::all());

@@ -11,7 +11,7 @@
 #include "across.hpp"
 #include "cost.hpp"
 #include "on_ranks.hpp"
-#include "parts.hpp"
+#include "hops.hpp"
 #include "work.hpp"
 
 #include "attn/core/recorder.hpp"
@@ -263,7 +263,7 @@ void teach(Lesson& lesson)
 
     lesson.heading("6. The same on " + std::to_string(ranks) + " ranks");
     if (lesson.is_altered())
-        lesson.say("A step was answered above: the ranks are not started.");
+        lesson.say("A step was replaced above: the ranks are not started.");
     else
         run_across(lesson, heads.queries, heads.keys, heads.values, ranks, longest,
                    predicted);

@@ -20,7 +20,7 @@ namespace {
 /// The values of a command line, except the module's own flags.
 struct Request {
     show::ConsoleFlags console;
-    mistakes::AnswerFlags answers;
+    mistakes::InterventionFlags interventions;
     std::filesystem::path input, weights, trace;
     std::string prefix;
     bool parameters = false;
@@ -60,9 +60,9 @@ files::NamedArrays read_rounded(const Request& request)
         return {};
     files::NamedArrays arrays = files::read_weights(request.weights, request.prefix);
     for (auto& [name, array] : arrays)
-        if (request.answers.round && array.type == ElementType::real)
+        if (request.interventions.round && array.type == ElementType::real)
             for (double& value : array.values)
-                value = rounded_to(*request.answers.round, value);
+                value = rounded_to(*request.interventions.round, value);
     return arrays;
 }
 
@@ -76,14 +76,14 @@ int run(const Module& module, const Request& request)
 
     Recorder recorder;
     show::ConsoleListener console(show::standard_output(request.console), show::style_of(request.console));
-    const mistakes::Answers answers(request.answers);
+    const mistakes::Interventions interventions(request.interventions);
     const bool prints_steps = !request.parameters;
-    Listeners listeners(
-        answers.before(prints_steps ? std::vector<Listener*>{&recorder, &console} : std::vector<Listener*>{&recorder}));
+    Listeners listeners(interventions.before(prints_steps ? std::vector<Listener*>{&recorder, &console}
+                                                          : std::vector<Listener*>{&recorder}));
     const Trace trace(listeners);
     std::vector<files::Parameter> learned;
     try {
-        const Inputs inputs(arrays, module, request.answers.round);
+        const Inputs inputs(arrays, module, request.interventions.round);
         module.run({inputs, weights, trace, learned});
     } catch (const files::WeightsError& error) {
         throw ErrorList(printable(request.weights.string()) + ": " + error.what());
@@ -92,8 +92,9 @@ int run(const Module& module, const Request& request)
     } catch (const Error& error) {
         throw Error(request.input.string() + ": " + error.what());
     }
-    answers.expect_heard();
-    if (const auto overflow = formula::find_overflow(recorder.recording()); overflow && request.answers.pitfall.empty())
+    interventions.expect_effect();
+    if (const auto overflow = formula::find_overflow(recorder.recording());
+        overflow && request.interventions.pitfall.empty())
         print_error("attn run", Error("warning: " + request.input.string() + ": " + formula::to_text(*overflow)));
     if (request.parameters)
         print_parameters(learned);
@@ -140,7 +141,7 @@ Command command_of(const Module& module)
     command.groups.push_back(file_flags(module, *request));
     if (!module.flags.empty())
         command.groups.push_back({"Module", module.flags});
-    command.groups.push_back(what_if_flags(request->answers));
+    command.groups.push_back(intervention_flags(request->interventions));
     if (std::ranges::find(module.flags, "--fast", &Flag::name) != module.flags.end())
         for (Flag& flag : command.groups.back().flags)
             flag.excludes = "--fast"; // whose steps can only be observed

@@ -6,7 +6,7 @@
 
 namespace attn::cli {
 
-FlagGroup what_if_flags(mistakes::AnswerFlags& flags)
+FlagGroup intervention_flags(mistakes::InterventionFlags& flags)
 {
     Choices<mistakes::Precision> precisions;
     for (const mistakes::Precision precision :

@@ -24,13 +24,13 @@ const Step& Recording::at(std::string_view path) const
     throw Error(no_step_is_called(path, paths));
 }
 
-std::optional<Array> Listener::hear(const Step& step)
+std::optional<Array> Listener::record(const Step& step)
 {
     take(step.path, step.path);
     return on_step(step);
 }
 
-void Listener::hear(const Alias& alias)
+void Listener::record(const Alias& alias)
 {
     take(alias.path, alias.target);
     on_alias(alias);
@@ -42,7 +42,7 @@ void Listener::take(const std::string& path, const std::string& target)
         throw std::logic_error("trace: two steps are called " + path + ": give each a scope of its own");
 }
 
-std::optional<std::string_view> Listener::heard(std::string_view path) const
+std::optional<std::string_view> Listener::find(std::string_view path) const
 {
     const auto found = targets_.find(path);
     return found == targets_.end() ? std::nullopt : std::optional<std::string_view>(found->second);
@@ -51,19 +51,19 @@ std::optional<std::string_view> Listener::heard(std::string_view path) const
 std::optional<Array> Listeners::on_step(const Step& step)
 {
     Step current = step;
-    bool answered = false;
+    bool is_replaced = false;
     for (Listener* listener : listeners_)
-        if (std::optional<Array> answer = listener->hear(current)) {
-            current.value = *std::move(answer);
-            answered = true;
+        if (std::optional<Array> replacement = listener->record(current)) {
+            current.value = *std::move(replacement);
+            is_replaced = true;
         }
-    return answered ? std::optional(std::move(current.value)) : std::nullopt;
+    return is_replaced ? std::optional(std::move(current.value)) : std::nullopt;
 }
 
 void Listeners::on_alias(const Alias& alias)
 {
     for (Listener* listener : listeners_)
-        listener->hear(alias);
+        listener->record(alias);
 }
 
 } // namespace attn

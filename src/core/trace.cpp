@@ -35,7 +35,7 @@ void Trace::name_aliases(Aliases aliases, const Trace& around) const
         if (!is_step_name(name) || !step)
             throw std::logic_error("trace: " + path() + std::string(name) + " can't mean " + std::string(target) +
                                    (step ? ": it is no name" : ": there is no such step"));
-        listener_->hear(Alias{path() + std::string(name), std::string(*step)});
+        listener_->record(Alias{path() + std::string(name), std::string(*step)});
     }
 }
 
@@ -88,7 +88,7 @@ std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
 {
     std::string scope = path(); // empty, or ends with a dot
     while (true) {
-        if (const auto found = listener_->heard(scope + std::string(name)))
+        if (const auto found = listener_->find(scope + std::string(name)))
             return found;
         if (scope.empty())
             return std::nullopt;
@@ -100,35 +100,35 @@ std::optional<std::string_view> Trace::meaning_of(std::string_view name) const
 bool Trace::is_in_scope(std::string_view step) const { return meaning_of(parse_step_label(step).name).has_value(); }
 
 template <Traceable T>
-T Trace::heard(std::string_view step, std::string formula, T value) const
+T Trace::recorded(std::string_view step, std::string formula, T value) const
 {
-    constexpr std::size_t copies = 3; // until the listeners have heard it
+    constexpr std::size_t copies = 3; // until the listeners have recorded it
     expect_memory("the record of " + std::string(step), shape_of(value), copies * sizeof(double));
-    const std::optional<Array> answer = listener_->hear(describe(step, std::move(formula), to_array(value)));
-    if (!answer)
+    const std::optional<Array> replacement = listener_->record(describe(step, std::move(formula), to_array(value)));
+    if (!replacement)
         return value;
     if (is_observing_)
-        throw std::logic_error("trace: " + path() + parse_step_label(step).name + " was answered, but " +
+        throw std::logic_error("trace: " + path() + parse_step_label(step).name + " was replaced, but " +
                                (module_ ? module_->name : "its function") +
-                               " only shows its steps: answer those of the reference");
-    if (answer->shape != shape_of(value))
+                               " only shows its steps: replace those of the reference");
+    if (replacement->shape != shape_of(value))
         throw std::logic_error("trace: " + std::string(step) + " has the shape " + to_string(shape_of(value)) +
-                               " and was answered with " + to_string(answer->shape));
-    return from_array<T>(*answer);
+                               " and was replaced by one of " + to_string(replacement->shape));
+    return from_array<T>(*replacement);
 }
 
 template <Traceable T>
-const T& Trace::input_heard(std::string_view step, const T& value) const
+const T& Trace::recorded_input(std::string_view step, const T& value) const
 {
-    if (listener_->heard(path() + parse_step_label(step).name))
+    if (listener_->find(path() + parse_step_label(step).name))
         return value;
-    T heard_value = heard(step, "", value);
-    return heard_value == value ? value : listener_->keep(std::move(heard_value));
+    T recorded_value = recorded(step, "", value);
+    return recorded_value == value ? value : listener_->keep(std::move(recorded_value));
 }
 
 #define ATTN_INSTANTIATE(T)                                                                                            \
-    template T Trace::heard(std::string_view, std::string, T) const;                                                   \
-    template const T& Trace::input_heard(std::string_view, const T&) const;
+    template T Trace::recorded(std::string_view, std::string, T) const;                                                \
+    template const T& Trace::recorded_input(std::string_view, const T&) const;
 ATTN_INSTANTIATE(double)
 ATTN_INSTANTIATE(std::int64_t)
 ATTN_INSTANTIATE(Vector)

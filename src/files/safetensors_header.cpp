@@ -90,10 +90,10 @@ public:
 
     bool number_unsigned(number_unsigned_t value) override
     {
-        if (place_ == Place::shape && said_.shape->size() <= most_axes)
-            said_.shape->push_back(value);
-        else if (place_ == Place::data_offsets && said_.data_offsets->size() < 2)
-            said_.data_offsets->push_back(value);
+        if (place_ == Place::shape && description_.shape->size() <= most_axes)
+            description_.shape->push_back(value);
+        else if (place_ == Place::data_offsets && description_.data_offsets->size() < 2)
+            description_.data_offsets->push_back(value);
         else
             unexpected(std::to_string(value));
         return true;
@@ -102,7 +102,7 @@ public:
     bool string(string_t& text) override
     {
         if (place_ == Place::tensor && key_ == "dtype")
-            said_.dtype = text;
+            description_.dtype = text;
         else if (place_ != Place::metadata)
             unexpected("the string " + in_quotes(text));
         return true;
@@ -131,10 +131,10 @@ public:
     {
         if (place_ == Place::tensor && key_ == "shape") {
             place_ = Place::shape;
-            said_.shape.emplace();
+            description_.shape.emplace();
         } else if (place_ == Place::tensor && key_ == "data_offsets") {
             place_ = Place::data_offsets;
-            said_.data_offsets.emplace();
+            description_.data_offsets.emplace();
         } else {
             unexpected("a list");
         }
@@ -178,7 +178,7 @@ private:
     StoredTensor finished_tensor()
     {
         try {
-            return tensor_of(std::exchange(said_, {}));
+            return tensor_of(std::exchange(description_, {}));
         } catch (const Error& error) {
             throw Error(subject() + ' ' + error.what());
         }
@@ -213,7 +213,7 @@ private:
     std::string key_;             // in it
     std::set<std::string> names_; // so far
     std::set<std::string> keys_;  // so far, in this tensor or the metadata
-    Description said_;
+    Description description_;
     StoredTensors tensors_;
 };
 

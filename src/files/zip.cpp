@@ -108,8 +108,8 @@ void expect_whole_end(const fs::path& path, std::size_t comment_size)
     file.seekg(-static_cast<std::streamoff>(record_size + comment_size), std::ios::end);
     file.read(record.data(), record.size());
     const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(record[at]); };
-    const std::size_t said = byte(length_offset) + std::size_t{256} * byte(length_offset + 1);
-    if (!file || std::string_view(record.data(), 4) != "PK\x05\x06" || said != comment_size)
+    const std::size_t stated_size = byte(length_offset) + std::size_t{256} * byte(length_offset + 1);
+    if (!file || std::string_view(record.data(), 4) != "PK\x05\x06" || stated_size != comment_size)
         throw FileError(path,
                         "is not a whole .npz (zip) file: its end is missing; write it again, with numpy.savez or attn");
 }

@@ -49,9 +49,9 @@ Shape broadcast(const Shape& left, const Shape& right)
     return both;
 }
 
-View broadcast_view(const Shape& shape, const Shape& to)
+CellView broadcast_view(const Shape& shape, const Shape& to)
 {
-    View view{0, Shape(to.size(), 0)};
+    CellView view{0, Shape(to.size(), 0)};
     const Shape own = strides_of(shape);
     const std::size_t shift = to.size() - shape.size();
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
@@ -61,7 +61,7 @@ View broadcast_view(const Shape& shape, const Shape& to)
 
 std::optional<std::size_t> source(const Loop& loop, std::size_t operand, std::size_t offset)
 {
-    const View& from = loop.from[operand];
+    const CellView& from = loop.from[operand];
     if (offset < loop.to.first)
         return std::nullopt;
     std::size_t rest = offset - loop.to.first, found = from.first;

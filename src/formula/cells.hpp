@@ -34,19 +34,19 @@ Shape broadcast(const Shape& left, const Shape& right);
 
 /// Which cell of a tensor belongs to each index of a loop: the first one's offset plus the strides times the index. Strides
 /// can be negative, as unsigned numbers that wrap.
-struct View {
+struct CellView {
     std::size_t first = 0;
     Shape strides;
 };
 
 /// All cells of a tensor, seen as one of the shape that it is broadcast to: stride 0 along the axes where it is repeated.
-View broadcast_view(const Shape& shape, const Shape& to);
+CellView broadcast_view(const Shape& shape, const Shape& to);
 
 /// The loop of an operation: which cells it makes from which, index by index. It serves all cells, and a single one.
 struct Loop {
     Shape shape;
-    View to;                       ///< in the result, from coarse strides to fine ones
-    std::vector<View> from;        ///< in the operands
+    CellView to;                   ///< in the result, from coarse strides to fine ones
+    std::vector<CellView> from;    ///< in the operands
     std::size_t first_operand = 0; ///< from[0] is in this one, from[1] in the next
 };
 
@@ -59,7 +59,7 @@ template <std::size_t operands, class Visit>
 void for_each(const Loop& loop, const Visit& visit)
 {
     constexpr std::size_t views = operands + 1;
-    const auto view = [&](std::size_t i) -> const View& { return i == 0 ? loop.to : loop.from[i - 1]; };
+    const auto view = [&](std::size_t i) -> const CellView& { return i == 0 ? loop.to : loop.from[i - 1]; };
     std::array<std::size_t, views> at{}, step{};
     const std::size_t rank = loop.shape.size(), count = element_count(loop.shape);
     const std::size_t length = rank == 0 ? 1 : loop.shape.back();

@@ -55,7 +55,7 @@ struct Function {
 ElementType common(ElementType left, ElementType right);
 
 /// Row-major strides of a shape, which the result's cells are made in.
-inline View all_of(const Shape& shape) { return {0, strides_of(shape)}; }
+inline CellView all_of(const Shape& shape) { return {0, strides_of(shape)}; }
 
 /// The function of an expression; nullptr for a call of an unknown function.
 const Function* find_function(const Expression& expression);

@@ -42,7 +42,7 @@ Function moves(Function entry)
 }
 
 /// A loop that makes cells of the result from those of one operand.
-void add_loop(Shaped& call, Shape shape, View to, View from, std::size_t operand = 0)
+void add_loop(Shaped& call, Shape shape, CellView to, CellView from, std::size_t operand = 0)
 {
     Loop loop;
     loop.shape = std::move(shape);
@@ -68,7 +68,7 @@ void reorder(Shaped& call, const std::vector<std::size_t>& order)
 {
     const Shape& shape = call.operands[0].shape;
     const Shape strides = strides_of(shape);
-    View from;
+    CellView from;
     for (const std::size_t axis : order) {
         call.shape.push_back(shape[axis]);
         from.strides.push_back(strides[axis]);
@@ -298,7 +298,7 @@ public:
     }
 
     Shape shape;
-    View view;
+    CellView view;
 
     /// What is taken of each axis of the tensor: so many entries from one on, each so many after the one before.
     struct Taken {

@@ -295,19 +295,19 @@ std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, co
 
 std::optional<Array> Mistaken::on_step(const Step& step)
 {
-    std::optional<Array> answer = mistaken_value(*pitfall_, step, [&](std::string_view name) {
+    std::optional<Array> wrong = mistaken_value(*pitfall_, step, [&](std::string_view name) {
         return formula::resolve(step.path, name, [&](std::string_view path) -> const Step* {
-            const std::optional<std::string_view> target = heard(path);
+            const std::optional<std::string_view> target = find(path);
             const auto found = target ? earlier_.find(*target) : earlier_.end(); // not this step itself
             return found == earlier_.end() ? nullptr : &found->second;
         });
     });
-    if (answer)
+    if (wrong)
         broken_.push_back(step.path);
     Step& kept = earlier_.emplace(step.path, step).first->second;
-    if (answer)
-        kept.value = *answer;
-    return answer;
+    if (wrong)
+        kept.value = *wrong;
+    return wrong;
 }
 
 } // namespace attn::mistakes

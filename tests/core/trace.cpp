@@ -1,6 +1,6 @@
 #include "attn/core/trace.hpp"
 
-#include "../answers.hpp"
+#include "../interventions.hpp"
 #include "../by_hand.hpp"
 #include "../test.hpp"
 
@@ -18,11 +18,11 @@ namespace {
 
 const Vector pair_of_numbers{1, 2};
 
-/// Answers the step of one path, and hears the rest.
-class Answering final : public Listener {
+/// Replaces the step of one path, and takes the rest as it is.
+class Replacing final : public Listener {
 public:
-    Answering(std::string path, std::function<Array(const Array&)> answer)
-        : path_(std::move(path)), answer_(std::move(answer))
+    Replacing(std::string path, std::function<Array(const Array&)> change)
+        : path_(std::move(path)), change_(std::move(change))
     {
     }
 
@@ -30,12 +30,12 @@ private:
     std::optional<Array> on_step(const Step& step) override
     {
         if (step.path == path_)
-            return answer_(step.value);
+            return change_(step.value);
         return std::nullopt;
     }
 
     std::string path_;
-    std::function<Array(const Array&)> answer_;
+    std::function<Array(const Array&)> change_;
 };
 
 Array plus_one(Array array)
@@ -92,7 +92,7 @@ TEST_CASE("a trace without a listener does not check names", "[trace]")
     CHECK(numbered("x", "", 1.0) == 1.0);
 }
 
-TEST_CASE("a step is heard with its path, formula, axes and value", "[trace]")
+TEST_CASE("a step is recorded with its path, formula, axes and value", "[trace]")
 {
     Recorder recorder;
     const Trace trace(recorder);
@@ -108,7 +108,7 @@ TEST_CASE("a step is heard with its path, formula, axes and value", "[trace]")
     CHECK(identical(step.value, to_array(pair_of_numbers)));
 }
 
-TEST_CASE("steps are heard in the order in which they are computed", "[trace]")
+TEST_CASE("steps are recorded in the order in which they are computed", "[trace]")
 {
     Recorder recorder;
     const Trace trace(recorder);
@@ -194,18 +194,18 @@ TEST_CASE("a temporary trace has no scopes: they would point to nothing", "[trac
     CHECK_FALSE(GivesNumberedScopes<Trace>);
 }
 
-TEST_CASE("an observing trace, its scopes and modules refuse an answer, and name step and function", "[trace]")
+TEST_CASE("an observing trace, its scopes and modules refuse a replacement, and name step and function", "[trace]")
 {
-    AnswerStep zero("head.0.x", [](double) { return 0; });
+    ReplaceStep zero("head.0.x", [](double) { return 0; });
     const Trace trace(zero);
     const Trace observing = trace.observing().module("fast::attention");
     const Trace head = observing.scope("head", 0), next = observing.scope("head", 1);
     CHECK(next("x", "", 1.0) == 1.0);
     CHECK(next.input("y", 1.0) == 1.0);
     const std::string refusal =
-        "trace: head.0.x was answered, but fast::attention only shows its steps: answer those of the reference";
+        "trace: head.0.x was replaced, but fast::attention only shows its steps: replace those of the reference";
     CHECK_THROWS_WITH(head("x", "", 1.0), refusal);
-    AnswerStep to_input("x", [](double) { return 0; });
+    ReplaceStep to_input("x", [](double) { return 0; });
     CHECK_THROWS_AS(Trace(to_input).observing().input("x", 1.0), std::logic_error);
     CHECK(Trace().observing()("x", "", 1.0) == 1.0);
 }
@@ -243,8 +243,8 @@ TEST_CASE("two steps of one path are refused, and the path is named", "[trace]")
     CHECK_THROWS_AS(head("scores", "", 2.0), std::logic_error);
     CHECK_THROWS_WITH(head("scores", "", 2.0), ContainsSubstring("head.1.scores"));
     CHECK(recorder.steps().size() == 1);
-    CHECK(recorder.heard("head.1.scores") == "head.1.scores");
-    CHECK_FALSE(recorder.heard("scores").has_value());
+    CHECK(recorder.find("head.1.scores") == "head.1.scores");
+    CHECK_FALSE(recorder.find("scores").has_value());
 }
 
 TEST_CASE("a malformed step name is refused", "[trace]")
@@ -337,9 +337,9 @@ TEST_CASE("options are collected only when somebody listens, and then once per m
     CHECK(collected == 1);
 }
 
-TEST_CASE("the run goes on with a listener's answer", "[trace]")
+TEST_CASE("the run goes on with what a listener replaces a value by", "[trace]")
 {
-    Answering listener("x", plus_one);
+    Replacing listener("x", plus_one);
     const Trace trace(listener);
     const Vector x = trace("x[n]", "", pair_of_numbers);
     const Vector y = trace("y[n]", "x * 10", Vector(x * 10));
@@ -347,32 +347,32 @@ TEST_CASE("the run goes on with a listener's answer", "[trace]")
     CHECK(same_bits(y, Vector{20, 30}));
 }
 
-TEST_CASE("a mask can be answered by a mask only", "[trace]")
+TEST_CASE("a mask can be replaced by a mask only", "[trace]")
 {
-    Answering allow_all("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}, ElementType::boolean}; });
-    Answering numbers("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}}; });
+    Replacing allow_all("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}, ElementType::boolean}; });
+    Replacing numbers("mask", [](const Array& mask) { return Array{mask.shape, {1, 1}}; });
     const Trace trace(allow_all);
     const Trace wrong(numbers);
     CHECK(same_bits(trace("mask", "", Mask{{true, false}}), Mask{{true, true}}));
     CHECK_THROWS_AS(wrong("mask", "", Mask{{true, false}}), Error);
 }
 
-TEST_CASE("an answer of another shape is refused", "[trace]")
+TEST_CASE("a replacement of another shape is refused", "[trace]")
 {
-    Answering longer("x", [](const Array&) { return Array{{3}, {1, 2, 3}}; });
-    Answering deeper("x", [](const Array&) { return Array{{1, 2}, {1, 2}}; });
+    Replacing longer("x", [](const Array&) { return Array{{3}, {1, 2, 3}}; });
+    Replacing deeper("x", [](const Array&) { return Array{{1, 2}, {1, 2}}; });
     const Trace to_longer(longer);
     const Trace to_deeper(deeper);
     CHECK_THROWS_AS(to_longer("x", "", pair_of_numbers), std::exception);
     CHECK_THROWS_AS(to_deeper("x", "", pair_of_numbers), std::exception);
 }
 
-TEST_CASE("each of several listeners hears what the ones before it answered", "[trace]")
+TEST_CASE("each of several listeners gets what the ones before it replaced values by", "[trace]")
 {
     Recorder before;
-    Answering first("x", plus_one);
+    Replacing first("x", plus_one);
     Recorder between;
-    Answering second("x", doubled);
+    Replacing second("x", doubled);
     Recorder after;
     Listeners all({&before, &first, &between, &second, &after});
     const Trace trace(all);
@@ -384,19 +384,19 @@ TEST_CASE("each of several listeners hears what the ones before it answered", "[
     CHECK(after.steps().front().formula == "y");
 }
 
-TEST_CASE("several listeners without an answer give no answer together", "[trace]")
+TEST_CASE("several listeners that replace nothing replace nothing together", "[trace]")
 {
     Recorder first;
     Recorder second;
     Listeners both({&first, &second});
-    CHECK_FALSE(both.hear({"x", "", {}, "", {}, to_array(1.0)}).has_value());
-    CHECK(first.heard("x").has_value());
-    CHECK(second.heard("x").has_value());
+    CHECK_FALSE(both.record({"x", "", {}, "", {}, to_array(1.0)}).has_value());
+    CHECK(first.find("x").has_value());
+    CHECK(second.find("x").has_value());
 }
 
-TEST_CASE("an input that is answered is what the function goes on with, for as long as the listener lives", "[trace]")
+TEST_CASE("a replaced input is what the function goes on with, for as long as the listener lives", "[trace]")
 {
-    Answering listener("head.keys", plus_one);
+    Replacing listener("head.keys", plus_one);
     const Trace trace(listener);
     const Trace head = trace.scope("head");
     const Vector& keys = head.input("keys", pair_of_numbers);
@@ -406,9 +406,9 @@ TEST_CASE("an input that is answered is what the function goes on with, for as l
     CHECK(same_bits(head.input("temporary", Vector{1}), Vector{1}));
 }
 
-TEST_CASE("an input that is answered with its own bits is no change", "[trace]")
+TEST_CASE("an input that is replaced by its own bits is no change", "[trace]")
 {
-    Answering listener("keys", [](const Array& keys) { return keys; });
+    Replacing listener("keys", [](const Array& keys) { return keys; });
     const Trace trace(listener);
     CHECK(&trace.input("keys", pair_of_numbers) == &pair_of_numbers);
 }
@@ -477,9 +477,9 @@ TEST_CASE("a mask for each sequence of a batch is a step of booleans", "[trace][
     }
     CHECK(same_bits(from_array<BatchMask>(recorder.steps()[0].value), mask));
 
-    Answering allow_all("mask", [](const Array& any) { return Array{any.shape, {1, 1, 1, 1}, ElementType::boolean}; });
-    const Trace answered(allow_all);
-    CHECK(same_bits(answered("mask", "", mask), BatchMask(mask.shape(), true)));
+    Replacing allow_all("mask", [](const Array& any) { return Array{any.shape, {1, 1, 1, 1}, ElementType::boolean}; });
+    const Trace replacing(allow_all);
+    CHECK(same_bits(replacing("mask", "", mask), BatchMask(mask.shape(), true)));
 }
 
 TEST_CASE("a shared input is recorded where it is first named, and not again in the scopes inside", "[trace]")
@@ -542,8 +542,8 @@ TEST_CASE("without a listener a shared input is returned unchanged, and its name
     const Trace trace;
     CHECK(&trace.shared_input("no name at all", pair_of_numbers) == &pair_of_numbers);
     Recorder recorder;
-    const Trace heard(recorder);
-    CHECK_THROWS_AS(heard.shared_input("no name at all", pair_of_numbers), std::logic_error);
+    const Trace listening(recorder);
+    CHECK_THROWS_AS(listening.shared_input("no name at all", pair_of_numbers), std::logic_error);
 }
 
 // ------------------------------------------------------------------------------------------------------------- aliases
@@ -573,7 +573,7 @@ TEST_CASE("a scope's other names mean steps of the scope around, and an input of
     trace.alias("output", "layers.2.x");
     CHECK(paths(recorder) == Paths{"residual1"});
     CHECK(aliases(recorder) == Paths{"norm1.x = residual1", "layers.2.x = residual1", "output = residual1"});
-    CHECK(recorder.heard("output") == "residual1");
+    CHECK(recorder.find("output") == "residual1");
 }
 
 TEST_CASE("a shared input finds other names around it", "[trace]")
@@ -603,7 +603,7 @@ TEST_CASE("another name is malformed, taken, or means no earlier step: each is r
     CHECK_THROWS_AS(trace("y", "", 1.0), std::logic_error);
 }
 
-TEST_CASE("every listener hears another name, and a trace that nobody listens to doesn't look at it", "[trace]")
+TEST_CASE("every listener gets another name, and a trace that nobody listens to doesn't look at it", "[trace]")
 {
     Recorder first, second;
     Listeners both({&first, &second});

@@ -6,7 +6,7 @@
 #include "attn/diff/diff.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 
 #include <cmath>
 #include <functional>

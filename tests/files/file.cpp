@@ -124,7 +124,7 @@ int status_of_interrupted(const TemporaryFolder& folder, int signal)
     const pid_t child = ::fork();
     if (child == 0) {
         std::signal(signal, SIG_DFL);
-        [[maybe_unused]] const ssize_t told = ::write(ready[1], "x", 1);
+        [[maybe_unused]] const ssize_t written = ::write(ready[1], "x", 1);
         while (true)
             write_file(folder / "out", bytes);
     }

@@ -13,7 +13,7 @@
 #include "attn/engines/fast/attention.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/formula/scope.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -69,9 +69,9 @@ bool can_be_made(const Pitfall& pitfall, const std::string& topic)
     const Recording& recording = lesson_recording(topic);
     Mistaken mistaken(pitfall);
     for (const Alias& alias : recording.aliases)
-        mistaken.hear(alias);
+        mistaken.record(alias);
     for (const Step& step : recording.steps)
-        mistaken.hear(step);
+        mistaken.record(step);
     return !mistaken.broken().empty();
 }
 
@@ -87,7 +87,7 @@ Kills kills_among_lessons(const Pitfall& pitfall)
         const TemporaryFolder folder;
         const Ended ended =
             run({"lesson_" + topic, "--quiet", "--pitfall", std::string(pitfall.id), "--trace", folder / "t.npz"});
-        if (ended.code == 2) { // of what ranks compute, no step is answered
+        if (ended.code == 2) { // of what ranks compute, no step is replaced
             CHECK_THAT(ended.errors, ContainsSubstring("can't be made here"));
             continue;
         }

@@ -2,7 +2,7 @@
 
 #include "attn/cli/flags.hpp"
 #include "attn/core/budget.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 #include "attn/show/console.hpp"
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace attn::cli {
 
 /// @name Flags that lessons and `attn run` have in common
 /// @{
-FlagGroup what_if_flags(mistakes::AnswerFlags& flags);
+FlagGroup intervention_flags(mistakes::InterventionFlags& flags);
 FlagGroup screen_flags(show::ConsoleFlags& flags);
 /// @}
 

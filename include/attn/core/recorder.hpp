@@ -6,7 +6,7 @@
 
 namespace attn {
 
-/// Keeps every step it hears, and every other name, in order.
+/// Keeps every step and every other name of one, in order.
 class Recorder final : public Listener {
 public:
     const Recording& recording() const { return recording_; }

@@ -17,7 +17,7 @@ namespace attn {
 /// The options that a function ran with, as text, in the order of its struct: {{"scale", "1/sqrt(d_k)"}}.
 using StepOptions = std::vector<std::pair<std::string, std::string>>;
 
-/// One named tensor of a computation, as a listener hears it.
+/// One named tensor of a computation, as a listener gets it.
 struct Step {
     std::string path;              ///< scopes and name, dotted: "encoder.layers.0.self_attn.head.1.scores"
     std::string formula;           ///< how it follows from earlier steps (see docs/formulas.md); empty for an input
@@ -52,30 +52,30 @@ struct Recording {
     const Step& at(std::string_view path) const;
 };
 
-/// A listener gets each step of one run, in order, and can answer with another value.
+/// A listener gets each step of one run, in order, and can replace its value.
 ///
-/// The console, the recorder and the trace file only listen. "What if" answers: the run goes on with the answer.
+/// The console, the recorder and the trace file only listen. An intervention replaces values: the run goes on with them.
 class Listener {
 public:
     virtual ~Listener() = default;
 
-    /// Hears one step.
+    /// Takes one step.
     /// @return the value to go on with, or nothing to keep the step's own
     /// @throws std::logic_error where the path is taken: every step has a path of its own
-    std::optional<Array> hear(const Step& step);
+    std::optional<Array> record(const Step& step);
 
-    /// Hears another name of a step.
+    /// Takes another name of a step.
     /// @throws std::logic_error where the path is taken
-    void hear(const Alias& alias);
+    void record(const Alias& alias);
 
-    /// The path of the step that a path means: its own, or an alias's target; nothing where it was not heard.
-    std::optional<std::string_view> heard(std::string_view path) const;
+    /// The path of the step that a path means: its own, or an alias's target; nothing where none was recorded.
+    std::optional<std::string_view> find(std::string_view path) const;
 
-    /// Keeps an answer to an input for as long as this listens, and gives it back.
+    /// Keeps what replaces an input for as long as this listens, and gives it back.
     template <class T>
-    const T& keep(T answer)
+    const T& keep(T replacement)
     {
-        return std::any_cast<const T&>(answers_.emplace_back(std::move(answer)));
+        return std::any_cast<const T&>(replacements_.emplace_back(std::move(replacement)));
     }
 
 private:
@@ -85,10 +85,10 @@ private:
     void take(const std::string& path, const std::string& target);
 
     std::map<std::string, std::string, std::less<>> targets_; ///< by path; a step's is its own path
-    std::deque<std::any> answers_;
+    std::deque<std::any> replacements_;
 };
 
-/// Several listeners as one. Each hears what the ones before it answered.
+/// Several listeners as one. Each gets the values by which the ones before it replaced others.
 class Listeners final : public Listener {
 public:
     /// @param listeners  not owned; they outlive this

@@ -25,7 +25,7 @@ concept Formula = std::convertible_to<F, std::string_view> || std::is_invocable_
 /// A small immutable handle: a listener, the enclosing scope, and the scope's name. The default one has no listener and
 /// is the identity: results are bitwise the same, and the cost is one branch.
 ///
-/// Go on with the value that is returned: a listener can have answered with another one. What can't go on with it, as
+/// Go on with the value that is returned: a listener can have replaced it. What can't go on with it, as
 /// the fast engines, which keep their numbers elsewhere, records its steps with an observing() trace.
 ///
 /// A scope points to the trace that it came from, which must outlive it: keep both on the stack.
@@ -65,21 +65,21 @@ public:
     /// @param options  a function that returns StepOptions; called only when there is a listener
     Trace module(std::string_view name, const std::function<StepOptions()>& options = {}) const;
 
-    /// The same scope, in which an answer is refused: a listener that gives one is told so by a std::logic_error.
+    /// The same scope, in which no value can be replaced: a listener that replaces one gets a std::logic_error.
     Trace observing() const;
 
-    /// Records a step and returns its value, or the listener's answer.
+    /// Records a step and returns its value, or the one by which a listener replaced it.
     /// @param step     its name, with the letters of its axes where they have some: "scores[n, m]"
     /// @param formula  how it follows from earlier steps: "queries @ keys.T"
     /// @param value    what the equation gave
     /// @throws std::logic_error  where the name is malformed, taken, or has another number of axes than the value, or
-    ///                           the listener answers with another shape, or an observing() trace
+    ///                           the listener replaces it by one of another shape, or in an observing() trace
     template <Traceable T, Formula F>
     [[nodiscard]] T operator()(std::string_view step, F&& formula, T value) const
     {
         if (listener_ == nullptr) [[likely]]
             return value;
-        return heard(step, text_of(formula), std::move(value));
+        return recorded(step, text_of(formula), std::move(value));
     }
 
     template <OtherTensor T, Formula F>
@@ -93,7 +93,7 @@ public:
     {
         if (listener_ == nullptr) [[likely]]
             return value;
-        return input_heard(step, value);
+        return recorded_input(step, value);
     }
     template <Traceable T>
     [[nodiscard]] T input(std::string_view step, T&& value) const
@@ -109,7 +109,7 @@ public:
     {
         if (listener_ == nullptr || is_in_scope(step)) [[likely]]
             return value;
-        return input_heard(step, value);
+        return recorded_input(step, value);
     }
 
 private:
@@ -128,9 +128,9 @@ private:
     }
 
     template <Traceable T>
-    T heard(std::string_view step, std::string formula, T value) const;
+    T recorded(std::string_view step, std::string formula, T value) const;
     template <Traceable T>
-    const T& input_heard(std::string_view step, const T& value) const;
+    const T& recorded_input(std::string_view step, const T& value) const;
 
     Step describe(std::string_view step, std::string formula, Array value) const;
     bool is_in_scope(std::string_view step) const;
@@ -143,7 +143,7 @@ private:
     std::string_view name_;            ///< of this scope; empty at the root and for a module
     std::optional<std::size_t> index_; ///< of a numbered scope
     std::shared_ptr<const Module> module_;
-    bool is_observing_ = false; ///< nobody can answer
+    bool is_observing_ = false; ///< nobody can replace a value
 };
 
 } // namespace attn

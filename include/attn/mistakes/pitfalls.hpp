@@ -69,13 +69,13 @@ std::optional<Array> mistaken_value(const Pitfall& pitfall, const Step& step, co
 
 /// A listener that makes one mistake, wherever it can be made.
 ///
-/// A step is answered with what the mistaken formula gives for the operands of the run. Where that can't be computed or
+/// The value of a step is replaced by what the mistaken formula gives for the operands of the run. Where that can't be computed or
 /// has another shape (only a square mask can be transposed), the mistake can't be made and the step stays as it is.
 class Mistaken final : public Listener {
 public:
     explicit Mistaken(const Pitfall& pitfall) : pitfall_(&pitfall) {}
 
-    /// The steps that were answered, by path.
+    /// The steps that were replaced, by path.
     const std::vector<std::string>& broken() const { return broken_; }
 
 private:

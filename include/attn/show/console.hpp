@@ -66,7 +66,7 @@ public:
     ConsoleListener(std::shared_ptr<spdlog::logger> logger, const ConsoleStyle& style);
     ~ConsoleListener() override { flush(); }
 
-    /// Prints a line after what was heard so far.
+    /// Prints a line after the steps so far.
     void print(std::string_view line);
     /// Ends the scopes whose lines are still to be printed.
     void flush();

@@ -2,7 +2,7 @@
 
 #include "attn/core/error.hpp"
 #include "attn/files/npz.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 #include "attn/reference/attention/mask.hpp"
 
 #include <optional>

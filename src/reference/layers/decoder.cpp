@@ -1,6 +1,6 @@
 #include "attn/reference/layers/decoder.hpp"
 
-#include "decoder_parts.hpp"
+#include "decoder_blocks.hpp"
 
 namespace attn {
 namespace {

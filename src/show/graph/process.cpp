@@ -74,30 +74,30 @@ private:
     posix_spawn_file_actions_t actions_{};
 };
 
-/// How a program ended, as its keeper tells it.
-struct Told {
+/// How a program ended, as its keeper reports it.
+struct Ending {
     int failure = 0; ///< why it could not be started
     int status = 0;  ///< as waitpid() has it
 };
 
-/// What a process does that was made to keep a program: it starts the program, waits for it and tells its end. It kills
+/// What a process does that was made to keep a program: it starts the program, waits for it and reports its end. It kills
 /// the program when the line is closed at the other end, which is so, too, when whoever made it has ended, by any signal.
 /// After fork() only what is allowed there.
 [[noreturn]] void keep(int line, char* const* words, const Streams& streams)
 {
-    Told told;
+    Ending ending;
     pid_t program = 0;
-    told.failure = ::posix_spawnp(&program, words[0], streams.actions(), nullptr, words, environ);
+    ending.failure = ::posix_spawnp(&program, words[0], streams.actions(), nullptr, words, environ);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) // sent to all of the group: there is still work to do
         std::signal(signal, SIG_IGN);
     pollfd other_end{line, POLLIN, 0};
-    while (told.failure == 0 && ::waitpid(program, &told.status, WNOHANG) == 0) {
+    while (ending.failure == 0 && ::waitpid(program, &ending.status, WNOHANG) == 0) {
         if (::poll(&other_end, 1, 2) > 0) {
             ::kill(program, SIGKILL);
             ::_exit(0);
         }
     }
-    [[maybe_unused]] const ssize_t written = ::send(line, &told, sizeof told, MSG_NOSIGNAL);
+    [[maybe_unused]] const ssize_t written = ::send(line, &ending, sizeof ending, MSG_NOSIGNAL);
     ::_exit(0);
 }
 
@@ -118,8 +118,8 @@ bool is_readable(int descriptor, std::chrono::milliseconds longest)
 /// Runs a program until it ends, its time is up, or this one has ended.
 /// @param too_slow  called where its time is up, while it still runs
 /// @return its end, or nothing where its time was up
-std::optional<Told> run_kept(char* const* words, const Streams& streams, std::chrono::milliseconds longest,
-                             const std::function<void()>& too_slow)
+std::optional<Ending> run_kept(char* const* words, const Streams& streams, std::chrono::milliseconds longest,
+                               const std::function<void()>& too_slow)
 {
     const auto error = [&](const std::string& why) { return Error(std::string(words[0]) + " can't be run: " + why); };
     std::array<int, 2> line{};
@@ -134,19 +134,19 @@ std::optional<Told> run_kept(char* const* words, const Streams& streams, std::ch
     }
     const int failure = keeper < 0 ? errno : 0;
     ::close(line[1]);
-    Told told;
-    const bool is_told = failure == 0 && is_readable(line[0], longest);
-    if (failure == 0 && !is_told)
+    Ending ending;
+    const bool has_ended = failure == 0 && is_readable(line[0], longest);
+    if (failure == 0 && !has_ended)
         too_slow();
-    const bool is_whole = is_told && ::recv(line[0], &told, sizeof told, MSG_WAITALL) == sizeof told;
+    const bool is_whole = has_ended && ::recv(line[0], &ending, sizeof ending, MSG_WAITALL) == sizeof ending;
     ::close(line[0]);
     if (failure != 0)
         throw error(std::generic_category().message(failure));
     while (::waitpid(keeper, nullptr, 0) < 0 && errno == EINTR) {
     }
-    if (is_told && !is_whole)
+    if (has_ended && !is_whole)
         throw error("the process that waits for it was ended");
-    return is_told ? std::optional(told) : std::nullopt;
+    return has_ended ? std::optional(ending) : std::nullopt;
 }
 
 } // namespace
@@ -160,17 +160,17 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
     for (std::string& word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    const std::optional<Told> told = run_kept(arguments.data(), Streams(given, output, errors), longest, [&] {
+    const std::optional<Ending> ending = run_kept(arguments.data(), Streams(given, output, errors), longest, [&] {
         if (too_slow)
             too_slow(errors.read());
     });
-    if (!told)
+    if (!ending)
         return {ProcessResult::End::too_slow, 128 + SIGKILL, output.read(), errors.read()};
-    if (told->failure == ENOENT || told->failure == EACCES || told->failure == ENOTDIR)
+    if (ending->failure == ENOENT || ending->failure == EACCES || ending->failure == ENOTDIR)
         return {ProcessResult::End::not_found, 0, "", ""};
-    if (told->failure != 0)
-        throw Error(words[0] + " can't be started: " + std::generic_category().message(told->failure));
-    const int code = WIFEXITED(told->status) ? WEXITSTATUS(told->status) : 128 + WTERMSIG(told->status);
+    if (ending->failure != 0)
+        throw Error(words[0] + " can't be started: " + std::generic_category().message(ending->failure));
+    const int code = WIFEXITED(ending->status) ? WEXITSTATUS(ending->status) : 128 + WTERMSIG(ending->status);
     return {ProcessResult::End::exited, code, output.read(), errors.read()};
 }
 

@@ -2,7 +2,7 @@
 #include "attn/engines/fast/attention_backward.hpp"
 #include "attn/engines/fast/merge.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "drawn.hpp"
 #include "test.hpp"
 
@@ -125,7 +125,7 @@ TEST_CASE("a sum that is not rescaled is found at its tile", "[fast]")
     FAIL("no draw has a correction");
 }
 
-TEST_CASE("fast attention refuses a listener's answer to any of its steps and inputs", "[fast]")
+TEST_CASE("fast attention refuses a listener that replaces any of its steps and inputs", "[fast]")
 {
     std::uint64_t seed = 0;
     while (DrawnAttention(seed).b != 1)
@@ -133,10 +133,10 @@ TEST_CASE("fast attention refuses a listener's answer to any of its steps and in
     DrawnAttention drawn(seed);
     for (const std::string path : {"values", "head.0.values", "head.0.rows.0.tile.0.partial", "context"}) {
         CAPTURE(path);
-        AnswerStep zero(path, [](double) { return 0; });
+        ReplaceStep zero(path, [](double) { return 0; });
         CHECK_THROWS_WITH(drawn.run(Trace(zero)), "trace: " + path +
-                                                      " was answered, but fast::attention only shows its steps: "
-                                                      "answer those of the reference");
+                                                      " was replaced, but fast::attention only shows its steps: "
+                                                      "replace those of the reference");
     }
 }
 

@@ -1,6 +1,6 @@
 #include "attn/engines/fast/attention_backward.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "drawn.hpp"
 #include "test.hpp"
 
@@ -315,10 +315,10 @@ TEST_CASE("a mistake in a gradient is found at its tile", "[fast]")
     CHECK(first_wrong(recording, "grad_keys", 1) == "none");
 }
 
-TEST_CASE("fast gradients refuse a listener's answer", "[fast]")
+TEST_CASE("fast gradients refuse a listener that replaces a step", "[fast]")
 {
     DrawnGradients all(1);
-    AnswerStep zero("grad_keys", [](double) { return 0; });
+    ReplaceStep zero("grad_keys", [](double) { return 0; });
     CHECK_THROWS_AS(all.run(Trace(zero)), std::logic_error);
 }
 

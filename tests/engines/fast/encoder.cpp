@@ -1,6 +1,6 @@
 #include "attn/engines/fast/encoder.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "drawn_layers.hpp"
 #include "masked.hpp"
 #include "test.hpp"
@@ -158,10 +158,10 @@ TEST_CASE("lengths hide padding from a fast encoder layer as the reference's mas
     CHECK(roundings_off(tokens.numbers, encoder_layer(x, weights, masked(options, mask))) <= 40);
 }
 
-TEST_CASE("a fast encoder layer refuses a listener's answer", "[fast]")
+TEST_CASE("a fast encoder layer refuses a listener that replaces a step", "[fast]")
 {
     DrawnLayer drawn(4);
-    AnswerStep zero("self_attn.attention.context", [](double) { return 0; });
+    ReplaceStep zero("self_attn.attention.context", [](double) { return 0; });
     CHECK_THROWS_AS(drawn.run(Trace(zero)), std::logic_error);
 }
 

@@ -1,6 +1,6 @@
 #include "attn/engines/fast/llama.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "drawn_layers.hpp"
 #include "test.hpp"
 
@@ -130,10 +130,10 @@ TEST_CASE("a fast decoder gives the same bits with one thread and with three, an
     }
 }
 
-TEST_CASE("a fast decoder refuses a listener's answer", "[fast]")
+TEST_CASE("a fast decoder refuses a listener that replaces a step", "[fast]")
 {
     DrawnLlama drawn(1);
-    AnswerStep zero("embedded", [](double) { return 0; });
+    ReplaceStep zero("embedded", [](double) { return 0; });
     CHECK_THROWS_AS(drawn.run({}, Trace(zero)), std::logic_error);
 }
 

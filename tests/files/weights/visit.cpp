@@ -1,4 +1,4 @@
-// What is told of weights, and counting them. The totals are PyTorch's: sum(p.numel() for p in module.parameters()).
+// What is recorded of weights, and counting them. The totals are PyTorch's: sum(p.numel() for p in module.parameters()).
 
 #include "attn/files/weights/visit.hpp"
 
@@ -131,20 +131,20 @@ TEST_CASE("a visitor changes the weights themselves, every number of them once",
             REQUIRE(array.values[i] == before.at(name).values[i] + 1);
 }
 
-TEST_CASE("a visitor is told each name after the prefix, and the sizes in letters", "[weights][visit]")
+TEST_CASE("a visitor gets each name after the prefix, and the sizes in letters", "[weights][visit]")
 {
-    std::vector<std::string> told;
+    std::vector<std::string> visited;
     const MultiHeadWeights weights = heads_of(6, 6, 6);
-    visit(weights, "decoder.self_attn.", [&told](const WeightTensor& tensor, const auto&... parts) {
+    visit(weights, "decoder.self_attn.", [&visited](const WeightTensor& tensor, const auto&... parts) {
         std::string line = tensor.name + " of " + std::to_string(sizeof...(parts)) + ":";
         for (const std::string& axis : tensor.axes)
             line += " " + axis;
-        told.push_back(line + (tensor.is_transposed ? ", transposed" : ""));
+        visited.push_back(line + (tensor.is_transposed ? ", transposed" : ""));
     });
-    CHECK(told == std::vector<std::string>{"decoder.self_attn.in_proj_weight of 3: 3*d_model d_model, transposed",
-                                           "decoder.self_attn.in_proj_bias of 3: 3*d_model",
-                                           "decoder.self_attn.out_proj.weight of 1: d_model d_model, transposed",
-                                           "decoder.self_attn.out_proj.bias of 1: d_model"});
+    CHECK(visited == std::vector<std::string>{"decoder.self_attn.in_proj_weight of 3: 3*d_model d_model, transposed",
+                                              "decoder.self_attn.in_proj_bias of 3: 3*d_model",
+                                              "decoder.self_attn.out_proj.weight of 1: d_model d_model, transposed",
+                                              "decoder.self_attn.out_proj.bias of 1: d_model"});
 }
 
 namespace {

@@ -3,7 +3,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/attention/dot_product.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "by_hand.hpp"
 #include "generators.hpp"
 #include "step_tables.hpp"
@@ -244,7 +244,7 @@ TEST_CASE("how far neighbours are is in the formula of their distances", "[steps
 }
 
 TEST_CASE("distances, places and neighbours are integers, which no rounding changes",
-          "[attention][restricted][answers]")
+          "[attention][restricted][interventions]")
 {
     RoundSteps rounding(Precision::bfloat16); // keeps whole numbers up to 256
     Recorder recorder;
@@ -258,8 +258,8 @@ TEST_CASE("distances, places and neighbours are integers, which no rounding chan
     CHECK((*found.band.neighbours)(298, 2) == 299);
 }
 
-TEST_CASE("after an answer to any step, everything else of restricted attention follows from it",
-          "[attention][restricted][answers]")
+TEST_CASE("after any step is replaced, everything else of restricted attention follows from it",
+          "[attention][restricted][interventions]")
 {
     Numbers numbers(6);
     const Matrix x = numbers.matrix(5, 2), y = numbers.matrix(5, 2), z = numbers.matrix(5, 3);
@@ -268,9 +268,10 @@ TEST_CASE("after an answer to any step, everything else of restricted attention 
          {local_1, Neighbourhood{.stride = 2}, Neighbourhood{.radius = 1, .stride = 3, .side = Side::causal}}) {
         const RestrictedOptions options{.neighbourhood = neighbourhood};
         const auto run = [&](const Trace& trace) { restricted_attention(x, y, z, options, trace); };
-        CHECK(expect_answers_used(run) == 20); // all but mask and whole numbers twice
+        CHECK(expect_replacements_used(run) == 20); // all but mask and whole numbers twice
         expect_roundings_used(run);
-        expect_answers_used([&](const Trace& trace) { restricted_attention(batch, other, third, options, trace); });
+        expect_replacements_used(
+            [&](const Trace& trace) { restricted_attention(batch, other, third, options, trace); });
     }
 
     const auto without = [&](const std::string& step) {
@@ -281,10 +282,11 @@ TEST_CASE("after an answer to any step, everything else of restricted attention 
     CHECK(same_bits(without("mask"), Matrix(xt::zeros<double>({5, 2}))));
 }
 
-TEST_CASE("an answer that names no key is refused, in words", "[attention][restricted][answers]")
+TEST_CASE("neighbours replaced by ones that name no key are refused, in words",
+          "[attention][restricted][interventions]")
 {
     const Matrix x = Numbers(7).matrix(5, 2);
-    AnswerStep further("neighbours", [](double neighbour) { return neighbour + 2; });
+    ReplaceStep further("neighbours", [](double neighbour) { return neighbour + 2; });
     CHECK_THROWS_WITH(restricted_attention(x, x, x, {.neighbourhood = local_1}, Trace(further)),
                       ContainsSubstring("a neighbour of row 2 is row 5, expected 0 to 4"));
 }

@@ -1,6 +1,6 @@
 #include "attn/reference/layers/convolution.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "examples.hpp"
 #include "test.hpp"
 
@@ -66,8 +66,8 @@ TEST_CASE("a convolution of a batch is that of each sequence, traced or not", "[
     }
 }
 
-TEST_CASE("after an answer to any step, everything else of a convolution follows from it",
-          "[layers][convolution][answers]")
+TEST_CASE("after any step is replaced, everything else of a convolution follows from it",
+          "[layers][convolution][interventions]")
 {
     Numbers numbers(6);
     const Tensor3 x = numbers.tensor3(2, 4, 2);
@@ -75,9 +75,9 @@ TEST_CASE("after an answer to any step, everything else of a convolution follows
     for (const std::size_t width : {1, 3}) {
         const ConvolutionWeights biased{numbers.matrix(2 * width, 3), numbers.vector(3)}, plain{biased.kernel};
         const auto run = [&](const Trace& trace) { convolution(x, biased, trace); };
-        CHECK(expect_answers_used(run) >= 10);
+        CHECK(expect_replacements_used(run) >= 10);
         expect_roundings_used(run);
-        expect_answers_used([&](const Trace& trace) { convolution(sequence, plain, trace); });
+        expect_replacements_used([&](const Trace& trace) { convolution(sequence, plain, trace); });
     }
 }
 

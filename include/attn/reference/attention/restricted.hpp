@@ -73,7 +73,7 @@ using RestrictedAttention = RestrictedAttentionOf<Matrix>;
 ///                 it: `concat(4 * (arange(1) - 2), arange(5) - 2, 4 * (arange(1) + 1), axis=0)`. With a given scale
 ///                 `scaled` is `scores * SCALE`. The keys of a batch are gathered along their second axis:
 ///                 `sum(queries[:, :, None, :] * permute(permute(keys, 1, 0, 2)[neighbours], 2, 0, 1, 3), axis=3)`
-/// @throws ShapeError where queries and keys disagree in d_k, or any two in n or b; where a listener answers distances,
+/// @throws ShapeError where queries and keys disagree in d_k, or any two in n or b; where a listener replaces distances,
 ///                    places, mask or neighbours so that the mask is true at a neighbour that is no key
 /// @throws Error      where neither radius nor stride is given, or stride is 0
 /// @see Vaswani et al. 2017, section 4 ("restricted to considering only a neighborhood of size r"); Child et al. 2019

@@ -1,6 +1,6 @@
 #include "lessons/15_training/reviews/classifier.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "examples.hpp"
 #include "step_tables.hpp"
 #include "test.hpp"
@@ -54,7 +54,7 @@ TEST_CASE("without positions the order of words does not matter to a classifier,
     CHECK(difference(true) > 1e-4);
 }
 
-TEST_CASE("a classifier's steps are those of its doc comment, and it goes on with what is answered",
+TEST_CASE("a classifier's steps are those of its doc comment, and it goes on with what steps are replaced by",
           "[models][review_classifier][steps]")
 {
     Numbers numbers(3);
@@ -70,7 +70,7 @@ TEST_CASE("a classifier's steps are those of its doc comment, and it goes on wit
         for (Lines* rows : {&own, &found})
             CHECK(std::erase_if(*rows, [&](const std::string& row) { return row.starts_with(name); }) == 1);
     CHECK(found == own);
-    CHECK(expect_answers_used(run) > 60);
+    CHECK(expect_replacements_used(run) > 60);
 }
 
 TEST_CASE("a classifier's weights come back as they were written, and the experiment's has 2,609,281 of them",

@@ -1,7 +1,7 @@
 #include "attn/reference/layers/recurrent/gru.hpp"
 #include "attn/reference/layers/recurrent/lstm.hpp"
 
-#include "answers.hpp"
+#include "interventions.hpp"
 #include "reference/layers/examples.hpp"
 #include "test.hpp"
 
@@ -370,8 +370,8 @@ TEST_CASE("traced GRUs and LSTMs give the same bits, and their formulas hold", "
     }
 }
 
-TEST_CASE("after an answer to any step, everything else of a GRU or LSTM follows from it",
-          "[layers][recurrent][slow][answers]")
+TEST_CASE("after any step is replaced, everything else of a GRU or LSTM follows from it",
+          "[layers][recurrent][slow][interventions]")
 {
     Numbers numbers(16);
     const Tensor3 x = numbers.tensor3(2, 3, 2), hidden = numbers.tensor3(4, 2, 2), cell = numbers.tensor3(4, 2, 2);
@@ -380,31 +380,33 @@ TEST_CASE("after an answer to any step, everything else of a GRU or LSTM follows
     const RecurrentWeights four = random_recurrent(numbers, 2, 2, 4, 2, true);
     for (const ResetGate reset : both_gates) {
         const auto run_gru = [&](const Trace& trace) { gru(x, hidden, lengths, three, {reset}, trace); };
-        CHECK(expect_answers_used(run_gru) > 200);
+        CHECK(expect_replacements_used(run_gru) > 200);
         expect_roundings_used(run_gru);
     }
     const auto run_lstm = [&](const Trace& trace) {
         lstm(x, LstmStateOf<Tensor3>{hidden, cell}, lengths, four, trace);
     };
-    CHECK(expect_answers_used(run_lstm) > 300);
+    CHECK(expect_replacements_used(run_lstm) > 300);
     expect_roundings_used(run_lstm);
 
     const Matrix sequence = numbers.matrix(3, 2), tokens = numbers.matrix(2, 2), states = numbers.matrix(2, 2);
-    expect_answers_used([&](const Trace& trace) { gru(sequence, three, {}, trace); });
-    expect_answers_used([&](const Trace& trace) { lstm(sequence, four, trace); });
-    expect_answers_used([&](const Trace& trace) { gru_cell(tokens, states, *three.layers[0].forward, {}, trace); });
-    expect_answers_used([&](const Trace& trace) {
+    expect_replacements_used([&](const Trace& trace) { gru(sequence, three, {}, trace); });
+    expect_replacements_used([&](const Trace& trace) { lstm(sequence, four, trace); });
+    expect_replacements_used(
+        [&](const Trace& trace) { gru_cell(tokens, states, *three.layers[0].forward, {}, trace); });
+    expect_replacements_used([&](const Trace& trace) {
         lstm_cell(tokens, {states, states}, *four.layers[0].forward, trace);
     });
 }
 
-TEST_CASE("lengths are used as answered, and refused where no sequence can have them", "[layers][recurrent][answers]")
+TEST_CASE("replaced lengths are used, and refused where no sequence can have them",
+          "[layers][recurrent][interventions]")
 {
     Numbers numbers(19);
     const Tensor3 x = numbers.tensor3(2, 3, 2);
     const RecurrentWeights weights = random_recurrent(numbers, 2, 3, 3);
     const auto shortened = [&](const Integers& lengths) {
-        AnswerStep shorter("lengths", [](double length) { return length - 1; });
+        ReplaceStep shorter("lengths", [](double length) { return length - 1; });
         return gru(x, {}, lengths, weights, {}, Trace(shorter)).output;
     };
     CHECK(same_bits(shortened({3, 2}), gru(x, {}, Integers{2, 1}, weights).output));

@@ -34,11 +34,11 @@ public:
     /// @param path  of a step, or the end of several: "head.3.context" in every layer
     explicit Ablate(std::string path) : path_(std::move(path)) {}
 
-    /// The steps that were answered, by path.
+    /// The steps that were set to zero, by path.
     const std::vector<std::string>& ablated() const { return ablated_; }
 
-    /// @throws Error where no step was answered; it says what the path is instead: an input, or another name of a step
-    void expect_heard() const;
+    /// @throws Error where there was no such step; it says what the path is instead: an input, or another name of a step
+    void expect_effect() const;
 
 private:
     std::optional<Array> on_step(const Step& step) override;
@@ -49,8 +49,8 @@ private:
     std::string other_; ///< what has that path and can't be ablated, and why
 };
 
-/// The answers that a command line asks for.
-struct AnswerFlags {
+/// The interventions that a command line asks for: values of steps that are replaced.
+struct InterventionFlags {
     std::optional<Precision> round = {};
     std::vector<std::string> ablate = {};
     std::string pitfall = {};
@@ -59,16 +59,16 @@ struct AnswerFlags {
 };
 
 /// The listeners that flags ask for.
-class Answers {
+class Interventions {
 public:
     /// @throws Error where there is no such pitfall
-    explicit Answers(const AnswerFlags& flags);
+    explicit Interventions(const InterventionFlags& flags);
 
-    /// The answering listeners, in front of those that only listen.
+    /// The listeners that replace values, in front of those that only listen.
     std::vector<Listener*> before(std::vector<Listener*> others) const;
 
-    /// @throws Error where an ablation or a pitfall found no step to answer
-    void expect_heard() const;
+    /// @throws Error where an ablation or a pitfall found no step to replace
+    void expect_effect() const;
 
 private:
     std::vector<std::unique_ptr<Ablate>> ablations_;

@@ -28,8 +28,8 @@ inline void blame(Lesson& lesson, const SmallModel& model, const Asked& asked)
     const Integers ids = model.ids(asked.text);
     const std::int64_t wanted = model.ids(asked.word)(0);
     Recorder recorder;
-    const Trace unheard(recorder);
-    const Matrix all_logits = gpt(ids, model.weights, model.options, unheard);
+    const Trace unrecorded(recorder);
+    const Matrix all_logits = gpt(ids, model.weights, model.options, unrecorded);
 
     const Trace words = lesson.trace().scope("words"), trace = words.scope(asked.scope);
     const Trace back = lesson.trace().scope("grad"), back_words = back.scope("words"),

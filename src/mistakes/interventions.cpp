@@ -1,4 +1,4 @@
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 
 #include "attn/core/error.hpp"
 
@@ -45,13 +45,13 @@ void Ablate::on_alias(const Alias& alias)
         other_ = alias.path + " is another name of " + alias.target + ": ablate " + alias.target;
 }
 
-void Ablate::expect_heard() const
+void Ablate::expect_effect() const
 {
     if (ablated_.empty())
         throw Error(other_.empty() ? "no step is called " + path_ + ", so there was nothing to ablate" : other_);
 }
 
-Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall)
+Interventions::Interventions(const InterventionFlags& flags) : pitfall_(flags.pitfall)
 {
     for (const std::string& path : flags.ablate)
         ablations_.push_back(std::make_unique<Ablate>(path));
@@ -61,7 +61,7 @@ Answers::Answers(const AnswerFlags& flags) : pitfall_(flags.pitfall)
         rounding_ = std::make_unique<RoundSteps>(*flags.round);
 }
 
-std::vector<Listener*> Answers::before(std::vector<Listener*> others) const
+std::vector<Listener*> Interventions::before(std::vector<Listener*> others) const
 {
     std::vector<Listener*> all;
     if (mistaken_)
@@ -74,10 +74,10 @@ std::vector<Listener*> Answers::before(std::vector<Listener*> others) const
     return all;
 }
 
-void Answers::expect_heard() const
+void Interventions::expect_effect() const
 {
     for (const auto& ablation : ablations_)
-        ablation->expect_heard();
+        ablation->expect_effect();
     if (mistaken_ && mistaken_->broken().empty())
         throw Error("the mistake " + pitfall_ + " can't be made here: no step is computed as " +
                     std::string(find_pitfall(pitfall_).shown().right) + ", with % for any text");

@@ -1,11 +1,11 @@
-// A lesson's program with this in place of lessons/run.cpp answers the lesson's steps instead of printing them, and says
-// where the lesson goes on with something else than the answer:
+// A lesson's program with this in place of lessons/run.cpp replaces the lesson's steps instead of printing them, and says
+// where the lesson goes on with something else than what replaced them:
 //
-//   answers_NN              each computed step is zero in a run of its own, as by --ablate; then --round to each type;
-//                           then every computed step is answered in one run
-//   answers_NN --at-once    the last of these only, for lessons at the paper's size
+//   interventions_NN            each computed step is zero in a run of its own, as by --ablate; then --round to each type;
+//                               then every computed step is replaced in one run
+//   interventions_NN --at-once  the last of these only, for lessons at the paper's size
 //
-// A run that went on with every answer verifies but for the step that was answered. Exit code 1 where one doesn't.
+// A run that went on with what replaced a step verifies but for that step. Exit code 1 where one doesn't.
 
 #include "lessons/setup.hpp"
 
@@ -18,7 +18,7 @@
 namespace attn {
 namespace {
 
-/// Answers one step with zeros.
+/// Replaces one step by zeros.
 class Zero final : public Listener {
 public:
     explicit Zero(std::string path) : path_(std::move(path)) {}
@@ -36,29 +36,29 @@ private:
     std::string path_;
 };
 
-/// Keeps every step as it was computed, before anything is answered, also of runs that the lesson doesn't show; answers with the tanh of real numbers, and zero for
-/// whole ones, where it is told to.
+/// Keeps every step as it was computed, before anything is replaced, also of runs that the lesson doesn't show. Where it
+/// replaces them, it does so by the tanh of real numbers, and zero for whole ones.
 class Computed final : public Listener {
 public:
-    explicit Computed(bool answers) : answers_(answers) {}
+    explicit Computed(bool replaces) : replaces_(replaces) {}
 
     std::vector<Step> steps;
-    std::size_t answered = 0;
+    std::size_t replaced = 0;
 
 private:
     std::optional<Array> on_step(const Step& step) override
     {
         steps.push_back(step);
-        if (!answers_ || step.formula.empty() || step.value.type == ElementType::boolean)
+        if (!replaces_ || step.formula.empty() || step.value.type == ElementType::boolean)
             return std::nullopt;
-        Array answer = step.value;
-        for (double& value : answer.values)
+        Array changed = step.value;
+        for (double& value : changed.values)
             value = step.value.type == ElementType::real ? std::tanh(value) : 0;
-        ++answered;
-        return answer;
+        ++replaced;
+        return changed;
     }
 
-    bool answers_;
+    bool replaces_;
 };
 
 /// How many steps fail to verify, but for one; says which.
@@ -73,19 +73,19 @@ std::size_t failures(const Recording& recording, const std::string& what, std::s
     return count;
 }
 
-/// The same where every step was answered: how many, as they were computed, don't follow from the answers to others.
-std::size_t failures(const std::vector<Step>& computed, const Recording& answered, const std::string& what)
+/// The same where every step was replaced: how many, as they were computed, don't follow from what the others are now.
+std::size_t failures(const std::vector<Step>& computed, const Recording& replaced, const std::string& what)
 {
-    const formula::StepNames names(answered);
+    const formula::StepNames names(replaced);
     std::size_t count = 0;
-    for (std::size_t i = 0; i < answered.steps.size(); ++i) {
-        const std::string& path = answered.steps[i].path;
+    for (std::size_t i = 0; i < replaced.steps.size(); ++i) {
+        const std::string& path = replaced.steps[i].path;
         const Step& step = *std::ranges::find(computed, path, &Step::path);
         if (step.formula.empty())
             continue;
         const formula::Evaluated again = formula::evaluate(step.formula, [&](std::string_view name) {
             const std::optional<std::size_t> found = names.resolve(i, name);
-            return found ? &answered.steps[*found].value : nullptr;
+            return found ? &replaced.steps[*found].value : nullptr;
         });
         const auto follows = [&](std::size_t at) {
             const double found = step.value.values[at], expected = again.value.values[at];
@@ -111,18 +111,18 @@ int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&)
     LessonFlags flags;
     flags.console.quiet = true;
     flags.own = std::move(own);
-    const auto taught = [&](Listener* answer) {
-        Setup setup(topic, flags, answer);
+    const auto taught = [&](Listener* intervention) {
+        Setup setup(topic, flags, intervention);
         Lesson lesson(setup);
         teach(lesson);
         return setup.recorder.recording();
     };
 
     Computed all(true);
-    const Recording answered = taught(&all);
-    std::size_t wrong = failures(all.steps, answered, "after answers to all steps"), ablated = 0;
+    const Recording replaced = taught(&all);
+    std::size_t wrong = failures(all.steps, replaced, "after all steps were replaced"), ablated = 0;
     if (argc == 1) {
-        for (const Step& step : answered.steps)
+        for (const Step& step : replaced.steps)
             if (!step.formula.empty()) {
                 Zero zero(step.path);
                 wrong += failures(taught(&zero), "after --ablate " + step.path, step.path);
@@ -130,14 +130,14 @@ int Lesson::run(std::string_view topic, int argc, char**, void (*teach)(Lesson&)
             }
         for (const mistakes::Precision precision :
              {mistakes::Precision::float32, mistakes::Precision::bfloat16, mistakes::Precision::float16}) {
-            flags.answers.round = precision;
+            flags.interventions.round = precision;
             Computed computed(false);
             const Recording rounded = taught(&computed);
             wrong += failures(computed.steps, rounded, "after --round " + std::string(name_of(precision)));
         }
     }
-    std::printf("%s: %zu steps ablated, %zu answered at once, %zu wrong after that\n", std::string(topic).c_str(),
-                ablated, all.answered, wrong);
+    std::printf("%s: %zu steps ablated, %zu replaced at once, %zu wrong after that\n", std::string(topic).c_str(),
+                ablated, all.replaced, wrong);
     return wrong == 0 ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 
 #include "golden_cases.hpp"
 #include "program.hpp"
@@ -34,7 +34,7 @@ std::vector<Step> altered(const std::string& lesson, const std::vector<std::stri
 
 } // namespace
 
-TEST_CASE("rounding to float32 is what a cast does", "[answers]")
+TEST_CASE("rounding to float32 is what a cast does", "[interventions]")
 {
     std::mt19937_64 engine(1);
     for (int i = 0; i < 20'000; ++i) {
@@ -48,7 +48,7 @@ TEST_CASE("rounding to float32 is what a cast does", "[answers]")
     CHECK(std::isnan(rounded_to(Precision::float32, NAN)));
 }
 
-TEST_CASE("bfloat16 keeps eight binary digits, float16 eleven, ties to even", "[answers]")
+TEST_CASE("bfloat16 keeps eight binary digits, float16 eleven, ties to even", "[interventions]")
 {
     CHECK(rounded_to(Precision::bfloat16, 257) == 256); // a tie between 256 and 258
     CHECK(rounded_to(Precision::bfloat16, 259) == 260); // a tie between 258 and 260
@@ -64,7 +64,8 @@ TEST_CASE("bfloat16 keeps eight binary digits, float16 eleven, ties to even", "[
     CHECK(roundoff_of(Precision::float32) == 0x1p-24);
 }
 
-TEST_CASE("with --round, every number of a lesson is one of that type, and near the right one", "[answers][lessons]")
+TEST_CASE("with --round, every number of a lesson is one of that type, and near the right one",
+          "[interventions][lessons]")
 {
     for (const std::string lesson : {"04_scoring", "06_multi_head", "10_encoder_layer"}) {
         const Golden golden = read_golden(lesson);
@@ -86,7 +87,7 @@ TEST_CASE("with --round, every number of a lesson is one of that type, and near 
     }
 }
 
-TEST_CASE("an ablated step is zero, and the steps that follow from it change", "[answers][lessons]")
+TEST_CASE("an ablated step is zero, and the steps that follow from it change", "[interventions][lessons]")
 {
     const std::vector<Step> right = altered("06_multi_head", {}),
                             without = altered("06_multi_head", {"--ablate", "head.1.context"});
@@ -101,7 +102,7 @@ TEST_CASE("an ablated step is zero, and the steps that follow from it change", "
     }
 }
 
-TEST_CASE("an ablation that names no computed step is refused, and so is an unknown type", "[answers][lessons]")
+TEST_CASE("an ablation that names no computed step is refused, and so is an unknown type", "[interventions][lessons]")
 {
     for (const std::string step : {"head.7.context", "inputs", "context.", ""}) {
         const Ended ended = run({"lesson_06_multi_head", "--quiet", "--ablate", step});
@@ -111,15 +112,15 @@ TEST_CASE("an ablation that names no computed step is refused, and so is an unkn
     CHECK(run({"lesson_06_multi_head", "--quiet", "--round", "float8"}).code == 2);
 }
 
-TEST_CASE("an ablation says what its path is where that is no computed step", "[answers]")
+TEST_CASE("an ablation says what its path is where that is no computed step", "[interventions]")
 {
     const auto ablated = [](const std::string& path) {
-        Answers answers({.ablate = {path}});
-        Listeners listeners(answers.before({}));
+        Interventions interventions({.ablate = {path}});
+        Listeners listeners(interventions.before({}));
         const Trace trace(listeners);
         const Vector x = trace("x", "", Vector{1, 2}), twice = trace("twice", "2 * x", Vector{2, 4});
         trace.scope("norm1", {{"x", "twice"}}).alias("again", "x");
-        answers.expect_heard();
+        interventions.expect_effect();
         return std::pair(x(0), twice(0));
     };
     CHECK(ablated("twice") == std::pair(1.0, 0.0));
@@ -128,7 +129,7 @@ TEST_CASE("an ablation says what its path is where that is no computed step", "[
     CHECK_THROWS_WITH(ablated("norm2.x"), "no step is called norm2.x, so there was nothing to ablate");
 }
 
-TEST_CASE("no rounding touches whole numbers or booleans", "[answers]")
+TEST_CASE("no rounding touches whole numbers or booleans", "[interventions]")
 {
     RoundSteps rounding(Precision::bfloat16);
     const Trace trace(rounding);
@@ -136,7 +137,7 @@ TEST_CASE("no rounding touches whole numbers or booleans", "[answers]")
     CHECK(trace("third", "1", Vector{1.0 / 3})(0) != 1.0 / 3);
 }
 
-TEST_CASE("an altered run marks the claims that no longer hold, and exits with 0", "[answers][lessons]")
+TEST_CASE("an altered run marks the claims that no longer hold, and exits with 0", "[interventions][lessons]")
 {
     const Ended ended = run({"lesson_06_multi_head", "--pitfall", "softmax_axis"});
     CHECK(ended.code == 0);
@@ -144,7 +145,8 @@ TEST_CASE("an altered run marks the claims that no longer hold, and exits with 0
     CHECK(run({"lesson_06_multi_head"}).output.find("no longer so") == std::string::npos);
 }
 
-TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing else is", "[answers][pitfalls][slow]")
+TEST_CASE("each pitfall is diagnosed by the numbers that it gives, and nothing else is",
+          "[interventions][pitfalls][slow]")
 {
     // Several mistakes may give the same numbers where a case is too small to tell them apart.
     std::vector<GoldenCase> cases = layer_cases();

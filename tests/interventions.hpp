@@ -5,7 +5,7 @@
 #include "attn/core/recorder.hpp"
 #include "attn/core/trace.hpp"
 #include "attn/formula/verify.hpp"
-#include "attn/mistakes/answers.hpp"
+#include "attn/mistakes/interventions.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-/// Whether a run goes on with what a listener answers: then nothing but the answered step fails to verify.
+/// Whether a run goes on with what a listener replaces a step by: then nothing but the replaced step fails to verify.
 namespace attn::test {
 
-/// Answers one step, number by number.
-class AnswerStep final : public Listener {
+/// Replaces one step, number by number.
+class ReplaceStep final : public Listener {
 public:
-    AnswerStep(std::string path, std::function<double(double)> change)
+    ReplaceStep(std::string path, std::function<double(double)> change)
         : path_(std::move(path)), change_(std::move(change))
     {
     }
@@ -38,39 +38,39 @@ private:
     std::function<double(double)> change_;
 };
 
-/// The messages of all steps that fail to verify, but for those that were answered.
-inline std::vector<std::string> wrong_but_for(const Recording& recording, const std::vector<std::string>& answered,
+/// The messages of all steps that fail to verify, but for those that were replaced.
+inline std::vector<std::string> wrong_but_for(const Recording& recording, const std::vector<std::string>& replaced,
                                               double roundoff = formula::double_roundoff)
 {
     std::vector<std::string> messages;
     for (const formula::StepCheck& check : formula::verify(recording, roundoff).checks)
-        if (!check.passed() && std::ranges::find(answered, check.path) == answered.end())
+        if (!check.passed() && std::ranges::find(replaced, check.path) == replaced.end())
             messages.push_back(check.message);
     return messages;
 }
 
-/// Answers each step and each input of a run in turn, and checks that the rest of the run follows from the answer.
+/// Replaces each step and each input of a run in turn, and checks that the rest of the run follows from what it is now.
 /// @param run  takes a Trace; does the same every time
-/// @return how many answers were given
+/// @return how many times something was replaced
 template <class Run>
-std::size_t expect_answers_used(const Run& run)
+std::size_t expect_replacements_used(const Run& run)
 {
     Recorder right;
     run(Trace(right));
-    std::size_t answers = 0;
+    std::size_t replacements = 0;
     for (const Step& step : right.steps())
         for (const double factor : {0.0, 0.5}) {
             if (step.value.type != ElementType::real && (factor != 0 || step.formula.empty()))
                 continue; // half of a whole number may be none, and zero may be no length
             CAPTURE(step.path, factor);
-            AnswerStep answer(step.path, [factor](double value) { return factor == 0 ? 0 : factor * value; });
+            ReplaceStep replace(step.path, [factor](double value) { return factor == 0 ? 0 : factor * value; });
             Recorder recorder;
-            Listeners listeners({&answer, &recorder});
+            Listeners listeners({&replace, &recorder});
             run(Trace(listeners));
             CHECK(wrong_but_for(recorder.recording(), {step.path}) == std::vector<std::string>{});
-            ++answers;
+            ++replacements;
         }
-    return answers;
+    return replacements;
 }
 
 /// Rounds all real numbers of a run, inputs too.
