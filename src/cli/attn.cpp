@@ -7,11 +7,11 @@
 int main(int argc, char** argv)
 {
     using namespace attn::cli;
+#define ATTN_CALL(name) name##_command(),
     const Command program{.name = "attn",
                           .summary = "Attention and the Transformer, step by step.",
-                          .commands = {lessons_command(), run_command(), verify_command(), explain_command(),
-                                       diff_command(), view_command(), graph_command(), grad_command(),
-                                       pitfalls_command()},
+                          .commands = {ATTN_COMMANDS(ATTN_CALL)},
                           .version = ATTN_VERSION};
+#undef ATTN_CALL
     return run_program(program, argc, argv);
 }

@@ -4,17 +4,21 @@
 
 namespace attn::cli {
 
-/// @name The subcommands of attn, each in a file with its name
-/// @{
-Command lessons_command();
-Command run_command();
-Command verify_command();
-Command explain_command();
-Command diff_command();
-Command view_command();
-Command graph_command();
-Command grad_command();
-Command pitfalls_command();
-/// @}
+/// The subcommands of attn, in the order of its --help: a new one needs its file, NAME.cpp, which defines NAME_command(), and a
+/// line here.
+#define ATTN_COMMANDS(COMMAND)                                                                                         \
+    COMMAND(lessons)                                                                                                   \
+    COMMAND(run)                                                                                                       \
+    COMMAND(verify)                                                                                                    \
+    COMMAND(explain)                                                                                                   \
+    COMMAND(diff)                                                                                                      \
+    COMMAND(view)                                                                                                      \
+    COMMAND(graph)                                                                                                     \
+    COMMAND(grad)                                                                                                      \
+    COMMAND(pitfalls)
+
+#define ATTN_DECLARE(name) Command name##_command();
+ATTN_COMMANDS(ATTN_DECLARE)
+#undef ATTN_DECLARE
 
 } // namespace attn::cli

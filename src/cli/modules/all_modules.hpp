@@ -4,31 +4,34 @@
 
 namespace attn::cli {
 
-/// @name The modules, each with flags of its own; a new one needs a line here and in modules()
-/// @{
-Module attention_module();
-Module multi_head_attention_module();
-Module feed_forward_module();
-Module layer_norm_module();
-Module encoder_layer_module();
-Module encoder_module();
-Module decoder_layer_module();
-Module decoder_module();
-Module transformer_module();
-Module restricted_attention_module();
-Module talking_heads_attention_module();
-Module gpt_module();
-Module gru_module();
-Module lstm_module();
-Module llama_module();
-Module keras_attention_module();
-Module rms_norm_module();
-Module softmax_module();
-Module activation_module();
-Module gated_feed_forward_module();
-Module rotary_module();
-Module positions_module();
-Module embedding_module();
-/// @}
+/// The modules of `attn run`, in the order of its --help: a new one needs its file, which defines NAME_module(), and a line here.
+#define ATTN_MODULES(MODULE)                                                                                           \
+    MODULE(attention)                                                                                                  \
+    MODULE(multi_head_attention)                                                                                       \
+    MODULE(feed_forward)                                                                                               \
+    MODULE(layer_norm)                                                                                                 \
+    MODULE(encoder_layer)                                                                                              \
+    MODULE(encoder)                                                                                                    \
+    MODULE(decoder_layer)                                                                                              \
+    MODULE(decoder)                                                                                                    \
+    MODULE(transformer)                                                                                                \
+    MODULE(restricted_attention)                                                                                       \
+    MODULE(talking_heads_attention)                                                                                    \
+    MODULE(gpt)                                                                                                        \
+    MODULE(gru)                                                                                                        \
+    MODULE(lstm)                                                                                                       \
+    MODULE(llama)                                                                                                      \
+    MODULE(keras_attention)                                                                                            \
+    MODULE(rms_norm)                                                                                                   \
+    MODULE(softmax)                                                                                                    \
+    MODULE(activation)                                                                                                 \
+    MODULE(gated_feed_forward)                                                                                         \
+    MODULE(rotary)                                                                                                     \
+    MODULE(positions)                                                                                                  \
+    MODULE(embedding)
+
+#define ATTN_DECLARE(name) Module name##_module();
+ATTN_MODULES(ATTN_DECLARE)
+#undef ATTN_DECLARE
 
 } // namespace attn::cli
