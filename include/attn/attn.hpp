@@ -3,6 +3,7 @@
 // The heart of attn: arrays, the trace, and the reference. What a user of the library needs first.
 
 #include "attn/core/array.hpp"
+#include "attn/core/choices.hpp"
 #include "attn/core/error.hpp"
 #include "attn/core/recorder.hpp"
 #include "attn/core/recording.hpp"
@@ -19,6 +20,7 @@
 #include "attn/reference/attention/weigh.hpp"
 #include "attn/reference/attention/with_past.hpp"
 #include "attn/reference/layers/activation.hpp"
+#include "attn/reference/layers/activation_kind.hpp"
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/layers/decoder.hpp"

@@ -10,6 +10,7 @@
 #include "attn/formula/scope.hpp"
 #include "attn/mistakes/pitfalls.hpp"
 #include "attn/reference/attention/mask.hpp"
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/ops/random.hpp"
 

@@ -220,9 +220,7 @@ int report(const diff::Diff& diff, const Request& request)
         print("hint: {}\n", diff.hint);
 
     std::string counts;
-    for (const diff::DiffVerdict verdict :
-         {diff::DiffVerdict::equal, diff::DiffVerdict::noise, diff::DiffVerdict::no_effect, diff::DiffVerdict::layout,
-          diff::DiffVerdict::bug, diff::DiffVerdict::inherited})
+    for (const diff::DiffVerdict verdict : enumerators<diff::DiffVerdict>)
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
     print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",
@@ -365,15 +363,12 @@ FlagGroup name_flags(Request& request)
 FlagGroup number_flags(Request& request)
 {
     diff::DiffOptions& options = request.options;
-    Choices<NumberType> types;
-    for (const NumberType type : {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16})
-        types.emplace_back(name_of(type), type);
     return {"Numbers",
             {{"--atol", "A", number(options.atol, NumberRange::from_zero),
               "allow this absolute difference, in place of the measured tolerance"},
              {"--rtol", "R", number(options.rtol, NumberRange::from_zero),
               "allow this fraction of the expected number, in addition to --atol"},
-             {"--type", "", one_of(options.type, types),
+             {"--type", "", one_of(options.type),
               "the type that MINE was computed in (default: detected from its numbers)"}}};
 }
 

@@ -1,6 +1,7 @@
 #include "attn/core/number_type.hpp"
 
 #include "attn/core/array.hpp"
+#include "attn/core/choices.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,20 +15,19 @@ namespace attn {
 namespace {
 
 struct Format {
+    NumberType choice;
     std::string_view name;
     int digits;            ///< binary ones
     int smallest, largest; ///< exponents of the smallest normal and the largest number
     int decimals;          ///< that tell two numbers apart
 };
 
-const Format& format_of(NumberType type)
-{
-    static constexpr Format formats[] = {{"float64", 53, -1022, 1023, 17},
-                                         {"float32", 24, -126, 127, 9},
-                                         {"float16", 11, -14, 15, 5},
-                                         {"bfloat16", 8, -126, 127, 4}};
-    return formats[static_cast<std::size_t>(type)];
-}
+constexpr Format formats[] = {{NumberType::float64, "float64", 53, -1022, 1023, 17},
+                              {NumberType::float32, "float32", 24, -126, 127, 9},
+                              {NumberType::float16, "float16", 11, -14, 15, 5},
+                              {NumberType::bfloat16, "bfloat16", 8, -126, 127, 4}};
+
+const Format& format_of(NumberType type) { return row_for<formats>(type); }
 
 } // namespace
 

@@ -2,6 +2,7 @@
 
 #include "compare.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/mistakes/head_scope.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,10 @@
 
 namespace attn::diff {
 namespace {
+
+constexpr Choice<DiffVerdict> verdicts[] = {
+    {DiffVerdict::equal, "equal"},   {DiffVerdict::noise, "noise"}, {DiffVerdict::no_effect, "no effect"},
+    {DiffVerdict::layout, "layout"}, {DiffVerdict::bug, "bug"},     {DiffVerdict::inherited, "inherited"}};
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -28,11 +33,7 @@ std::string word_for_axis(const std::string& letter)
 
 } // namespace
 
-std::string_view name_of(DiffVerdict verdict)
-{
-    constexpr std::string_view names[] = {"equal", "noise", "no effect", "layout", "bug", "inherited"};
-    return names[static_cast<std::size_t>(verdict)];
-}
+std::string_view name_of(DiffVerdict verdict) { return row_for<verdicts>(verdict).name; }
 
 bool is_whole(double number) { return std::trunc(number) == number || std::isnan(number); }
 

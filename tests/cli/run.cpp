@@ -3,6 +3,7 @@
 #include "cli/desk.hpp"
 
 #include "attn/reference/attention/restricted.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 #include <map>
 #include <set>

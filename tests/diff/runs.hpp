@@ -7,6 +7,7 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/mistakes/interventions.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 #include <cmath>
 #include <functional>

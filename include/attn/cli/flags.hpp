@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attn/core/choices.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <filesystem>
@@ -88,6 +90,17 @@ FlagValue one_of(Target& value, const Choices<typename Chosen<Target>::Type>& ch
         if (value == choice.second)
             result.preset = choice.first;
     return result;
+}
+
+/// Any enumerator, under its own name: that of name_of().
+template <class Target>
+FlagValue one_of(Target& value)
+{
+    using Enum = typename Chosen<Target>::Type;
+    Choices<Enum> choices;
+    for (const Enum choice : enumerators<Enum>)
+        choices.emplace_back(name_of(choice), choice);
+    return one_of(value, choices);
 }
 /// @}
 

@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/models/gpt.hpp"
 
 #include <memory>
@@ -17,7 +18,7 @@ struct GptFlags {
     std::vector<Flag> flags()
     {
         return {heads_flag(options.heads),
-                {"--activation", "", one_of(activation, activations()),
+                {"--activation", "", one_of(activation),
                  "of the hidden layer (default: gelu-tanh under GPT-2's names, gelu under nanoGPT's, else relu)"},
                 epsilon_flag(options.norm)};
     }

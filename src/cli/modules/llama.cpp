@@ -18,8 +18,7 @@ struct LlamaFlags {
     {
         return {heads_flag(options.heads),
                 rotary_base_flag(options.rotary),
-                {"--rotary-layout", "",
-                 one_of(layout, {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}}),
+                {"--rotary-layout", "", one_of(layout),
                  "which features are rotated together: neighbours, or i and i + d/2 (default: halves where the weights "
                  "have Hugging Face's names, pairs where they have llama.cpp's or llama2.c's)"},
                 {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),

@@ -1,5 +1,7 @@
 #include "shared.hpp"
 
+#include "attn/reference/layers/activation.hpp"
+
 namespace attn::cli {
 
 Flag heads_flag(std::size_t& heads)
@@ -20,10 +22,7 @@ Flag softcap_flag(std::optional<double>& softcap)
 
 Flag mask_flag(std::optional<Causal>& causal, const std::string& whose)
 {
-    return {"--mask", "",
-            one_of(causal, {{"causal", Causal::bottom_right},
-                            {"causal-top-left", Causal::top_left},
-                            {"causal-by-length", Causal::by_length}}),
+    return {"--mask", "", one_of(causal),
             "no later keys" + whose +
                 ", in addition to the masks and lengths of the input; where n and m differ, the last query can attend "
                 "to every key (causal), the first query to the first key only (causal-top-left), or the last query to "
@@ -46,8 +45,7 @@ std::vector<Flag> window_flags(Window& window, const std::string& position)
 
 Flag rotary_layout_flag(RotaryLayout& layout)
 {
-    return {"--rotary-layout", "", one_of(layout, {{"pairs", RotaryLayout::pairs}, {"halves", RotaryLayout::halves}}),
-            "which features are rotated together: neighbours, or i and i + d/2"};
+    return {"--rotary-layout", "", one_of(layout), "which features are rotated together: neighbours, or i and i + d/2"};
 }
 
 Flag first_flag(std::size_t& first)
@@ -68,32 +66,19 @@ Flag epsilon_flag(LayerNormOptions& options)
             "added to the variance, inside the root"};
 }
 
-Choices<Activation> activations()
-{
-    Choices<Activation> all;
-    for (const Activation activation :
-         {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu})
-        all.emplace_back(name_of(activation), activation);
-    return all;
-}
-
 Flag activation_flag(FeedForwardOptions& options)
 {
-    return {"--activation", "", one_of(options.activation, activations()), "of the hidden layer"};
+    return {"--activation", "", one_of(options.activation), "of the hidden layer"};
 }
 
 std::vector<Flag> head_flags(MultiHeadOptions& options)
 {
-    std::vector<Flag> flags{
-        heads_flag(options.heads),
-        scale_flag(options.scale),
-        softcap_flag(options.softcap),
-        {"--positions", "",
-         one_of(options.positions,
-                {{"none", HeadPositions::none}, {"rotary", HeadPositions::rotary}, {"alibi", HeadPositions::alibi}}),
-         "how attention depends on positions"},
-        rotary_base_flag(options.rotary),
-        rotary_layout_flag(options.rotary.layout)};
+    std::vector<Flag> flags{heads_flag(options.heads),
+                            scale_flag(options.scale),
+                            softcap_flag(options.softcap),
+                            {"--positions", "", one_of(options.positions), "how attention depends on positions"},
+                            rotary_base_flag(options.rotary),
+                            rotary_layout_flag(options.rotary.layout)};
     for (Flag& flag : flags)
         if (flag.name.starts_with("--rotary"))
             flag.needs = "--positions rotary";
@@ -124,8 +109,7 @@ std::vector<Flag> StackFlags::of_feed_forward_and_norm()
 {
     return {activation_flag(options.feed_forward),
             epsilon_flag(options.norm),
-            {"--norm", "", one_of(options.placement, {{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}),
-             "where layer norms stand: after each block, or before it"}};
+            {"--norm", "", one_of(options.placement), "where layer norms stand: after each block, or before it"}};
 }
 
 std::vector<Flag> StackFlags::of_layer(const std::string& whose)

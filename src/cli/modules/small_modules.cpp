@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/position.hpp"
@@ -111,7 +112,7 @@ Module activation_module()
             .summary = "relu, gelu, silu, … of each feature",
             .inputs = {required("x", "(b,) n, d")},
             .weights = Weights::none,
-            .flags = {{"--activation", "", one_of(*activation, activations()), "which function"}},
+            .flags = {{"--activation", "", one_of(*activation), "which function"}},
             .run = with_tokens("x", [activation](const auto& x, const ModuleRun& run) {
                 (void)activate("output[(b,) n, d]", "x", x, *activation, run.trace);
             })};
@@ -124,7 +125,7 @@ Module gated_feed_forward_module()
             .summary = "SwiGLU: gate_proj, up_proj, down_proj, for each token by itself",
             .inputs = {required("x", "(b,) n, d_model")},
             .what_weights = "gate_proj, up_proj and down_proj, as in the MLP of Hugging Face's Llama",
-            .flags = {{"--activation", "", one_of(options->activation, activations()), "of the gate"}},
+            .flags = {{"--activation", "", one_of(options->activation), "of the gate"}},
             .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
                 gated_feed_forward(x, run.load<GatedFeedForwardWeights>(d_model(x)), *options, run.trace);
             })};

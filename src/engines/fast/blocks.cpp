@@ -3,6 +3,7 @@
 #include "call.hpp"
 
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 #include <omp.h>
 
@@ -325,7 +326,7 @@ void activate_units(const FeedForwardMaps& maps, Activation activation, const Vi
     record(
         trace, std::string(name) + "[(b,) n, d_ff]", [&] { return map_formula("x", maps.hidden, 0, name); }, sequences,
         units);
-    activate(activation, units);
+    find_kernel(activation)(units);
     record(
         trace, "activated[(b,) n, d_ff]", [&] { return formula_of(activation, name); }, sequences, units);
     if (!maps.is_gated())

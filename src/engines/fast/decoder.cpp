@@ -21,7 +21,7 @@ void expect_fit(const Tokens<const float>& x, const Tokens<const float>& memory,
                          std::to_string(memory.sequences()) + " must agree in b");
     fast::expect_fit(of_decoder, x.d, x.d, weights.self_attention, options.attention.heads);
     fast::expect_fit(of_decoder, x.d, memory.d, weights.cross_attention, options.attention.heads);
-    fast::expect_fit(of_decoder, x.d, weights.feed_forward);
+    fast::expect_fit(of_decoder, x.d, weights.feed_forward, options.feed_forward.activation);
     for (const Norm* norm : {&weights.norm1, &weights.norm2, &weights.norm3})
         fast::expect_fit(of_decoder, x.d, *norm);
     expect_numbers(of_decoder, "memory", memory);

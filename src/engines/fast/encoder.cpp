@@ -14,7 +14,7 @@ void expect_fit(std::string_view function, std::size_t d_model, const PackedEnco
                 const EncoderOptions& options)
 {
     fast::expect_fit(function, d_model, d_model, weights.self_attention, options.attention.heads);
-    fast::expect_fit(function, d_model, weights.feed_forward);
+    fast::expect_fit(function, d_model, weights.feed_forward, options.feed_forward.activation);
     fast::expect_fit(function, d_model, weights.norm1);
     fast::expect_fit(function, d_model, weights.norm2);
 }
@@ -35,6 +35,8 @@ void pass_layer(const View& tokens, const Sequences& sequences, const PackedEnco
 }
 
 } // namespace
+
+bool computes(Activation activation) { return find_kernel(activation) != nullptr; }
 
 PackedEncoderLayer::PackedEncoderLayer(const EncoderLayerWeights& weights)
     : self_attention(weights.self_attention, "self_attn"),

@@ -29,7 +29,7 @@ void expect_fit(std::span<const std::int64_t> ids, const PackedLlama& weights, c
     fast::expect_fit(of_llama, weights.d_model, weights.norm);
     for (const PackedLlamaLayer& layer : weights.layers) {
         fast::expect_fit(of_llama, weights.d_model, weights.d_model, layer.self_attention, options.heads);
-        fast::expect_fit(of_llama, weights.d_model, layer.feed_forward);
+        fast::expect_fit(of_llama, weights.d_model, layer.feed_forward, default_gate_activation);
         fast::expect_fit(of_llama, weights.d_model, layer.norm1);
         fast::expect_fit(of_llama, weights.d_model, layer.norm2);
     }
@@ -38,7 +38,7 @@ void expect_fit(std::span<const std::int64_t> ids, const PackedLlama& weights, c
 StepOptions described(const PackedLlama& weights, const LlamaOptions& options)
 {
     return in_float32({{"heads", std::to_string(options.heads)},
-                       {"rotary", options.rotary.layout == RotaryLayout::halves ? "halves" : "pairs"},
+                       {"rotary", std::string(name_of(options.rotary.layout))},
                        {"epsilon", exact_text(options.norm.epsilon)},
                        {"layers", std::to_string(weights.layers.size())}});
 }
@@ -77,7 +77,7 @@ public:
             attend(x, x, "x", weights.self_attention, task(number, weights.self_attention), result, workspace, inside);
         });
         stream.add("feed_forward", weights.norm2, [&](const View& x, const View& result, const Trace& inside) {
-            feed_forward(x, weights.feed_forward, Activation::silu, sequences_, result, workspace, inside);
+            feed_forward(x, weights.feed_forward, default_gate_activation, sequences_, result, workspace, inside);
         });
     }
 

@@ -8,6 +8,9 @@
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
 
+#include "attn/core/choices.hpp"
+#include "attn/reference/layers/activation.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -151,8 +154,17 @@ HWY_INLINE Floats gelu_tanh(Floats x)
     return by_sigmoid(x, hn::MulAdd(hn::Set(lanes, 0.044715F * twice), square, hn::Set(lanes, twice)));
 }
 
-template <class Function>
-HWY_INLINE void each_number(const View& x, const Function& function)
+HWY_INLINE Floats relu(Floats x)
+{
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(lanes)), x);
+} // NaN stays, unlike in max
+
+HWY_INLINE Floats silu(Floats x) { return by_sigmoid(x, hn::Set(lanes, 1.0F)); }
+
+HWY_INLINE Floats quick_gelu(Floats x) { return by_sigmoid(x, hn::Set(lanes, 1.702F)); }
+
+template <Floats (*function)(Floats)>
+void each_number(const View& x)
 {
     for (std::size_t i = 0; i < x.rows; ++i)
         each_part(x.columns, [&](std::size_t j, const auto& load, const auto& store) {
@@ -160,20 +172,24 @@ HWY_INLINE void each_number(const View& x, const Function& function)
         });
 }
 
-void activate(Activation activation, const View& x)
+struct ActivationRow {
+    Activation choice;
+    ActivationKernel kernel;
+};
+
+/// The activations that are computed; others are refused.
+constexpr ActivationRow activations[] = {
+    {Activation::relu, each_number<relu>},
+    {Activation::gelu, each_number<gelu>},
+    {Activation::gelu_tanh, each_number<gelu_tanh>},
+    {Activation::silu, each_number<silu>},
+    {Activation::quick_gelu, each_number<quick_gelu>},
+};
+
+ActivationKernel find_kernel(Activation activation)
 {
-    switch (activation) {
-    case Activation::relu: // unlike a maximum, it keeps NaN
-        return each_number(x, [](Floats v) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(lanes)), v); });
-    case Activation::gelu:
-        return each_number(x, gelu);
-    case Activation::gelu_tanh:
-        return each_number(x, gelu_tanh);
-    case Activation::silu:
-        return each_number(x, [](Floats v) { return by_sigmoid(v, hn::Set(lanes, 1.0F)); });
-    case Activation::quick_gelu:
-        return each_number(x, [](Floats v) { return by_sigmoid(v, hn::Set(lanes, 1.702F)); });
-    }
+    const ActivationRow* const row = find_row<activations>(activation);
+    return row == nullptr ? nullptr : row->kernel;
 }
 
 // ------------------------------------------------------------------------------------------------------------- whole rows
@@ -310,7 +326,7 @@ HWY_EXPORT(multiply_panels);
 HWY_EXPORT(normalize);
 HWY_EXPORT(add);
 HWY_EXPORT(scale_by);
-HWY_EXPORT(activate);
+HWY_EXPORT(find_kernel);
 HWY_EXPORT(rotate);
 HWY_EXPORT(attend_once);
 } // namespace
@@ -342,7 +358,7 @@ void add(const ConstView& x, const View& into) { HWY_DYNAMIC_DISPATCH(add)(x, in
 
 void scale_by(const ConstView& x, const View& into) { HWY_DYNAMIC_DISPATCH(scale_by)(x, into); }
 
-void activate(Activation activation, const View& x) { HWY_DYNAMIC_DISPATCH(activate)(activation, x); }
+ActivationKernel find_kernel(Activation activation) { return HWY_DYNAMIC_DISPATCH(find_kernel)(activation); }
 
 void rotate(const Rotation& rotation, std::size_t first, const View& heads)
 {

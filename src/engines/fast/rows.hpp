@@ -30,7 +30,10 @@ void add(const ConstView& x, const View& into);
 void scale_by(const ConstView& x, const View& into);
 
 /// Replaces each number by its activation.
-void activate(Activation activation, const View& x);
+using ActivationKernel = void (*)(const View& x);
+
+/// What computes an activation; nullptr where nothing does.
+ActivationKernel find_kernel(Activation activation);
 
 /// The cosines and sines of positions.
 struct Rotation {

@@ -1,6 +1,8 @@
 #include "stack.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/activation.hpp"
 #include "expect.hpp"
 
 #include <algorithm>
@@ -27,6 +29,18 @@ void expect_heads(std::string_view function, const char* of, std::size_t columns
                          " weights can't be divided evenly among " + number(heads) + " heads");
 }
 
+void expect_kernel(std::string_view function, Activation activation)
+{
+    if (computes(activation))
+        return;
+    std::string expected;
+    for (const Activation other : enumerators<Activation>)
+        if (computes(other))
+            expected += (expected.empty() ? "" : ", ") + std::string(name_of(other));
+    throw Error(std::string(function) + ": there is no kernel of the activation " + std::string(name_of(activation)) +
+                ", expected one of " + expected);
+}
+
 } // namespace
 
 void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_memory, const AttentionMaps& maps,
@@ -46,8 +60,9 @@ void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_me
     expect_equal(function, "d_model", "output weights", maps.output.d_out(), "tokens", d_model);
 }
 
-void expect_fit(std::string_view function, std::size_t d_model, const FeedForwardMaps& maps)
+void expect_fit(std::string_view function, std::size_t d_model, const FeedForwardMaps& maps, Activation activation)
 {
+    expect_kernel(function, activation);
     expect_equal(function, "d_model", "tokens", d_model, "hidden weights", maps.hidden.d_in());
     expect_equal(function, "d_ff", "hidden weights", maps.hidden.parts()[0].columns, "output weights", maps.d_ff());
     expect_equal(function, "d_ff", "hidden weights", maps.hidden.parts().back().columns, "output weights", maps.d_ff());

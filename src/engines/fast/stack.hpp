@@ -12,11 +12,12 @@
 
 namespace attn::fast {
 
-/// Checks that maps of attention fit tokens of d_model features, and a memory of d_memory.
-/// @throws ShapeError
+/// Checks that maps of attention fit tokens of d_model features, and a memory of d_memory; that there is a kernel of the
+/// activation.
+/// @throws ShapeError, Error
 void expect_fit(std::string_view function, std::size_t d_model, std::size_t d_memory, const AttentionMaps& maps,
                 std::size_t heads);
-void expect_fit(std::string_view function, std::size_t d_model, const FeedForwardMaps& maps);
+void expect_fit(std::string_view function, std::size_t d_model, const FeedForwardMaps& maps, Activation activation);
 void expect_fit(std::string_view function, std::size_t d_model, const Norm& norm);
 
 /// The tokens that layers change in place: a copy of x, the step x.

@@ -1,5 +1,6 @@
 #include "attn/reference/attention/mask.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
 
@@ -8,6 +9,9 @@
 
 namespace attn {
 namespace {
+
+constexpr Choice<Causal> alignments[] = {
+    {Causal::bottom_right, "causal"}, {Causal::top_left, "causal-top-left"}, {Causal::by_length, "causal-by-length"}};
 
 /// A formula as a part of another one.
 std::string in_parentheses(std::string formula)
@@ -310,12 +314,13 @@ OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, co
     return std::visit([&](auto& any) -> AnyMask { return trace(label, joined.formula, std::move(any)); }, *joined.mask);
 }
 
+std::string_view name_of(Causal alignment) { return row_for<alignments>(alignment).name; }
+
 std::string describe(const OptionalMask& given, const std::optional<Causal>& causal)
 {
-    constexpr std::string_view names[] = {"causal", "causal-top-left", "causal-by-length"};
     if (!causal)
         return given ? "given" : "none";
-    return std::string(given ? "given, " : "") + std::string(names[static_cast<std::size_t>(*causal)]);
+    return std::string(given ? "given, " : "") + std::string(name_of(*causal));
 }
 
 template <Attending T>

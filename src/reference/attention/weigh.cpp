@@ -1,15 +1,23 @@
 #include "attn/reference/attention/weigh.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
 namespace attn {
+namespace {
+
+constexpr Choice<Normalization> normalizations[] = {{Normalization::softmax, "softmax"}, {Normalization::none, "none"}};
+
+} // namespace
+
+std::string_view name_of(Normalization normalization) { return row_for<normalizations>(normalization).name; }
 
 StepOptions describe(const WeighingOptions& options)
 {
     return {{"mask", describe(options.mask, options.causal)},
-            {"normalization", options.normalization == Normalization::softmax ? "softmax" : "none"}};
+            {"normalization", std::string(name_of(options.normalization))}};
 }
 
 template <Attending T>

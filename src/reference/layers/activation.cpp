@@ -1,5 +1,6 @@
 #include "attn/reference/layers/activation.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/reference/ops/activation.hpp"
 #include "attn/reference/ops/batch.hpp"
 
@@ -8,47 +9,31 @@
 namespace attn {
 namespace {
 
-Matrix activated(const Matrix& x, Activation activation)
-{
-    switch (activation) {
-    case Activation::relu:
-        return relu(x);
-    case Activation::gelu:
-        return gelu(x);
-    case Activation::gelu_tanh:
-        return gelu_tanh(x);
-    case Activation::silu:
-        return silu(x);
-    case Activation::quick_gelu:
-        return x * sigmoid(Matrix(1.702 * x));
-    }
-    return x;
-}
+/// An activation: its name, its formula with {} in place of the input's name, and what computes it.
+struct ActivationRow {
+    Activation choice;
+    std::string_view name, formula;
+    Matrix (*function)(const Matrix& x);
+};
+
+constexpr ActivationRow activations[] = {
+    {Activation::relu, "relu", "relu({})", relu},
+    {Activation::gelu, "gelu", "0.5 * {} * (1 + erf({} / sqrt(2)))", gelu},
+    {Activation::gelu_tanh, "gelu-tanh", "0.5 * {} * (1 + tanh(sqrt(2 / pi) * ({} + 0.044715 * {} ** 3)))", gelu_tanh},
+    {Activation::silu, "silu", "{} * sigmoid({})", silu},
+    {Activation::quick_gelu, "quick-gelu", "{} * sigmoid(1.702 * {})", quick_gelu},
+};
 
 } // namespace
 
+std::string_view name_of(Activation activation) { return row_for<activations>(activation).name; }
+
 std::string formula_of(Activation activation, std::string_view name)
 {
-    const std::string x(name);
-    switch (activation) {
-    case Activation::relu:
-        return "relu(" + x + ")";
-    case Activation::gelu:
-        return "0.5 * " + x + " * (1 + erf(" + x + " / sqrt(2)))";
-    case Activation::gelu_tanh:
-        return "0.5 * " + x + " * (1 + tanh(sqrt(2 / pi) * (" + x + " + 0.044715 * " + x + " ** 3)))";
-    case Activation::silu:
-        return x + " * sigmoid(" + x + ")";
-    case Activation::quick_gelu:
-        return x + " * sigmoid(1.702 * " + x + ")";
-    }
-    return {};
-}
-
-std::string_view name_of(Activation activation)
-{
-    constexpr std::string_view names[] = {"relu", "gelu", "gelu-tanh", "silu", "quick-gelu"};
-    return names[static_cast<std::size_t>(activation)];
+    std::string formula(row_for<activations>(activation).formula);
+    for (std::size_t at = formula.find("{}"); at != std::string::npos; at = formula.find("{}", at + name.size()))
+        formula.replace(at, 2, name);
+    return formula;
 }
 
 template <Sequence T>
@@ -56,7 +41,7 @@ T activate(std::string_view step, std::string_view name, const T& x, Activation 
 {
     return trace(
         step, [&] { return formula_of(activation, name); },
-        token_by_token(x, [&](const Matrix& rows) { return activated(rows, activation); }));
+        token_by_token(x, row_for<activations>(activation).function));
 }
 
 template Matrix activate(std::string_view, std::string_view, const Matrix&, Activation, const Trace&);

@@ -1,8 +1,16 @@
 #include "attn/reference/layers/encoder.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/reference/layers/stack.hpp"
 
 namespace attn {
+namespace {
+
+constexpr Choice<NormPlacement> placements[] = {{NormPlacement::post, "post"}, {NormPlacement::pre, "pre"}};
+
+} // namespace
+
+std::string_view name_of(NormPlacement placement) { return row_for<placements>(placement).name; }
 
 template <Sequence T>
 T encoder_layer(const T& tokens, const EncoderLayerWeights& weights, const EncoderOptions& given, const Trace& caller)

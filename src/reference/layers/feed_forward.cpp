@@ -1,5 +1,7 @@
 #include "attn/reference/layers/feed_forward.hpp"
 
+#include "attn/reference/layers/activation.hpp"
+
 #include <string>
 
 namespace attn {

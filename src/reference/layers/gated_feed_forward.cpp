@@ -1,6 +1,7 @@
 #include "attn/reference/layers/gated_feed_forward.hpp"
 
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 namespace attn {
 

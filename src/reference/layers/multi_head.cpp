@@ -2,7 +2,17 @@
 
 #include "heads.hpp"
 
+#include "attn/core/choices.hpp"
+
 namespace attn {
+namespace {
+
+constexpr Choice<HeadPositions> head_positions[] = {
+    {HeadPositions::none, "none"}, {HeadPositions::rotary, "rotary"}, {HeadPositions::alibi, "alibi"}};
+
+} // namespace
+
+std::string_view name_of(HeadPositions positions) { return row_for<head_positions>(positions).name; }
 
 std::size_t key_value_heads(const MultiHeadWeights& weights, std::size_t heads)
 {
@@ -40,7 +50,6 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 {
-    constexpr std::string_view names[] = {"none", "rotary", "alibi"};
     const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options;
     StepOptions described{{"heads", std::to_string(heads)}};
     if (groups.is_grouped())
@@ -49,7 +58,7 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
     described.emplace_back("bias", bias ? "given" : "none");
     described.emplace_back("scale", describe_scale(scale));
     if (positions != HeadPositions::none)
-        described.emplace_back("positions", std::string(names[static_cast<std::size_t>(positions)]));
+        described.emplace_back("positions", std::string(name_of(positions)));
     if (softcap)
         described.emplace_back("softcap", exact_text(*softcap));
     return described;

@@ -1,5 +1,6 @@
 #include "attn/reference/layers/position.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/batch.hpp"
@@ -12,6 +13,8 @@
 
 namespace attn {
 namespace {
+
+constexpr Choice<RotaryLayout> layouts[] = {{RotaryLayout::pairs, "pairs"}, {RotaryLayout::halves, "halves"}};
 
 std::string text(std::size_t number) { return std::to_string(number); }
 
@@ -135,6 +138,8 @@ Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
 
 } // namespace
 
+std::string_view name_of(RotaryLayout layout) { return row_for<layouts>(layout).name; }
+
 template <Attending T>
 T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
 {
@@ -142,7 +147,7 @@ T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
     expect_pairs("rotary", d);
     const Trace trace = caller.module("rotary", [&] {
         return StepOptions{{"base", exact_text(options.base)},
-                           {"layout", options.layout == RotaryLayout::halves ? "halves" : "pairs"},
+                           {"layout", std::string(name_of(options.layout))},
                            {"first", text(options.first)}};
     });
     const T& x = trace.input("x[(b,) n, d]", tokens);

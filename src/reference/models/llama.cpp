@@ -11,7 +11,7 @@ namespace {
 StepOptions describe(const LlamaOptions& options)
 {
     return {{"heads", std::to_string(options.heads)},
-            {"rotary", options.rotary.layout == RotaryLayout::halves ? "halves" : "pairs"},
+            {"rotary", std::string(name_of(options.rotary.layout))},
             {"epsilon", exact_text(options.norm.epsilon)}};
 }
 

@@ -51,6 +51,11 @@ Matrix silu(const Matrix& x)
     return each(x, [](double value) { return value * sigmoid_of(value); });
 }
 
+Matrix quick_gelu(const Matrix& x)
+{
+    return each(x, [](double value) { return value * sigmoid_of(1.702 * value); });
+}
+
 Matrix tanh(const Matrix& x) { return each(x, tanh_of); }
 Vector tanh(const Vector& x) { return each(x, tanh_of); }
 Tensor3 tanh(const Tensor3& x) { return each(x, tanh_of); }

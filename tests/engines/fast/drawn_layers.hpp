@@ -2,13 +2,17 @@
 
 #include "attn/engines/fast/encoder.hpp"
 
+#include "attn/core/choices.hpp"
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/decoder.hpp"
 #include "attn/reference/models/llama.hpp"
 #include "attn/reference/ops/random.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -75,14 +79,21 @@ public:
             drawn.attention.scale = 0.5;
         if (draw(4) == 0)
             drawn.attention.softcap = 4;
-        drawn.feed_forward.activation = one_of(
-            {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::quick_gelu});
+        drawn.feed_forward.activation = computed_activation();
         drawn.placement = one_of({NormPlacement::post, NormPlacement::pre});
         drawn.norm.epsilon = one_of({0x1p-17, 0x1p-10});
         return drawn;
     }
 
 private:
+    /// One that has a kernel.
+    Activation computed_activation()
+    {
+        std::vector<Activation> computed;
+        std::ranges::copy_if(enumerators<Activation>, std::back_inserter(computed), fast::computes);
+        return computed[draw(computed.size())];
+    }
+
     /// About one over the root of d_in, so that sums stay as large as their terms.
     static double scale(std::size_t d_in) { return std::exp2(-std::floor(std::log2(d_in) / 2)); }
 

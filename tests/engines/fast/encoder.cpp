@@ -68,6 +68,22 @@ struct DrawnLayer {
 
 } // namespace
 
+TEST_CASE("a fast layer computes an activation that has a kernel, and refuses another by its name", "[fast]")
+{
+    DrawnLayer layer(1);
+    for (const Activation activation : enumerators<Activation>) {
+        CAPTURE(name_of(activation));
+        layer.options.feed_forward.activation = activation;
+        if (fast::computes(activation))
+            CHECK(roundings_off(layer.run(), layer.expected()) <= 40);
+        else
+            CHECK_THROWS_WITH(layer.run(), ContainsSubstring("no kernel of the activation " +
+                                                             std::string(name_of(activation)) + ", expected one of "));
+    }
+    CHECK(fast::computes(Activation::relu));
+    CHECK_FALSE(fast::computes(static_cast<Activation>(enumerators<Activation>.size())));
+}
+
 TEST_CASE("each step of a fast encoder layer follows from its formula in float32, for any sizes and options", "[fast]")
 {
     for (std::uint64_t seed = 0; seed < 60; ++seed) {

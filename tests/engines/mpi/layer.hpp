@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/encoder.hpp"
 
 #include <random>

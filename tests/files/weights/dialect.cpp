@@ -3,6 +3,7 @@
 #include "attn/files/weights/dialect.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 #include "examples.hpp"
 #include "generators.hpp"

@@ -1,6 +1,7 @@
 #include "attn/reference/layers/decoder.hpp"
 
 #include "decoder_examples.hpp"
+#include "layers_by_hand.hpp"
 #include "masked.hpp"
 #include "test.hpp"
 

@@ -49,30 +49,6 @@ inline TransformerWeights random_transformer(Numbers& numbers, std::size_t layer
     return weights;
 }
 
-inline Matrix decoder_layer_by_hand(const Matrix& x, const Matrix& memory, const DecoderLayerWeights& w,
-                                    const EncoderOptions& options, const ByHand& self = {}, const ByHand& cross = {})
-{
-    const double epsilon = options.norm.epsilon;
-    const std::size_t heads = options.attention.heads;
-    const auto look = [&](const Matrix& tokens) {
-        return heads_by_hand(tokens, tokens, tokens, w.self_attention, heads, self).output;
-    };
-    const auto ask = [&](const Matrix& tokens) {
-        return heads_by_hand(tokens, memory, memory, w.cross_attention, heads, cross).output;
-    };
-    const auto feed = [&](const Matrix& tokens) {
-        return feed_forward_by_hand(tokens, w.feed_forward, options.feed_forward.activation);
-    };
-    if (options.placement == NormPlacement::post) {
-        const Matrix first = norm_by_hand(sum_by_hand(x, look(x)), w.norm1, epsilon);
-        const Matrix second = norm_by_hand(sum_by_hand(first, ask(first)), w.norm2, epsilon);
-        return norm_by_hand(sum_by_hand(second, feed(second)), w.norm3, epsilon);
-    }
-    const Matrix first = sum_by_hand(x, look(norm_by_hand(x, w.norm1, epsilon)));
-    const Matrix second = sum_by_hand(first, ask(norm_by_hand(first, w.norm2, epsilon)));
-    return sum_by_hand(second, feed(norm_by_hand(second, w.norm3, epsilon)));
-}
-
 template <Sequence T>
 T decode(const T& x, const T& memory, const DecoderLayerWeights& weights, const Layers& layers = {},
          const Trace& trace = {})

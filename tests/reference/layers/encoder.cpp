@@ -1,6 +1,6 @@
 #include "attn/reference/layers/encoder.hpp"
 
-#include "examples.hpp"
+#include "layers_by_hand.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"

@@ -233,32 +233,6 @@ inline Matrix norm_by_hand(const Matrix& x, const LayerNormWeights& weights, dou
     return result;
 }
 
-inline double bent_by_hand(double x, Activation activation)
-{
-    const double pi = std::acos(-1.0);
-    switch (activation) {
-    case Activation::relu:
-        return x > 0 ? x : 0;
-    case Activation::gelu:
-        return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh:
-        return x * 0.5 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * std::pow(x, 3))));
-    case Activation::silu:
-        return x / (1 + std::exp(-x));
-    case Activation::quick_gelu:
-        return x / (1 + std::exp(-1.702 * x));
-    }
-    return 0;
-}
-
-inline Matrix feed_forward_by_hand(const Matrix& x, const FeedForwardWeights& weights, Activation activation)
-{
-    Matrix hidden = linear_by_hand(x, weights.hidden);
-    for (double& unit : hidden)
-        unit = bent_by_hand(unit, activation);
-    return linear_by_hand(hidden, weights.output);
-}
-
 /// Options of attention by hand.
 struct ByHand {
     std::optional<Mask> mask = {};
@@ -309,24 +283,6 @@ inline MultiHead heads_by_hand(const Matrix& x, const Matrix& memory, const Matr
     }
     result.output = weights.output ? linear_by_hand(merged, *weights.output) : merged;
     return result;
-}
-
-inline Matrix encoder_layer_by_hand(const Matrix& x, const EncoderLayerWeights& w, const EncoderOptions& options,
-                                    const ByHand& attention = {})
-{
-    const double epsilon = options.norm.epsilon;
-    const auto attend = [&](const Matrix& tokens) {
-        return heads_by_hand(tokens, tokens, tokens, w.self_attention, options.attention.heads, attention).output;
-    };
-    const auto feed = [&](const Matrix& tokens) {
-        return feed_forward_by_hand(tokens, w.feed_forward, options.feed_forward.activation);
-    };
-    if (options.placement == NormPlacement::post) {
-        const Matrix between = norm_by_hand(sum_by_hand(x, attend(x)), w.norm1, epsilon);
-        return norm_by_hand(sum_by_hand(between, feed(between)), w.norm2, epsilon);
-    }
-    const Matrix between = sum_by_hand(x, attend(norm_by_hand(x, w.norm1, epsilon)));
-    return sum_by_hand(between, feed(norm_by_hand(between, w.norm2, epsilon)));
 }
 
 // ------------------------------------------------------------------------------------------------ options with tensors

@@ -1,25 +1,20 @@
 #include "attn/reference/layers/feed_forward.hpp"
 
-#include "examples.hpp"
+#include "layers_by_hand.hpp"
 #include "test.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/gated_feed_forward.hpp"
 
 using namespace attn;
 using namespace attn::test;
-
-namespace {
-
-constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
-                                      Activation::quick_gelu};
-
-} // namespace
 
 TEST_CASE("a feed-forward network is two linear maps with the activation between them, number by number",
           "[layers][feed_forward]")
 {
     Numbers numbers(1);
-    for (const Activation activation : activations)
+    for (const Activation activation : enumerators<Activation>)
         for (const std::size_t d_model : {1, 3, 4})
             for (const std::size_t d_ff : {1, 7})
                 for (const bool is_biased : {true, false}) {
@@ -68,7 +63,7 @@ TEST_CASE("a feed-forward network works on each token by itself", "[layers][feed
     const Matrix x = numbers.matrix(4, 3);
     const FeedForwardWeights weights = random_feed_forward(numbers, 3, 5);
     const std::vector<std::size_t> order{2, 0, 3, 1};
-    for (const Activation activation : activations) {
+    for (const Activation activation : enumerators<Activation>) {
         CAPTURE(name_of(activation));
         const Matrix y = feed_forward(x, weights, {activation});
         CHECK(close(feed_forward(rows_by_hand(x, order), weights, {activation}), rows_by_hand(y, order)));
@@ -81,7 +76,7 @@ TEST_CASE("a feed-forward network of a batch is that of each sequence by itself"
     Numbers numbers(4);
     const Tensor3 x = numbers.tensor3(3, 2, 4);
     const FeedForwardWeights weights = random_feed_forward(numbers, 4, 5);
-    for (const Activation activation : activations) {
+    for (const Activation activation : enumerators<Activation>) {
         const Tensor3 y = feed_forward(x, weights, {activation});
         REQUIRE(shape_of(y) == Shape{3, 2, 4});
         for (std::size_t b = 0; b < 3; ++b)
@@ -94,7 +89,7 @@ TEST_CASE("a traced feed-forward network gives the same bits, and every formula 
     Numbers numbers(5);
     const Matrix x = numbers.matrix(3, 4);
     const Tensor3 batch = numbers.tensor3(2, 3, 4);
-    for (const Activation activation : activations)
+    for (const Activation activation : enumerators<Activation>)
         for (const bool is_biased : {true, false}) {
             CAPTURE(name_of(activation), is_biased);
             const FeedForwardWeights weights = random_feed_forward(numbers, 4, 5, is_biased);
@@ -116,7 +111,10 @@ TEST_CASE("activations have the names that a command line has for them", "[layer
     CHECK(name_of(Activation::relu) == "relu");
     CHECK(name_of(Activation::gelu) == "gelu");
     CHECK(name_of(Activation::gelu_tanh) == "gelu-tanh");
+    CHECK(name_of(Activation::silu) == "silu");
+    CHECK(name_of(Activation::quick_gelu) == "quick-gelu");
     CHECK(FeedForwardOptions{}.activation == Activation::relu);
+    CHECK(GatedFeedForwardOptions{}.activation == Activation::silu);
 }
 
 TEST_CASE("a feed-forward network refuses tokens and maps that disagree", "[layers][feed_forward]")

@@ -2,6 +2,7 @@
 
 #include "attn/core/recorder.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/encoder.hpp"
 
 #include "reference/layers/case.hpp"

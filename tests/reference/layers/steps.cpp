@@ -6,6 +6,9 @@
 #include "step_tables.hpp"
 #include "test.hpp"
 
+#include "attn/core/choices.hpp"
+#include "attn/reference/layers/activation.hpp"
+
 using namespace attn;
 using namespace attn::test;
 
@@ -171,6 +174,15 @@ TEST_CASE("an activation is in the formula of what it makes", "[steps][layers]")
     CHECK(formula_with(Activation::gelu) == "0.5 * hidden * (1 + erf(hidden / sqrt(2)))");
     CHECK(formula_with(Activation::gelu_tanh) ==
           "0.5 * hidden * (1 + tanh(sqrt(2 / pi) * (hidden + 0.044715 * hidden ** 3)))");
+}
+
+TEST_CASE("activate() lists each activation by its name, with its formula", "[steps][layers]")
+{
+    std::vector<std::vector<std::string>> expected;
+    for (const Activation activation : enumerators<Activation>)
+        expected.push_back({std::string(name_of(activation)), formula_of(activation, "x")});
+    CHECK(step_table(source_file("include/attn/reference/layers/activation.hpp").text, "activate") == expected);
+    CHECK(formula_of(Activation::silu, "{}") == "{} * sigmoid({})"); // a name is no placeholder
 }
 
 TEST_CASE("heads have their columns, and mask and bias are named once before them", "[steps][layers][mask]")

@@ -5,6 +5,7 @@
 #include "test.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 using namespace attn;
 using namespace attn::files;

@@ -5,6 +5,7 @@
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
+#include "attn/reference/layers/activation.hpp"
 
 using namespace attn;
 using namespace attn::test;

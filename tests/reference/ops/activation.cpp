@@ -22,6 +22,8 @@ TEST_CASE("no activation hides NaN", "[ops][activation]")
     CHECK_FALSE(std::isnan(relu(x)(0, 0)));
     CHECK_FALSE(std::isnan(sigmoid(x)(0, 0)));
     CHECK(std::isnan(attn::tanh(Tensor3{{{not_a_number}}})(0, 0, 0)));
+    CHECK(std::isnan(silu(x)(0, 1)));
+    CHECK(std::isnan(quick_gelu(x)(0, 1)));
 }
 
 TEST_CASE("sigmoid equals 1 / (1 + exp(-x)) where that does not overflow", "[ops][activation]")
@@ -96,6 +98,18 @@ TEST_CASE("gelu and its approximation are apart, by less than a thousandth", "[o
         furthest = std::max(furthest, std::abs(d));
     CHECK(furthest < 1e-3);
     CHECK(furthest > 1e-5);
+}
+
+TEST_CASE("quick_gelu is x sigmoid(1.702 x), and as far from gelu as is published", "[ops][activation]")
+{
+    const Matrix x = Numbers(7).matrix(20, 20);
+    const Matrix y = quick_gelu(x), exact = gelu(x);
+    for (std::size_t i = 0; i < 20; ++i)
+        for (std::size_t j = 0; j < 20; ++j) {
+            CHECK(std::abs(y(i, j) - x(i, j) / (1 + std::exp(-1.702 * x(i, j)))) < 1e-15);
+            CHECK(std::abs(y(i, j) - exact(i, j)) < 0.021);
+        }
+    CHECK(same_bits(quick_gelu(Matrix{{1000, 0, -1000}}), Matrix{{1000, 0, -0.0}}));
 }
 
 TEST_CASE("both gelus are zero at zero and far below it, and x far above it", "[ops][activation]")

@@ -30,7 +30,7 @@ struct PackedDecoderLayer {
 /// @param workspace       reused from call to call
 /// @param trace           the steps of decoder_layer(), as encoder_layer() has them
 /// @throws ShapeError where x, memory, the weights, the masks and the output disagree, or heads do not divide their columns
-/// @throws Error      where a pointer to numbers is null
+/// @throws Error      where a pointer to numbers is null, or there is no kernel of the activation
 void decoder_layer(const Tokens<const float>& x, const Tokens<const float>& memory, const Masking& masking,
                    const Masking& memory_masking, const PackedDecoderLayer& weights, const DecoderOptions& options,
                    const Tokens<float>& output, Workspace& workspace, const Trace& trace = {});

@@ -29,6 +29,9 @@ struct PackedEncoder {
     std::optional<Norm> norm;
 };
 
+/// Whether there is a kernel of an activation. Layers with another one are refused.
+bool computes(Activation activation);
+
 /// Which keys tokens can attend to, besides what the options say.
 struct Masking {
     PerScore<bool> mask = {};                       ///< (b, h, n, m), true where a query can attend; optional
@@ -52,7 +55,7 @@ struct Masking {
 ///                   With rotary positions there are `cosines` and `sines`, and in self_attn `rotated_query` and
 ///                   `rotated_key`.
 /// @throws ShapeError where x, the weights, the masks and the output disagree, or heads do not divide their columns
-/// @throws Error      where a pointer to numbers is null
+/// @throws Error      where a pointer to numbers is null, or there is no kernel of the activation
 void encoder_layer(const Tokens<const float>& x, const Masking& masking, const PackedEncoderLayer& weights,
                    const EncoderOptions& options, const Tokens<float>& output, Workspace& workspace,
                    const Trace& trace = {});

@@ -34,6 +34,9 @@ enum class Causal {
     by_length ///< the last query can attend to the last real key of its sequence: keys are a buffer, filled to a length
 };
 
+/// Its name as a trace has it: "causal", "causal-top-left", "causal-by-length".
+std::string_view name_of(Causal alignment);
+
 /// A query can attend to the keys up to its own position, not to later ones.
 /// @param n          queries
 /// @param m          keys

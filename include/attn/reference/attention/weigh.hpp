@@ -21,6 +21,9 @@ enum class Normalization {
     none     ///< the scores themselves are the weights; a masked one is zero
 };
 
+/// Its name as a trace has it: "softmax", "none".
+std::string_view name_of(Normalization normalization);
+
 /// How scores become weights.
 struct WeighingOptions {
     OptionalMask mask = {}; ///< (n, m) or (b, n, m), of heads (n, m) or (b, h, n, m): true where a query can attend

@@ -2,23 +2,22 @@
 
 #include "attn/core/tensor.hpp"
 #include "attn/core/trace.hpp"
+#include "attn/reference/layers/activation_kind.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace attn {
 
-/// The function between the maps of a feed-forward network, number by number.
-enum class Activation {
+/// The function between the maps of a feed-forward network, number by number. A new one stands at the end.
+enum class Activation : unsigned char {
     relu,      ///< max(x, 0), as in Vaswani et al. 2017
     gelu,      ///< x times the normal distribution function, exactly
     gelu_tanh, ///< the same, approximated by tanh
     silu,      ///< x sigmoid(x), also called swish
     quick_gelu ///< x sigmoid(1.702 x), another approximation of gelu
 };
-
-/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh", "silu", "quick-gelu".
-std::string_view name_of(Activation activation);
+static_assert(default_activation == Activation::relu && default_gate_activation == Activation::silu);
 
 /// Its formula, of the step of that name: "hidden * sigmoid(hidden)".
 std::string formula_of(Activation activation, std::string_view name);

@@ -22,6 +22,9 @@ enum class NormPlacement {
     pre   ///< x + block(norm(x)): the residual path is never normalised, and deep stacks train more easily
 };
 
+/// Its name as a trace has it: "post", "pre".
+std::string_view name_of(NormPlacement placement);
+
 /// Options of encoder and decoder layers, of stacks of them, and of a whole Transformer.
 struct EncoderOptions {
     MultiHeadOptions attention = {}; ///< of self-attention: heads; mask and bias; causal or not; scale; positions

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/reference/layers/activation.hpp"
+#include "attn/reference/layers/activation_kind.hpp"
 #include "attn/reference/layers/linear.hpp"
 
 namespace attn {
@@ -13,7 +13,7 @@ struct FeedForwardWeights {
 
 /// Options of feed_forward().
 struct FeedForwardOptions {
-    Activation activation = Activation::relu;
+    Activation activation = default_activation; ///< relu
 };
 
 /// The position-wise feed-forward network: activation(x W1 + b1) W2 + b2 maps each token from d_model features to d_ff

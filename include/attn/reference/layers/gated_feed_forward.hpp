@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attn/reference/layers/activation.hpp"
+#include "attn/reference/layers/activation_kind.hpp"
 #include "attn/reference/layers/linear.hpp"
 
 namespace attn {
@@ -14,7 +14,7 @@ struct GatedFeedForwardWeights {
 
 /// Options of gated_feed_forward().
 struct GatedFeedForwardOptions {
-    Activation activation = Activation::silu; ///< of the gate; with gelu the network is called GEGLU
+    Activation activation = default_gate_activation; ///< silu; with gelu the network is called GEGLU
 };
 
 /// The gated feed-forward network SwiGLU: (silu(x W_gate) * (x W_up)) W_down. Each hidden unit is the product of two

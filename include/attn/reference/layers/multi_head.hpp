@@ -27,6 +27,9 @@ enum class HeadPositions {
     alibi   ///< scores fall with distance, for each head by a slope of its own, see alibi_bias()
 };
 
+/// Its name as a trace has it: "none", "rotary", "alibi".
+std::string_view name_of(HeadPositions positions);
+
 /// Options of multi_head_attention(), and of the self-attention of a layer.
 struct MultiHeadOptions {
     std::size_t heads = 1;

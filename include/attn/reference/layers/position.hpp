@@ -71,6 +71,9 @@ enum class RotaryLayout {
     halves ///< features i and i + d/2, as GPT-NeoX and Hugging Face's Llama have it
 };
 
+/// Its name as a trace has it: "pairs", "halves".
+std::string_view name_of(RotaryLayout layout);
+
 /// Options of rotary().
 struct RotaryOptions {
     double base = 10000;

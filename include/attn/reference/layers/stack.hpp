@@ -23,7 +23,7 @@ Options with_joined_mask(const T& x, Options options, const Trace& trace)
 template <class Options>
 StepOptions describe_layer(const Options& options)
 {
-    return {{"norm", options.placement == NormPlacement::post ? "post" : "pre"},
+    return {{"norm", std::string(name_of(options.placement))},
             {"heads", std::to_string(options.attention.heads)},
             {"activation", std::string(name_of(options.feed_forward.activation))},
             {"epsilon", exact_text(options.norm.epsilon)}};

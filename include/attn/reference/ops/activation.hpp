@@ -27,6 +27,10 @@ Vector sigmoid(const Vector& x);
 /// @see Hendrycks and Gimpel 2016; Ramachandran, Zoph and Le 2017
 Matrix silu(const Matrix& x);
 
+/// An approximation of gelu() by sigmoid: x sigmoid(1.702 x).
+/// @see Hendrycks and Gimpel 2016, section 2
+Matrix quick_gelu(const Matrix& x);
+
 /// The hyperbolic tangent.
 Matrix tanh(const Matrix& x);
 /// @copydoc tanh(const Matrix&)
