@@ -3,6 +3,7 @@
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/npz.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "../exercise_check.hpp"
 
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/files/weights/transformer.hpp"
 #include "attn/reference/ops/random.hpp"
 
 #include <tuple>

@@ -10,6 +10,7 @@
 #include "attn/engines/train/parameters.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
 #include <algorithm>

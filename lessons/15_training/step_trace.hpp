@@ -11,6 +11,7 @@
 #include "attn/engines/train/loss.hpp"
 #include "attn/engines/train/parameters.hpp"
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/formula/verify.hpp"
 
 #include <map>

@@ -6,7 +6,12 @@
 #include "test.hpp"
 
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/gpt.hpp"
+#include "attn/files/weights/llama.hpp"
+#include "attn/files/weights/recurrent.hpp"
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/files/weights/transformer.hpp"
 #include "attn/formula/scope.hpp"
 #include "src/cli/modules/module.hpp"
 

@@ -7,6 +7,8 @@
 #include "files/weights/renamed.hpp"
 
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/llama.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
 using namespace attn;

@@ -2,6 +2,7 @@
 
 #include "cli/desk.hpp"
 
+#include "attn/files/weights/recurrent.hpp"
 #include "attn/reference/attention/restricted.hpp"
 #include "attn/reference/layers/activation.hpp"
 

@@ -9,6 +9,7 @@
 #include "attn/engines/train/audit.hpp"
 #include "attn/engines/train/batches.hpp"
 #include "attn/engines/train/parameters.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/formula/gradient.hpp"
 #include "lessons/15_training/mistakes.hpp"
 

@@ -10,6 +10,7 @@
 
 #include "attn/files/json_file.hpp"
 #include "attn/files/npz.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/reference/ops/softmax.hpp"

@@ -6,6 +6,7 @@
 
 #include "attn/files/npz.hpp"
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/llama.hpp"
 #include "attn/files/weights/llama_folder.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"

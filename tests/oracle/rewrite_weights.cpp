@@ -2,7 +2,11 @@
 //
 //     rewrite_weights MODULE INPUT OUTPUT D_MODEL D_MEMORY D_VALUE [PREFIX]
 
+#include "attn/files/weights/gpt.hpp"
+#include "attn/files/weights/llama.hpp"
+#include "attn/files/weights/recurrent.hpp"
 #include "attn/files/weights/state_dict.hpp"
+#include "attn/files/weights/transformer.hpp"
 
 #include <cstdio>
 #include <map>

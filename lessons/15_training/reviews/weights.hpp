@@ -2,6 +2,7 @@
 
 #include "classifier.hpp"
 
+#include "attn/files/weights/attention_variants.hpp"
 #include "attn/files/weights/visit.hpp"
 
 #include <string>
@@ -13,11 +14,13 @@ namespace attn {
 /// embedding.weight, those of Keras-style attention after attention, output.weight and output.bias
 void visit(files::Either<ReviewClassifierWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    files::visit(w.embedding, prefix + "embedding.", f);
-    files::visit(w.attention, prefix + "attention.", f);
-    files::visit(w.output, prefix + "output.", f, "h_d_v", "1");
+    auto& [embedding, attention, output] = w;
+    files::visit(embedding, prefix + "embedding.", f);
+    files::visit(attention, prefix + "attention.", f);
+    files::visit(output, prefix + "output.", f, "h_d_v", "1");
 }
 
-inline std::string_view module_of(const ReviewClassifierWeights&) { return "a classifier of reviews"; }
+template <>
+inline constexpr std::string_view files::module_name<ReviewClassifierWeights> = "a classifier of reviews";
 
 } // namespace attn

@@ -4,6 +4,7 @@
 #include "fast_attention.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/attention_variants.hpp"
 #include "attn/reference/attention/bilinear.hpp"
 #include "attn/reference/attention/with_past.hpp"
 #include "attn/reference/layers/cache.hpp"

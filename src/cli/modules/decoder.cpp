@@ -4,6 +4,7 @@
 #include "fast_layers.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/transformer.hpp"
 #include "attn/reference/models/transformer.hpp"
 
 #include <memory>

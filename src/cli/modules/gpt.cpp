@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/gpt.hpp"
 #include "attn/reference/layers/activation.hpp"
 #include "attn/reference/models/gpt.hpp"
 

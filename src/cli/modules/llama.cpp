@@ -4,6 +4,8 @@
 #include "fast_layers.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/llama.hpp"
+
 #include <memory>
 
 namespace attn::cli {

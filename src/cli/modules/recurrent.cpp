@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/recurrent.hpp"
 #include "attn/reference/layers/recurrent/gru.hpp"
 #include "attn/reference/layers/recurrent/lstm.hpp"
 

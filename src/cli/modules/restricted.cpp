@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/files/weights/attention_variants.hpp"
 #include "attn/reference/attention/restricted.hpp"
 
 #include <memory>

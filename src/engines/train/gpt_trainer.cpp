@@ -7,6 +7,7 @@
 #include "attn/engines/train/kernels.hpp"
 #include "attn/engines/train/parameters.hpp"
 #include "attn/engines/train/workers.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/reference/layers/activation.hpp"
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // Weights of a decoder like GPT-2, under each of the names that files have for them.
 
-#include "attn/files/weights/state_dict.hpp"
+#include "attn/files/weights/gpt.hpp"
+
+#include "attn/files/weights/loader.hpp"
 #include "attn/reference/layers/activation.hpp"
 
 namespace attn::files {

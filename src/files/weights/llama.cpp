@@ -1,6 +1,8 @@
 // Weights of a decoder like Llama's, under each of the names that files have for them.
 
-#include "attn/files/weights/state_dict.hpp"
+#include "attn/files/weights/llama.hpp"
+
+#include "attn/files/weights/loader.hpp"
 
 namespace attn::files {
 namespace {
@@ -18,6 +20,12 @@ const LlamaNames& names_in(const NamedArrays& arrays)
 }
 
 } // namespace
+
+void WeightsLoader::begin_part(LlamaLayerWeights& weights, const std::string& prefix)
+{
+    begin_layer(prefix);
+    weights.self_attention.output.emplace();
+}
 
 LlamaCheckpoint llama_weights(const NamedArrays& arrays)
 {

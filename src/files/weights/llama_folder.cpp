@@ -3,6 +3,7 @@
 #include "attn/files/json_file.hpp"
 
 #include "attn/files/file.hpp"
+#include "attn/files/weights/llama.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
 #include <cmath>

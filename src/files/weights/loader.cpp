@@ -120,26 +120,6 @@ void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& pre
     sizes_["g_d_k"] = (all - queries) / 2;
 }
 
-void WeightsLoader::begin_part(LlamaLayerWeights& weights, const std::string& prefix)
-{
-    begin_layer(prefix);
-    weights.self_attention.output.emplace();
-}
-
-void WeightsLoader::begin_part(RecurrentWeights& weights, const std::string& prefix)
-{
-    const auto has_cell = [&](const std::string& ending) {
-        return has(prefix + "weight_ih_l" + ending) || has(prefix + "weight_hh_l" + ending);
-    };
-    RecurrentLayerWeights layer{RecurrentCellWeights{}};
-    if (has_cell("0_reverse"))
-        layer.backward.emplace();
-    const auto has_layer = [&](const std::string& i) { return has_cell(i) || has_cell(i + "_reverse"); };
-    do
-        weights.layers.push_back(layer);
-    while (has_layer(std::to_string(weights.layers.size())));
-}
-
 void WeightsLoader::begin_part(std::optional<Vector>& bias, const std::string& name)
 {
     if (has(name))

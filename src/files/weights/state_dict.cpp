@@ -4,16 +4,6 @@
 
 namespace attn::files {
 
-RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in)
-{
-    return load_weights<RecurrentWeights>(arrays, {{"d_in", d_in}}, {.module = "a GRU"}, 3);
-}
-
-RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in)
-{
-    return load_weights<RecurrentWeights>(arrays, {{"d_in", d_in}}, {.module = "an LSTM"}, 4);
-}
-
 void StateDictWriter::begin_part(const MultiHeadWeights& w, const std::string&) const
 {
     const std::size_t d_model = w.query.weight.shape(0);
@@ -25,22 +15,6 @@ void StateDictWriter::begin_part(const MultiHeadWeights& w, const std::string&) 
     const bool biased = w.query.bias.has_value();
     if (w.key.bias.has_value() != biased || w.value.bias.has_value() != biased || w.output->bias.has_value() != biased)
         throw Error("PyTorch's nn.MultiheadAttention has a bias for all of its maps or for none");
-}
-
-void StateDictWriter::begin_part(const RecurrentWeights& weights, const std::string&) const
-{
-    if (weights.layers.empty() || !weights.layers.front().forward)
-        throw Error("PyTorch's recurrent modules read forward in every layer: they cannot hold these weights");
-    const RecurrentCellWeights& first = *weights.layers.front().forward;
-    const bool is_both = weights.layers.front().backward.has_value(), is_biased = first.input.bias.has_value();
-    const auto fits = [&](const std::optional<RecurrentCellWeights>& cell) {
-        return cell && cell->recurrent.weight.shape(0) == first.recurrent.weight.shape(0) &&
-               cell->input.bias.has_value() == is_biased && cell->recurrent.bias.has_value() == is_biased;
-    };
-    for (const RecurrentLayerWeights& layer : weights.layers)
-        if (!fits(layer.forward) || layer.backward.has_value() != is_both || (is_both && !fits(layer.backward)))
-            throw Error("PyTorch's recurrent modules have the same d_hidden, directions and biases in every layer: "
-                        "they cannot hold these weights");
 }
 
 void StateDictWriter::append(const WeightTensor& tensor, Array part)

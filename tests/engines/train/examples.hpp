@@ -6,6 +6,7 @@
 #include "attn/core/recorder.hpp"
 #include "attn/engines/train/gpt_trainer.hpp"
 #include "attn/engines/train/loss.hpp"
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/visit.hpp"
 #include "attn/formula/gradient.hpp"
 
@@ -16,15 +17,13 @@
 /// Models to be trained, and their gradients by the formulas of their trace.
 namespace attn::test {
 
-using files::visit; // and, found by their namespaces, those of weights from elsewhere
-
 /// The gradients of a traced loss with respect to weights, in the weights' form: each tensor is the input that holds its
 /// numbers.
 template <class Weights>
 Weights gradient_by_formulas(const Recorder& forward, Weights weights)
 {
     const Recording back = formula::gradients(forward.recording(), {.of = "loss"});
-    visit(weights, "", [&](const files::WeightTensor&, auto&... parts) {
+    files::for_each_tensor(weights, [&](const files::WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const Array numbers = to_array(part);
             const auto input = std::ranges::find_if(forward.steps(), [&](const Step& step) {
@@ -46,7 +45,7 @@ std::pair<double, std::string> worst_difference(const Weights& found, const Weig
 {
     std::vector<std::pair<std::string, std::vector<double>>> all[2];
     const auto collect = [](const Weights& weights, auto& into) {
-        visit(weights, "", [&](const files::WeightTensor& tensor, const auto&... parts) {
+        files::for_each_tensor(weights, [&](const files::WeightTensor& tensor, const auto&... parts) {
             auto& [name, all_parts] = into.emplace_back(tensor.name, std::vector<double>());
             (all_parts.insert(all_parts.end(), parts.begin(), parts.end()), ...);
         });
@@ -69,7 +68,7 @@ std::pair<double, std::string> worst_difference(const Weights& found, const Weig
 template <class Weights>
 Weights in_float32(Weights weights)
 {
-    visit(weights, "", [](const files::WeightTensor&, auto&... parts) {
+    files::for_each_tensor(weights, [](const files::WeightTensor&, auto&... parts) {
         const auto round = [](auto& part) {
             for (double& number : part)
                 number = static_cast<float>(number / 2);

@@ -2,6 +2,7 @@
 
 #include "attn/files/weights/dialect.hpp"
 
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/reference/layers/activation.hpp"
 

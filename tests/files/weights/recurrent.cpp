@@ -4,6 +4,8 @@
 #include "files/weights/examples.hpp"
 #include "temporary_folder.hpp"
 
+#include "attn/files/weights/recurrent.hpp"
+
 using namespace attn;
 using namespace attn::files;
 using namespace attn::test;

@@ -6,6 +6,8 @@
 #include "files/weights/examples.hpp"
 
 #include "attn/files/file.hpp"
+#include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/transformer.hpp"
 
 #include <chrono>
 #include <limits>

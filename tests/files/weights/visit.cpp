@@ -5,6 +5,10 @@
 #include "reference/layers/decoder_examples.hpp"
 #include "files/weights/examples.hpp"
 
+#include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/recurrent.hpp"
+#include "attn/files/weights/transformer.hpp"
+
 #include <vector>
 
 using namespace attn;

@@ -4,6 +4,7 @@
 #include "step_tables.hpp"
 #include "test.hpp"
 
+#include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/reference/layers/activation.hpp"
 

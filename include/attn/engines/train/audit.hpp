@@ -34,7 +34,7 @@ template <class Weights, class Run>
 std::vector<std::string> paths_in_trace(Weights weights, const Run& run)
 {
     double mark = 0; // each tensor is full of a number of its own
-    visit(weights, "", [&mark](const files::WeightTensor&, auto&... parts) { (parts.fill(++mark), ...); });
+    files::for_each_tensor(weights, [&mark](const files::WeightTensor&, auto&... parts) { (parts.fill(++mark), ...); });
     Recorder recorder;
     run(weights, Trace(recorder));
     std::vector<std::string> paths(static_cast<std::size_t>(mark));
@@ -62,8 +62,9 @@ Recording audit_step(const Weights& weights, const Weights& first, const Weights
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     const auto arrays_of = [](const Weights& tensors) {
         std::vector<Array> arrays;
-        visit(tensors, "",
-              [&](const files::WeightTensor&, const auto&... parts) { (arrays.push_back(to_array(parts)), ...); });
+        files::for_each_tensor(tensors, [&](const files::WeightTensor&, const auto&... parts) {
+            (arrays.push_back(to_array(parts)), ...);
+        });
         return arrays;
     };
     const std::vector<Array> firsts = arrays_of(first), seconds = arrays_of(second);
@@ -78,7 +79,7 @@ Weights updated(const Recording& audited, Weights weights, const Run& run)
 {
     const std::vector<std::string> paths = paths_in_trace(weights, run);
     std::size_t next = 0;
-    visit(weights, "", [&](const files::WeightTensor&, auto&... parts) {
+    files::for_each_tensor(weights, [&](const files::WeightTensor&, auto&... parts) {
         const auto replace = [&](auto& part) {
             const std::string path = "adam." + paths[next++] + ".after";
             part = from_array<std::decay_t<decltype(part)>>(audited.at(path).value);

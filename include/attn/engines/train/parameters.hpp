@@ -9,8 +9,6 @@
 
 namespace attn::train {
 
-using files::visit; // and, found by their namespaces, those of weights from elsewhere
-
 /// Where one part of a tensor of weights lies among all parameters of a model in one flat buffer.
 struct ParameterPlace {
     std::string name;     ///< the tensor's: "layers.0.self_attn.in_proj_weight"
@@ -35,7 +33,7 @@ template <class Weights>
 ParameterTable table_of(const Weights& weights)
 {
     ParameterTable table;
-    visit(weights, "", [&table](const files::WeightTensor& tensor, const auto&... parts) {
+    files::for_each_tensor(weights, [&table](const files::WeightTensor& tensor, const auto&... parts) {
         std::size_t part = 0;
         const auto add = [&](const auto& numbers) {
             table.places.push_back({tensor.name, part++, shape_of(numbers), table.size});
@@ -51,7 +49,7 @@ template <class Number = float, class Weights>
 std::vector<Number> packed(const Weights& weights)
 {
     std::vector<Number> numbers;
-    visit(weights, "", [&numbers](const files::WeightTensor&, const auto&... parts) {
+    files::for_each_tensor(weights, [&numbers](const files::WeightTensor&, const auto&... parts) {
         const auto add = [&](const auto& part) {
             for (const double number : part)
                 numbers.push_back(static_cast<Number>(number));
@@ -67,7 +65,7 @@ template <class Number, class Weights>
 Weights unpacked(const std::vector<Number>& numbers, Weights weights)
 {
     const Number* next = numbers.data();
-    visit(weights, "", [&next](const files::WeightTensor&, auto&... parts) {
+    files::for_each_tensor(weights, [&next](const files::WeightTensor&, auto&... parts) {
         const auto fill = [&](auto& part) {
             for (double& number : part)
                 number = *next++;

@@ -4,7 +4,6 @@
 #include "attn/files/npz.hpp"
 #include "attn/files/weights/dialect.hpp"
 #include "attn/files/weights/visit.hpp"
-#include "attn/reference/models/llama.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
 #include <cstddef>
@@ -14,6 +13,11 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace attn {
+struct LlamaLayerWeights; // visited in llama.hpp
+struct RecurrentWeights;  // visited in recurrent.hpp
+} // namespace attn
 
 namespace attn::files {
 
@@ -124,28 +128,6 @@ private:
     std::vector<std::string> complaints_;
 };
 
-/// @name What messages call the module that weights are of
-/// @{
-inline std::string_view module_of(const auto&) { return "these weights"; }
-inline std::string_view module_of(const LayerNormWeights&) { return "a layer norm"; }
-inline std::string_view module_of(const FeedForwardWeights&) { return "a feed-forward network"; }
-inline std::string_view module_of(const GatedFeedForwardWeights&) { return "a gated feed-forward network"; }
-inline std::string_view module_of(const EmbeddingWeights&) { return "an embedding"; }
-inline std::string_view module_of(const RmsNormWeights&) { return "an RMS norm"; }
-inline std::string_view module_of(const MultiHeadWeights&) { return "a multi-head attention"; }
-inline std::string_view module_of(const EncoderLayerWeights&) { return "an encoder layer"; }
-inline std::string_view module_of(const EncoderWeights&) { return "an encoder"; }
-inline std::string_view module_of(const DecoderLayerWeights&) { return "a decoder layer"; }
-inline std::string_view module_of(const DecoderWeights&) { return "a decoder"; }
-inline std::string_view module_of(const TransformerWeights&) { return "a Transformer"; }
-inline std::string_view module_of(const GptWeights&) { return "a decoder like GPT-2"; }
-inline std::string_view module_of(const TalkingHeadsWeights&) { return "a talking-heads attention"; }
-inline std::string_view module_of(const AdditiveWeights&) { return "an additive score"; }
-inline std::string_view module_of(const ConcatenatedWeights&) { return "an additive score of concatenated pairs"; }
-inline std::string_view module_of(const Matrix&) { return "a bilinear score"; }
-inline std::string_view module_of(const KerasAttentionWeights&) { return "a Keras-style attention"; }
-/// @}
-
 /// Weights of any struct that visit() takes, from the tensors of a file:
 ///
 ///     load_weights<EncoderWeights>(read_weights("model.safetensors"), {{"d_model", 512}}, {.layers = 6})
@@ -161,8 +143,8 @@ Weights load_weights(const NamedArrays& arrays, const AxisSizes& sizes, const Lo
                      const More&... more)
 {
     Weights weights;
-    WeightsLoader loader(arrays, module_of(weights), sizes, options);
-    visit(weights, "", loader, more...);
+    WeightsLoader loader(arrays, module_name<Weights>, sizes, options);
+    visit_any(weights, loader, more...);
     loader.finish();
     return weights;
 }

@@ -4,12 +4,10 @@
 #include "attn/files/npz.hpp"
 #include "attn/files/weights/loader.hpp"
 #include "attn/files/weights/visit.hpp"
-#include "attn/files/weights/visit_llama.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,38 +22,6 @@ NamedArrays read_weights(const std::filesystem::path& path, std::string_view pre
 /// Writes a .safetensors or .npz file, by the name's ending, for read_weights() or PyTorch's load_state_dict().
 /// @throws FileError  where the file has another ending or can't be written
 void write_weights(const std::filesystem::path& path, const NamedArrays& weights);
-
-/// @name Weights that load_weights() can't name by their struct alone
-/// @throws WeightsError  as load_weights()
-/// @{
-
-/// nn.GRU; as many layers and directions as the arrays have
-RecurrentWeights gru_weights(const NamedArrays& arrays, std::size_t d_in);
-/// nn.LSTM: the same names, with four gates in place of three
-RecurrentWeights lstm_weights(const NamedArrays& arrays, std::size_t d_in);
-
-/// A decoder like Llama's, and which features of a head its weights rotate together.
-struct LlamaCheckpoint {
-    LlamaWeights weights;
-    RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
-};
-
-/// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map that
-/// equals the embedding is tied.
-LlamaCheckpoint llama_weights(const NamedArrays& arrays);
-
-/// A decoder like GPT-2, and the activation that its names stand for.
-struct GptCheckpoint {
-    GptWeights weights;
-    std::optional<Activation> activation =
-        {}; ///< gelu-tanh under GPT-2's names, gelu under nanoGPT's; empty under others
-};
-
-/// Under the names of PyTorch's modules (see GptWeights), of Hugging Face's GPT-2, or of nanoGPT. An output map that
-/// equals the embedding is tied.
-GptCheckpoint gpt_weights(const NamedArrays& arrays);
-
-/// @}
 
 /// A visitor that collects the tensors of weights under PyTorch's names.
 class StateDictWriter {
@@ -91,7 +57,7 @@ template <class Weights>
 NamedArrays state_dict(const Weights& weights)
 {
     StateDictWriter writer;
-    visit(weights, "", writer);
+    visit_any(weights, writer);
     return std::move(writer.arrays);
 }
 
@@ -111,7 +77,7 @@ template <class Weights>
 std::vector<Parameter> parameters(const Weights& weights)
 {
     std::vector<Parameter> all;
-    visit(weights, "", [&all](const WeightTensor& tensor, const auto&... parts) {
+    for_each_tensor(weights, [&all](const WeightTensor& tensor, const auto&... parts) {
         Parameter& parameter = all.emplace_back(Parameter{tensor.name, {}});
         const auto add = [&](Shape shape) {
             if (tensor.is_transposed)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/files/npz.hpp"
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/models/llama.hpp"
 
@@ -43,19 +44,22 @@ void visit(Either<LlamaLayerWeights> auto& w, const std::string& prefix, auto&& 
         if (of_heads)
             visit(*of_heads, named(name), f, "d_k");
     };
-    if (!w.self_attention.output)
+    auto& [norm1, self_attention, norm2, feed_forward] = w;
+    auto& [query, key, value, output, query_norm, key_norm] = self_attention;
+    auto& [gate, up, down] = feed_forward;
+    if (!output)
         throw Error("a decoder like Llama's has an output map in each attention");
-    visit(w.norm1, named(names.norm1), f);
-    map(names.query, w.self_attention.query, "d_model", "h_d_k");
-    map(names.key, w.self_attention.key, "d_model", "g_d_k");
-    map(names.value, w.self_attention.value, "d_model", "g_d_v");
-    norm(names.query_norm, w.self_attention.query_norm);
-    norm(names.key_norm, w.self_attention.key_norm);
-    map(names.merged, *w.self_attention.output, "h_d_v", "d_model");
-    visit(w.norm2, named(names.norm2), f);
-    map(names.gate, w.feed_forward.gate, "d_model", "d_ff");
-    map(names.up, w.feed_forward.up, "d_model", "d_ff");
-    map(names.down, w.feed_forward.down, "d_ff", "d_model");
+    visit(norm1, named(names.norm1), f);
+    map(names.query, query, "d_model", "h_d_k");
+    map(names.key, key, "d_model", "g_d_k");
+    map(names.value, value, "d_model", "g_d_v");
+    norm(names.query_norm, query_norm);
+    norm(names.key_norm, key_norm);
+    map(names.merged, *output, "h_d_v", "d_model");
+    visit(norm2, named(names.norm2), f);
+    map(names.gate, gate, "d_model", "d_ff");
+    map(names.up, up, "d_model", "d_ff");
+    map(names.down, down, "d_ff", "d_model");
 }
 
 /// A decoder like Llama's: embedding, layers, norm, and an output map where it is not tied.
@@ -63,14 +67,26 @@ void visit(Either<LlamaWeights> auto& w, const std::string& prefix, auto&& f,
            const LlamaNames& names = llama_families.front())
 {
     const auto named = [&](std::string_view name) { return prefix + std::string(name); };
-    f(WeightTensor{named(names.embedding) + ".weight", {"vocabulary", "d_model"}}, w.embedding);
-    visit_layers(w.layers, named(names.layers), f,
+    auto& [embedding, layers, norm, output] = w;
+    f(WeightTensor{named(names.embedding) + ".weight", {"vocabulary", "d_model"}}, embedding);
+    visit_layers(layers, named(names.layers), f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f, names); });
-    visit(w.norm, named(names.norm) + ".", f);
-    const std::string output = named(names.output) + ".weight";
-    begin_part(f, w.output, output);
-    if (w.output)
-        f(WeightTensor{output, {"vocabulary", "d_model"}, true}, *w.output);
+    visit(norm, named(names.norm) + ".", f);
+    const std::string output_name = named(names.output) + ".weight";
+    begin_part(f, output, output_name);
+    if (output)
+        f(WeightTensor{output_name, {"vocabulary", "d_model"}, true}, *output);
 }
+
+/// A decoder like Llama's, and which features of a head its weights rotate together.
+struct LlamaCheckpoint {
+    LlamaWeights weights;
+    RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
+};
+
+/// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map that
+/// equals the embedding is tied.
+/// @throws WeightsError  as load_weights()
+LlamaCheckpoint llama_weights(const NamedArrays& arrays);
 
 } // namespace attn::files
