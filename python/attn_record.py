@@ -224,21 +224,30 @@ def word(text):
 
 
 class Line:
-    """What one line of a function can change."""
+    """What one line of a function uses and can change: variables, ("x",), and attributes, ("self", "cache", "keys")."""
 
     def __init__(self):
-        self.stores = {}  # variables that it assigns, and the loops around
-        self.attributes = {}  # that it assigns, ("self", "cache", "keys"), and the loops around
-        self.loads = {}  # variables that it uses; a dict, for the order
-        self.parts = {}  # attributes that it uses
+        self.stores = {}  # what it assigns, and the loops around
+        self.uses = {}  # a dict, for the order
+        self.again = {}  # variables that it uses after it has assigned them
         self.path = ()  # of what was loaded last
         self.loops = None  # around what can change a tensor in place; None where nothing can
-        self.writes = False  # into a part of a tensor
+        self.writes = False  # into a part of a tensor or of an object
+
+    def attributes(self):
+        return [path for path in self.uses if len(path) > 1]
+
+    def changes(self, path, value):
+        """True where a value that it uses can be another one after it."""
+        is_filled = self.writes or not is_container(value) or any(path + (method,) in self.uses for method in FILLING)
+        return path in self.stores or self.loops is not None and is_filled
+
+
+FILLING = ("append", "extend", "insert", "update", "setdefault")
 
 
 class Code:
     """What is known of one function: whose it is, and what its lines can change."""
-
 
     def __init__(self, code, is_own):
         self.code = code  # kept, so that its id stays its own
@@ -255,6 +264,9 @@ class Code:
         self.lines = lines_of(code, self.loops_around) if is_own and not self.is_comprehension else {}
         self.statements = statements_of(code.co_filename) if self.lines else {}
         self.used = {}
+        self.made = {}  # variables that it assigns, and the loops around, where these are most
+        for path, loops in (pair for line in self.lines.values() for pair in line.stores.items()):
+            self.made[path] = max(loops, self.made.get(path, ()), key=len)
 
     def loops_around(self, offset):
         """Outermost first. A loop begins with asking for the next item, which is not in it."""
@@ -267,8 +279,8 @@ class Code:
     def used_in(self, first, last):
         """The variables and attributes that a statement uses."""
         if (first, last) not in self.used:
-            lines = [self.lines[line] for line in range(first, last + 1) if line in self.lines]
-            self.used[first, last] = [path for line in lines for path in (*((name,) for name in line.loads), *line.parts)]
+            self.used[first, last] = [path for line in range(first, last + 1) if line in self.lines
+                                      for path in self.lines[line].uses]
         return self.used[first, last]
 
     def is_in_comprehension(self, frame):
@@ -307,20 +319,19 @@ def comprehensions_in(code, loops):
 
 def lines_of(code, loops_around):
     starts = dict(dis.findlinestarts(code))
-    lines, number, before = collections.defaultdict(Line), None, None
+    lines, number = collections.defaultdict(Line), None
     for instruction in dis.get_instructions(code):
         number = starts.get(instruction.offset, number)
         if number is not None:
-            note(instruction, before, lines[number], loops_around(instruction.offset))
+            note(instruction, lines[number], loops_around(instruction.offset))
             if inspect.iscode(instruction.argval):  # a comprehension or a lambda uses what stands in it
-                lines[number].loads.update(dict.fromkeys(names_in(instruction.argval), True))
-        before = instruction
+                lines[number].uses.update(dict.fromkeys(uses_in(instruction.argval), True))
     return dict(lines)
 
 
-def names_in(code):
-    inner = (name for const in code.co_consts if inspect.iscode(const) for name in names_in(const))
-    return [*code.co_freevars, *code.co_names, *inner]
+def uses_in(code):
+    lines = lines_of(code, lambda offset: ())
+    return [path for line in lines.values() for path in line.uses if path[0] not in code.co_varnames]
 
 
 @functools.lru_cache(maxsize=None)
@@ -345,29 +356,32 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 VARIABLE = re.compile("(FAST|NAME|DEREF|GLOBAL)")
 
 
-def note(instruction, before, line, loops):
+NEUTRAL = ("EXTENDED_ARG", "DUP_TOP", "COPY")  # `self.x += y` copies self before it takes x
+
+
+def note(instruction, line, loops):
     """Adds to a line what one instruction does."""
     name = instruction.opname
-    if name == "STORE_ATTR":
-        if line.path:
-            line.attributes[line.path + (instruction.argval,)] = loops
+    if name == "STORE_ATTR" and line.path:
+        line.stores[line.path + (instruction.argval,)] = loops
     elif name in ("LOAD_ATTR", "LOAD_METHOD") and line.path:
         line.path += (instruction.argval,)
-        line.parts[line.path] = True
+        line.uses[line.path] = True
         return
-    elif name in ("STORE_SUBSCR", "STORE_SLICE") or "CALL" in name:
+    elif name in ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE") or "CALL" in name:
         line.loops = loops if line.loops is None else min(line.loops, loops, key=len)
-        line.writes = line.writes or name.startswith("STORE_S")
+        line.writes = line.writes or name.startswith("STORE_")
     elif name.startswith(("STORE_", "LOAD_", "DELETE_")) and VARIABLE.search(name):
         parts = re.split("_(?=STORE_|LOAD_)", name)  # Python 3.13 has STORE_FAST_LOAD_FAST
         for part, variable in zip(parts * 2, variables(instruction)):
             if part.startswith("LOAD"):
-                line.loads[variable] = True
                 line.path = (variable,)
+                (line.again if line.path in line.stores else line.uses)[line.path] = True
                 continue
-            line.stores[variable] = loops
+            line.stores[variable,] = loops
         return
-    line.path = ()
+    if name not in NEUTRAL:
+        line.path = ()
 
 
 def variables(instruction):
@@ -637,10 +651,10 @@ class Running:
         self.is_forward = self.is_module and code.name == "forward" and not self.is_super
         self.place = None
         self.has_parts = False  # modules that it called
-        self.seen, self.pending, self.before = {}, {}, {}
+        self.seen, self.pending, self.before = {}, {}, {}  # by path: ("x",) or ("self", "cache", "keys")
         self.unseen = []  # lines of a comprehension that runs
         self.reads = {}  # arrays that the statement uses, as they were before it; a dict, for the order; None: to be found
-        self.frame = None  # while a line is looked at
+        self.frame = None  # while an event is heard of
         self.returned = {}  # arrays that calls in the statement returned
         self.call = None  # its place in the file's list of calls
 
@@ -722,10 +736,12 @@ class Running:
         where a line has several statements, and what a followed call was given beside what it returned."""
         if not self.code.is_own:
             return {**self.reads, **self.returned}
-        tensors = []
+        tensors, values = [], frame.f_locals
         for path in self.code.used_in(*self.code.statement(self.line)):
-            seen = self.seen.get(name_of(path))  # before the statement
-            tensors += seen.tensors() if seen else (leaf for _, leaf in leaves_of(value_at(path, frame)))
+            seen = self.seen.get(path)  # before the statement
+            value = seen.value if seen else value_at(path, values, frame.f_globals)
+            self.record_buffer(path, value, frame)
+            tensors += seen.tensors() if seen else (leaf for _, leaf in leaves_of(value))
         return {**self.sources_of(tensors), **self.returned}
 
     def find_reads(self):
@@ -751,7 +767,7 @@ class Running:
             self.recorder.reference.offer(self, values)
         for name in self.code.arguments:
             if name in values and not (name == "self" and self.code.has_self):
-                self.seen[name] = seen = Seen(values[name], ())
+                self.seen[name,] = seen = Seen(values[name], ())
                 if kind_of(values[name]) is not None:
                     full = self.recorder.file.names.again(joined(self.scope, name))
                     self.record_unless_known(full, name, seen.leaves)
@@ -764,6 +780,7 @@ class Running:
         """Hears of each line before it runs, and of the end."""
         if self.recorder.is_paused:
             return self.trace
+        self.frame = frame
         try:
             if event == "line" and self.code.is_in_comprehension(frame):
                 self.unseen.append(frame.f_lineno)
@@ -777,6 +794,7 @@ class Running:
                 self.end(frame, arg)
         except Exception as error:  # the program that is recorded goes on
             self.recorder.trouble(error)
+        self.frame = None
         return self.trace
 
     def end(self, frame, result):
@@ -806,75 +824,96 @@ class Running:
 
     def look_at_line(self, frame):
         line = self.code.lines.get(self.line)
-        if line is not None and (line.stores or line.attributes or line.loops is not None):
-            values = frame.f_locals
-            self.reads, self.frame = None, frame
-            for name, loops in line.stores.items():
-                self.assigned(name, values.get(name), loops)
-            for path, loops in line.attributes.items():
-                self.assigned(name_of(path), value_at(path, frame), loops, ".".join(path))
-            if line.loops is not None:
-                for name in line.loads:
-                    if name in self.seen and name not in line.stores:
-                        self.used(name, line)
-            self.frame = None
+        if line is None or not line.stores and line.loops is None:
+            return
+        values, self.reads = frame.f_locals, None
+        for path, loops in line.stores.items():
+            self.assigned(path, value_at(path, values, frame.f_globals if len(path) > 1 else {}), loops)
+            if path in line.again and path in self.seen:
+                self.find_reads()
+                self.reads = {**self.reads, **self.sources_of(self.seen[path].tensors())}
+        if line.loops is not None:
+            for path in line.uses:
+                if path in self.seen and path not in line.stores:
+                    self.used(path, line)
 
     def look_ahead(self, frame):
-        """Before a line writes into arrays: large ones are compared in full."""
+        """Before a line runs: what attributes are, which other functions can change, too; and before it writes into
+        arrays, large ones are compared in full."""
         line = self.code.lines.get(self.line)
-        if line is None or not line.writes:
+        if line is None:
             return
-        for name in line.loads:
-            if name in self.seen and name not in self.before and name not in self.pending:
-                self.before[name] = full_states(self.seen[name])
+        for path in line.attributes():
+            if path in self.seen or path in line.stores or line.loops is not None:
+                self.look_at_attribute(path, value_at(path, frame.f_locals, frame.f_globals), line)
+        for path in line.uses if line.writes else ():
+            if path in self.seen and path not in self.before and path not in self.pending:
+                self.before[path] = full_states(self.seen[path])
 
-    def assigned(self, name, value, loops, variable=None):
-        seen = self.seen.get(name)
-        if seen is not None and seen.value is value:
-            self.changed(name, self.line, loops, variable)
+    def look_at_attribute(self, path, value, line):
+        if path in self.seen and self.seen[path].value is value:
             return
-        self.pending.pop(name, None)
-        self.before.pop(name, None)
+        if path in self.pending:
+            self.settle_one(path)
+        self.seen.pop(path, None)
+        if (kind_of(value) is not None or is_container(value)) and line.changes(path, value):
+            self.record_buffer(path, value, self.frame)
+            self.seen[path] = Seen(value, self.code.made.get(path[:1], ()))
+
+    def assigned(self, path, value, loops):
+        for seen in (self.seen.get(path), self.seen.get(namesake(path))):
+            if seen is None or seen.value is not value:
+                continue
+            self.seen[path] = seen
+            self.changed(path, self.line, loops)
+            return
+        self.pending.pop(path, None)
+        self.before.pop(path, None)
         if kind_of(value) is None and not is_container(value):
-            self.seen.pop(name, None)
+            self.seen.pop(path, None)
             return
         seen = Seen(value, loops)
         if seen.leaves:
             self.find_reads()
-        self.seen[name] = seen
+        self.seen[path] = seen
         if seen.leaves:
-            self.record(name, seen.leaves, loops, variable or name, self.line)
+            self.record(name_of(path), seen.leaves, loops, ".".join(path), self.line)
 
-    def used(self, name, line):
+    def used(self, path, line):
         """An array that exists since before a loop, and can be filled in it, is looked at when the loop is over."""
-        further = [loop for loop in line.loops if loop not in self.seen[name].loops]
+        further = [loop for loop in line.loops if loop not in self.seen[path].loops]
         if further:
             self.find_reads()
-            self.pending.setdefault(name, (further[0], self.line, {}))[2].update(self.reads)
+            self.pending.setdefault(path, (further[0], self.line, {}))[2].update(self.reads)
         else:
-            self.changed(name, self.line, line.loops)
+            self.changed(path, self.line, line.loops)
 
     def settle(self, offset=None):
         """Looks at what was waiting for a loop that is left. offset: of what runs next, if anything does."""
-        for name, (loop, line, self.reads) in list(self.pending.items()):
+        for path, (loop, _, _) in list(self.pending.items()):
             if offset is None or not loop[0] <= offset <= loop[1]:
-                del self.pending[name]
-                self.changed(name, line, self.seen[name].loops)
+                self.settle_one(path)
 
-    def changed(self, name, line, loops, variable=None):
-        """Records what changed in place since a variable was last looked at, and what shares its memory."""
-        seen, before = self.seen[name], self.before.pop(name, {})
+    def settle_one(self, path):
+        _, line, self.reads = self.pending.pop(path)
+        self.changed(path, line, self.seen[path].loops)
+
+    def changed(self, path, line, loops):
+        """Records what changed in place since a value was last looked at, and what shares its memory."""
+        seen, before = self.seen[path], self.before.pop(path, {})
         leaves = states_of(seen.value)
-        different = {path: leaf for path, leaf in leaves.items() if is_other(leaf, seen.leaves.get(path))
-                     or path in before and before[path] != checksum(leaf[0], in_full=True)}
+        different = {part: leaf for part, leaf in leaves.items() if is_other(leaf, seen.leaves.get(part))}
+        for part, leaf in leaves.items():
+            if part in before and part not in different and before[part] != checksum(leaf[0], in_full=True):
+                self.recorder.file.stored.pop(id(leaf[0]), None)  # its state, of a sample, is the same
+                different[part] = leaf
         if different:
             self.find_reads()
         seen.leaves = leaves
-        for path, leaf in different.items():
-            self.recorder.file.stored.pop(id(leaf[0]), None)
-            self.record(name + path, {"": leaf}, loops, variable or name, line)
+        for part, leaf in different.items():
+            self.record_change(path, part, leaf, loops, line)
         memories = {kind_of(tensor).memory(tensor) for tensor, _ in different.values()}
-        for other in [other for other, it in self.seen.items() if memories and other != name and it.shares(memories)]:
+        for other in [other for other, it in self.seen.items() if memories and other != path and it.shares(memories)]:
             self.changed(other, line, loops)
 
     # -------------------------------------------------------------------------------------- recording
@@ -893,6 +932,31 @@ class Running:
             else:
                 file.add(full + path, tensor, state, self.origin(variable, line), self.reads)
 
+    def record_change(self, path, part, leaf, loops, line):
+        """Stores what is new in a variable, an attribute, a list or a dict; what is known is listed."""
+        file, name = self.recorder.file, self.name_in_function(path) + part
+        known = file.name_of(*leaf)
+        if known is None or len(path) == 1 and not part:
+            self.record(name, {"": leaf}, loops, ".".join(path), line)
+        elif known and part:
+            name = file.names.numbered(joined(self.scope, name), (id(self.code), line) if loops else None)
+            file.list_again(name, known, self.origin(".".join(path), line))
+
+    def record_buffer(self, path, value, frame):
+        """A buffer of a PyTorch module that nobody assigned to a variable is stored where a statement uses it."""
+        file = self.recorder.file
+        if len(path) > 1 and kind_of(value) is TorchTensors and not file.sources_of(value):
+            holder = value_at(path[:-1], frame.f_locals, frame.f_globals)
+            state = kind_of(value).state(value)
+            if self.recorder.modules.is_one(holder) and path[-1] in holder._buffers and file.name_of(value, state) is None:
+                name = file.names.again(joined(self.scope, self.name_in_function(path)))
+                file.add(name, value, state, self.origin(".".join(path)), ())
+
+    def name_in_function(self, path):
+        """Of an attribute, where its function can have a variable of the same name."""
+        name, code = name_of(path), self.code.code
+        return name if len(path) == 1 or name not in (*code.co_varnames, *code.co_cellvars) else ".".join(path)
+
     def record_unless_known(self, name, variable, leaves):
         """Stores the tensors that are not stored under another name."""
         file = self.recorder.file
@@ -905,7 +969,7 @@ class Running:
 
     def record_output(self, leaves):
         """A module's result has the module's name; the further tensors of several are numbered."""
-        averages = self.seen.get("average_attn_weights")
+        averages = self.seen.get(("average_attn_weights",))
         for path, (tensor, state) in leaves.items():
             name = self.scope + ("" if path == ".0" else path)
             if type(self.object).__name__ == "MultiheadAttention" and path == ".1" and averages is not None:
@@ -935,8 +999,13 @@ def name_of(path):
     return ".".join(path[1:] if path[0] == "self" and len(path) > 1 else path)
 
 
-def value_at(path, frame):
-    value = frame.f_locals.get(path[0], frame.f_globals.get(path[0]))
+def namesake(path):
+    """x for self.x and the other way round."""
+    return path[1:] if path[0] == "self" and len(path) > 1 else ("self", *path)
+
+
+def value_at(path, variables, others):
+    value = variables.get(path[0], others.get(path[0]))
     for attribute in path[1:]:
         value = attribute_of(value, attribute)
     return value
@@ -944,7 +1013,13 @@ def value_at(path, frame):
 
 def attribute_of(thing, name):
     """An attribute that is stored in an object: nothing is computed for it."""
-    return getattr(thing, "__dict__", {}).get(name)
+    held = getattr(thing, "__dict__", {})
+    if name in held:
+        return held[name]
+    if Modules.is_one(thing):
+        return held.get("_buffers", {}).get(name, held.get("_modules", {}).get(name))
+    slot = next((kind.__dict__[name] for kind in type(thing).__mro__ if name in kind.__dict__), None)
+    return getattr(thing, name, None) if isinstance(slot, types.MemberDescriptorType) else None
 
 
 def path_to(holder, thing):
@@ -1336,7 +1411,7 @@ class Recorder:
         if frame is not None and self.is_own(frame.f_code.co_filename):
             running = Running(self, frame, self.code_of(frame.f_code), None, None)
             running.place = "", ""
-            running.seen = {name: Seen(value, ()) for name, value in frame.f_locals.items() if kind_of(value) is not None}
+            running.seen = {(name,): Seen(value, ()) for name, value in frame.f_locals.items() if kind_of(value) is not None}
             self.running[id(frame)] = running
             frame.f_trace = running.trace
         threading.settrace(self.on_call)
@@ -1349,6 +1424,7 @@ class Recorder:
             frame.f_trace = self.before[2]
             running = self.running.get(id(frame))
             if running is not None:
+                running.frame = frame
                 running.look(frame)
                 running.settle()
         if self.stance:

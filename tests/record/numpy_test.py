@@ -119,6 +119,125 @@ class WhatItWasComputedFrom(RecordTest):
             """, "--only", "x", "--only", "back", "--only", "y")
         self.assert_reads(mine, back=["x"], y=["x"])
 
+    def test_attributes_change_in_place_also_in_parts_and_elsewhere(self):
+        mine = self.record("""
+            import numpy as np
+
+            class Tensor:
+                def __init__(self, data):
+                    self.data = data * 1
+
+                def softmax(self):
+                    self.data -= np.max(self.data)
+                    return np.exp(self.data)
+
+            class Cache:
+                def __init__(self):
+                    self.k = np.zeros((2, 2))
+
+                def put(self, x, k):
+                    self.k[:1] = x
+                    view = self.k[1:]
+                    view += k
+                    return self.k * 2
+
+            def mask(att, bias):
+                att.data *= bias
+                att.data[
+                    att.data == 0] = -9
+                return att.softmax() + att.data
+
+            x, bias = np.ones(2), np.tril(np.ones((2, 2)))
+            k = Cache().put(x, x + 1)
+            att = Tensor(k)
+            out = mask(att, bias)
+            """)
+        self.assert_reads(mine, **{
+            "Cache.put.self.k": ["Cache.__init__.k", "x"], "Cache.put.view": ["Cache.put.self.k"],
+            "Cache.put.view#2": ["Cache.put.view", "Cache.put.k"], "Cache.put.self.k#2": ["Cache.put.view", "Cache.put.k"],
+            "Cache.put.return": ["Cache.put.self.k#2"], "mask.att.data": ["Tensor.__init__.data#2", "bias"],
+            "mask.att.data#2": ["mask.att.data"], "mask.Tensor.softmax.data": ["mask.att.data#2"],
+            "mask.return": ["mask.Tensor.softmax.return", "mask.Tensor.softmax.data"]})
+        self.assertEqual(mine.place("mask.att.data"), ("mine.py", 22, "att.data"))
+        self.assertEqual(mine.place("Cache.put.self.k"), ("mine.py", 16, "self.k"))
+
+    def test_a_loop_that_fills_an_attribute_and_one_that_takes_other_objects(self):
+        mine = self.record("""
+            import numpy as np
+
+            class Layer:
+                def __init__(self, n):
+                    self.w = np.zeros((3, n))
+
+                def fill(self, x):
+                    for i in range(3):
+                        self.w[i] = x * i
+
+            layers, x = [Layer(2), Layer(2)], np.ones(2)
+            layers[0].fill(x)
+            for layer in layers:
+                layer.w[0] = x
+            """)
+        self.assertEqual(mine.names, ["Layer.__init__.w", "Layer.__init__#2.w", "x", "Layer.fill.w", "layer.w.0", "layer.w.1"])
+        self.assert_reads(mine, **{"Layer.fill.w": ["Layer.__init__.w", "x"], "layer.w.0": ["Layer.fill.w", "x"],
+                                   "layer.w.1": ["Layer.__init__#2.w", "x"]})
+
+    def test_lists_and_dicts_of_an_object_are_looked_into(self):
+        mine = self.record("""
+            import numpy as np
+
+            class Cache:
+                __slots__ = ("kept", "layers", "scale")
+
+                def __init__(self):
+                    self.kept, self.layers, self.scale = {}, [], np.full(2, 0.5)
+
+                def put(self, k):
+                    self.kept["k"] = k * self.scale
+                    self.layers.append(k)
+                    self.layers.append(k + 1)
+
+            cache = Cache()
+            cache.put(np.ones(2))
+            y = cache.kept["k"] + 1
+            z = np.stack(cache.layers)
+            """)
+        self.assert_reads(mine, **{"Cache.put.kept.k": ["Cache.put.k", "Cache.__init__.scale"],
+                                   "Cache.put.layers.1": ["Cache.put.k"], "y": ["Cache.put.kept.k"],
+                                   "z": ["Cache.put.k", "Cache.put.layers.1"]})
+        self.assertEqual(mine.same["Cache.put.layers.0"], "Cache.put.k")
+
+    def test_what_a_list_or_a_hook_keeps_is_known(self):
+        mine = self.record("""
+            import numpy as np
+            kept, outs, x = {}, [], np.ones(2)
+
+            def double(x):
+                y = x * 2
+                kept.update(out=y)
+                return y
+
+            for i in range(2):
+                x = double(x)
+                outs.append(x)
+            last = kept["out"] + outs[0]
+            """)
+        self.assertEqual(mine.same["outs.0"], "double.0.y")
+        self.assertEqual([name for name in mine.names if name.startswith(("outs", "kept"))], [])
+        self.assert_reads(mine, last=["x#2.0", "x#2.1"])
+
+    def test_several_statements_on_a_line(self):
+        mine = self.record("""
+            import numpy as np
+            def g(x):
+                for i in range(2):
+                    h = x * i; yield h
+            x = np.ones(2)
+            y = x * 2; z = y + 1; x, y = y * 1, x * 1
+            for r in g(x): s = r + 1
+            """)
+        self.assert_reads(mine, **{"z": ["x", "y"], "r.1": ["g.h.1"], "s.1": ["x#2", "r.1"]})
+
     def test_through_a_class_of_tensors_the_callers_line_is_found(self):
         self.write("engine.py", """
             class Tensor:

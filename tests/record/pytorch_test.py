@@ -109,9 +109,9 @@ class Names(PytorchTest):
         mine = self.record(DECODER + "out = model(ids)\n")
         self.assertEqual([name for name in mine.names if name.startswith("blocks.1.")], [
             "blocks.1.norm1", "blocks.1.attn.packed", "blocks.1.attn.q", "blocks.1.attn.k", "blocks.1.attn.v",
-            "blocks.1.attn.q#2", "blocks.1.attn.k#2", "blocks.1.attn.v#2", "blocks.1.attn.att", "blocks.1.attn.att#2",
-            "blocks.1.attn.att#3", "blocks.1.attn.y", "blocks.1.attn.out", "blocks.1.attn", "blocks.1.x#2", "blocks.1.norm2",
-            "blocks.1.mlp.0", "blocks.1.mlp.1", "blocks.1.mlp.2", "blocks.1.mlp", "blocks.1.x#3"])
+            "blocks.1.attn.q#2", "blocks.1.attn.k#2", "blocks.1.attn.v#2", "blocks.1.attn.att", "blocks.1.attn.future",
+            "blocks.1.attn.att#2", "blocks.1.attn.att#3", "blocks.1.attn.y", "blocks.1.attn.out", "blocks.1.attn",
+            "blocks.1.x#2", "blocks.1.norm2", "blocks.1.mlp.0", "blocks.1.mlp.1", "blocks.1.mlp.2", "blocks.1.mlp", "blocks.1.x#3"])
         self.assertEqual([name for name in mine.names if not name.startswith("blocks")],
                          ["ids", "tokens", "Decoder.x", "Decoder.x#2.0", "Decoder.x#2.1", "Decoder", "out"])
         self.assertEqual(mine.place("blocks.1.attn.att#2"), ("mine.py", 18, "att"))
@@ -119,9 +119,9 @@ class Names(PytorchTest):
         self.assertEqual(mine.place("blocks.0.attn.packed"), ("mine.py", 15, "return"))
         self.assertEqual(mine.same["blocks.1.attn.x"], "blocks.1.norm1")
 
-    def test_a_second_call_has_names_of_its_own(self):
+    def test_a_second_call_has_names_of_its_own_but_for_buffers(self):
         mine = self.record(DECODER + "one = model(ids)\n    two = model(ids)\n")
-        first = [name for name in mine.names if name.startswith("blocks.0.")]
+        first = [name for name in mine.names if name.startswith("blocks.0.") and name != "blocks.0.attn.future"]
         self.assertEqual([name for name in mine.names if name.startswith("call2.blocks.0.")], ["call2." + name for name in first])
 
     def test_values_are_those_that_pytorch_computes(self):
@@ -229,14 +229,14 @@ class WhatItWasComputedFrom(PytorchTest):
         self.assertEqual(read[attn + ".packed"], ["blocks.0.norm1"])
         self.assertEqual(read[attn + ".q"], [attn + ".packed", "blocks.0.norm1"])
         self.assertEqual(read[attn + ".att"], [attn + ".k#2", attn + ".q#2"])
-        self.assertEqual(read[attn + ".att#2"], [attn + ".att"])
+        self.assertEqual(read[attn + ".att#2"], [attn + ".att", attn + ".future"])
         self.assertEqual(read[attn + ".y"], [attn + ".att#3", attn + ".v#2"])
         self.assertEqual(read[attn], [attn + ".out"])
         self.assertEqual(read["blocks.0.x#2"], ["Decoder.x", attn, "blocks.0.norm1"])
         self.assertEqual(read["blocks.0.mlp.1"], ["blocks.0.mlp.0"])
         self.assertEqual(mine.called_from(attn + ".att")[0][0], "mine.py")
 
-    def test_the_result_leads_back_to_the_input_alone(self):
+    def test_the_result_leads_back_to_the_input_and_the_buffers_alone(self):
         mine = self.record(DECODER + """
     encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     out = encoder(model(ids)) * 2
@@ -248,8 +248,50 @@ class WhatItWasComputedFrom(PytorchTest):
                 found.add(name)
                 waiting += mine.reads(name)
                 self.assertTrue(all(mine.names.index(read) < mine.names.index(name) for read in mine.reads(name)), name)
-        self.assertEqual([name for name in found if not mine.reads(name)], ["ids"])
+        self.assertEqual(sorted(name for name in found if not mine.reads(name)),
+                         ["blocks.0.attn.future", "blocks.1.attn.future", "ids"])
         self.assertIn("blocks.1.attn.att#3", found)
+
+    def test_buffers_and_submodules_are_attributes(self):
+        mine = self.record("""
+            import torch
+            from torch import nn
+
+            class Inner(nn.Module):
+                def forward(self, x):
+                    self.hidden = x * 2
+                    return x + 1
+
+            class Outer(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner = Inner()
+                    self.weight = nn.Parameter(torch.ones(2))
+                    self.register_buffer("mask", torch.ones(3, 3).triu(1))
+                    self.register_buffer("cache", torch.zeros(2, 2))
+                    named = torch.ones(2)
+                    self.register_buffer("named", named)
+
+                def forward(self, x):
+                    x = self.inner(x)
+                    y = x * self.inner.hidden * self.weight
+                    mask = self.mask[:2, :2]
+                    self.cache[:1] = y
+                    self.cache.mul_(2)
+                    z = self.cache + mask + self.named
+                    self.cache = z * 3
+                    return z
+
+            Outer()(torch.ones(2))
+            """)
+        self.assertEqual([name for name in mine.names if "mask" in name or "weight" in name],
+                         ["Outer.self.mask", "Outer.mask"])
+        self.assertEqual({name: mine.reads(name) for name in ("Outer.y", "Outer.mask", "Outer.cache", "Outer.cache#2",
+                                                              "Outer.cache#3", "Outer.z", "Outer.cache#4")},
+                         {"Outer.y": ["Outer.x#2", "inner.hidden"], "Outer.mask": ["Outer.self.mask"], "Outer.cache": [],
+                          "Outer.cache#2": ["Outer.cache", "Outer.y"], "Outer.cache#3": ["Outer.cache#2"],
+                          "Outer.z": ["Outer.__init__.named", "Outer.cache#3", "Outer.mask"], "Outer.cache#4": ["Outer.z"]})
+        self.assertEqual(mine.place("Outer.cache#2"), ("mine.py", 23, "self.cache"))
 
 
 class Tensors(PytorchTest):
