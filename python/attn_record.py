@@ -50,6 +50,7 @@ SAMPLE = 1 << 12  # numbers that a large array is recognised by
 FORMAT = "attn record 1"
 LONGEST_CONTAINER = 1000  # longer lists, tuples and dicts are not looked into
 DEEPEST_CONTAINER = 6
+PLAIN = {int, float, bool, str, type(None)}  # in these is no tensor, which is seen at once
 LARGEST_WHOLE = 1 << 53  # above it not every whole number is a double, and attn refuses the file
 
 
@@ -204,6 +205,8 @@ def leaves_of(value, depth=0):
     if kind_of(value) is not None:
         yield "", value
     elif isinstance(value, (list, tuple, dict)) and depth < DEEPEST_CONTAINER and len(value) <= LONGEST_CONTAINER:
+        if PLAIN.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
+            return
         for key, part in list(keys_and_parts(value)):
             for path, leaf in leaves_of(part, depth + 1):
                 yield f".{word(str(key))}{path}", leaf
@@ -230,20 +233,19 @@ class Line:
         self.stores = {}  # what it assigns, and the loops around
         self.uses = {}  # a dict, for the order
         self.again = {}  # variables that it uses after it has assigned them
-        self.path = ()  # of what was loaded last
+        self.attributes = []  # of what it uses
+        self.path = self.copied = ()  # of what was loaded last, and of what was copied last
         self.loops = None  # around what can change a tensor in place; None where nothing can
-        self.writes = False  # into a part of a tensor or of an object
-
-    def attributes(self):
-        return [path for path in self.uses if len(path) > 1]
+        self.writes = False  # into a part of a tensor, a list or a dict
+        self.fills = False  # these, or calls what does by its name
 
     def changes(self, path, value):
-        """True where a value that it uses can be another one after it."""
-        is_filled = self.writes or not is_container(value) or any(path + (method,) in self.uses for method in FILLING)
-        return path in self.stores or self.loops is not None and is_filled
+        """True where the value of an attribute that it uses can be another one after it."""
+        return path in self.stores or self.fills or self.loops is not None and kind_of(value) is TorchTensors
 
 
-FILLING = ("append", "extend", "insert", "update", "setdefault")
+FILLING = {"append", "extend", "insert", "setdefault", "update", "at", "copyto", "fill", "partition", "place", "put", "putmask",
+           "sort"}  # methods and functions of Python and NumPy
 
 
 class Code:
@@ -326,6 +328,8 @@ def lines_of(code, loops_around):
             note(instruction, lines[number], loops_around(instruction.offset))
             if inspect.iscode(instruction.argval):  # a comprehension or a lambda uses what stands in it
                 lines[number].uses.update(dict.fromkeys(uses_in(instruction.argval), True))
+    for line in lines.values():
+        line.attributes = [path for path in line.uses if len(path) > 1]
     return dict(lines)
 
 
@@ -356,21 +360,29 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 VARIABLE = re.compile("(FAST|NAME|DEREF|GLOBAL)")
 
 
-NEUTRAL = ("EXTENDED_ARG", "DUP_TOP", "COPY")  # `self.x += y` copies self before it takes x
-
-
 def note(instruction, line, loops):
     """Adds to a line what one instruction does."""
     name = instruction.opname
     if name == "STORE_ATTR" and line.path:
         line.stores[line.path + (instruction.argval,)] = loops
-    elif name in ("LOAD_ATTR", "LOAD_METHOD") and line.path:
-        line.path += (instruction.argval,)
-        line.uses[line.path] = True
+    elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+        line.fills = line.fills or instruction.argval in FILLING
+        if line.path:
+            line.path += (instruction.argval,)
+            line.uses[line.path] = True
         return
-    elif name in ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE") or "CALL" in name:
+    elif name in ("COPY", "DUP_TOP"):  # `self.x += y` copies self before it takes x
+        line.copied = line.path
+        return
+    elif name in ("SWAP", "ROT_TWO"):  # and this puts it above the sum
+        line.path = line.copied
+        return
+    elif name in ("STORE_SUBSCR", "STORE_SLICE") or "CALL" in name:
         line.loops = loops if line.loops is None else min(line.loops, loops, key=len)
-        line.writes = line.writes or name.startswith("STORE_")
+        line.writes = line.writes or name.startswith("STORE_S")
+        line.fills = line.fills or line.writes
+    elif name in ("KW_NAMES", "LOAD_CONST") and isinstance(instruction.argval, tuple):  # names of arguments
+        line.fills = line.fills or "out" in instruction.argval
     elif name.startswith(("STORE_", "LOAD_", "DELETE_")) and VARIABLE.search(name):
         parts = re.split("_(?=STORE_|LOAD_)", name)  # Python 3.13 has STORE_FAST_LOAD_FAST
         for part, variable in zip(parts * 2, variables(instruction)):
@@ -380,7 +392,7 @@ def note(instruction, line, loops):
                 continue
             line.stores[variable,] = loops
         return
-    if name not in NEUTRAL:
+    if name != "EXTENDED_ARG":
         line.path = ()
 
 
@@ -506,9 +518,10 @@ class File:
             keep(self.sources, tensor, [name] if is_stored else origin["reads"])
 
     def sources_of(self, tensor):
-        """The recorded array that a tensor is; where it is not recorded, those that it was computed from."""
-        reference, names = self.sources.get(id(tensor), (None, ()))
-        return names if reference is not None and reference() is tensor else ()
+        """The recorded array that a tensor is; where it is not recorded, those that it was computed from; None where it is
+        not known."""
+        reference, names = self.sources.get(id(tensor), (None, None))
+        return names if reference is not None and reference() is tensor else None
 
     def store(self, name, tensor, state, origin):
         """@return whether it is stored"""
@@ -632,8 +645,8 @@ def states_of(value):
     return {path: (leaf, kind_of(leaf).state(leaf)) for path, leaf in leaves_of(value)}
 
 
-def is_container(value):
-    return isinstance(value, (list, tuple, dict))
+def can_hold_tensors(value):
+    return kind_of(value) is not None or isinstance(value, (list, tuple, dict))
 
 
 class Running:
@@ -654,7 +667,7 @@ class Running:
         self.seen, self.pending, self.before = {}, {}, {}  # by path: ("x",) or ("self", "cache", "keys")
         self.unseen = []  # lines of a comprehension that runs
         self.reads = {}  # arrays that the statement uses, as they were before it; a dict, for the order; None: to be found
-        self.frame = None  # while an event is heard of
+        self.frame = None  # while a line is looked at
         self.returned = {}  # arrays that calls in the statement returned
         self.call = None  # its place in the file's list of calls
 
@@ -750,7 +763,7 @@ class Running:
             self.reads = self.used_by_statement(self.frame)
 
     def sources_of(self, tensors):
-        return {name: None for tensor in tensors for name in self.recorder.file.sources_of(tensor)}
+        return {name: None for tensor in tensors for name in self.recorder.file.sources_of(tensor) or ()}
 
     def qualified(self):
         if self.object is not None and "." not in self.code.qualified:
@@ -780,7 +793,6 @@ class Running:
         """Hears of each line before it runs, and of the end."""
         if self.recorder.is_paused:
             return self.trace
-        self.frame = frame
         try:
             if event == "line" and self.code.is_in_comprehension(frame):
                 self.unseen.append(frame.f_lineno)
@@ -794,7 +806,6 @@ class Running:
                 self.end(frame, arg)
         except Exception as error:  # the program that is recorded goes on
             self.recorder.trouble(error)
-        self.frame = None
         return self.trace
 
     def end(self, frame, result):
@@ -826,9 +837,10 @@ class Running:
         line = self.code.lines.get(self.line)
         if line is None or not line.stores and line.loops is None:
             return
-        values, self.reads = frame.f_locals, None
+        values, self.reads, self.frame = frame.f_locals, None, frame
         for path, loops in line.stores.items():
-            self.assigned(path, value_at(path, values, frame.f_globals if len(path) > 1 else {}), loops)
+            value = values.get(path[0]) if len(path) == 1 else value_at(path, values, frame.f_globals)
+            self.assigned(path, value, loops)
             if path in line.again and path in self.seen:
                 self.find_reads()
                 self.reads = {**self.reads, **self.sources_of(self.seen[path].tensors())}
@@ -836,42 +848,44 @@ class Running:
             for path in line.uses:
                 if path in self.seen and path not in line.stores:
                     self.used(path, line)
+        self.frame = None
 
     def look_ahead(self, frame):
-        """Before a line runs: what attributes are, which other functions can change, too; and before it writes into
-        arrays, large ones are compared in full."""
+        """Before a line runs: what attributes are, which other functions change, too; before it writes into arrays: large
+        ones are compared in full."""
         line = self.code.lines.get(self.line)
-        if line is None:
+        if line is None or not line.attributes and not line.writes:
             return
-        for path in line.attributes():
-            if path in self.seen or path in line.stores or line.loops is not None:
-                self.look_at_attribute(path, value_at(path, frame.f_locals, frame.f_globals), line)
+        values = frame.f_locals
+        for path in line.attributes:
+            self.look_at_attribute(path, value_at(path, values, frame.f_globals), line, frame)
         for path in line.uses if line.writes else ():
             if path in self.seen and path not in self.before and path not in self.pending:
                 self.before[path] = full_states(self.seen[path])
 
-    def look_at_attribute(self, path, value, line):
-        if path in self.seen and self.seen[path].value is value:
-            return
-        if path in self.pending:
-            self.settle_one(path)
-        self.seen.pop(path, None)
-        if (kind_of(value) is not None or is_container(value)) and line.changes(path, value):
-            self.record_buffer(path, value, self.frame)
+    def look_at_attribute(self, path, value, line, frame):
+        seen = self.seen.get(path)
+        if seen is not None and seen.value is not value:
+            if path in self.pending:
+                self.settle_one(path)
+            del self.seen[path]
+            seen = None
+        if seen is None and can_hold_tensors(value) and line.changes(path, value):
+            self.record_buffer(path, value, frame)
             self.seen[path] = Seen(value, self.code.made.get(path[:1], ()))
 
     def assigned(self, path, value, loops):
-        for seen in (self.seen.get(path), self.seen.get(namesake(path))):
-            if seen is None or seen.value is not value:
-                continue
-            self.seen[path] = seen
-            self.changed(path, self.line, loops)
+        if not can_hold_tensors(value):
+            for known in (self.seen, self.pending, self.before):
+                known.pop(path, None)
             return
+        for seen in (self.seen.get(path), self.seen.get(namesake(path))):
+            if seen is not None and seen.value is value:
+                self.seen[path] = seen
+                self.changed(path, self.line, loops)
+                return
         self.pending.pop(path, None)
         self.before.pop(path, None)
-        if kind_of(value) is None and not is_container(value):
-            self.seen.pop(path, None)
-            return
         seen = Seen(value, loops)
         if seen.leaves:
             self.find_reads()
@@ -936,21 +950,21 @@ class Running:
         """Stores what is new in a variable, an attribute, a list or a dict; what is known is listed."""
         file, name = self.recorder.file, self.name_in_function(path) + part
         known = file.name_of(*leaf)
-        if known is None or len(path) == 1 and not part:
+        if not known or len(path) == 1 and not part:
             self.record(name, {"": leaf}, loops, ".".join(path), line)
-        elif known and part:
+        elif part:
             name = file.names.numbered(joined(self.scope, name), (id(self.code), line) if loops else None)
             file.list_again(name, known, self.origin(".".join(path), line))
 
     def record_buffer(self, path, value, frame):
         """A buffer of a PyTorch module that nobody assigned to a variable is stored where a statement uses it."""
         file = self.recorder.file
-        if len(path) > 1 and kind_of(value) is TorchTensors and not file.sources_of(value):
-            holder = value_at(path[:-1], frame.f_locals, frame.f_globals)
-            state = kind_of(value).state(value)
-            if self.recorder.modules.is_one(holder) and path[-1] in holder._buffers and file.name_of(value, state) is None:
-                name = file.names.again(joined(self.scope, self.name_in_function(path)))
-                file.add(name, value, state, self.origin(".".join(path)), ())
+        if len(path) == 1 or kind_of(value) is not TorchTensors or file.sources_of(value) is not None:
+            return
+        holder, state = value_at(path[:-1], frame.f_locals, frame.f_globals), TorchTensors.state(value)
+        if self.recorder.modules.is_one(holder) and path[-1] in holder._buffers and file.name_of(value, state) is None:
+            name = file.names.again(joined(self.scope, self.name_in_function(path)))
+            file.add(name, value, state, self.origin(".".join(path)), ())
 
     def name_in_function(self, path):
         """Of an attribute, where its function can have a variable of the same name."""
@@ -1018,8 +1032,13 @@ def attribute_of(thing, name):
         return held[name]
     if Modules.is_one(thing):
         return held.get("_buffers", {}).get(name, held.get("_modules", {}).get(name))
-    slot = next((kind.__dict__[name] for kind in type(thing).__mro__ if name in kind.__dict__), None)
-    return getattr(thing, name, None) if isinstance(slot, types.MemberDescriptorType) else None
+    return getattr(thing, name, None) if is_slot(type(thing), name) else None
+
+
+@functools.lru_cache(maxsize=None)
+def is_slot(kind, name):
+    held = next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+    return isinstance(held, types.MemberDescriptorType)
 
 
 def path_to(holder, thing):
@@ -1424,7 +1443,6 @@ class Recorder:
             frame.f_trace = self.before[2]
             running = self.running.get(id(frame))
             if running is not None:
-                running.frame = frame
                 running.look(frame)
                 running.settle()
         if self.stance:
