@@ -233,7 +233,7 @@ class Line:
         self.stores = {}  # what it assigns, and the loops around
         self.uses = {}  # a dict, for the order
         self.again = {}  # variables that it uses after it has assigned them
-        self.attributes = []  # of what it uses
+        self.attributes = None  # of objects that it uses; None: to be found
         self.path = self.copied = ()  # of what was loaded last, and of what was copied last
         self.loops = None  # around what can change a tensor in place; None where nothing can
         self.writes = False  # into a part of a tensor, a list or a dict
@@ -328,8 +328,6 @@ def lines_of(code, loops_around):
             note(instruction, lines[number], loops_around(instruction.offset))
             if inspect.iscode(instruction.argval):  # a comprehension or a lambda uses what stands in it
                 lines[number].uses.update(dict.fromkeys(uses_in(instruction.argval), True))
-    for line in lines.values():
-        line.attributes = [path for path in line.uses if len(path) > 1]
     return dict(lines)
 
 
@@ -753,7 +751,8 @@ class Running:
         for path in self.code.used_in(*self.code.statement(self.line)):
             seen = self.seen.get(path)  # before the statement
             value = seen.value if seen else value_at(path, values, frame.f_globals)
-            self.record_buffer(path, value, frame)
+            if len(path) > 1 and kind_of(value) is TorchTensors:
+                self.record_buffer(path, value, frame)
             tensors += seen.tensors() if seen else (leaf for _, leaf in leaves_of(value))
         return {**self.sources_of(tensors), **self.returned}
 
@@ -841,7 +840,7 @@ class Running:
         for path, loops in line.stores.items():
             value = values.get(path[0]) if len(path) == 1 else value_at(path, values, frame.f_globals)
             self.assigned(path, value, loops)
-            if path in line.again and path in self.seen:
+            if line.again and path in line.again and path in self.seen:
                 self.find_reads()
                 self.reads = {**self.reads, **self.sources_of(self.seen[path].tensors())}
         if line.loops is not None:
@@ -854,9 +853,12 @@ class Running:
         """Before a line runs: what attributes are, which other functions change, too; before it writes into arrays: large
         ones are compared in full."""
         line = self.code.lines.get(self.line)
-        if line is None or not line.attributes and not line.writes:
+        if line is None or line.attributes == [] and not line.writes:
             return
         values = frame.f_locals
+        if line.attributes is None:
+            roots = {path: value_at(path[:1], values, frame.f_globals) for path in line.uses if len(path) > 1}
+            line.attributes = [path for path, root in roots.items() if not isinstance(root, types.ModuleType)]
         for path in line.attributes:
             self.look_at_attribute(path, value_at(path, values, frame.f_globals), line, frame)
         for path in line.uses if line.writes else ():
@@ -871,7 +873,8 @@ class Running:
             del self.seen[path]
             seen = None
         if seen is None and can_hold_tensors(value) and line.changes(path, value):
-            self.record_buffer(path, value, frame)
+            if kind_of(value) is TorchTensors:
+                self.record_buffer(path, value, frame)
             self.seen[path] = Seen(value, self.code.made.get(path[:1], ()))
 
     def assigned(self, path, value, loops):
@@ -917,10 +920,10 @@ class Running:
         seen, before = self.seen[path], self.before.pop(path, {})
         leaves = states_of(seen.value)
         different = {part: leaf for part, leaf in leaves.items() if is_other(leaf, seen.leaves.get(part))}
-        for part, leaf in leaves.items():
-            if part in before and part not in different and before[part] != checksum(leaf[0], in_full=True):
-                self.recorder.file.stored.pop(id(leaf[0]), None)  # its state, of a sample, is the same
-                different[part] = leaf
+        for part in before.keys() & leaves.keys() - different.keys() if before else ():
+            if before[part] != checksum(leaves[part][0], in_full=True):
+                self.recorder.file.stored.pop(id(leaves[part][0]), None)  # its state, of a sample, is the same
+                different[part] = leaves[part]
         if different:
             self.find_reads()
         seen.leaves = leaves
@@ -958,11 +961,9 @@ class Running:
 
     def record_buffer(self, path, value, frame):
         """A buffer of a PyTorch module that nobody assigned to a variable is stored where a statement uses it."""
-        file = self.recorder.file
-        if len(path) == 1 or kind_of(value) is not TorchTensors or file.sources_of(value) is not None:
-            return
-        holder, state = value_at(path[:-1], frame.f_locals, frame.f_globals), TorchTensors.state(value)
-        if self.recorder.modules.is_one(holder) and path[-1] in holder._buffers and file.name_of(value, state) is None:
+        file, holder = self.recorder.file, value_at(path[:-1], frame.f_locals, frame.f_globals)
+        state, is_known = TorchTensors.state(value), file.sources_of(value) is not None
+        if not is_known and file.name_of(value, state) is None and path[-1] in (attribute_of(holder, "_buffers") or ()):
             name = file.names.again(joined(self.scope, self.name_in_function(path)))
             file.add(name, value, state, self.origin(".".join(path)), ())
 
