@@ -233,15 +233,18 @@ class Line:
         self.stores = {}  # what it assigns, and the loops around
         self.uses = {}  # a dict, for the order
         self.again = {}  # variables that it uses after it has assigned them
-        self.attributes = None  # of objects that it uses; None: to be found
+        self.attributes = None  # of objects that it uses, and whether it assigns one or its object; None: to be found
         self.path = self.copied = ()  # of what was loaded last, and of what was copied last
         self.loops = None  # around what can change a tensor in place; None where nothing can
         self.writes = False  # into a part of a tensor, a list or a dict
         self.fills = False  # these, or calls what does by its name
 
     def changes(self, path, value):
-        """True where the value of an attribute that it uses can be another one after it."""
-        return path in self.stores or self.fills or self.loops is not None and kind_of(value) is TorchTensors
+        """True where an attribute that it uses can be another one after it, or have other numbers."""
+        return self.attributes[path] or self.fills or self.loops is not None and kind_of(value) is TorchTensors
+
+    def assigns(self, path):
+        return any(path[:length] in self.stores for length in range(1, len(path) + 1))
 
 
 FILLING = {"append", "extend", "insert", "setdefault", "update", "at", "copyto", "fill", "partition", "place", "put", "putmask",
@@ -853,12 +856,12 @@ class Running:
         """Before a line runs: what attributes are, which other functions change, too; before it writes into arrays: large
         ones are compared in full."""
         line = self.code.lines.get(self.line)
-        if line is None or line.attributes == [] and not line.writes:
+        if line is None or line.attributes == {} and not line.writes:
             return
         values = frame.f_locals
         if line.attributes is None:
             roots = {path: value_at(path[:1], values, frame.f_globals) for path in line.uses if len(path) > 1}
-            line.attributes = [path for path, root in roots.items() if not isinstance(root, types.ModuleType)]
+            line.attributes = {path: line.assigns(path) for path, root in roots.items() if not isinstance(root, types.ModuleType)}
         for path in line.attributes:
             self.look_at_attribute(path, value_at(path, values, frame.f_globals), line, frame)
         for path in line.uses if line.writes else ():

@@ -151,13 +151,15 @@ class WhatItWasComputedFrom(RecordTest):
             k = Cache().put(x, x + 1)
             att = Tensor(k)
             out = mask(att, bias)
+            att = att.data + bias
             """)
         self.assert_reads(mine, **{
             "Cache.put.self.k": ["Cache.__init__.k", "x"], "Cache.put.view": ["Cache.put.self.k"],
             "Cache.put.view#2": ["Cache.put.view", "Cache.put.k"], "Cache.put.self.k#2": ["Cache.put.view", "Cache.put.k"],
             "Cache.put.return": ["Cache.put.self.k#2"], "mask.att.data": ["Tensor.__init__.data#2", "bias"],
             "mask.att.data#2": ["mask.att.data"], "mask.Tensor.softmax.data": ["mask.att.data#2"],
-            "mask.return": ["mask.Tensor.softmax.return", "mask.Tensor.softmax.data"]})
+            "mask.return": ["mask.Tensor.softmax.return", "mask.Tensor.softmax.data"],
+            "att": ["mask.Tensor.softmax.data", "bias"]})
         self.assertEqual(mine.place("mask.att.data"), ("mine.py", 22, "att.data"))
         self.assertEqual(mine.place("Cache.put.self.k"), ("mine.py", 16, "self.k"))
 
@@ -485,6 +487,8 @@ class OtherLibraries(RecordTest):
             from types import SimpleNamespace
             class Array:
                 dtype = numpy.dtype("float32")
+                def __add__(self, other):
+                    return Array()
                 def __array__(self, dtype=None, copy=None):
                     return numpy.ones(2, "float32")
             class Tracer(Array):
@@ -503,8 +507,10 @@ class OtherLibraries(RecordTest):
             import jax, tensorflow
             a, b = jax.Array(), jax.core.Tracer()
             c, d = tensorflow.Eager(), tensorflow.Tensor()
+            tensorflow.state = a
+            tensorflow.state += a
             """)
-        self.assertEqual({name: array.tolist() for name, array in mine.arrays.items()}, {"a": [1, 1], "c": [2, 2, 2]})
+        self.assertEqual({name: array.tolist() for name, array in mine.arrays.items()}, {"a": [1, 1], "c": [2, 2, 2], "tensorflow.state": [1, 1], "tensorflow.state#2": [1, 1]})
         self.assertEqual({name: reason.split(":")[0] for name, reason in mine.left_out.items()}, {"b": "abstract", "d": "abstract"})
 
 
