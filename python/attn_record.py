@@ -861,7 +861,8 @@ class Running:
         values = frame.f_locals
         if line.attributes is None:
             roots = {path: value_at(path[:1], values, frame.f_globals) for path in line.uses if len(path) > 1}
-            line.attributes = {path: line.assigns(path) for path, root in roots.items() if not isinstance(root, types.ModuleType)}
+            line.attributes = {path: line.assigns(path) for path, root in roots.items()
+                               if not isinstance(root, types.ModuleType)}
         for path in line.attributes:
             self.look_at_attribute(path, value_at(path, values, frame.f_globals), line, frame)
         for path in line.uses if line.writes else ():
@@ -923,8 +924,8 @@ class Running:
         seen, before = self.seen[path], self.before.pop(path, {})
         leaves = states_of(seen.value)
         different = {part: leaf for part, leaf in leaves.items() if is_other(leaf, seen.leaves.get(part))}
-        for part in before.keys() & leaves.keys() - different.keys() if before else ():
-            if before[part] != checksum(leaves[part][0], in_full=True):
+        for part, then in before.items():
+            if part in leaves and part not in different and then != checksum(leaves[part][0], in_full=True):
                 self.recorder.file.stored.pop(id(leaves[part][0]), None)  # its state, of a sample, is the same
                 different[part] = leaves[part]
         if different:
