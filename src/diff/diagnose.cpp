@@ -331,8 +331,28 @@ std::vector<Diagnosis> explanations_of_later(const Diff& diff)
 std::vector<Diagnosis> explanations(const Diff& diff)
 {
     const StepDiff* wrong = to_explain(diff);
-    std::vector<Diagnosis> diagnoses = wrong == nullptr ? std::vector<Diagnosis>{} : explanations_of(*wrong, diff);
-    return diagnoses.empty() && diff.first_wrong() != nullptr ? explanations_of_result(diff) : diagnoses;
+    std::vector<Diagnosis> of_first = wrong == nullptr ? std::vector<Diagnosis>{} : explanations_of(*wrong, diff);
+    if (diff.first_wrong() == nullptr)
+        return of_first;
+    // What explains the result, too, explains most. Where MINE says what it computed from what, it has all on the way.
+    if (of_first.size() == 1 && !diff.world->mine->graph().knows_reads())
+        return of_first;
+    std::vector<Diagnosis> of_result;
+    try {
+        of_result = explanations_of_result(diff);
+    } catch (const BudgetError&) {
+        diff.world->of_result.reset();
+        diff.world->is_search_cut = of_first.empty();
+        return of_first;
+    }
+    const std::vector<Diagnosis> all = of_first;
+    std::erase_if(of_first, [&](const Diagnosis& one) {
+        return std::ranges::find(of_result, one.pitfall, &Diagnosis::pitfall) == of_result.end();
+    });
+    if (of_first.empty() && !of_result.empty())
+        return of_result;
+    diff.world->of_result.reset(); // not what is returned
+    return of_first.empty() ? all : of_first;
 }
 
 } // namespace
@@ -366,7 +386,8 @@ std::vector<Diagnosis> diagnose(const Diff& diff)
 {
     const BudgetScope budget;
     const std::vector<Diagnosis>& of_first = diagnoses_of_first(diff);
-    return of_first.empty() && diff.first_wrong() != nullptr ? explanations_of_later(diff) : of_first;
+    const bool is_first_sure = diff.world->mine->graph().knows_reads(); // and another step can be wrong because of it
+    return of_first.empty() && diff.first_wrong() != nullptr && !is_first_sure ? explanations_of_later(diff) : of_first;
 }
 
 } // namespace attn::diff

@@ -124,7 +124,7 @@ bool can_be_gradient(const Diff::World& world, const std::string& name)
 bool has_result(const Diff& diff)
 {
     const Diff::World& world = *diff.world;
-    const std::size_t result = world.names.find("output").value_or(world.reference.size() - 1);
+    const std::size_t result = result_of(world.recording);
     const auto is_it = [&](const Claim& claim) {
         return claim.step == result || is_gradient_of_input(world, world.reference[claim.step].path);
     };
@@ -444,10 +444,12 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
     if (auto again = with_roundings(result, reference, mine, options, hypothesis)) // before all mistakes are tried
         return std::move(*again);
     hypothesis = hypothesis_about(result, std::move(hypothesis));
+    const std::string fault = result.world->claims.fault; // what a mistake explains is one, too
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
         result = judged(reference, mine, options, hypothesis);
     if (auto again = with_used_steps(result, reference, mine, options, hypothesis))
         result = std::move(*again);
+    result.world->claims.fault = fault;
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
         result.hint = hint;
     if (result.hint.empty() && result.passed())
@@ -471,6 +473,9 @@ void add_origins(Diff& diff, const Origins& origins, const DiffOptions& options)
     for (StepDiff& step : diff.steps)
         if (const auto found = origins.find(array_of(step, origins)); found != origins.end())
             step.origin = found->second;
+    if (const auto fault = origins.find(diff.world->claims.fault);
+        fault != origins.end() && diff.first_wrong() != nullptr)
+        diff.steps[static_cast<std::size_t>(diff.first_wrong() - diff.steps.data())].origin = fault->second;
     if (!origins.empty()) // these names were generated, so none is misspelt
         diff.extra_fails = !diff.extra.empty() && options.all;
 }
@@ -511,7 +516,9 @@ bool Diff::passed() const
 Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOptions& options)
 {
     const BudgetScope budget;
-    return diff_of(reference, std::make_shared<MyArrays>(reference, std::move(mine)), options);
+    const auto arrays = std::make_shared<MyArrays>(reference, std::move(mine));
+    arrays->describe({});
+    return diff_of(arrays->reference(), arrays, options);
 }
 
 Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
@@ -519,8 +526,10 @@ Diff compare(const Recording& reference, const std::filesystem::path& mine, cons
     const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, files::NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
-    Diff result = diff_of(reference, arrays, options);
-    add_origins(result, read_origins(mine), options);
+    const Origins origins = read_origins(mine);
+    arrays->describe(origins);
+    Diff result = diff_of(arrays->reference(), arrays, options);
+    add_origins(result, origins, options);
     return result;
 }
 

@@ -17,9 +17,9 @@ bool is_in_layer(std::string_view path) { return path.find("layers.") != std::st
 
 } // namespace
 
-Guesser::Guesser(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names,
-                 bool in_order, const Hypothesis& hypothesis)
-    : Placement(reference, mine, names, in_order, hypothesis),
+Guesser::Guesser(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
+                 const std::vector<std::string>& names, const Hypothesis& hypothesis)
+    : Placement(reference, mine, graph, names, hypothesis),
       masked_axes_(masked_axes(targets_)),
       has_layers_(std::ranges::any_of(steps_, is_in_layer, &Step::path))
 {

@@ -11,8 +11,8 @@ namespace attn::diff {
 /// Which step a wrong array was meant to be.
 class Guesser : public Placement {
 public:
-    Guesser(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names, bool in_order,
-            const Hypothesis& hypothesis);
+    Guesser(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
+            const std::vector<std::string>& names, const Hypothesis& hypothesis);
 
 protected:
     /// The step that a wrong array fits best. Nothing follows from the gradient of a weight, so that all others are right

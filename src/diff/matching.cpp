@@ -3,6 +3,7 @@
 #include "matching.hpp"
 
 #include "guess.hpp"
+#include "walk.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -204,12 +205,17 @@ private:
 
 } // namespace
 
-std::vector<Match> match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
-                                    const std::vector<std::string>& names, bool in_order, const Hypothesis& hypothesis)
+Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
+                         const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
-    Matcher matcher(reference, mine, names, in_order, hypothesis);
+    if (graph.knows_reads()) {
+        Walk walk(reference, mine, graph, names, hypothesis);
+        walk.know(known);
+        return walk.matches();
+    }
+    Matcher matcher(reference, mine, graph, names, hypothesis);
     matcher.know(known);
-    return matcher.matches();
+    return {matcher.matches()};
 }
 
 } // namespace attn::diff

@@ -20,6 +20,13 @@ struct Match {
     };
     std::vector<Part> parts;
     Found found;
+    bool replaces = false; ///< what MINE had for these steps before was changed into it
+};
+
+/// All of them.
+struct Matches {
+    std::vector<Match> matches;
+    std::string fault = {}; ///< the first array on the way to a wrong result that nothing explains
 };
 
 /// How an array was found that has the numbers of a step, or of what follows from MINE's for it.
@@ -49,8 +56,8 @@ struct Hypothesis {
 ///
 /// @param known       claims by name, of steps of the reference
 /// @param names       of the arrays that none of these is about, in the order in which MINE has them
-/// @param in_order    whether that is the order in which MINE computed them
-std::vector<Match> match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
-                                    const std::vector<std::string>& names, bool in_order, const Hypothesis& hypothesis);
+/// @param graph       what MINE says of all its arrays
+Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
+                         const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis);
 
 } // namespace attn::diff

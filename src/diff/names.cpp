@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace attn::diff {
@@ -296,8 +297,9 @@ void settle(const Recording& reference, std::vector<Finding> findings, Claims& c
     const auto path_of = [&](const Finding& finding) -> const std::string& {
         return reference.steps[finding.claim.step].path;
     };
+    // The step's own path first, and of several arrays the one that MINE goes on with.
     std::ranges::stable_sort(findings, {}, [&](const Finding& finding) {
-        return std::pair(finding.claim.step, finding.path != path_of(finding)); // the step's own path first
+        return std::tuple(finding.claim.step, finding.path != path_of(finding), !finding.claim.replaces);
     });
     std::map<std::string, std::size_t> own;
     std::vector<const Finding*> kept;
@@ -393,20 +395,23 @@ void keep_names(std::vector<Finding> named, const Recording& reference, const Di
 }
 
 /// Looks for the steps of arrays that no name claims.
-void match_the_rest(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
+void match_the_rest(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
                     const Hypothesis& hypothesis, std::vector<Finding>& findings, Claims& claims)
 {
     std::vector<Claim> known;
     for (const Finding& finding : findings)
         known.push_back(finding.claim);
-    const std::vector<std::string> names = ordered(claims.extra, order);
-    for (Match& match : match_by_numbers(reference, mine, known, names, !order.empty(), hypothesis)) {
+    const std::vector<std::string> names = ordered(claims.extra, graph.order());
+    Matches matches = match_by_numbers(reference, mine, known, names, graph, hypothesis);
+    claims.fault = std::move(matches.fault);
+    for (Match& match : matches.matches) {
         std::erase(claims.extra, match.found.mine);
         const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";
         for (Match::Part& part : match.parts) {
             claims.parts.push_back(std::make_unique<const Array>(std::move(part.array)));
-            findings.push_back({{part.step, match.found.mine + part.suffix, claims.parts.back().get(), "", found},
-                                reference.steps[part.step].path});
+            findings.push_back(
+                {{part.step, match.found.mine + part.suffix, claims.parts.back().get(), "", match.replaces, found},
+                 reference.steps[part.step].path});
         }
         if (match.found.mine != match.found.step)
             claims.found.push_back(std::move(match.found));
@@ -415,8 +420,8 @@ void match_the_rest(const Recording& reference, const ArrayViews& mine, const st
 
 } // namespace
 
-Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
-                 const DiffOptions& options, const Hypothesis& hypothesis)
+Claims claims_of(const Recording& reference, const ArrayViews& mine, const MyGraph& graph, const DiffOptions& options,
+                 const Hypothesis& hypothesis)
 {
     std::vector<ReadRule> rules;
     for (const NameRule& rule : options.names)
@@ -429,6 +434,7 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
     const Paths paths(reference);
     Claimant claimant(reference.steps, paths, claims);
     std::vector<Finding> named; // by a step's own name
+    const std::optional<std::size_t> last_token = formula::StepNames(reference).find(last_token_path);
     for (const auto& [name, array] : mine) {
         // One rule is enough, unless it takes a part: then others take the rest.
         const ReadRule* taken = nullptr;
@@ -438,7 +444,14 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
                     taken = &rule;
         if (taken != nullptr)
             continue;
-        if (const auto found = paths.of_tensor(name))
+        const auto found = paths.of_tensor(name);
+        if (found && last_token &&
+            reference.steps[found->step].path ==
+                reference.steps[*last_token].formula.substr(0, reference.steps[*last_token].formula.find('[')) &&
+            array->size() == reference.steps[*last_token].value.size())
+            named.push_back({{*last_token, name, in_shape_of(*array, reference.steps[*last_token].value, claims), ""},
+                             std::string(last_token_path)});
+        else if (found)
             named.push_back({{found->step, name, in_shape_of(*array, reference.steps[found->step].value, claims), ""},
                              found->path});
         else
@@ -446,7 +459,7 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::
     }
     keep_names(std::move(named), reference, options, claimant.findings, claims);
     if (!claims.extra.empty() && options.by_numbers)
-        match_the_rest(reference, mine, order, hypothesis, claimant.findings, claims);
+        match_the_rest(reference, mine, graph, hypothesis, claimant.findings, claims);
     settle(reference, std::move(claimant.findings), claims);
     return claims;
 }

@@ -3,6 +3,8 @@
 #include "attn/diff/diff.hpp"
 #include "attn/formula/scope.hpp"
 
+#include "my_graph.hpp"
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +23,7 @@ struct Claim {
     std::string mine;     ///< "probs[..., 3, :, :]"
     const Array* array = nullptr;
     std::string complaint;  ///< why no part could be taken; empty where one was
+    bool replaces = false;  ///< what MINE had for the step before was changed into it
     std::string found = {}; ///< the array's name, where its numbers and no name say that it is this step; else empty
 };
 
@@ -31,9 +34,11 @@ struct Hypothesis;
 /// An array under an alias's path is the step that the alias means. Where MINE has another array for that step, and the
 /// two differ, the alias becomes a step of its own with the other one for its formula: `norm1.x = residual1`.
 struct Claims {
-    std::vector<Claim> claims;                       ///< in the order of the steps, one per array or part
-    std::vector<std::string> extra;                  ///< arrays that are no step
-    std::vector<Found> found;                        ///< arrays whose step their numbers say
+    std::vector<Claim> claims;      ///< in the order of the steps, one per array or part
+    std::vector<std::string> extra; ///< arrays that are no step
+    std::vector<Found> found;       ///< arrays whose step their numbers say
+    std::string
+        fault; ///< the first array on the way to a wrong result that nothing explains; empty where that isn't known
     std::vector<std::unique_ptr<const Array>> parts; ///< what was taken out of arrays
     std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
 };
@@ -41,10 +46,9 @@ struct Claims {
 /// Reads the names of MINE: first the options' rules, then their table, then as paths. What no name claims is looked for by
 /// its numbers.
 /// @param hypothesis  what else than the reference's numbers an array can have
-/// @param order  the names of the arrays, in the order in which MINE computed them; empty where it is unknown
 /// @throws Error where a rule is malformed, or names a step that the reference does not have
-Claims claims_of(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& order,
-                 const DiffOptions& options, const Hypothesis& hypothesis);
+Claims claims_of(const Recording& reference, const ArrayViews& mine, const MyGraph& graph, const DiffOptions& options,
+                 const Hypothesis& hypothesis);
 
 /// How many heads stand beside a step, or beside each other where it is one of theirs; 0 where there are none.
 std::size_t heads_around(std::string_view path, const std::vector<Step>& reference);

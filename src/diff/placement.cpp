@@ -3,6 +3,8 @@
 #include "softmax.hpp"
 
 #include "attn/core/budget.hpp"
+#include "attn/formula/evaluate.hpp"
+#include "attn/formula/expression.hpp"
 
 #include <fmt/format.h>
 
@@ -19,13 +21,14 @@ constexpr double hardly_different = 1e-4;
 
 } // namespace
 
-Placement::Placement(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names,
-                     bool in_order, const Hypothesis& hypothesis)
+Placement::Placement(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
+                     const std::vector<std::string>& names, const Hypothesis& hypothesis)
     : steps_(reference.steps),
       targets_(targets_of(reference.steps)),
       step_names_(reference),
+      graph_(graph),
       names_(names),
-      in_order_(in_order),
+      in_order_(!graph.order().empty()),
       hypothesis_(hypothesis),
       has_gradients_(
           std::ranges::any_of(steps_, [](const Step& step) { return step.path.starts_with(formula::gradient_scope); })),
@@ -36,17 +39,22 @@ Placement::Placement(const Recording& reference, const ArrayViews& mine, const s
         arrays_.push_back(mine.find(name)->second);
         meanings_.push_back(has_gradients_ ? gradient_name(name).value_or(name) : name);
     }
-    const std::optional<std::size_t> output = step_names_.find("output");
+    const std::size_t result = steps_.empty() ? 0 : result_of(reference);
     for (const Target& target : targets_)
-        if (target.steps.size() == 1 && (!output || target.first() == *output) && !has_gradients_)
-            result_ = &target; // what is called so; else the last step
+        if (target.steps.size() == 1 && target.first() == result && !has_gradients_)
+            result_ = &target;
 }
 
 void Placement::know(const std::vector<Claim>& claims)
 {
     for (const Claim& claim : claims)
-        if (claim.array != nullptr && claim.array->shape == steps_[claim.step].value.shape)
+        if (claim.array != nullptr && claim.array->shape == steps_[claim.step].value.shape) {
             know(claim.step, *claim.array);
+            const std::string name = claim.mine.substr(0, claim.mine.find('['));
+            steps_of_[name].push_back(claim.step);
+            if (!(relative_distance(*claim.array, steps_[claim.step].value) <= near_enough(*claim.array)))
+                wrong_claims_.insert(name);
+        }
 }
 
 bool Placement::is_tensor(std::size_t i) const
@@ -57,6 +65,11 @@ bool Placement::is_tensor(std::size_t i) const
            (says_gradient(i) || !std::ranges::all_of(array.values, is_count));
 }
 
+bool Placement::is_zero(std::size_t i) const
+{
+    return std::ranges::all_of(arrays_[i]->values, [](double number) { return number == 0; });
+}
+
 bool Placement::is_the_result(std::size_t i) const
 {
     return names_.size() == 1 && result_ != nullptr && !is_taken(*result_) && result_->size == arrays_[i]->size();
@@ -64,6 +77,8 @@ bool Placement::is_the_result(std::size_t i) const
 
 bool Placement::fits(std::size_t i, const Target& target) const
 {
+    if (reserved_ != nullptr && (&target == result_) != (reserved_->values == arrays_[i]->values))
+        return false;
     return target.size == arrays_[i]->size() && !contradicts(meanings_[i], target.text) &&
            (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
@@ -159,7 +174,94 @@ std::map<std::size_t, Array> Placement::all_scores()
     return scores;
 }
 
-bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i) const
+std::set<std::size_t> Placement::steps_before(std::size_t i) const
+{
+    std::set<std::size_t> steps;
+    const auto note = [&](const std::string& name) {
+        const auto found = steps_of_.find(name);
+        if (found != steps_of_.end())
+            steps.insert(found->second.begin(), found->second.end());
+        return found != steps_of_.end();
+    };
+    graph_.all_before(names_[i], note);
+    return steps;
+}
+
+Placement::ReadDistance Placement::distance_by_reads(std::size_t i, const Target& target)
+{
+    if (!graph_.knows_reads())
+        return {};
+    const std::set<std::size_t> read = steps_before(i);
+    if (std::ranges::all_of(target.steps, [&](std::size_t step) { return read.contains(step); }))
+        return {}; // the same once more
+    const std::set<std::size_t>& sources = known_before(target);
+    ReadDistance distance;
+    for (const std::size_t step : read)
+        distance.foreign += sources.contains(step) ? 0 : 1;
+    for (const std::size_t step : known_.all_before(target.steps, [&](std::size_t at) { return read.contains(at); }))
+        distance.between += steps_[step].formula.empty() ? 0 : 1;
+    return distance;
+}
+
+bool Placement::has_missing_source(std::size_t i, const Target& target)
+{
+    const std::set<std::size_t> read = steps_before(i);
+    const auto is_read = [&](std::size_t step) { return read.contains(step); };
+    return std::ranges::any_of(known_.all_before(target.steps, is_read), [&](std::size_t step) {
+        const std::set<std::size_t> sources = known_.all_before({step}, [](std::size_t) { return false; });
+        return !known_.operands(step).empty() && std::ranges::none_of(sources, is_read);
+    });
+}
+
+const std::set<std::size_t>& Placement::known_before(const Target& target)
+{
+    std::set<std::size_t>& sources = sources_[&target];
+    if (sources.empty()) {
+        sources = known_.all_before(target.steps, [](std::size_t) { return false; });
+        sources.insert(target.steps.begin(), target.steps.end());
+    }
+    return sources;
+}
+
+std::size_t Placement::unknown_before(const Target& target)
+{
+    const auto steps =
+        known_.all_before(target.steps, [this](std::size_t step) { return known_.own(step) != nullptr; });
+    return static_cast<std::size_t>(
+        std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
+}
+
+const std::vector<Array>& Placement::inner_results(std::size_t size)
+{
+    if (!inner_results_) {
+        inner_results_.emplace();
+        for (const Array* array : arrays_)
+            (*inner_results_)[array->size()]; // other sizes are not kept
+        for (std::size_t step = 0; step < steps_.size(); ++step)
+            add_inner_results(step);
+    }
+    return (*inner_results_)[size];
+}
+
+void Placement::add_inner_results(std::size_t step)
+{
+    const formula::Lookup lookup = [&](std::string_view name) {
+        const auto operand = step_names_.resolve(step, name);
+        return operand ? &steps_[*operand].value : nullptr;
+    };
+    try {
+        if (steps_[step].formula.empty())
+            return;
+        for (const std::string& inner : formula::subexpressions(steps_[step].formula)) {
+            Array value = formula::evaluate(inner, lookup).value;
+            if (const auto same_size = inner_results_->find(value.size()); same_size != inner_results_->end())
+                same_size->second.push_back(std::move(value));
+        }
+    } catch (const formula::FormulaError&) { // its formula can't be computed: that is said where it is judged
+    }
+}
+
+bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
 {
     if (one.target->is_masked != other.target->is_masked)
         return !one.target->is_masked;
@@ -175,7 +277,9 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
                           !is_taken(target), !is_contribution(target), words_in_common(meanings_[i], target.text),
                           !steps_[target.first()].formula.empty());
     };
-    return merits(*one.target) > merits(*other.target);
+    const std::size_t mine = distance_by_reads(i, *one.target).all(),
+                      others = distance_by_reads(i, *other.target).all();
+    return mine != others ? mine < others : merits(*one.target) > merits(*other.target);
 }
 
 bool Placement::is_copied(const Target& target, std::size_t i) const
@@ -214,10 +318,10 @@ void Placement::know(std::size_t step, const Array& own)
     known_.set(step, &own, relative_distance(own, steps_[step].value) > hardly_different);
 }
 
-void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how)
+void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces)
 {
     if (placed)
-        place(i, *placed, how, parts_of(i, *placed));
+        place(i, *placed, how, parts_of(i, *placed), replaces);
 }
 
 void Placement::place_shifted(std::size_t i, const Placed& placed)
@@ -228,16 +332,22 @@ void Placement::place_shifted(std::size_t i, const Placed& placed)
     place(i, placed, "by its numbers, but for a shift of each row", std::move(parts));
 }
 
-void Placement::place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts)
+void Placement::place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
+                      bool replaces)
 {
+    std::vector<const Array*>& replaced = replaced_[i];
+    replaced.clear();
     placed_[i] = placed;
-    Match match{std::move(parts), {names_[i], placed.target->text, std::string(how), ""}};
+    Match match{std::move(parts), {names_[i], placed.target->text, std::string(how), ""}, replaces};
     if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed.fit.order))
         match.found.layout = layout_text(*placed.target, placed.fit, arrays_[i]->shape);
     matches_.push_back(std::move(match));
-    for (const Match::Part& part : matches_.back().parts) // these stay where they are
-        if (known_.own(part.step) == nullptr)
+    steps_of_[names_[i]] = placed.target->steps;
+    for (const Match::Part& part : matches_.back().parts) { // these stay where they are
+        replaced.push_back(known_.own(part.step));
+        if (known_.own(part.step) == nullptr || replaces)
             know(part.step, part.array);
+    }
 }
 
 std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed) const
@@ -264,10 +374,17 @@ void Placement::place_misshapen(std::size_t i, std::size_t step)
 
 void Placement::unplace(std::size_t i)
 {
-    for (const std::size_t step : placed_[i].target->steps)
-        known_.unset(step);
+    for (std::size_t at = 0; at < placed_[i].target->steps.size(); ++at) {
+        const std::size_t step = placed_[i].target->steps[at];
+        if (replaced_[i][at] == nullptr)
+            known_.unset(step);
+        else
+            know(step, *replaced_[i][at]);
+    }
     placed_[i] = {};
-    matches_.pop_back();
+    steps_of_.erase(names_[i]);
+    const auto is_its = [&](const Match& match) { return match.found.mine == names_[i]; };
+    matches_.erase(std::find_if(matches_.rbegin(), matches_.rend(), is_its).base() - 1);
 }
 
 void Placement::turn(std::size_t i)

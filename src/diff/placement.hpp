@@ -28,9 +28,10 @@ class Placement {
 public:
     /// All of these outlive the placement.
     /// @param mine   all arrays of MINE
+    /// @param graph  what it says of them
     /// @param names  of those that are to be placed
-    Placement(const Recording& reference, const ArrayViews& mine, const std::vector<std::string>& names, bool in_order,
-              const Hypothesis& hypothesis);
+    Placement(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
+              const std::vector<std::string>& names, const Hypothesis& hypothesis);
 
     /// Takes note of what MINE has under the steps' names.
     void know(const std::vector<Claim>& claims);
@@ -41,7 +42,7 @@ protected:
     /// Masks, ids and lengths are not found by numbers: many steps have such numbers. A gradient says what it is.
     bool is_tensor(std::size_t i) const;
 
-    bool is_zero(std::size_t i) const { return largest_of(*arrays_[i]) == 0; }
+    bool is_zero(std::size_t i) const;
 
     /// True for an array that is called a gradient: it is none of the steps forward.
     bool says_gradient(std::size_t i) const { return meanings_[i].starts_with(formula::gradient_scope); }
@@ -76,6 +77,39 @@ protected:
 
     bool is_taken(const Target& target) const;
 
+    /// True where MINE says that an array was computed from others than those that a target is computed from.
+    bool has_other_sources(std::size_t i, const Target& target) { return distance_by_reads(i, target).foreign > 0; }
+
+    /// How far a target is from what an array was computed from, as MINE says.
+    struct ReadDistance {
+        std::size_t foreign = 0; ///< steps that the array was computed from, and the target is not
+        std::size_t between = 0; ///< steps that the target is computed from, and MINE has none of
+        std::size_t all() const { return foreign + between; }
+    };
+    ReadDistance distance_by_reads(std::size_t i, const Target& target);
+
+    /// True where a target is computed from something that does not follow from what an array was computed from.
+    bool has_missing_source(std::size_t i, const Target& target);
+
+    /// The arrays before one that stand for steps, each way back to the nearest.
+    std::set<std::size_t> steps_before(std::size_t i) const;
+
+    /// The steps that an array stands for, and whether it does.
+    const std::vector<std::size_t>& steps_of(std::string_view name) const { return steps_of_.find(name)->second; }
+    bool is_a_step(std::string_view name) const { return steps_of_.contains(name); }
+
+    /// True for an array that has a step's name, and other numbers than the reference.
+    bool is_wrong_claim(std::string_view name) const { return wrong_claims_.contains(name); }
+
+    /// All steps that a target follows from, and its own.
+    const std::set<std::size_t>& known_before(const Target& target);
+
+    /// How many steps that MINE does not have a target follows from.
+    std::size_t unknown_before(const Target& target);
+
+    /// What formulas of the reference compute on the way to their values, of so many numbers.
+    const std::vector<Array>& inner_results(std::size_t size);
+
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }
 
@@ -87,7 +121,8 @@ protected:
 
     // --------------------------------------------------------------------------------------------------------- placing
 
-    void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how);
+    /// @param replaces  what MINE had for these steps so far was changed into it
+    void place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces = false);
 
     /// The same of scores, without the shift of each row.
     void place_shifted(std::size_t i, const Placed& placed);
@@ -109,11 +144,13 @@ protected:
     const std::vector<Step>& steps_;
     const std::vector<Target> targets_;
     const formula::StepNames step_names_;
+    const MyGraph& graph_;
     const std::vector<std::string>& names_;
     const bool in_order_;
     const Hypothesis& hypothesis_;
     const bool has_gradients_;
     const Target* result_ = nullptr;
+    const Array* reserved_ = nullptr; ///< what alone can be the result
     std::vector<const Array*> arrays_;
     std::vector<std::string> meanings_; ///< the names, with "grad." in front of those that say so
 
@@ -142,9 +179,12 @@ private:
 
     /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
     /// that no other array is, then the one that the array's name says.
-    bool is_better(const Placed& one, const Placed& other, std::size_t i) const;
+    bool is_better(const Placed& one, const Placed& other, std::size_t i);
 
-    void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts);
+    void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
+               bool replaces = false);
+
+    void add_inner_results(std::size_t step);
 
     std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed) const;
 
@@ -153,7 +193,12 @@ private:
 
     KnownSteps known_;
     std::vector<Placed> placed_;
+    std::map<std::size_t, std::vector<const Array*>> replaced_; ///< what MINE had before for the steps of each array
     std::vector<Match> matches_;
+    std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names
+    std::set<std::string, std::less<>> wrong_claims_;
+    std::map<const Target*, std::set<std::size_t>> sources_;                 ///< known_before()
+    std::optional<std::map<std::size_t, std::vector<Array>>> inner_results_; ///< by size, once they were asked for
     std::set<std::size_t> innocent_;                     ///< steps that something right follows from
     std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
 };

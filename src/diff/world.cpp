@@ -3,9 +3,12 @@
 #include "world.hpp"
 
 #include "compare.hpp"
+#include "name_rules.hpp"
 #include "softmax.hpp"
 
 #include "attn/formula/expression.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -69,11 +72,55 @@ void MyArrays::add(const std::string& name, Array array)
     order_.push_back(name);
 }
 
+namespace {
+
+/// A step for the last token of the result; nothing where the result is no sequence.
+std::optional<Step> last_token_of(const Recording& reference, const formula::StepNames& names)
+{
+    if (reference.steps.empty())
+        return std::nullopt;
+    const Step& result = reference.steps[names.find("output").value_or(reference.steps.size() - 1)];
+    const std::size_t rank = result.value.rank(), tokens = rank < 2 ? 0 : result.value.shape[rank - 2];
+    if (tokens < 2 || result.path.starts_with(formula::gradient_scope))
+        return std::nullopt;
+    Step last{.path = std::string(last_token_path),
+              .formula = fmt::format("{}[..., {}:{}, :]", result.path, tokens - 1, tokens),
+              .axes = result.axes,
+              .module = result.module,
+              .options = {},
+              .value = range_of(result.value, rank - 2, tokens - 1, tokens)};
+    return last;
+}
+
+} // namespace
+
+void MyArrays::describe(const Origins& origins)
+{
+    graph_ = MyGraph(order_, origins);
+    const auto last = last_token_of(reference_, names_);
+    const std::size_t result =
+        last ? reference_.steps[names_.find("output").value_or(reference_.steps.size() - 1)].value.size() : 0;
+    const auto has_size = [&](std::size_t size) {
+        return std::ranges::any_of(views_, [&](const auto& view) { return view.second->size() == size; });
+    };
+    if (!last || has_size(result) || !has_size(last->value.size()))
+        return;
+    with_last_token_ = reference_;
+    with_last_token_->steps.push_back(*last);
+}
+
+std::size_t result_of(const Recording& reference)
+{
+    const formula::StepNames names(reference);
+    const auto last = names.find(last_token_path);
+    return last ? *last : names.find("output").value_or(reference.steps.size() - 1);
+}
+
 Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options,
                    const Hypothesis& hypothesis)
     : run(given),
       mine(std::move(arrays)),
-      claims(claims_of(run, mine->views(), mine->order(), options, hypothesis)),
+      claims(claims_of(run, mine->views(), mine->graph(), options, hypothesis)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),
       names(recording),

@@ -6,6 +6,7 @@
 
 #include "compare.hpp"
 #include "known_steps.hpp"
+#include "my_graph.hpp"
 #include "names.hpp"
 
 #include <deque>
@@ -24,12 +25,18 @@ class MyArrays {
 public:
     MyArrays(const Recording& reference, files::NamedArrays arrays);
 
+    /// Adds the next array that MINE computed.
     void add(const std::string& name, Array array);
+
+    /// Takes note of what a recorder says of the arrays that were added.
+    void describe(const Origins& origins);
+
+    /// The reference; with a step more, the result's last token, where MINE has that of the result alone.
+    const Recording& reference() const { return with_last_token_ ? *with_last_token_ : reference_; }
 
     const ArrayViews& views() const { return views_; }
 
-    /// The names in the order in which the arrays were added; empty where they came without one.
-    const std::vector<std::string>& order() const { return order_; }
+    const MyGraph& graph() const { return graph_; }
 
 private:
     const Recording& reference_;
@@ -37,6 +44,8 @@ private:
     files::NamedArrays kept_;
     ArrayViews views_;
     std::vector<std::string> order_;
+    MyGraph graph_;
+    std::optional<Recording> with_last_token_;
 };
 
 /// What MINE computed, as far as it is known: its own arrays, and what follows from them.

@@ -1,0 +1,31 @@
+#include "my_graph.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace attn::diff {
+
+MyGraph::MyGraph(std::vector<std::string> order, const Origins& origins) : order_(std::move(order))
+{
+    std::set<std::string_view> earlier; // nothing is computed from what comes later
+    for (const std::string& name : order_) {
+        earlier.insert(name);
+        const auto origin = origins.find(name);
+        if (origin == origins.end() || !origin->second.knows_reads)
+            continue;
+        knows_reads_ = true;
+        std::vector<std::string>& reads = reads_[name];
+        std::ranges::copy_if(origin->second.reads, std::back_inserter(reads),
+                             [&](const std::string& read) { return read != name && earlier.contains(read); });
+    }
+}
+
+const std::vector<std::string>& MyGraph::reads(std::string_view name) const
+{
+    static const std::vector<std::string> none;
+    const auto found = reads_.find(name);
+    return found == reads_.end() ? none : found->second;
+}
+
+} // namespace attn::diff

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "attn/core/recording.hpp"
+#include "attn/diff/origin.hpp"
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn::diff {
+
+/// A step that a reference gets where MINE has its result for the last token alone.
+inline constexpr std::string_view last_token_path = "last_token";
+
+/// The step that all others lead to: what is called output, or the last one.
+std::size_t result_of(const Recording& reference);
+
+/// MINE as a graph: its arrays in the order in which it computed them, and what each was computed from, as far as it says.
+class MyGraph {
+public:
+    MyGraph() = default;
+
+    /// @param order  the names of all arrays, in the order of MINE; empty where there is none
+    MyGraph(std::vector<std::string> order, const Origins& origins);
+
+    /// The names in the order in which MINE computed them; empty where they came without one.
+    const std::vector<std::string>& order() const { return order_; }
+
+    /// True where MINE says what its arrays were computed from.
+    bool knows_reads() const { return knows_reads_; }
+
+    /// The arrays that one was computed from.
+    const std::vector<std::string>& reads(std::string_view name) const;
+
+    /// All arrays that one follows from, and itself; not those beyond an array that is left out. Where MINE does not say, that can
+    /// be any.
+    template <class IsLeftOut>
+    std::set<std::string, std::less<>> all_before(const std::string& start, const IsLeftOut& is_left_out) const
+    {
+        if (!knows_reads_)
+            return {order_.begin(), order_.end()};
+        std::vector<std::string> open{start};
+        std::set<std::string, std::less<>> found{start};
+        while (!open.empty()) {
+            const std::string name = std::move(open.back());
+            open.pop_back();
+            for (const std::string& read : reads(name))
+                if (!is_left_out(read) && found.insert(read).second)
+                    open.push_back(read);
+        }
+        return found;
+    }
+
+private:
+    std::vector<std::string> order_;
+    std::map<std::string, std::vector<std::string>, std::less<>> reads_;
+    bool knows_reads_ = false;
+};
+
+} // namespace attn::diff
