@@ -378,7 +378,12 @@ const std::vector<Diagnosis>& diagnoses_of_first(const Diff& diff)
     const BudgetScope budget;
     std::optional<std::vector<Diagnosis>>& known = diff.world->diagnoses;
     if (!known)
-        known = explanations(diff);
+        try {
+            known = explanations(diff);
+        } catch (const BudgetError&) {
+            known.emplace();
+            diff.world->is_search_cut = true;
+        }
     return *known;
 }
 

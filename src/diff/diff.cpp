@@ -435,12 +435,10 @@ std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference,
     return is_float32 ? as_promoted_float32(diff, reference, mine, options, hypothesis) : std::nullopt;
 }
 
-Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
+/// What else explains the arrays than the reference's steps as they are.
+Diff refined(Diff result, const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options,
+             Hypothesis hypothesis)
 {
-    Diff result = judged(reference, mine, options, {});
-    Hypothesis hypothesis{.no_step = look_alikes(result)};
-    if (!hypothesis.no_step.empty())
-        result = judged(reference, mine, options, hypothesis);
     if (auto again = with_roundings(result, reference, mine, options, hypothesis)) // before all mistakes are tried
         return std::move(*again);
     hypothesis = hypothesis_about(result, std::move(hypothesis));
@@ -459,6 +457,20 @@ Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOpti
     if (result.hint.empty() && can_be_rounding(result, options) && are_many_off(*result.first_wrong()))
         result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
     return result;
+}
+
+Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
+{
+    Diff result = judged(reference, mine, options, {});
+    Hypothesis hypothesis{.no_step = look_alikes(result)};
+    try {
+        if (!hypothesis.no_step.empty())
+            result = judged(reference, mine, options, hypothesis);
+        return refined(result, reference, mine, options, std::move(hypothesis));
+    } catch (const BudgetError&) {
+        result.world->is_search_cut = true;
+        return result; // what is known without
+    }
 }
 
 /// The name of the array that a step was taken from: "probs" for "probs[..., 3, :, :]" and for "probs.T".

@@ -4,6 +4,8 @@
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 
+#include "softmax.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -51,15 +53,16 @@ constexpr std::size_t most_together = 3;
 
 Matches Walk::matches()
 {
-    for (std::size_t i = 0; i < names_.size(); ++i)
-        if (can_be_explained(i))
-            place(i, nearest_right(i), found_by_numbers);
+    for (const bool is_exact : {true, false})
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (can_be_explained(i))
+                explain(i, nearest_right(i), is_exact);
     take_repeat_for_result();
     my_result_ = result_of_mine();
     reserved_ = my_result_ && !is_wrong_claim(*my_result_) ? mine_.find(*my_result_)->second : nullptr;
     (void)first_unexplained(); // before anything follows from what is wrong
     explain();
-    while (const auto wrong = first_unexplained()) {
+    while (const auto wrong = is_exhausted() ? std::nullopt : first_unexplained()) {
         mean(*wrong);
         explain();
     }
@@ -95,9 +98,10 @@ void Walk::take_repeat_for_result()
 
 void Walk::explain()
 {
-    for (std::size_t i = 0; i < names_.size(); ++i)
-        if (can_be_explained(i))
-            explain(i);
+    for (const bool is_exact : {true, false})
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (can_be_explained(i))
+                explain(i, is_exact);
 }
 
 bool Walk::can_be_explained(std::size_t i) const
@@ -105,13 +109,27 @@ bool Walk::can_be_explained(std::size_t i) const
     return is_tensor(i) && !is_zero(i) && !is_placed(i) && !given_up_.contains(i);
 }
 
-void Walk::explain(std::size_t i)
+void Walk::explain(std::size_t i, bool is_exact)
 {
     for (const auto& found : {nearest_right(i), nearest_following(i), nearest_mistaken(i)})
-        if (found)
-            return place(i, found, found_by_numbers);
-    if (const auto scores = nearest_shifted(i); scores && !is_taken(*scores->target))
+        if (!is_placed(i))
+            explain(i, found, is_exact);
+    const auto scores = is_placed(i) || is_exact ? std::nullopt : nearest_shifted(i);
+    if (scores && !is_taken(*scores->target))
         place_shifted(i, *scores);
+}
+
+/// What has the numbers of a step exactly comes first: the mean of the squares is near the variance, and another array is it.
+void Walk::explain(std::size_t i, const std::optional<Placed>& found, bool is_exact)
+{
+    if (!found)
+        return;
+    const std::vector<std::size_t>& steps = found->target->steps;
+    if (found->fit.distance <= right_enough(*arrays_[i]))
+        exact_.insert(steps.begin(), steps.end());
+    else if (is_exact || std::ranges::all_of(steps, [this](std::size_t step) { return exact_.contains(step); }))
+        return;
+    place(i, found, found_by_numbers);
 }
 
 std::optional<std::string> Walk::result_of_mine() const
@@ -215,9 +233,11 @@ std::vector<Walk::Meaning> Walk::meanings_of(std::size_t i)
     const std::set<std::size_t> never = innocent();
     const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
     for (const Target& target : targets_) {
+        if (is_exhausted())
+            break;
         const bool is_changed = is_taken(target) && are_read(target, i);
-        if (!fits(i, target) || (is_taken(target) && !is_changed) || steps_[target.first()].formula.empty() ||
-            std::ranges::all_of(target.steps, is_innocent))
+        if (!fits(i, target) || !can_be_masked(i, target) || (is_taken(target) && !is_changed) ||
+            steps_[target.first()].formula.empty() || std::ranges::all_of(target.steps, is_innocent))
             continue;
         const auto placed = placed_at(target, i);
         if (!placed)
@@ -235,6 +255,13 @@ std::vector<Walk::Meaning> Walk::meanings_of(std::size_t i)
         return rank(one) < rank(other);
     });
     return meanings;
+}
+
+/// Minus infinity stands in masked scores alone, where the reference has some.
+bool Walk::can_be_masked(std::size_t i, const Target& target) const
+{
+    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
+    return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
 }
 
 bool Walk::is_my_result(std::size_t i) const { return reserved_ != nullptr && reserved_->values == arrays_[i]->values; }

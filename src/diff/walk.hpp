@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/core/budget.hpp"
 #include "masks.hpp"
 #include "placement.hpp"
 
@@ -28,8 +29,10 @@ public:
 private:
     /// Takes every array for the step whose numbers it has.
     void explain();
-    void explain(std::size_t i);
+    void explain(std::size_t i, bool is_exact);
+    void explain(std::size_t i, const std::optional<Placed>& found, bool is_exact);
     bool can_be_explained(std::size_t i) const;
+    bool is_exhausted() const { return current_budget()->left() < least_left_; }
     void take_repeat_for_result();
 
     /// The first array from which the result can be reached past what is explained; nothing where the result is explained.
@@ -57,6 +60,7 @@ private:
     };
     /// The best first.
     std::vector<Meaning> meanings_of(std::size_t i);
+    bool can_be_masked(std::size_t i, const Target& target) const;
     bool is_my_result(std::size_t i) const;
     bool are_read(const Target& target, std::size_t i) const;
     void take(std::size_t i, const Placed& placed);
@@ -69,9 +73,11 @@ private:
 
     const ArrayViews& mine_;
     const AllowedKeys allowed_;
-    std::map<std::string, bool, std::less<>> is_explained_; ///< of arrays that are no steps, as far as it is known
-    std::set<std::size_t> given_up_;                        ///< arrays that no step was found for
-    std::map<std::size_t, std::vector<Meaning>> open_;      ///< those that can be known with another one
+    std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
+    std::set<std::size_t> exact_;                            ///< steps whose numbers an array has
+    const double least_left_ = current_budget()->left() / 2; ///< of the budget, so that all can be judged
+    std::set<std::size_t> given_up_;                         ///< arrays that no step was found for
+    std::map<std::size_t, std::vector<Meaning>> open_;       ///< those that can be known with another one
     std::string fault_;
     std::optional<std::string> my_result_;
     bool has_meaning_ = false;                             ///< some wrong array is a step, since others follow from it
