@@ -35,13 +35,10 @@ public:
     /// The arrays that one was computed from.
     const std::vector<std::string>& reads(std::string_view name) const;
 
-    /// All arrays that one follows from, and itself; not those beyond an array that is left out. Where MINE does not say, that can
-    /// be any.
+    /// All arrays that one follows from, and itself; not those beyond an array that is left out.
     template <class IsLeftOut>
     std::set<std::string, std::less<>> all_before(const std::string& start, const IsLeftOut& is_left_out) const
     {
-        if (!knows_reads_)
-            return {order_.begin(), order_.end()};
         std::vector<std::string> open{start};
         std::set<std::string, std::less<>> found{start};
         while (!open.empty()) {

@@ -445,10 +445,8 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const MyGra
         if (taken != nullptr)
             continue;
         const auto found = paths.of_tensor(name);
-        if (found && last_token &&
-            reference.steps[found->step].path ==
-                reference.steps[*last_token].formula.substr(0, reference.steps[*last_token].formula.find('[')) &&
-            array->size() == reference.steps[*last_token].value.size())
+        if (found && last_token && array->size() == reference.steps[*last_token].value.size() &&
+            reference.steps[*last_token].formula.starts_with(reference.steps[found->step].path + '['))
             named.push_back({{*last_token, name, in_shape_of(*array, reference.steps[*last_token].value, claims), ""},
                              std::string(last_token_path)});
         else if (found)

@@ -52,28 +52,13 @@ std::size_t line_at(const Json& entry)
     return line->get<std::size_t>();
 }
 
-/// Where the function was called that an entry is in, from the inside out.
-std::vector<Place> callers_of(const Json& entry, const Json& calls)
-{
-    std::vector<Place> callers;
-    for (const Json* at = &entry; at->contains("call"); at = &calls[at->at("call").get<std::size_t>()]) {
-        const Json& call = at->at("call");
-        if (!call.is_number_unsigned() || call.get<std::size_t>() >= calls.size() || callers.size() == calls.size())
-            throw Error(fmt::format("has a call that is none of its calls; expected {}", wanted_listing));
-        const Json& caller = calls[call.get<std::size_t>()];
-        callers.push_back({text_at(caller, "file"), line_at(caller), text_at(caller, "function")});
-    }
-    return callers;
-}
-
-Origin origin_at(const Json& entry, const Json& calls)
+Origin origin_at(const Json& entry)
 {
     Origin origin;
     origin.line = line_at(entry);
     origin.file = text_at(entry, "file");
     origin.variable = text_at(entry, "variable");
     origin.function = text_at(entry, "function");
-    origin.callers = callers_of(entry, calls);
     const auto reads = entry.find("reads");
     if (reads == entry.end())
         return origin;
@@ -91,13 +76,12 @@ Origins origins_in(const Json& listing)
     const auto arrays = listing.find("arrays");
     if (arrays == listing.end() || !arrays->is_array())
         throw Error(fmt::format("has no list arrays; expected {}", wanted_listing));
-    const Json calls = listing.value("calls", Json::array());
     Origins origins;
     for (const Json& entry : *arrays) {
         if (!entry.is_object())
             throw Error(fmt::format("has an array that is no object; expected {}", wanted_listing));
         const std::string name = text_at(entry, "name");
-        origins.insert_or_assign(name, origin_at(entry, calls));
+        origins.insert_or_assign(name, origin_at(entry));
     }
     return origins;
 }

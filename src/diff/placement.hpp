@@ -77,9 +77,6 @@ protected:
 
     bool is_taken(const Target& target) const;
 
-    /// True where MINE says that an array was computed from others than those that a target is computed from.
-    bool has_other_sources(std::size_t i, const Target& target) { return distance_by_reads(i, target).foreign > 0; }
-
     /// How far a target is from what an array was computed from, as MINE says.
     struct ReadDistance {
         std::size_t foreign = 0; ///< steps that the array was computed from, and the target is not

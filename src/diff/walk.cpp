@@ -143,8 +143,7 @@ std::optional<std::string> Walk::result_of_mine() const
         return claim == graph_.order().end() ? std::nullopt : std::optional(*claim);
     }
     for (std::size_t i = names_.size(); i-- > 0;)
-        if (!is_placed(i) && arrays_[i]->size() == result_->size && is_tensor(i) &&
-            (!graph_.knows_reads() || !steps_before(i).empty()))
+        if (!is_placed(i) && arrays_[i]->size() == result_->size && is_tensor(i) && !steps_before(i).empty())
             return names_[i];
     return std::nullopt;
 }
@@ -270,7 +269,7 @@ void Walk::mean(std::size_t i)
 {
     std::vector<Meaning> meanings = meanings_of(i);
     const bool is_known = !meanings.empty() && (meanings.front().followers > 0 || is_my_result(i));
-    const bool is_computed = !graph_.knows_reads() || !steps_before(i).empty();
+    const bool is_computed = !steps_before(i).empty();
     if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
         const bool is_foreign = is_known && meanings.front().by_reads.foreign > 0;
         fault_ = (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_read(i)).value_or(names_[i]);

@@ -75,21 +75,20 @@ void MyArrays::add(const std::string& name, Array array)
 namespace {
 
 /// A step for the last token of the result; nothing where the result is no sequence.
-std::optional<Step> last_token_of(const Recording& reference, const formula::StepNames& names)
+std::optional<Step> last_token_of(const Recording& reference)
 {
     if (reference.steps.empty())
         return std::nullopt;
-    const Step& result = reference.steps[names.find("output").value_or(reference.steps.size() - 1)];
+    const Step& result = reference.steps[result_of(reference)];
     const std::size_t rank = result.value.rank(), tokens = rank < 2 ? 0 : result.value.shape[rank - 2];
     if (tokens < 2 || result.path.starts_with(formula::gradient_scope))
         return std::nullopt;
-    Step last{.path = std::string(last_token_path),
-              .formula = fmt::format("{}[..., {}:{}, :]", result.path, tokens - 1, tokens),
-              .axes = result.axes,
-              .module = result.module,
-              .options = {},
-              .value = range_of(result.value, rank - 2, tokens - 1, tokens)};
-    return last;
+    return Step{.path = std::string(last_token_path),
+                .formula = fmt::format("{}[..., {}:{}, :]", result.path, tokens - 1, tokens),
+                .axes = result.axes,
+                .module = result.module,
+                .options = {},
+                .value = range_of(result.value, rank - 2, tokens - 1, tokens)};
 }
 
 } // namespace
@@ -97,13 +96,11 @@ std::optional<Step> last_token_of(const Recording& reference, const formula::Ste
 void MyArrays::describe(const Origins& origins)
 {
     graph_ = MyGraph(order_, origins);
-    const auto last = last_token_of(reference_, names_);
-    const std::size_t result =
-        last ? reference_.steps[names_.find("output").value_or(reference_.steps.size() - 1)].value.size() : 0;
+    const auto last = last_token_of(reference_);
     const auto has_size = [&](std::size_t size) {
         return std::ranges::any_of(views_, [&](const auto& view) { return view.second->size() == size; });
     };
-    if (!last || has_size(result) || !has_size(last->value.size()))
+    if (!last || has_size(reference_.steps[result_of(reference_)].value.size()) || !has_size(last->value.size()))
         return;
     with_last_token_ = reference_;
     with_last_token_->steps.push_back(*last);

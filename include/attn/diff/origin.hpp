@@ -9,20 +9,12 @@
 
 namespace attn::diff {
 
-/// A line of a program.
-struct Place {
-    std::string file; ///< "model.py"
-    std::size_t line = 0;
-    std::string function; ///< "CausalSelfAttention.forward"
-};
-
 /// Where an array was assigned to a variable, in the program that it was recorded from.
 struct Origin {
     std::string file; ///< "model.py"
     std::size_t line = 0;
     std::string variable;           ///< "att"; "return" for what a function returned
     std::string function;           ///< "CausalSelfAttention.forward"
-    std::vector<Place> callers;     ///< where that function was called, where that one was called, …
     bool knows_reads = false;       ///< whether the program says
     std::vector<std::string> reads; ///< the names of the arrays that it was computed from
 };
