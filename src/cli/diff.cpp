@@ -33,6 +33,29 @@ struct Request {
     std::optional<std::size_t> budget;
 };
 
+/// What MINE was called.
+struct Outcome {
+    std::optional<diff::Power>
+        power; ///< nothing where something is wrong, every number is the reference's, or the user says what is near
+
+    bool is_same = false;
+    std::string_view word() const { return is_same ? "the same" : power ? "undecided" : "different"; }
+    int exit_code() const { return is_same ? 0 : 1; }
+};
+
+bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 0; }
+
+Outcome outcome_of(const diff::Diff& diff, const Request& request)
+{
+    if (!diff.passed())
+        return {};
+    if (request.options.atol || request.options.rtol || std::ranges::none_of(diff.steps, has_numbers))
+        return {.is_same = true};
+    diff::Power power = diff::power_of(diff);
+    const bool decides = power.decides();
+    return {.power = std::move(power), .is_same = decides};
+}
+
 // ------------------------------------------------------------------------------------------------ what it looks like
 
 void print_likely_mistakes(const diff::Diff& diff)
@@ -62,8 +85,6 @@ std::string shortened(const std::vector<std::string>& names, std::size_t most)
     return printable(fmt::format("{}", fmt::join(first, ", "))) +
            (names.size() > most ? fmt::format(" and {} more", names.size() - most) : "");
 }
-
-bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 0; }
 
 void print_distance(const diff::StepDiff& step, NumberType type)
 {
@@ -206,6 +227,22 @@ void print_names(const diff::Diff& diff)
               diff.extra_fails ? "extra" : "not compared", diff.extra.size(), shortened(diff.extra, 8));
 }
 
+void print_power(const diff::Power& power, const diff::Diff& diff)
+{
+    if (power.times_off > 1)
+        print("no number of the result is off by more than roundings can do, but in the mean they are off by {:.2g} "
+              "times "
+              "what roundings do\n",
+              power.times_off);
+    for (const diff::Diagnosis& nearer : power.nearer)
+        print("within what roundings of {} can do, but nearer to {}: {}\n  {} = {} where {} is right\n",
+              name_of(diff.type), nearer.pitfall->id, nearer.pitfall->sentence, nearer.steps.front()->path,
+              nearer.formulas.front(), nearer.steps.front()->formula);
+    print("of {}{} mistakes that this program could make {} would be seen{}\n", power.is_cut ? "the first " : "",
+          power.possible, power.seen,
+          power.save.empty() ? "" : fmt::format("; to see more, save {}", fmt::join(power.save, ", ")));
+}
+
 int report(const diff::Diff& diff, const Request& request)
 {
     print_first(diff);
@@ -223,9 +260,12 @@ int report(const diff::Diff& diff, const Request& request)
     for (const diff::DiffVerdict verdict : enumerators<diff::DiffVerdict>)
         if (const std::size_t count = diff.count(verdict))
             counts += fmt::format(", {} {}", count, name_of(verdict));
-    print("{}: {}: {} compared as {}{}\n", request.mine.string(), diff.passed() ? "the same" : "different",
-          diff.steps.size(), name_of(diff.type), counts);
-    return diff.passed() ? 0 : 1;
+    const Outcome outcome = outcome_of(diff, request);
+    if (outcome.power)
+        print_power(*outcome.power, diff);
+    print("{}: {}: {} compared as {}{}\n", request.mine.string(), outcome.word(), diff.steps.size(), name_of(diff.type),
+          counts);
+    return outcome.exit_code();
 }
 
 // ------------------------------------------------------------------------------------------------ for machines
@@ -280,11 +320,23 @@ Json json_of(const diff::Diagnosis& diagnosis)
             {"later", diagnosis.later == nullptr ? Json(nullptr) : Json(diagnosis.later->path)}};
 }
 
+Json json_of(const diff::Power& power)
+{
+    Json nearer = Json::array();
+    for (const diff::Diagnosis& diagnosis : power.nearer)
+        nearer.push_back(json_of(diagnosis));
+    return {{"possible", power.possible}, {"seen", power.seen},
+            {"nearer", nearer},           {"times_off", json_of(power.times_off)},
+            {"save", power.save},         {"is_cut", power.is_cut}};
+}
+
 Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
 
 int report_for_machines(const diff::Diff& diff, const Request& request)
 {
-    Json json{{"same", diff.passed()},
+    const Outcome outcome = outcome_of(diff, request);
+    Json json{{"same", outcome.is_same},
+              {"verdict", outcome.word()},
               {"type", name_of(diff.type)},
               {"first_different", path_or_null(diff.first_different())},
               {"first_wrong", path_or_null(diff.first_wrong())},
@@ -305,8 +357,10 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
         for (const diff::Diagnosis& diagnosis : diff::diagnose(diff))
             json["looks_like"].push_back(json_of(diagnosis));
     }
+    if (outcome.power)
+        json["power"] = json_of(*outcome.power);
     print_json(json);
-    return diff.passed() ? 0 : 1;
+    return outcome.exit_code();
 }
 
 // ------------------------------------------------------------------------------------------------ the command line
@@ -340,8 +394,11 @@ them; they fail where nothing is in common, or with --all. Arrays of MINE whose 
 by their numbers, in any layout, or else by shape, place and name. How each was found is printed; --map overrides it.
 Arrays that are not a step fail where all others have a step's name and the result is not among them, since a name can
 be misspelt. Otherwise, and where attn_record recorded them, they are listed and pass, unless --all is given.
+Where nothing is wrong, each well-known mistake is made in the reference, to see whether what was compared would have
+shown it: roundings over many steps that MINE does not have can be larger than what a mistake does. MINE is undecided
+where most would have passed, or where one gives its numbers much better; the steps that would tell are listed.
 
-Exit codes: 0 the same, 1 different, 2 wrong usage or unusable input.
+Exit codes: 0 the same, 1 different or undecided, 2 wrong usage or unusable input.
 )";
 
 FlagGroup name_flags(Request& request)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compare.hpp"
+#include "edits.hpp"
 #include "world.hpp"
 
 #include <algorithm>
@@ -12,9 +13,6 @@
 
 /// What MINE would have had with a mistake.
 namespace attn::diff {
-
-/// Steps that are computed by other formulas.
-using Edits = std::map<std::size_t, std::string>;
 
 /// What is wrong: a step's numbers.
 struct Wrong {

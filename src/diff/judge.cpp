@@ -22,10 +22,6 @@ namespace {
 
 // An input is rounded once, and so is the reference's.
 constexpr double roundings_of_input = 2;
-// It can be the result of another run in double, of some layers.
-constexpr double roundings_of_result = 256;
-// What one draw of roundings finds wrong is tried with more before it is said.
-constexpr std::size_t more_draws = 5;
 // Where the gradients begin, MINE can have computed them from its own output: softmax(logits) less the target.
 constexpr double roundings_of_seed = 8;
 

@@ -235,8 +235,10 @@ const std::vector<Array>& Placement::inner_results(std::size_t size)
 {
     if (!inner_results_) {
         inner_results_.emplace();
-        for (const Array* array : arrays_)
-            (*inner_results_)[array->size()]; // other sizes are not kept
+        for (const Array* array : arrays_) { // other sizes are not kept
+            (*inner_results_)[array->size()];
+            (*inner_results_)[array->size() / 2];
+        }
         for (std::size_t step = 0; step < steps_.size(); ++step)
             add_inner_results(step);
     }
@@ -250,6 +252,8 @@ void Placement::add_inner_results(std::size_t step)
         return operand ? &steps_[*operand].value : nullptr;
     };
     try {
+        if (const auto same = inner_results_->find(steps_[step].value.size()); same != inner_results_->end())
+            same->second.push_back(steps_[step].value);
         if (steps_[step].formula.empty())
             return;
         for (const std::string& inner : formula::subexpressions(steps_[step].formula)) {
@@ -321,7 +325,7 @@ void Placement::know(std::size_t step, const Array& own)
 void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces)
 {
     if (placed)
-        place(i, *placed, how, parts_of(i, *placed), replaces);
+        place(i, *placed, how, parts_of(i, *placed, replaces), replaces);
 }
 
 void Placement::place_shifted(std::size_t i, const Placed& placed)
@@ -342,15 +346,17 @@ void Placement::place(std::size_t i, const Placed& placed, std::string_view how,
     if (match.parts.front().array.shape != arrays_[i]->shape || !std::ranges::is_sorted(placed.fit.order))
         match.found.layout = layout_text(*placed.target, placed.fit, arrays_[i]->shape);
     matches_.push_back(std::move(match));
-    steps_of_[names_[i]] = placed.target->steps;
+    std::vector<std::size_t>& steps = steps_of_[names_[i]];
+    steps.clear();
     for (const Match::Part& part : matches_.back().parts) { // these stay where they are
+        steps.push_back(part.step);
         replaced.push_back(known_.own(part.step));
         if (known_.own(part.step) == nullptr || replaces)
             know(part.step, part.array);
     }
 }
 
-std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed) const
+std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed, bool with_copies) const
 {
     std::vector<Match::Part> parts;
     const Array whole = in_target_layout(*arrays_[i], placed.fit);
@@ -363,6 +369,9 @@ std::vector<Match::Part> Placement::parts_of(std::size_t i, const Placed& placed
                          {steps_[target.steps[part]].value.shape,
                           {begin, begin + static_cast<std::ptrdiff_t>(size)},
                           ElementType::real}});
+        if (with_copies && !target.copies.empty())
+            for (const std::size_t copy : target.copies[part])
+                parts.push_back({copy, parts.back().suffix, parts.back().array});
     }
     return parts;
 }
@@ -374,13 +383,12 @@ void Placement::place_misshapen(std::size_t i, std::size_t step)
 
 void Placement::unplace(std::size_t i)
 {
-    for (std::size_t at = 0; at < placed_[i].target->steps.size(); ++at) {
-        const std::size_t step = placed_[i].target->steps[at];
+    const std::vector<std::size_t>& steps = steps_of_[names_[i]];
+    for (std::size_t at = 0; at < steps.size(); ++at)
         if (replaced_[i][at] == nullptr)
-            known_.unset(step);
+            known_.unset(steps[at]);
         else
-            know(step, *replaced_[i][at]);
-    }
+            know(steps[at], *replaced_[i][at]);
     placed_[i] = {};
     steps_of_.erase(names_[i]);
     const auto is_its = [&](const Match& match) { return match.found.mine == names_[i]; };

@@ -104,7 +104,7 @@ protected:
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 
-    /// What formulas of the reference compute on the way to their values, of so many numbers.
+    /// The steps, and what their formulas compute on the way to their values, of so many numbers.
     const std::vector<Array>& inner_results(std::size_t size);
 
     /// MINE's own array of a step; nullptr where it has none.
@@ -183,7 +183,7 @@ private:
 
     void add_inner_results(std::size_t step);
 
-    std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed) const;
+    std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed, bool with_copies = false) const;
 
     /// What each softmax is taken of, by step, with the largest number of each row at zero.
     std::map<std::size_t, Array> all_scores();

@@ -61,8 +61,8 @@ public:
                 add({step}, {}, {}, steps_[step].path);
             if (steps.size() > 1)
                 add(steps, {steps.size()}, {"h"}, name);
-            if (const Numbers groups = one_per_group(steps); groups.size() > 1 && groups.size() < steps.size())
-                add(groups, {groups.size()}, {"g"}, name);
+            if (const std::vector<Numbers> groups = groups_of(steps); groups.size() > 1 && groups.size() < steps.size())
+                add_shared(groups, name);
             add_packed(name, {"queries", "keys", "values"});
             add_packed(name, {"query", "key", "value"});
             add_packed(name, {"query_weights", "key_weights", "value_weights"});
@@ -90,14 +90,28 @@ private:
         targets_.push_back({std::move(steps), std::move(shape), std::move(letters), std::move(text), size, masked});
     }
 
-    /// Heads that share keys and values have them each: the first of every group.
-    Numbers one_per_group(const Numbers& steps) const
+    /// Heads that share keys and values have them each.
+    std::vector<Numbers> groups_of(const Numbers& steps) const
     {
-        Numbers groups;
+        std::vector<Numbers> groups;
         for (const std::size_t step : steps)
-            if (groups.empty() || steps_[step].value.values != steps_[groups.back()].value.values)
-                groups.push_back(step);
+            if (groups.empty() || steps_[step].value.values != steps_[groups.back().front()].value.values)
+                groups.push_back({step});
+            else
+                groups.back().push_back(step);
         return groups;
+    }
+
+    void add_shared(const std::vector<Numbers>& groups, const std::string& name)
+    {
+        Numbers firsts;
+        for (const Numbers& group : groups)
+            firsts.push_back(group.front());
+        const std::size_t known = targets_.size();
+        add(firsts, {groups.size()}, {"g"}, name);
+        if (targets_.size() > known)
+            for (const Numbers& group : groups)
+                targets_.back().copies.emplace_back(group.begin() + 1, group.end());
     }
 
     /// Gradients of keys and values that heads share are sums over those heads: there is no step of one head.
@@ -283,6 +297,22 @@ std::set<std::string> masked_axes(const std::vector<Target>& targets)
         if (target.is_masked && !target.letters.empty())
             axes.insert(target.letters.back());
     return axes;
+}
+
+std::optional<Array> half_of(const Array& array)
+{
+    const std::size_t row = row_length(array), half = row / 2;
+    if (row % 2 != 0 || array.rank() == 0)
+        return std::nullopt;
+    Array result{array.shape, {}, array.type};
+    result.shape.back() = half;
+    for (auto at = array.values.begin(); at != array.values.end(); at += static_cast<std::ptrdiff_t>(row)) {
+        const auto middle = at + static_cast<std::ptrdiff_t>(half);
+        if (!std::equal(at, middle, middle))
+            return std::nullopt;
+        result.values.insert(result.values.end(), at, middle);
+    }
+    return result;
 }
 
 bool is_map(const Target& target) { return target.text.ends_with("_weights") && target.shape.size() > 1; }

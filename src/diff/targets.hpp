@@ -14,12 +14,13 @@ namespace attn::diff {
 
 /// Steps that a program can have as one array: one step, a step of each head, or queries, keys and values.
 struct Target {
-    std::vector<std::size_t> steps;   ///< stacked along new axes in front, where there are several
-    Shape shape;                      ///< with those axes
-    std::vector<std::string> letters; ///< of all axes: h, n, m
-    std::string text;                 ///< "self_attn.head.{h}.scaled"
-    std::size_t size = 0;             ///< of all numbers
-    bool is_masked = false;           ///< minus infinity is among them
+    std::vector<std::size_t> steps;                    ///< stacked along new axes in front, where there are several
+    Shape shape;                                       ///< with those axes
+    std::vector<std::string> letters;                  ///< of all axes: h, n, m
+    std::string text;                                  ///< "self_attn.head.{h}.scaled"
+    std::size_t size = 0;                              ///< of all numbers
+    bool is_masked = false;                            ///< minus infinity is among them
+    std::vector<std::vector<std::size_t>> copies = {}; ///< further steps that each of these is, where heads share it
 
     std::size_t first() const { return steps.front(); }
 };
@@ -70,6 +71,9 @@ bool can_be_as_near(double distance, const Array& found, const Array& expected);
 /// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
 std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers);
+
+/// The first half of each row, where the second one is the same, as of the angles of both halves of the features.
+std::optional<Array> half_of(const Array& array);
 
 /// True for the weights of a linear map, or their gradient: (…, d_in, d_out).
 bool is_map(const Target& target);

@@ -68,6 +68,7 @@ Matches Walk::matches()
     }
     if (!has_meaning_ && likely_)
         place(likely_->first, likely_->second, "by its place");
+    place_result();
     return {take_matches(), fault_};
 }
 
@@ -94,6 +95,14 @@ void Walk::take_repeat_for_result()
     fault_ = goes_on == graph_.order().end() ? same[1] : *goes_on;
     unplace(last);
     place(last, placed_at(*result_, last), "by its place, the last");
+}
+
+/// Where MINE has an array for the result, it is judged, whatever is known of the arrays before it.
+void Walk::place_result()
+{
+    const auto i = my_result_ ? std::ranges::find(names_, *my_result_) - names_.begin() : 0;
+    if (my_result_ && !is_a_step(*my_result_) && !is_taken(*result_))
+        place(static_cast<std::size_t>(i), placed_at(*result_, static_cast<std::size_t>(i)), "by its place, the last");
 }
 
 void Walk::explain()
@@ -181,6 +190,8 @@ bool Walk::is_explained(const std::string& name)
 bool Walk::is_explained_array(const std::string& name)
 {
     const Array& array = *mine_.find(name)->second;
+    if (const auto half = half_of(array); half && is_inside_a_step(*half))
+        return true;
     if (hypothesis_.no_step.contains(name))
         return true; // it is one but for the last digits
     if (AllowedKeys::is_mask(array))
@@ -227,33 +238,40 @@ bool Walk::is_inside_a_step(const Array& array)
 std::vector<Walk::Meaning> Walk::meanings_of(std::size_t i)
 {
     std::vector<Meaning> meanings;
-    if (!is_tensor(i) || is_zero(i))
-        return meanings;
-    const std::set<std::size_t> never = innocent();
-    const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
-    for (const Target& target : targets_) {
-        if (is_exhausted())
+    const std::vector<std::size_t> readers = first_readers(i);
+    std::optional<std::tuple<std::size_t, double>> best; // of one that all readers follow from
+    for (const Candidate& candidate : candidates_for(i)) {
+        if (is_exhausted() || (best && *best < candidate.rank()))
             break;
-        const bool is_changed = is_taken(target) && are_read(target, i);
-        if (!fits(i, target) || !can_be_masked(i, target) || (is_taken(target) && !is_changed) ||
-            steps_[target.first()].formula.empty() || std::ranges::all_of(target.steps, is_innocent))
-            continue;
-        const auto placed = placed_at(target, i);
+        const auto placed = placed_at(*candidate.target, i);
         if (!placed)
             continue;
-        Meaning meaning{*placed, followers_of(i, *placed), distance_by_reads(i, target),
-                        words_in_common(meanings_[i], target.text)};
-        if (meaning.followers > 0 || !is_changed)
-            meanings.push_back(std::move(meaning));
+        const Meaning meaning{candidate, *placed, followers_of(i, *placed, readers)};
+        if (meaning.followers == readers.size() && !readers.empty() && !best)
+            best = candidate.rank();
+        if (meaning.followers > 0 || !is_taken(*candidate.target))
+            meanings.push_back(meaning);
     }
-    std::ranges::stable_sort(meanings, [](const Meaning& one, const Meaning& other) {
-        const auto rank = [](const Meaning& meaning) {
-            return std::tuple(-static_cast<double>(meaning.followers), meaning.by_reads.all(),
-                              -static_cast<double>(meaning.words), meaning.placed.fit.distance);
-        };
-        return rank(one) < rank(other);
+    std::ranges::stable_sort(meanings, {}, [](const Meaning& meaning) {
+        return std::tuple(-static_cast<double>(meaning.followers), meaning.candidate.rank(),
+                          meaning.placed.fit.distance);
     });
     return meanings;
+}
+
+std::vector<Walk::Candidate> Walk::candidates_for(std::size_t i)
+{
+    std::vector<Candidate> candidates;
+    if (!is_tensor(i) || is_zero(i))
+        return candidates;
+    const std::set<std::size_t> never = innocent();
+    const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
+    for (const Target& target : targets_)
+        if (fits(i, target) && can_be_masked(i, target) && (!is_taken(target) || are_read(target, i)) &&
+            !steps_[target.first()].formula.empty() && !std::ranges::all_of(target.steps, is_innocent))
+            candidates.push_back({&target, distance_by_reads(i, target), words_in_common(meanings_[i], target.text)});
+    std::ranges::stable_sort(candidates, {}, &Candidate::rank);
+    return candidates;
 }
 
 /// Minus infinity stands in masked scores alone, where the reference has some.
@@ -271,7 +289,7 @@ void Walk::mean(std::size_t i)
     const bool is_known = !meanings.empty() && (meanings.front().followers > 0 || is_my_result(i));
     const bool is_computed = !steps_before(i).empty();
     if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
-        const bool is_foreign = is_known && meanings.front().by_reads.foreign > 0;
+        const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
         fault_ = (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_read(i)).value_or(names_[i]);
     }
     if (is_known)
@@ -391,22 +409,29 @@ std::optional<std::string> Walk::foreign_read(std::size_t i, const Target& targe
     return std::nullopt;
 }
 
-std::size_t Walk::followers_of(std::size_t i, const Placed& placed)
+/// The next arrays that were computed from one, past what is no step.
+std::vector<std::size_t> Walk::first_readers(std::size_t i) const
 {
-    place(i, placed, "", true);
-    std::size_t asked = 0, follow = 0;
-    for (std::size_t k = i + 1; k < names_.size() && asked < most_readers; ++k) {
+    std::vector<std::size_t> readers;
+    for (std::size_t k = i + 1; k < names_.size() && readers.size() < most_readers; ++k) {
         if (!is_tensor(k) || is_placed(k) || given_up_.contains(k) || arrays_[k]->values == arrays_[i]->values)
             continue;
         const auto before =
             graph_.all_before(names_[k], [&](const std::string& name) { return name != names_[i] && is_a_step(name); });
-        if (!before.contains(names_[i]))
-            continue;
-        ++asked;
-        follow += follows(k, {placed.target->first()}) ? 1 : 0;
+        if (before.contains(names_[i]))
+            readers.push_back(k);
     }
+    return readers;
+}
+
+/// How many of some readers would follow from an array if it were that step.
+std::size_t Walk::followers_of(std::size_t i, const Placed& placed, const std::vector<std::size_t>& readers)
+{
+    place(i, placed, "", true);
+    const auto follow =
+        std::ranges::count_if(readers, [&](std::size_t reader) { return follows(reader, {placed.target->first()}); });
     unplace(i);
-    return follow;
+    return static_cast<std::size_t>(follow);
 }
 
 /// True where an array has the numbers of a step that follows from some others as MINE has them.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace attn::diff {
@@ -34,6 +35,7 @@ private:
     bool can_be_explained(std::size_t i) const;
     bool is_exhausted() const { return current_budget()->left() < least_left_; }
     void take_repeat_for_result();
+    void place_result();
 
     /// The first array from which the result can be reached past what is explained; nothing where the result is explained.
     std::optional<std::size_t> first_unexplained();
@@ -52,11 +54,19 @@ private:
     void mean(std::size_t i);
 
     /// A step that a wrong array can have been meant to be.
-    struct Meaning {
-        Placed placed;
-        std::size_t followers = 0; ///< how many of the next arrays would follow from it
+    struct Candidate {
+        const Target* target;
         ReadDistance by_reads;
-        std::size_t words = 0;
+        std::size_t words; ///< of the array's name
+
+        std::tuple<std::size_t, double> rank() const { return {by_reads.all(), -static_cast<double>(words)}; }
+    };
+    /// The nearest by what the array was computed from first.
+    std::vector<Candidate> candidates_for(std::size_t i);
+    struct Meaning {
+        Candidate candidate;
+        Placed placed;
+        std::size_t followers; ///< how many of the next arrays would follow from it
     };
     /// The best first.
     std::vector<Meaning> meanings_of(std::size_t i);
@@ -69,7 +79,8 @@ private:
     std::optional<std::string> wrong_read(std::size_t i);
     std::optional<std::string> foreign_read(std::size_t i, const Target& target);
     bool follows(std::size_t i, const std::vector<std::size_t>& from);
-    std::size_t followers_of(std::size_t i, const Placed& placed);
+    std::vector<std::size_t> first_readers(std::size_t i) const;
+    std::size_t followers_of(std::size_t i, const Placed& placed, const std::vector<std::size_t>& readers);
 
     const ArrayViews& mine_;
     const AllowedKeys allowed_;

@@ -20,6 +20,11 @@
 
 namespace attn::diff {
 
+// Of another run in double, over some layers.
+inline constexpr double roundings_of_result = 256;
+// What one draw of roundings finds wrong is tried with more before it is said.
+inline constexpr std::size_t more_draws = 5;
+
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:

@@ -167,6 +167,24 @@ struct Diagnosis {
 std::vector<Diagnosis> diagnose(const Diff& diff);
 std::vector<Diagnosis> diagnose(const Diff&&) = delete;
 
+/// What a comparison that found nothing wrong can tell.
+struct Power {
+    std::size_t possible = 0;      ///< of the well-known mistakes, those that would change some step of the reference
+    std::size_t seen = 0;          ///< those of them that would have been found in what was compared
+    std::vector<Diagnosis> nearer; ///< mistakes that give MINE's numbers much better than the right formulas do
+    double times_off = 0; ///< the result is off by so many times more than roundings, in the mean; 0: too few numbers
+    std::vector<std::string> save; ///< steps that would show the others, those first that show most
+    bool is_cut = false;           ///< not all mistakes were tried
+
+    /// True where what was compared is enough to call a program the same.
+    bool decides() const { return nearer.empty() && times_off <= 1 && 2 * seen >= possible; }
+};
+
+/// Makes each well-known mistake in the reference, and looks whether it would have been seen: in short types, roundings over many
+/// steps that MINE does not have can be larger than what a mistake does.
+/// @param diff  one that passed
+Power power_of(const Diff& diff);
+
 /// True where no mistake explains the first wrong step and not all were tried, as for a large model of which only the result is known.
 bool is_diagnosis_cut(const Diff& diff);
 
