@@ -35,9 +35,8 @@ struct Request {
 
 /// What MINE was called.
 struct Outcome {
-    std::optional<diff::Power>
-        power; ///< nothing where something is wrong, every number is the reference's, or the user says what is near
-
+    /// Nothing where something is wrong, every number is the reference's, or the user says what is near.
+    std::optional<diff::Power> power = {};
     bool is_same = false;
     std::string_view word() const { return is_same ? "the same" : power ? "undecided" : "different"; }
     int exit_code() const { return is_same ? 0 : 1; }

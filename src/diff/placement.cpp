@@ -252,8 +252,6 @@ void Placement::add_inner_results(std::size_t step)
         return operand ? &steps_[*operand].value : nullptr;
     };
     try {
-        if (const auto same = inner_results_->find(steps_[step].value.size()); same != inner_results_->end())
-            same->second.push_back(steps_[step].value);
         if (steps_[step].formula.empty())
             return;
         for (const std::string& inner : formula::subexpressions(steps_[step].formula)) {

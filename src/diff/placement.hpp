@@ -104,7 +104,7 @@ protected:
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 
-    /// The steps, and what their formulas compute on the way to their values, of so many numbers.
+    /// What formulas of the reference compute on the way to their values, of so many numbers.
     const std::vector<Array>& inner_results(std::size_t size);
 
     /// MINE's own array of a step; nullptr where it has none.

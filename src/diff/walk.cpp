@@ -100,9 +100,17 @@ void Walk::take_repeat_for_result()
 /// Where MINE has an array for the result, it is judged, whatever is known of the arrays before it.
 void Walk::place_result()
 {
-    const auto i = my_result_ ? std::ranges::find(names_, *my_result_) - names_.begin() : 0;
-    if (my_result_ && !is_a_step(*my_result_) && !is_taken(*result_))
-        place(static_cast<std::size_t>(i), placed_at(*result_, static_cast<std::size_t>(i)), "by its place, the last");
+    if (!my_result_ || is_a_step(*my_result_) || is_taken(*result_))
+        return;
+    const auto i = static_cast<std::size_t>(std::ranges::find(names_, *my_result_) - names_.begin());
+    const bool is_last = std::ranges::none_of(graph_.order(), [&](const std::string& name) {
+        const auto& reads = graph_.reads(name);
+        const auto found = mine_.find(name);
+        return std::ranges::find(reads, *my_result_) != reads.end() && found != mine_.end() &&
+               found->second->values != arrays_[i]->values;
+    });
+    if (is_last)
+        place(i, placed_at(*result_, i), "by its place, the last");
 }
 
 void Walk::explain()
@@ -190,7 +198,7 @@ bool Walk::is_explained(const std::string& name)
 bool Walk::is_explained_array(const std::string& name)
 {
     const Array& array = *mine_.find(name)->second;
-    if (const auto half = half_of(array); half && is_inside_a_step(*half))
+    if (const auto half = half_of(array); half && (has_numbers_of_a_step(*half) || is_inside_a_step(*half)))
         return true;
     if (hypothesis_.no_step.contains(name))
         return true; // it is one but for the last digits
@@ -225,6 +233,12 @@ bool Walk::is_longer(const Array& array)
            std::ranges::any_of(arrays_, [&](const Array* other) {
                return other->size() < array.size() && std::ranges::any_of(inner_results(other->size()), are_its_first);
            });
+}
+
+bool Walk::has_numbers_of_a_step(const Array& array)
+{
+    return std::ranges::any_of(
+        steps_, [&](const Step& step) { return relative_distance(array, step.value) <= right_enough(array); });
 }
 
 /// True for what a formula computes on the way to its value.

@@ -43,6 +43,7 @@ private:
     /// True for a step, for its inner results, and for what only takes a part of these or splits their axes.
     bool is_explained(const std::string& name);
     bool is_explained_array(const std::string& name);
+    bool has_numbers_of_a_step(const Array& array);
     bool is_inside_a_step(const Array& array);
     bool is_longer(const Array& array);
     bool is_moved(const std::string& name);

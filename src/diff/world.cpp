@@ -100,7 +100,11 @@ void MyArrays::describe(const Origins& origins)
     const auto has_size = [&](std::size_t size) {
         return std::ranges::any_of(views_, [&](const auto& view) { return view.second->size() == size; });
     };
-    if (!last || has_size(reference_.steps[result_of(reference_)].value.size()) || !has_size(last->value.size()))
+    if (!last || !has_size(last->value.size()))
+        return;
+    const bool ends_so =
+        graph_.knows_reads() && !order_.empty() && views_.find(order_.back())->second->size() == last->value.size();
+    if (!ends_so && has_size(reference_.steps[result_of(reference_)].value.size()))
         return;
     with_last_token_ = reference_;
     with_last_token_->steps.push_back(*last);
