@@ -53,11 +53,12 @@ inline std::vector<std::string> cells(const std::string& row)
     return result;
 }
 
-/// The rows of the step table in the doc comment above a function: step, shape, formula. In place of a formula, "= NAME"
-/// says that the row is another name of the step NAME.
+/// The rows of the step table in the doc comment above a function, or above a struct ("struct YarnScaling"): step, shape,
+/// formula. In place of a formula, "= NAME" says that the row is another name of the step NAME.
 inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
 {
-    const bool is_overload = function.find('(') != std::string::npos; // given with how its parameters begin
+    const bool is_whole = function.find('(') != std::string::npos || // given with how its parameters begin
+                          function.starts_with("struct ");
     std::vector<std::vector<std::string>> table;
     std::istringstream stream(header);
     for (std::string line; std::getline(stream, line);) {
@@ -67,7 +68,7 @@ inline std::vector<std::vector<std::string>> step_table(const std::string& heade
             table.clear();
         if (is_comment && bar != std::string::npos)
             table.push_back(cells(line.substr(bar, line.rfind('|') - bar + 1)));
-        if (!is_comment && (" " + line).find(" " + function + (is_overload ? "" : "(")) != std::string::npos)
+        if (!is_comment && (" " + line).find(" " + function + (is_whole ? "" : "(")) != std::string::npos)
             break;
         if (!is_comment && line.rfind("template", 0) != 0)
             table.clear();

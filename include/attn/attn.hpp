@@ -38,6 +38,7 @@
 #include "attn/reference/layers/recurrent/recurrent.hpp"
 #include "attn/reference/layers/residual.hpp"
 #include "attn/reference/layers/rms_norm.hpp"
+#include "attn/reference/layers/rotary.hpp"
 #include "attn/reference/layers/stack.hpp"
 #include "attn/reference/layers/talking_heads.hpp"
 #include "attn/reference/models/gpt.hpp"

@@ -5,6 +5,7 @@
 #include "../exercise_check.hpp"
 
 #include "attn/reference/layers/position.hpp"
+#include "attn/reference/layers/rotary.hpp"
 
 using namespace attn;
 

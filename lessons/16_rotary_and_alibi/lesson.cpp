@@ -10,6 +10,7 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/multi_head.hpp"
 #include "attn/reference/layers/position.hpp"
+#include "attn/reference/layers/rotary.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
 

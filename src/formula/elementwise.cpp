@@ -193,6 +193,21 @@ Rounded truth(bool is_so, Rounded a, Rounded b)
 
 Rounded multiply(Rounded a, Rounded b, const Rounding& r) { return r.multiply(a, b); }
 
+/// The larger or smaller one; NaN where one is.
+template <bool is_largest>
+Rounded extreme(Rounded a, Rounded b, const Rounding& r)
+{
+    return r.extreme(
+        2, [&](std::size_t i) { return i == 0 ? a : b; }, is_largest);
+}
+
+template <bool is_largest>
+const Scalar& extreme_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+{
+    const auto operand = [&](std::size_t i) { return &scalars.operand(call, i, offset); };
+    return *Arithmetic(scalars, call, offset).extreme(2, operand, is_largest);
+}
+
 Rounded raised(Rounded base, Rounded exponent, const Rounding& rounding)
 {
     const double value = std::pow(base.value, exponent.value);
@@ -296,11 +311,32 @@ Expression outer_gradient(const Backward& at, std::size_t operand)
     return operand == 0 ? product(at.grad, at.operands[1]) : product(at.operands[0], at.grad);
 }
 
+/// To the one that was taken, to each of equals half.
+template <bool is_largest>
+Expression extreme_gradient(const Backward& at, std::size_t operand)
+{
+    const Expression &mine = at.operands[operand], &other = at.operands[1 - operand];
+    const Expression of_equals = chosen(compared(mine, "==", other), at.grad / number(2), number(0));
+    return for_operand(at, operand, chosen(compared(mine, is_largest ? ">" : "<", other), at.grad, of_equals));
+}
+
 /// To the side that was taken; none to the condition.
 Expression chosen_gradient(const Backward& at, std::size_t operand)
 {
     const Expression &condition = at.operands[0], zero = number(0);
     return for_operand(at, operand, operand == 1 ? chosen(condition, at.grad, zero) : chosen(condition, zero, at.grad));
+}
+
+template <bool is_largest>
+Function of_extreme(std::string_view name)
+{
+    return {.name = name,
+            .tensors = 2,
+            .binary = extreme<is_largest>,
+            .shape = shape_arithmetic,
+            .numbers = each_two,
+            .cell = extreme_cell<is_largest>,
+            .gradient = extreme_gradient<is_largest>};
 }
 
 // ---------------------------------------------------------------------------------------------------------- of a choice
@@ -400,6 +436,8 @@ std::span<const Function> elementwise_functions()
             "==", [](Rounded a, Rounded b, R) { return truth(a.value == b.value, a, b); }, shape_comparison),
         of_two(
             "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0, a, b); }, shape_both),
+        of_extreme<true>("maximum"),
+        of_extreme<false>("minimum"),
         {.name = "outer",
          .tensors = 2,
          .binary = multiply,

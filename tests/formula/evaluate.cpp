@@ -186,6 +186,18 @@ TEST_CASE("where, concat, repeat, interleave, diag, outer and the like give what
     CHECK_THROWS_AS(value_of("interleave(x, v)", tensors), FormulaError);
 }
 
+TEST_CASE("maximum and minimum take the larger or smaller of each two numbers, as NumPy's", "[formula]")
+{
+    CHECK(equals(value_of("maximum(v, 2)", tensors), {3}, {2, 2, 3}));
+    CHECK(equals(value_of("minimum(v, 2)", tensors), {3}, {1, 2, 2}));
+    CHECK(equals(value_of("minimum(x, x[:, 1:2])", tensors), {2, 3}, {1, 2, 2, 4, 5, 5}));
+    CHECK(number("maximum(-inf, minimum(inf, 3))") == 3);
+    CHECK(std::isnan(number("maximum(inf - inf, 1)")));
+    CHECK(std::isnan(number("minimum(1, inf - inf)")));
+    CHECK_THROWS_AS(value_of("maximum(x)", tensors), FormulaError);
+    CHECK_THROWS_AS(value_of("minimum(x, c[0])", tensors), FormulaError);
+}
+
 TEST_CASE("a dotted path is one name, and .T ends it", "[formula]")
 {
     CHECK(equals(value_of("head.0.x", tensors), {1}, {42}));

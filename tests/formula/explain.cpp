@@ -212,6 +212,8 @@ TEST_CASE("where, max and min are explained as what was chosen, and why", "[expl
     CHECK(explained("where(mask, q, -inf)", "[0,2]", {"= -inf", "since mask[0,2] is false"}) == "");
     CHECK(explained("where(q > n, q, k[0:2] / 2)", "[0,2]",
                     {"= k[0,2] / 2", "= 1 / 2", "= 0.5", "since q[0,2] > n is false"}) == "");
+    CHECK(explained("maximum(q, 1)", "[0,2]", {"= q[0,2]", "= 2", "since q[0,2] is the largest of 2"}) == "");
+    CHECK(explained("minimum(q, 1)", "[0,2]", {"= 1", "since 1 is the smallest of 2"}) == "");
     CHECK(explained("v - max(v)", "[0]", {"= v[0] - v[1]", "= 2 - 4", "= -2", "since v[1] is the largest of 3"}) == "");
     CHECK(explained("min(q, axis=1)", "[1]", {"= q[1,0]", "= -1", "since q[1,0] is the smallest of 3"}) == "");
     CHECK(explained("max(odd)", "", {"= odd[0]", "= nan", "since odd[0] is no number"}) == "");

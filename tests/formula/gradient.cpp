@@ -84,6 +84,8 @@ TEST_CASE("the gradient of every function of the language is that of central dif
         "cos(x)",
         "outer(v, row[0])",
         "where(mask, x, v)",
+        "maximum(x, v)",
+        "minimum(x * v, 0.5)",
         "where(x < v, x, 2 * v)",
         "x.T @ x",
         "x @ w",
@@ -182,6 +184,8 @@ TEST_CASE("at corners the gradients are PyTorch's", "[formula][gradient]")
     CHECK(gradient_of("relu(x)", x).values == std::vector<double>{0, 0, 1});
     CHECK(gradient_of("abs(x)", x).values == std::vector<double>{-1, 0, 1});
     CHECK(gradient_of("max(x)", {{3}, {2, 1, 2}}).values == std::vector<double>{0.5, 0, 0.5});
+    CHECK(gradient_of("maximum(x, 0)", x).values == std::vector<double>{0, 0.5, 1});
+    CHECK(gradient_of("minimum(x, 0)", x).values == std::vector<double>{1, 0.5, 0});
     const Array forbidden{{2, 2}, {-INFINITY, -INFINITY, 1, -INFINITY}};
     CHECK(gradient_of("softmax(x)", forbidden, Array{{2, 2}, {1, 2, 3, 4}}).values == std::vector<double>{0, 0, 0, 0});
     CHECK(gradient_of("where(x < 1, x, -inf)", x).values == std::vector<double>{1, 1, 0});

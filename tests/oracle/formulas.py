@@ -82,7 +82,7 @@ FUNCTIONS = {
     "erf": np.vectorize(math.erf),
     "permute": lambda x, *order: np.transpose(x, order),
     "reshape": lambda x, *shape: np.reshape(x, whole(shape)),
-    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min diag outer".split()},
+    **{name: getattr(np, name) for name in "exp log sqrt tanh abs sin cos floor sum mean max min maximum minimum diag outer".split()},
 }
 CONSTANTS = {"inf": np.inf, "pi": np.pi, "None": None, "True": True, "False": False}
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.(?!T\b|shape\b)\w+)*(\s*\(|\s*=(?!=))?")

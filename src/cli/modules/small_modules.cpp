@@ -7,6 +7,7 @@
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/position.hpp"
+#include "attn/reference/layers/rotary.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
 #include <memory>

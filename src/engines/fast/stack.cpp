@@ -94,12 +94,19 @@ View begin_tokens(std::string_view function, const Tokens<const float>& x, const
 Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::size_t n, std::size_t d, Buffer& buffer,
                      const Trace& trace)
 {
+    const auto& [base, layout, given_first, features, scaling] = options;
+    if (features && *features != d)
+        throw Error("attn::fast: there is no kernel that rotates " + number(*features) + " of " + number(d) +
+                    " features, expected no features among the rotary options");
+    if (name_of(scaling) != "default")
+        throw Error("attn::fast: there is no kernel of the rotary scaling " + std::string(name_of(scaling)) +
+                    ", expected none among the rotary options");
     if (d % 2 != 0)
         throw ShapeError("fast: rotary positions need heads of an even number of features, found " + number(d));
-    const std::size_t pairs = d / 2, first = options.first + earlier;
+    const std::size_t pairs = d / 2, first = given_first + earlier;
     const View cosines = view(buffer.grow(2 * n * pairs), n, pairs), sines = view(cosines.data + n * pairs, n, pairs);
     for (std::size_t pair = 0; pair < pairs; ++pair) {
-        const double frequency = std::pow(options.base, -2 * static_cast<double>(pair) / static_cast<double>(d));
+        const double frequency = std::pow(base, -2 * static_cast<double>(pair) / static_cast<double>(d));
         for (std::size_t i = 0; i < n; ++i) {
             cosines.row(i)[pair] = static_cast<float>(std::cos(static_cast<double>(first + i) * frequency));
             sines.row(i)[pair] = static_cast<float>(std::sin(static_cast<double>(first + i) * frequency));
@@ -113,7 +120,7 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
         trace, "cosines[n, pairs]", [&] { return of_angles("cos"); }, {n}, cosines);
     record(
         trace, "sines[n, pairs]", [&] { return of_angles("sin"); }, {n}, sines);
-    return {cosines.data, sines.data, n, d, options.layout == RotaryLayout::halves};
+    return {cosines.data, sines.data, n, d, layout == RotaryLayout::halves};
 }
 
 Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)

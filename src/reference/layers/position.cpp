@@ -1,11 +1,9 @@
 #include "attn/reference/layers/position.hpp"
 
-#include "attn/core/choices.hpp"
+#include "pairs.hpp"
+
 #include "attn/core/memory.hpp"
 #include "attn/core/shape.hpp"
-#include "attn/reference/ops/batch.hpp"
-#include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/matmul.hpp"
 
 #include <bit>
 #include <cmath>
@@ -13,33 +11,6 @@
 
 namespace attn {
 namespace {
-
-constexpr Choice<RotaryLayout> layouts[] = {{RotaryLayout::pairs, "pairs"}, {RotaryLayout::halves, "halves"}};
-
-std::string text(std::size_t number) { return std::to_string(number); }
-
-Vector counted_from(std::size_t first, std::size_t count)
-{
-    Vector numbers(Vector::shape_type{count});
-    for (std::size_t i = 0; i < count; ++i)
-        numbers(i) = static_cast<double>(first + i);
-    return numbers;
-}
-
-/// The angles by which each pair of features is rotated at each position: (n, pairs).
-Matrix angles_of(std::size_t n, std::size_t d, double base, std::size_t first, const Trace& trace)
-{
-    const std::size_t pairs = (d + 1) / 2;
-    const Vector exponents = -2.0 * counted_from(0, pairs) / static_cast<double>(d);
-    const Vector frequencies = trace(
-        "frequencies[pairs]",
-        [&] { return exact_text(base) + " ** (-2 * arange(" + text(pairs) + ") / " + text(d) + ")"; },
-        Vector(xt::pow(base, exponents)));
-    return trace(
-        "angles[n, pairs]",
-        [&] { return "outer(arange(" + text(n) + ")" + (first == 0 ? "" : " + " + text(first)) + ", frequencies)"; },
-        outer(counted_from(first, n), frequencies));
-}
 
 std::string arranging(std::size_t d, SineLayout layout)
 {
@@ -50,28 +21,11 @@ std::string arranging(std::size_t d, SineLayout layout)
     return "interleave(sin(angles), cos(angles))" + (d % 2 == 0 ? "" : "[:, 0:" + text(d) + "]");
 }
 
-/// The features of the two members of a pair: its sine or first, and its cosine or second.
-struct Pair {
-    std::size_t first, second;
-};
-
-Pair pair_of(std::size_t pair, std::size_t d, bool halves)
-{
-    return halves ? Pair{pair, pair + (d + 1) / 2} : Pair{2 * pair, 2 * pair + 1};
-}
-
-void expect_pairs(std::string_view function, std::size_t d)
-{
-    if (d % 2 != 0)
-        throw ShapeError(std::string(function) + ": " + text(d) +
-                         " features do not make pairs, expected an even number");
-}
-
 } // namespace
 
 Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOptions& options, const Trace& trace)
 {
-    const Matrix angles = angles_of(n, d, options.base, options.first, trace);
+    const Matrix angles = angles_of(n, options.first, powers_of(options.base, d, "frequencies[pairs]", trace), trace);
     Matrix positions(Matrix::shape_type{n, d});
     for (std::size_t p = 0; p < n; ++p)
         for (std::size_t i = 0; i < angles.shape(1); ++i) {
@@ -87,7 +41,7 @@ Matrix sinusoidal_positions(std::size_t n, std::size_t d, const SinusoidalOption
 Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options)
 {
     expect_pairs("position_shift", d);
-    const Matrix angles = k * angles_of(2, d, options.base, 0, {}); // its second row: one place
+    const Matrix angles = k * angles_of(2, 0, powers_of(options.base, d, "", {}), {}); // its second row: one place
     Matrix shift = xt::zeros<double>({d, d});
     for (std::size_t i = 0; i < angles.shape(1); ++i) {
         const Pair features = pair_of(i, d, options.layout == SineLayout::halves);
@@ -109,58 +63,6 @@ Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first, 
         "positions[n, d]", [&] { return "table[" + text(first) + ":" + text(first + n) + "]"; },
         Matrix(xt::view(rows, xt::range(first, first + n), xt::all())));
 }
-
-namespace {
-
-std::string rotation_formula(std::size_t d, RotaryLayout layout)
-{
-    const bool halves = layout == RotaryLayout::halves;
-    const std::string a = halves ? "x[..., 0:" + text(d / 2) + "]" : "x[..., ::2]";
-    const std::string b = halves ? "x[..., " + text(d / 2) + ":" + text(d) + "]" : "x[..., 1::2]";
-    return std::string(halves ? "concat(" : "interleave(") + a + " * cos(angles) - " + b + " * sin(angles), " + a +
-           " * sin(angles) + " + b + " * cos(angles)" + (halves ? ", axis=-1)" : ")");
-}
-
-/// Tokens of one or several sequences, one below the other; the angles begin again with each sequence.
-Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout)
-{
-    Matrix turned(tokens.shape());
-    for (std::size_t token = 0; token < tokens.shape(0); ++token)
-        for (std::size_t i = 0; i < angles.shape(1); ++i) {
-            const auto [first, second] = pair_of(i, tokens.shape(1), layout == RotaryLayout::halves);
-            const double cosine = std::cos(angles(token % angles.shape(0), i));
-            const double sine = std::sin(angles(token % angles.shape(0), i));
-            turned(token, first) = tokens(token, first) * cosine - tokens(token, second) * sine;
-            turned(token, second) = tokens(token, first) * sine + tokens(token, second) * cosine;
-        }
-    return turned;
-}
-
-} // namespace
-
-std::string_view name_of(RotaryLayout layout) { return row_for<layouts>(layout).name; }
-
-template <Attending T>
-T rotary(const T& tokens, const RotaryOptions& options, const Trace& caller)
-{
-    const std::size_t n = tokens.shape(token_axis<T>), d = tokens.shape(feature_axis<T>);
-    expect_pairs("rotary", d);
-    const Trace trace = caller.module("rotary", [&] {
-        return StepOptions{{"base", exact_text(options.base)},
-                           {"layout", std::string(name_of(options.layout))},
-                           {"first", text(options.first)}};
-    });
-    const T& x = trace.input("x[(b,) n, d]", tokens);
-
-    const Matrix angles = angles_of(n, d, options.base, options.first, trace);
-    return trace(
-        "output[(b,) n, d]", [&] { return rotation_formula(d, options.layout); },
-        token_by_token(x, [&](const Matrix& rows) { return rotate(rows, angles, options.layout); }));
-}
-
-template Matrix rotary(const Matrix&, const RotaryOptions&, const Trace&);
-template Tensor3 rotary(const Tensor3&, const RotaryOptions&, const Trace&);
-template Tensor4 rotary(const Tensor4&, const RotaryOptions&, const Trace&);
 
 Vector alibi_slopes(std::size_t heads)
 {

@@ -1,6 +1,7 @@
 #include "attn/reference/layers/position.hpp"
 
 #include "examples.hpp"
+#include "pairs_by_hand.hpp"
 #include "test.hpp"
 
 #include "attn/core/shape.hpp"
@@ -13,12 +14,6 @@ using namespace attn::test;
 namespace {
 
 constexpr SineLayout sine_layouts[] = {SineLayout::interleaved, SineLayout::halves};
-constexpr RotaryLayout rotary_layouts[] = {RotaryLayout::pairs, RotaryLayout::halves};
-
-double frequency_by_hand(std::size_t pair, std::size_t d, double base)
-{
-    return 1 / std::pow(base, 2.0 * static_cast<double>(pair) / static_cast<double>(d));
-}
 
 /// Feature 2i is a sine, feature 2i + 1 the cosine of the same angle.
 Matrix sinusoids_by_hand(std::size_t n, std::size_t d, double base, std::size_t first)
@@ -30,43 +25,6 @@ Matrix sinusoids_by_hand(std::size_t n, std::size_t d, double base, std::size_t 
             positions(p, j) = j % 2 == 0 ? std::sin(angle) : std::cos(angle);
         }
     return positions;
-}
-
-/// Sines first, then cosines: feature j of the result is feature order[j] of the interleaved ones.
-std::vector<std::size_t> halves_order(std::size_t d)
-{
-    std::vector<std::size_t> order;
-    for (std::size_t j = 0; j < d; j += 2)
-        order.push_back(j);
-    for (std::size_t j = 1; j < d; j += 2)
-        order.push_back(j);
-    return order;
-}
-
-Matrix reordered_columns(const Matrix& matrix, const std::vector<std::size_t>& order)
-{
-    return transpose_by_hand(rows_by_hand(transpose_by_hand(matrix), order));
-}
-
-/// Each pair, features 2i and 2i + 1, turned by its angle.
-Matrix rotary_by_hand(const Matrix& x, double base, std::size_t first)
-{
-    Matrix turned(x.shape());
-    for (std::size_t p = 0; p < x.shape(0); ++p)
-        for (std::size_t i = 0; i < x.shape(1) / 2; ++i) {
-            const double angle = static_cast<double>(first + p) * frequency_by_hand(i, x.shape(1), base);
-            turned(p, 2 * i) = x(p, 2 * i) * std::cos(angle) - x(p, 2 * i + 1) * std::sin(angle);
-            turned(p, 2 * i + 1) = x(p, 2 * i) * std::sin(angle) + x(p, 2 * i + 1) * std::cos(angle);
-        }
-    return turned;
-}
-
-double dot_by_hand(const Matrix& left, std::size_t i, const Matrix& right, std::size_t j)
-{
-    double sum = 0;
-    for (std::size_t k = 0; k < left.shape(1); ++k)
-        sum += left(i, k) * right(j, k);
-    return sum;
 }
 
 } // namespace
@@ -216,110 +174,6 @@ TEST_CASE("a table of learned positions that ends too early is refused", "[layer
                       ContainsSubstring("learned_positions: table (4, 2) has no rows 3 to 5"));
     CHECK_THROWS_AS(learned_positions(table, 2, std::numeric_limits<std::size_t>::max()), ShapeError);
     CHECK_THROWS_AS(learned_positions(table, std::numeric_limits<std::size_t>::max(), 1), ShapeError);
-}
-
-// -------------------------------------------------------------------------------------------------------------- rotary
-
-TEST_CASE("rotary positions rotate each pair by position times frequency", "[layers][rotary]")
-{
-    Numbers numbers(2);
-    for (const std::size_t n : {0, 1, 6})
-        for (const std::size_t d : {2, 4, 10})
-            for (const double base : {10000.0, 30.0})
-                for (const std::size_t first : {0, 11}) {
-                    CAPTURE(n, d, base, first);
-                    const Matrix x = numbers.matrix(n, d);
-                    CHECK(close(rotary(x, {.base = base, .first = first}), rotary_by_hand(x, base, first)));
-                }
-}
-
-TEST_CASE("rotary halves rotate features i and i + d/2 as pairs rotate 2i and 2i + 1", "[layers][rotary]")
-{
-    const Matrix x = Numbers(3).matrix(5, 8);
-    const std::vector<std::size_t> order = halves_order(8);
-    CHECK(same_bits(rotary(reordered_columns(x, order), {.layout = RotaryLayout::halves}),
-                    reordered_columns(rotary(x), order)));
-    CHECK_FALSE(close(rotary(x, {.layout = RotaryLayout::halves}), rotary(x)));
-}
-
-TEST_CASE("rotary positions keep the norm of every token", "[layers][rotary]")
-{
-    const Matrix x = Numbers(4).matrix(7, 6);
-    for (const RotaryLayout layout : rotary_layouts) {
-        const Matrix turned = rotary(x, {.layout = layout, .first = 5});
-        for (std::size_t p = 0; p < 7; ++p)
-            CHECK(std::abs(dot_by_hand(turned, p, turned, p) - dot_by_hand(x, p, x, p)) < 1e-13);
-    }
-}
-
-TEST_CASE("scores of rotary queries and keys depend on their distance only", "[layers][rotary]")
-{
-    Numbers numbers(5);
-    const Matrix query = numbers.matrix(1, 6);
-    const Matrix key = numbers.matrix(1, 6);
-    for (const RotaryLayout layout : rotary_layouts)
-        for (const std::size_t distance : {0, 1, 4}) {
-            CAPTURE(layout == RotaryLayout::halves, distance);
-            const auto score = [&](std::size_t place, std::size_t further) {
-                return dot_by_hand(rotary(query, {.layout = layout, .first = place + further}), 0,
-                                   rotary(key, {.layout = layout, .first = place}), 0);
-            };
-            for (const std::size_t place : {1, 9, 100})
-                CHECK(std::abs(score(place, distance) - score(0, distance)) < 1e-12);
-            CHECK(std::abs(score(0, distance) - score(0, distance + 1)) > 1e-3);
-        }
-}
-
-TEST_CASE("rotary positions leave the token at position zero unchanged", "[layers][rotary]")
-{
-    const Matrix x = Numbers(6).matrix(2, 6);
-    for (const RotaryLayout layout : rotary_layouts) {
-        CHECK(same_bits(row_by_hand(rotary(x, {.layout = layout}), 0), row_by_hand(x, 0)));
-        CHECK_FALSE(close(row_by_hand(rotary(x, {.layout = layout}), 1), row_by_hand(x, 1)));
-    }
-}
-
-TEST_CASE("in a batch, positions begin again with each sequence", "[layers][rotary][batch]")
-{
-    const Tensor3 x = Numbers(7).tensor3(3, 4, 6);
-    for (const RotaryLayout layout : rotary_layouts) {
-        const Tensor3 turned = rotary(x, {.layout = layout, .first = 2});
-        REQUIRE(shape_of(turned) == Shape{3, 4, 6});
-        for (std::size_t b = 0; b < 3; ++b)
-            CHECK(
-                same_bits(sequence_by_hand(turned, b), rotary(sequence_by_hand(x, b), {.layout = layout, .first = 2})));
-    }
-}
-
-TEST_CASE("traced rotary positions give the same bits, and every formula holds", "[layers][rotary][trace]")
-{
-    Numbers numbers(8);
-    const Matrix x = numbers.matrix(4, 6);
-    const Tensor3 batch = numbers.tensor3(2, 4, 6);
-    for (const RotaryLayout layout : rotary_layouts)
-        for (const std::size_t first : {0, 3}) {
-            const RotaryOptions options{500, layout, first};
-            const auto check = [&](const auto& tokens) {
-                const Recorder recorder = recorded([&](const Trace& trace) {
-                    CHECK(same_bits(rotary(tokens, options, trace), rotary(tokens, options)));
-                });
-                CHECK(wrong_steps(recorder) == std::vector<std::string>{});
-                CHECK(recorder.steps().back().options ==
-                      StepOptions{{"base", "500"},
-                                  {"layout", layout == RotaryLayout::halves ? "halves" : "pairs"},
-                                  {"first", std::to_string(first)}});
-            };
-            check(x);
-            check(batch);
-        }
-}
-
-TEST_CASE("rotary positions refuse an odd number of features", "[layers][rotary]")
-{
-    CHECK_THROWS_AS(rotary(Matrix(Matrix::shape_type{2, 3})), ShapeError);
-    CHECK_THROWS_WITH(rotary(Matrix(Matrix::shape_type{2, 3})),
-                      ContainsSubstring("rotary: 3 features do not make pairs, expected an even number"));
-    CHECK_THROWS_AS(rotary(Tensor3(Tensor3::shape_type{1, 2, 5})), ShapeError);
 }
 
 // --------------------------------------------------------------------------------------------------------------- ALiBi

@@ -116,7 +116,7 @@ TEST_CASE("the doc comments of positions and masks list their steps, with letter
                  [](const Trace& trace) { sinusoidal_positions(3, 8, {}, trace); }));
     CHECK(listed(table_of("reference/layers/position.hpp", "learned_positions", 2), {{"N", "2"}},
                  [](const Trace& trace) { learned_positions(x, 2, 0, trace); }));
-    CHECK(listed(table_of("reference/layers/position.hpp", "rotary", 4), {{"PAIRS", "3"}, {"N", "3"}, {"D", "6"}},
+    CHECK(listed(table_of("reference/layers/rotary.hpp", "rotary", 4), {{"PAIRS", "3"}, {"N", "3"}, {"D", "6"}},
                  [](const Trace& trace) { rotary(x, {}, trace); }));
     CHECK(listed(table_of("reference/layers/position.hpp", "alibi_bias", 1), {{"SLOPE", "0.5"}, {"N", "2"}, {"M", "4"}},
                  [](const Trace& trace) { alibi_bias(2, 4, 0.5, trace); }));

@@ -4,6 +4,7 @@
 #include "attn/reference/layers/linear.hpp"
 #include "attn/reference/layers/position.hpp"
 #include "attn/reference/layers/rms_norm.hpp"
+#include "attn/reference/layers/rotary.hpp"
 
 #include <string_view>
 #include <vector>

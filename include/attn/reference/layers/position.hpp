@@ -65,46 +65,6 @@ Matrix position_shift(double k, std::size_t d, const SinusoidalOptions& options 
 /// @see Gehring et al. 2017, section 3.1
 Matrix learned_positions(const Matrix& table, std::size_t n, std::size_t first = 0, const Trace& trace = {});
 
-/// Which two features make a pair that rotary embeddings rotate.
-enum class RotaryLayout {
-    pairs, ///< features 2i and 2i + 1, as Su et al. 2021 and llama2.c have it
-    halves ///< features i and i + d/2, as GPT-NeoX and Hugging Face's Llama have it
-};
-
-/// Its name as a trace has it: "pairs", "halves".
-std::string_view name_of(RotaryLayout layout);
-
-/// Options of rotary().
-struct RotaryOptions {
-    double base = 10000;
-    RotaryLayout layout = RotaryLayout::pairs;
-    std::size_t first = 0; ///< the position of the first token
-};
-
-/// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
-/// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
-///
-/// A dot product of two rotated vectors depends on the distance between their positions only. Nothing is added to the
-/// tokens, and values are not rotated.
-///
-/// @param x        ((b,) n, d): queries or keys of one head; of all heads of a batch (b, h, n, d)
-/// @param options  base, layout, first position
-/// @param trace    | step        | shape           | formula                           |
-///                 |-------------|-----------------|-----------------------------------|
-///                 | x           | ((b,) n, d)     |                                   |
-///                 | frequencies | (pairs,)        | 10000 ** (-2 * arange(PAIRS) / D) |
-///                 | angles      | (n, pairs)      | outer(arange(N), frequencies)     |
-///                 | output      | ((b,) n, d)     | interleave(x[..., ::2] * cos(angles) - x[..., 1::2] * sin(angles), x[..., ::2] * sin(angles) + x[..., 1::2] * cos(angles)) |
-///
-///                 with the numbers in place of PAIRS, N and D; in halves, `concat` of the same over `x[..., 0:PAIRS]`
-///                 and `x[..., PAIRS:D]`
-/// @return ((b,) n, d)
-/// @throws ShapeError where d is odd
-/// @see Su et al. 2021, section 3.2.2
-template <Attending T>
-T rotary(const T& x, const RotaryOptions& options = {}, const Trace& trace = {});
-ATTN_REFUSE_OTHER_TENSORS(rotary);
-
 /// ALiBi's slopes, one per head: 2^(-8/h), 2^(-16/h), … 2^-8 for h heads, a power of two.
 ///
 /// For another number of heads, the slopes of the next smaller power of two, then every second one of the next larger.
