@@ -84,7 +84,7 @@ int run(const Module& module, const Request& request)
     std::vector<files::Parameter> learned;
     try {
         const Inputs inputs(arrays, module, request.interventions.round);
-        module.run({inputs, weights, trace, learned});
+        module.run({inputs, weights, trace, learned, request.weights});
     } catch (const files::WeightsError& error) {
         throw ErrorList(printable(request.weights.string()) + ": " + error.what());
     } catch (const InputNamesError& error) {

@@ -20,6 +20,7 @@ namespace attn::cli {
     MODULE(gpt)                                                                                                        \
     MODULE(gru)                                                                                                        \
     MODULE(lstm)                                                                                                       \
+    MODULE(model)                                                                                                      \
     MODULE(llama)                                                                                                      \
     MODULE(keras_attention)                                                                                            \
     MODULE(rms_norm)                                                                                                   \

@@ -5,6 +5,7 @@
 #include "attn/cli/flags.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct ModuleRun {
     const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
     std::vector<files::Parameter>& learned; ///< what the module makes of the arrays
+    const std::filesystem::path& weights;   ///< where the arrays are from
 
     /// An input, which becomes a step under its name.
     template <Traceable T>

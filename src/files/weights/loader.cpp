@@ -48,7 +48,7 @@ Array transposed(const Array& array) { return to_array(transpose(from_array<Matr
 WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
                              const LoadOptions& options)
     : arrays_(arrays),
-      dialect_(dialect_of(arrays)),
+      dialect_(options.dialect ? *options.dialect : dialect_of(arrays)),
       options_(options),
       sizes_(sizes),
       module_(options.module.empty() ? module : options.module)

@@ -12,11 +12,15 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace attn {
 struct LlamaLayerWeights; // visited in llama.hpp
 struct RecurrentWeights;  // visited in recurrent.hpp
+struct FeedForwardWeights;
+struct GatedFeedForwardWeights;
+using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights>; // visited in language_model.hpp
 } // namespace attn
 
 namespace attn::files {
@@ -33,6 +37,7 @@ struct LoadOptions {
     bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
     std::string module = {};                ///< for messages: "a GRU"; by the struct unless given
     std::string ignored = {};               ///< tensors with this ending are left out
+    std::optional<Dialect> dialect = {};    ///< the names of the file; found by dialect_of() unless given
 };
 
 /// The sizes of letters: {{"d_model", 512}}.
@@ -64,6 +69,7 @@ public:
     void begin_part(MultiHeadWeights& weights, const std::string& prefix);
     void begin_part(RecurrentWeights& weights, const std::string& prefix);
     void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
+    void begin_part(NetworkWeights& network, const std::string& prefix);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
     template <class Part>
     void begin_part(std::optional<Part>& part, const std::string& prefix)

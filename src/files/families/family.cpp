@@ -1,0 +1,120 @@
+// Families of models, read from their files.
+
+#include "family.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace attn::files {
+namespace {
+
+const FamilyFile* find_file(std::string_view name)
+{
+    const auto files = family_files();
+    const auto found = std::ranges::find(files, name, &FamilyFile::name);
+    return found == files.end() ? nullptr : &*found;
+}
+
+/// A family's entries over those of the one that it is like.
+Json merged(std::string_view name)
+{
+    const FamilyFile* file = find_file(name);
+    if (file == nullptr)
+        throw std::logic_error("no family's file is called " + std::string(name));
+    Json own = Json::parse(file->json);
+    if (!own.contains("like"))
+        return own;
+    Json all = merged(own["like"].get<std::string>());
+    for (const auto& [key, value] : own.items()) {
+        if (value.is_object() && all.contains(key))
+            all[key].update(value);
+        else
+            all[key] = value;
+    }
+    return all;
+}
+
+std::string known_families()
+{
+    std::string known;
+    for (const FamilyFile& file : family_files())
+        if (file.name != "common")
+            known += (known.empty() ? "" : ", ") + std::string(file.name);
+    return known;
+}
+
+/// What a field of the configuration does.
+void apply(Settings& settings, const std::string& name, const Json& rule, const Json& value)
+{
+    try {
+        if (rule.contains("sets"))
+            set(settings, rule["sets"].get<std::string>(), value);
+        else if (rule.contains("must_be") && value != rule["must_be"])
+            throw Error("is " + value.dump() + ", expected " + rule["must_be"].dump() + ": " +
+                        rule["because"].get<std::string>());
+    } catch (const Error& error) {
+        throw Error(name + " " + error.what());
+    }
+}
+
+} // namespace
+
+Family family_of(const std::string& model_type)
+{
+    if (model_type == "common" || find_file(model_type) == nullptr)
+        throw Error("model_type \"" + model_type + "\" is not known; known are " + known_families());
+    const Json all = merged(model_type);
+    const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
+    return {.model_type = model_type,
+            .architecture = all["architecture"].get<std::string>(),
+            .always = object("always"),
+            .fields = object("fields"),
+            .names = object("names"),
+            .unpack = object("unpack"),
+            .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
+            .base_prefix = all.value("base_prefix", "")};
+}
+
+Settings settings_of(const Family& family, const Json& config)
+{
+    for (const auto& [name, value] : config.items())
+        if (!family.fields.contains(name))
+            throw Error("has a field " + name + ", which is not known of the family " + family.model_type +
+                        ": what it changes could not be computed");
+    Settings settings;
+    for (const auto& [name, value] : family.always.items())
+        set(settings, name, value);
+    for (const auto& [name, rule] : family.fields.items()) {
+        if (const auto given = config.find(name); given != config.end())
+            apply(settings, name, rule, *given);
+        else if (rule.contains("default"))
+            apply(settings, name, rule, rule["default"]);
+    }
+    if (!settings.architectures.empty() && settings.architectures != std::vector{family.architecture})
+        throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +
+                    family.architecture);
+    return settings;
+}
+
+Dialect dialect_of(const Family& family, const NamedArrays& arrays)
+{
+    const std::string& base = family.base_prefix;
+    const bool lacks_base = !base.empty() && std::ranges::none_of(arrays, [&](const auto& entry) {
+        return entry.first.starts_with(base);
+    });
+    Dialect dialect{.family = family.model_type};
+    for (const auto& [ours, theirs] : family.names.items()) {
+        std::string name = theirs.is_null() ? "(none)." : theirs.get<std::string>();
+        if (lacks_base && name.starts_with(base))
+            name.erase(0, base.size());
+        dialect.names.emplace_back(ours, name);
+    }
+    for (const Json& ending : family.ignored)
+        dialect.ignored.push_back(ending.get<std::string>());
+    return dialect;
+}
+
+} // namespace attn::files

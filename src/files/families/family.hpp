@@ -1,0 +1,43 @@
+#pragma once
+
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/dialect.hpp"
+
+#include "settings.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace attn::files {
+
+/// A family's file, as it was compiled in.
+struct FamilyFile {
+    std::string_view name, json;
+};
+std::span<const FamilyFile> family_files();
+
+/// A family with everything that it has from the one that it is like; see README.md beside the files.
+struct Family {
+    std::string model_type, architecture;
+    Json always, fields, names, unpack, ignored;
+    std::string base_prefix;
+};
+
+/// The family of a model_type.
+/// @throws Error where it is not known
+Family family_of(const std::string& model_type);
+
+/// What a configuration sets.
+/// @throws Error where it has a field that is not known, or a value that is not
+Settings settings_of(const Family& family, const Json& config);
+
+/// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on.
+/// @throws Error where one is of another shape than the settings say
+NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& settings);
+
+/// Our names and the family's.
+Dialect dialect_of(const Family& family, const NamedArrays& arrays);
+
+} // namespace attn::files
