@@ -6,8 +6,6 @@
 #include "attn/files/families/model.hpp"
 #include "attn/files/weights/language_model.hpp"
 
-#include "attn/files/file.hpp"
-
 namespace attn::cli {
 
 Module model_module()
@@ -17,9 +15,7 @@ Module model_module()
             .inputs = {ids_input(), lengths_input()},
             .what_weights = "the model: a folder as save_pretrained() writes it, with config.json and .safetensors",
             .run = with_ids([]<class Ids>(const Ids& ids, const ModuleRun& run) {
-                const files::Model model = files::about_file(run.weights / "config.json", "", [&] {
-                    return files::model_of(files::read_config(run.weights), run.arrays);
-                });
+                const files::Model model = files::read_model(run.weights_path, run.arrays);
                 const LanguageModelWeights& weights = model.weights;
                 run.learned = files::parameters(weights);
                 if constexpr (std::same_as<Ids, Integers>) {

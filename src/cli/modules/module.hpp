@@ -18,7 +18,7 @@ struct ModuleRun {
     const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
     std::vector<files::Parameter>& learned; ///< what the module makes of the arrays
-    const std::filesystem::path& weights;   ///< where the arrays are from
+    const std::filesystem::path& weights_path; ///< where the arrays are from
 
     /// An input, which becomes a step under its name.
     template <Traceable T>

@@ -46,6 +46,13 @@ std::string known_families()
     return known;
 }
 
+/// Our name of each map that can lie in a packed tensor, and what its rows are called there.
+constexpr std::pair<std::string_view, std::string_view> maps_of_packing[] = {{"q_proj.", "query"},
+                                                                             {"k_proj.", "key"},
+                                                                             {"v_proj.", "value"},
+                                                                             {"gate_proj.", "gate"},
+                                                                             {"up_proj.", "up"}};
+
 /// What a field of the configuration does.
 void apply(Settings& settings, const std::string& name, const Json& rule, const Json& value)
 {
@@ -99,19 +106,23 @@ Settings settings_of(const Family& family, const Json& config)
     return settings;
 }
 
-Dialect dialect_of(const Family& family, const NamedArrays& arrays)
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays)
 {
     const std::string& base = family.base_prefix;
     const bool lacks_base = !base.empty() && std::ranges::none_of(arrays, [&](const auto& entry) {
         return entry.first.starts_with(base);
     });
-    Dialect dialect{.family = family.model_type};
+    Dialect dialect{.family = family.model_type, .maps_are_in_out = settings.maps_are_in_out};
     for (const auto& [ours, theirs] : family.names.items()) {
         std::string name = theirs.is_null() ? "(none)." : theirs.get<std::string>();
         if (lacks_base && name.starts_with(base))
             name.erase(0, base.size());
         dialect.names.emplace_back(ours, name);
     }
+    for (const auto& [packed, packing] : family.unpack.items())
+        for (const auto& [ours, part] : maps_of_packing)
+            if (packing.get<std::string>().find(part) != std::string::npos)
+                dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(part) + ".");
     for (const Json& ending : family.ignored)
         dialect.ignored.push_back(ending.get<std::string>());
     return dialect;

@@ -38,6 +38,7 @@ Settings settings_of(const Family& family, const Json& config);
 NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& settings);
 
 /// Our names and the family's.
-Dialect dialect_of(const Family& family, const NamedArrays& arrays);
+/// @param arrays  unpacked
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays);
 
 } // namespace attn::files

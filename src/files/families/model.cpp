@@ -2,6 +2,7 @@
 
 #include "family.hpp"
 
+#include "attn/files/file.hpp"
 #include "attn/files/weights/language_model.hpp"
 #include "attn/files/weights/loader.hpp"
 
@@ -104,37 +105,44 @@ void tie_output(LanguageModelWeights& weights, bool is_tied)
         weights.output.reset();
 }
 
+/// What the configuration of a folder says.
+struct Configured {
+    Family family;
+    Settings settings;
+    std::size_t d_model, layers;
+    LanguageModelDescription description;
+};
+
+Configured read_config(const std::filesystem::path& folder)
+{
+    const std::filesystem::path file = folder / "config.json";
+    const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
+    return about_file(file, "", [&]() -> Configured {
+        if (!config.contains("model_type") || !config["model_type"].is_string())
+            throw Error("has no model_type, which says what family the model is of");
+        const Family family = family_of(config["model_type"].get<std::string>());
+        const Settings settings = settings_of(family, config);
+        const std::size_t d_model = settings.d_model.value(), layers = settings.layers.value();
+        return {family, settings, d_model, layers, description_of(settings, d_model, layers)};
+    });
+}
+
 } // namespace
 
-Model model_of(const nlohmann::json& config, NamedArrays arrays)
+Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
 {
-    if (!config.contains("model_type") || !config["model_type"].is_string())
-        throw Error("config.json has no model_type, which says what family the model is of");
-    const Family family = family_of(config["model_type"].get<std::string>());
-    const Settings settings = [&] {
-        try {
-            return settings_of(family, config);
-        } catch (const Error& error) {
-            throw Error("config.json (" + family.model_type + "): " + error.what());
-        }
-    }();
-    const std::size_t d_model = settings.d_model.value(), layers = settings.layers.value();
-    Model model{.family = family.model_type, .description = description_of(settings, d_model, layers), .weights = {}};
+    const auto [family, settings, d_model, layers, description] = read_config(folder);
+    Model model{.family = family.model_type, .description = description, .weights = {}};
 
     arrays = unpacked(std::move(arrays), family.unpack, settings);
     const LoadOptions options{.layers = layers,
                               .module = "a model of the family " + family.model_type,
                               .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base
-                              .dialect = dialect_of(family, arrays)};
+                              .dialect = dialect_of(family, settings, arrays)};
     model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, d_model), options);
     expect_parts(model.weights, settings);
     tie_output(model.weights, settings.is_tied);
     return model;
-}
-
-nlohmann::json read_config(const std::filesystem::path& folder)
-{
-    return read_json_object(folder / "config.json", R"(a configuration: {"model_type": "llama", ...})");
 }
 
 } // namespace attn::files

@@ -90,6 +90,15 @@ bool WeightsLoader::has_shared_heads(const std::string& prefix) const
     return shape[is_in_out ? 1 : 0] != 3 * in || sizes_.at("h_d_k") != in;
 }
 
+bool WeightsLoader::has_norms_of_all_heads(const std::string& prefix) const
+{
+    const auto is_wide = [&](const std::string& norm, const std::string& axis) {
+        const auto found = arrays_.find(dialect_.theirs(prefix + norm));
+        return found != arrays_.end() && found->second.size() == size_of(axis);
+    };
+    return is_wide("q_norm.weight", "h_d_k") && is_wide("k_norm.weight", "g_d_k");
+}
+
 std::size_t WeightsLoader::layers_after(const std::string& prefix) const
 {
     std::size_t found = 0;

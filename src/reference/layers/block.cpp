@@ -59,20 +59,30 @@ public:
     {
     }
 
-    /// What a sublayer adds to the tokens, its norms before and after included.
-    /// @param scope      of the sublayer: "self_attn"
-    /// @param number     of its norms: "1"
-    /// @param sublayer   from (tokens, scope) to its result
-    template <class Sublayer>
-    Named<T> branch(const Named<T>& x, const std::string& scope, const std::string& number,
-                    const std::optional<LayerNormWeights>& before, const std::optional<LayerNormWeights>& of_result,
-                    const Sublayer& sublayer) const
+    /// The tokens as a sublayer takes them.
+    Named<T> before(const Named<T>& x, const std::string& scope, const std::optional<LayerNormWeights>& weights) const
     {
-        const Named<T> y = normalized(x, "norm" + number, places_.before, before);
-        const Trace inside = trace_.scope(scope, {{"x", y.name}});
-        return normalized({sublayer(y.tokens, inside), scope + ".output"}, "post_norm" + number, places_.of_result,
-                          of_result);
+        return normalized(x, scope, places_.before, weights);
     }
+
+    /// What a sublayer gives, normalised where a norm of its result stands.
+    /// @param scope     of the sublayer: "self_attn"
+    /// @param sublayer  from (tokens, scope) to its result
+    template <class Sublayer>
+    Named<T> result(const Named<T>& x, const std::string& scope, const std::string& norm_scope,
+                    const std::optional<LayerNormWeights>& weights, const Sublayer& sublayer) const
+    {
+        const Trace inside = trace_.scope(scope, {{"x", x.name}});
+        return normalized({sublayer(x.tokens, inside), scope + ".output"}, norm_scope, places_.of_result, weights);
+    }
+
+    /// The tokens after a sum, normalised where a norm stands there.
+    Named<T> after(const Named<T>& x, const std::string& scope, const std::optional<LayerNormWeights>& weights) const
+    {
+        return normalized(x, scope, places_.after_sum, weights);
+    }
+
+    bool has_norm_after_sum() const { return places_.after_sum; }
 
     /// The tokens plus what sublayers add, as the step of that name.
     Named<T> sum(const Named<T>& x, std::initializer_list<const Named<T>*> branches, const std::string& step) const
@@ -91,7 +101,7 @@ public:
         return {trace_(step + "[(b,) n, d_model]", formula, std::move(tokens)), step};
     }
 
-    /// Normalised where a norm stands there.
+private:
     Named<T> normalized(const Named<T>& x, const std::string& scope, bool stands,
                         const std::optional<LayerNormWeights>& weights) const
     {
@@ -103,9 +113,6 @@ public:
         return {norm(x.tokens, *weights, norm_, inside), scope + ".output"};
     }
 
-    bool has_norm_after_sum() const { return places_.after_sum; }
-
-private:
     const NormDescription& norm_;
     const PlacesRow& places_;
     double scale_;
@@ -130,31 +137,28 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
     MultiHeadOptions of_heads = description.attention;
     of_heads.mask = share("mask[(b,) n, m]", given_mask, trace);
     const Block<T> block(description, trace);
-    const auto attention = [&](const Named<T>& y) {
-        return block.branch(y, "self_attn", "1", weights.norm1, weights.post_norm1,
-                            [&](const T& z, const Trace& inside) { return attend(z, of_heads, inside); });
-    };
     const auto network = [&](const Named<T>& y) {
-        return block.branch(y, "feed_forward", "2", weights.norm2, weights.post_norm2,
-                            [&](const T& z, const Trace& inside) {
-                                return map_tokens(z, weights, description.activation, inside);
-                            });
+        return block.result(
+            y, "feed_forward", "post_norm2", weights.post_norm2,
+            [&](const T& z, const Trace& inside) { return map_tokens(z, weights, description.activation, inside); });
     };
 
-    // Of the same tokens, side by side.
+    // Attend to the other tokens.
+    const Named<T> normalized = block.before(x, "norm1", weights.norm1);
+    const Named<T> attended = block.result(normalized, "self_attn", "post_norm1", weights.post_norm1,
+                                           [&](const T& y, const Trace& inside) { return attend(y, of_heads, inside); });
+
+    // Map each token by itself: the same tokens, side by side with attention,
     if (description.is_parallel) {
-        const Named<T> attended = attention(x), mapped = network(x);
+        const Named<T> mapped = network(weights.norm2 ? block.before(x, "norm2", weights.norm2) : normalized);
         return block.sum(x, {&attended, &mapped}, "output").tokens;
     }
 
-    // Or one after the other: attend to the other tokens, then map each token by itself.
-    const Named<T> attended = attention(x);
-    const Named<T> residual =
-        block.normalized(block.sum(x, {&attended}, "residual1"), "norm1", block.has_norm_after_sum(), weights.norm1);
-    const Named<T> mapped = network(residual);
+    // or those that attention has changed.
+    const Named<T> residual = block.after(block.sum(x, {&attended}, "residual1"), "norm1", weights.norm1);
+    const Named<T> mapped = network(block.before(residual, "norm2", weights.norm2));
     const std::string last = block.has_norm_after_sum() ? "residual2" : "output";
-    const Named<T> output =
-        block.normalized(block.sum(residual, {&mapped}, last), "norm2", block.has_norm_after_sum(), weights.norm2);
+    const Named<T> output = block.after(block.sum(residual, {&mapped}, last), "norm2", weights.norm2);
     if (output.name != "output")
         trace.alias("output", output.name);
     return output.tokens;

@@ -95,6 +95,9 @@ public:
     /// Whether packed maps are not three times d_model wide: heads share keys and values, or have a size of their own.
     bool has_shared_heads(const std::string& prefix) const;
 
+    /// Whether the norms of queries and keys are as wide as those of all heads side by side.
+    bool has_norms_of_all_heads(const std::string& prefix) const;
+
     /// @throws WeightsError where anything did not fit, or is left over
     void finish();
 

@@ -209,10 +209,13 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
         }
         visit_bias(f, {prefix + "in_proj_bias", {all}}, query.bias, key.bias, value.bias);
     }
+    bool is_wide = false;
+    if constexpr (requires { f.has_norms_of_all_heads(prefix); })
+        is_wide = f.has_norms_of_all_heads(prefix);
     if (query_norm)
-        visit(*query_norm, prefix + "q_norm.", f, "d_k");
+        visit(*query_norm, prefix + "q_norm.", f, is_wide ? "h_d_k" : "d_k");
     if (key_norm)
-        visit(*key_norm, prefix + "k_norm.", f, "d_k");
+        visit(*key_norm, prefix + "k_norm.", f, is_wide ? "g_d_k" : "d_k");
     if (has_output)
         visit(*output, prefix + "out_proj.", f, merged, "d_model");
 }
