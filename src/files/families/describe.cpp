@@ -44,7 +44,7 @@ bool is_windowed(const Settings& settings, std::size_t layer, std::size_t layers
     if (cycle)
         return is_sliding((*cycle)[layer % cycle->size()]);
     if (settings.window_pattern)
-        return (layer + 1) % *settings.window_pattern != 0;
+        return settings.window && (layer + 1) % *settings.window_pattern != 0;
     if (settings.uses_window_without_rotary)
         return *settings.uses_window_without_rotary && settings.window && !has_rotary;
     return settings.window && settings.uses_window.value_or(true) && layer >= settings.first_windowed_layer.value_or(0);
@@ -92,8 +92,10 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                .is_parallel = settings.is_parallel,
                                .residual_scale = settings.residual_scale,
                                .activation = settings.activation};
-        const bool rotary = is_rotary(settings, i, layers);
+        bool rotary = is_rotary(settings, i, layers);
         layer.window = window_of(settings, i, layers, rotary);
+        if (settings.has_rotary_in_windows_only && settings.window)
+            rotary = layer.window.has_value();
         layer.attention = {.heads = settings.heads,
                            .scale = scale_of(settings, i, head_width),
                            .softcap = settings.softcap,

@@ -69,20 +69,56 @@ void apply(Settings& settings, const std::string& name, const Json& rule, const 
 
 } // namespace
 
-Family family_of(const std::string& model_type)
+namespace {
+
+/// Whether a configuration has the value that a variant asks for, or one of a list; null for a field that is absent.
+bool holds(const Json& config, const Json& condition)
 {
+    for (const auto& [field, wanted] : condition.items()) {
+        const auto given = config.find(field);
+        const Json value = given == config.end() ? Json() : *given;
+        const bool is_right = wanted.is_array() ? std::ranges::find(wanted, value) != wanted.end() : value == wanted;
+        if (!is_right)
+            return false;
+    }
+    return true;
+}
+
+void add_variant(Family& family, const Json& variant)
+{
+    if (variant.contains("refused"))
+        throw Error("has " + variant["if"].dump() + ": " + variant["refused"].get<std::string>());
+    for (const auto& [key, entries] :
+         {std::pair("always", &family.always), {"fields", &family.fields}, {"names", &family.names}, {"unpack", &family.unpack}})
+        if (variant.contains(key))
+            entries->update(variant[key]);
+}
+
+} // namespace
+
+Family family_of(const Json& config)
+{
+    const auto type = config.find("model_type");
+    if (type == config.end() || !type->is_string())
+        throw Error("has no model_type, which says what family the model is of");
+    const std::string model_type = type->get<std::string>();
     if (model_type == "common" || find_file(model_type) == nullptr)
         throw Error("model_type \"" + model_type + "\" is not known; known are " + known_families());
     const Json all = merged(model_type);
     const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
-    return {.model_type = model_type,
-            .architecture = all["architecture"].get<std::string>(),
+    Family family{.model_type = model_type,
+                  .architecture = all["architecture"].get<std::string>(),
             .always = object("always"),
             .fields = object("fields"),
             .names = object("names"),
             .unpack = object("unpack"),
             .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
+            .variants = all.contains("variants") ? all["variants"] : Json::array(),
             .base_prefix = all.value("base_prefix", "")};
+    for (const Json& variant : family.variants)
+        if (holds(config, variant["if"]))
+            add_variant(family, variant);
+    return family;
 }
 
 Settings settings_of(const Family& family, const Json& config)
@@ -123,6 +159,7 @@ Dialect dialect_of(const Family& family, const Settings& settings, const NamedAr
         for (const auto& [ours, part] : maps_of_packing)
             if (packing.get<std::string>().find(part) != std::string::npos)
                 dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(part) + ".");
+    std::ranges::stable_sort(dialect.names, std::greater<>(), [](const auto& name) { return name.first.size(); });
     for (const Json& ending : family.ignored)
         dialect.ignored.push_back(ending.get<std::string>());
     return dialect;

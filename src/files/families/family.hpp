@@ -21,13 +21,13 @@ std::span<const FamilyFile> family_files();
 /// A family with everything that it has from the one that it is like; see README.md beside the files.
 struct Family {
     std::string model_type, architecture;
-    Json always, fields, names, unpack, ignored;
+    Json always, fields, names, unpack, ignored, variants;
     std::string base_prefix;
 };
 
-/// The family of a model_type.
-/// @throws Error where it is not known
-Family family_of(const std::string& model_type);
+/// The family of a configuration, with the entries of its variants that hold for it.
+/// @throws Error where its model_type is not known, or it is of a variant that is refused
+Family family_of(const Json& config);
 
 /// What a configuration sets.
 /// @throws Error where it has a field that is not known, or a value that is not

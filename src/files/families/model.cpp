@@ -118,9 +118,7 @@ Configured read_config(const std::filesystem::path& folder)
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
     return about_file(file, "", [&]() -> Configured {
-        if (!config.contains("model_type") || !config["model_type"].is_string())
-            throw Error("has no model_type, which says what family the model is of");
-        const Family family = family_of(config["model_type"].get<std::string>());
+        const Family family = family_of(config);
         const Settings settings = settings_of(family, config);
         const std::size_t d_model = settings.d_model.value(), layers = settings.layers.value();
         return {family, settings, d_model, layers, description_of(settings, d_model, layers)};

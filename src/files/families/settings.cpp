@@ -125,12 +125,20 @@ void set_embedding_scale(Settings& settings, const Json& value)
     settings.scales_embedding_by_width = value == "sqrt(d_model)";
     if (!settings.scales_embedding_by_width)
         read(value, settings.embedding_scale);
+    if (settings.embedding_scale == 1)
+        settings.embedding_scale.reset();
 }
 
 void set_attention_bias(Settings& settings, const Json& value)
 {
     read(value, settings.projection_bias);
     settings.output_bias = settings.projection_bias;
+}
+
+void set_all_biases(Settings& settings, const Json& value)
+{
+    set_attention_bias(settings, value);
+    read(value, settings.network_bias);
 }
 
 const std::vector<Setting>& all_settings()
@@ -149,6 +157,7 @@ const std::vector<Setting>& all_settings()
         row("tied", &Settings::is_tied),
         row("maps_are_in_out", &Settings::maps_are_in_out),
         {"attention_bias", set_attention_bias},
+        {"all_biases", set_all_biases},
         row("projection_bias", &Settings::projection_bias),
         row("output_bias", &Settings::output_bias),
         row("network_bias", &Settings::network_bias),
@@ -187,6 +196,7 @@ const std::vector<Setting>& all_settings()
         row("positions_in_training", &Settings::positions_in_training),
         row("original_positions", &Settings::original_positions),
         row("rotary_layers", &Settings::rotary_layers),
+        row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),
         {"embedding_scale", set_embedding_scale},
         row("logit_scale", &Settings::logit_scale),

@@ -66,6 +66,7 @@ struct Settings {
     std::optional<std::size_t> positions_in_training = {}, original_positions = {};
     std::optional<std::vector<std::size_t>> rotary_layers = {};
     std::optional<std::size_t> rotary_interval = {};
+    bool has_rotary_in_windows_only = false; ///< where some layers have a window, the others rotate nothing
     /// @}
 
     /// @name Before and after the layers
