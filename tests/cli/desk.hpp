@@ -264,7 +264,7 @@ inline std::vector<Example> examples()
             {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_gpt())},
             {"gru", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 4))},
-            {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_decoder())},
+            {"llama", {"--heads", "2", "--without-config"}, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_decoder())},
             {"keras-attention", heads, x, keras_weights()},
             {"rms-norm", {}, x, files::state_dict(RmsNormWeights{numbers.vector(4)})},
             {"softmax", {}, {{"scores", to_array(tokens())}}, {}},

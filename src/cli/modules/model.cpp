@@ -14,6 +14,7 @@ Module model_module()
             .summary = "a decoder as Hugging Face publishes it, computed as its config.json says",
             .inputs = {ids_input(), lengths_input()},
             .what_weights = "the model: a folder as save_pretrained() writes it, with config.json and .safetensors",
+            .reads_config = true,
             .run = with_ids([]<class Ids>(const Ids& ids, const ModuleRun& run) {
                 const files::Model model = files::read_model(run.weights_path, run.arrays);
                 const LanguageModelWeights& weights = model.weights;

@@ -136,7 +136,7 @@ Settings settings_of(const Family& family, const Json& config)
         else if (rule.contains("default"))
             apply(settings, name, rule, rule["default"]);
     }
-    if (!settings.architectures.empty() && settings.architectures != std::vector{family.architecture})
+    if (settings.architectures && *settings.architectures != std::vector{family.architecture})
         throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +
                     family.architecture);
     return settings;

@@ -18,7 +18,7 @@ std::string_view name_of(HeadNorms norms);
 
 /// What a configuration and its family say of a model, before the weights are known.
 struct Settings {
-    std::vector<std::string> architectures = {};
+    std::optional<std::vector<std::string>> architectures = {};
 
     /// @name Sizes, which the weights must have
     /// @{

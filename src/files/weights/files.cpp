@@ -39,8 +39,10 @@ std::set<std::string> shards_in(const std::filesystem::path& index_file)
 NamedArrays read_folder(const std::filesystem::path& folder)
 {
     const std::filesystem::path index = folder / "model.safetensors.index.json";
-    if (!std::filesystem::exists(index))
-        return read_safetensors(folder / "model.safetensors");
+    if (!std::filesystem::exists(index)) {
+        const std::filesystem::path npz = folder / "model.npz";
+        return std::filesystem::exists(npz) ? read_npz(npz) : read_safetensors(folder / "model.safetensors");
+    }
     NamedArrays all;
     for (const std::string& shard : shards_in(index))
         for (auto& [name, array] : read_safetensors(folder / shard))
