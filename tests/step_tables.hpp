@@ -53,11 +53,11 @@ inline std::vector<std::string> cells(const std::string& row)
     return result;
 }
 
-/// The rows of the step table in the doc comment above a function: step, shape, formula. In place of a formula, "= NAME"
+/// The rows of the step table in the doc comment above a function or a struct: step, shape, formula. In place of a formula, "= NAME"
 /// says that the row is another name of the step NAME.
 inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
 {
-    const bool is_overload = function.find('(') != std::string::npos; // given with how its parameters begin
+    const bool is_overload = function.find_first_of("({") != std::string::npos; // or a struct: given with what follows
     std::vector<std::vector<std::string>> table;
     std::istringstream stream(header);
     for (std::string line; std::getline(stream, line);) {

@@ -27,6 +27,7 @@
 #include "attn/reference/layers/decoder_cache.hpp"
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/layer_norm.hpp"
@@ -55,3 +56,4 @@
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/top_k.hpp"
