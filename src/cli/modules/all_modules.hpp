@@ -27,6 +27,7 @@ namespace attn::cli {
     MODULE(softmax)                                                                                                    \
     MODULE(activation)                                                                                                 \
     MODULE(gated_feed_forward)                                                                                         \
+    MODULE(experts)                                                                                                    \
     MODULE(rotary)                                                                                                     \
     MODULE(positions)                                                                                                  \
     MODULE(embedding)

@@ -99,12 +99,13 @@ bool WeightsLoader::has_norms_of_all_heads(const std::string& prefix) const
     return is_wide("q_norm.weight", "h_d_k") && is_wide("k_norm.weight", "g_d_k");
 }
 
-std::size_t WeightsLoader::layers_after(const std::string& prefix) const
+/// How many parts there are after a prefix: 0, 1, …
+std::size_t WeightsLoader::count_after(const std::string& prefix) const
 {
     std::size_t found = 0;
     while (has_any(prefix + std::to_string(found) + "."))
         ++found;
-    return options_.layers.value_or(std::max<std::size_t>(found, 1));
+    return found;
 }
 
 void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& prefix)

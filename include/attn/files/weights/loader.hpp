@@ -6,6 +6,7 @@
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -81,7 +82,11 @@ public:
     template <class Layer>
     void begin_part(std::vector<Layer>& layers, const std::string& prefix)
     {
-        layers.resize(layers_after(prefix));
+        layers.resize(options_.layers.value_or(std::max<std::size_t>(count_after(prefix), 1)));
+    }
+    void begin_part(std::vector<GatedFeedForwardWeights>& experts, const std::string& prefix)
+    {
+        experts.resize(std::max<std::size_t>(count_after(prefix), 1)); // of a layer, however many of these there are
     }
     template <class Layer>
     void begin_part(Layer&, const std::string& prefix)
@@ -123,7 +128,7 @@ private:
     bool fits(std::size_t found, const std::string& axis);
     std::optional<std::size_t> size_of(const std::string& axis) const;
     std::string in_letters(const std::vector<std::string>& axes) const;
-    std::size_t layers_after(const std::string& prefix) const;
+    std::size_t count_after(const std::string& prefix) const;
     void begin_layer(const std::string& prefix);
     bool has_any(const std::string& prefix) const;
 
