@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 CHANGED = re.compile(
     r"transformers\.(models\.\w+\.(modeling|modular)_\w+|modeling_rope_utils|activations|masking_utils|pytorch_utils|integrations\.(moe|sdpa_attention))$"
 )
-WIDER = ((r"\btorch\.float32\b", "torch.float64"), (r"\btorch\.float\b", "torch.float64"), (r"\.float\(\)", ".double()"))
+WIDER = ((r"\btorch\.float32\b", "torch.float64"), (r"\btorch\.float\b", "torch.float64"), (r"\.float\(\)", ".double()"), (r"\btorch\.FloatTensor\b", "torch.DoubleTensor"))
 
 
 class Loader(importlib.machinery.SourceFileLoader):

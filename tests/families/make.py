@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import numpy as np
@@ -25,10 +26,11 @@ import double
 
 LENGTH = 12
 LENGTHS = (12, 7, 3)
+DECODER_LENGTHS = (7, 4, 2)
 
 
 def rows():
-    for name, config, fields, *how in configs.DECODERS:
+    for name, config, fields, *how in configs.ALL:
         yield name, config, fields, how[0] if how else {}
 
 
@@ -47,7 +49,7 @@ def fill(model, random):
         for module in model.modules():
             kind = type(module).__name__
             own = list(module.named_parameters(recurse=False))
-            own += [(n, b) for n, b in module.named_buffers(recurse=False) if n == "e_score_correction_bias"]
+            own += [(n, b) for n, b in module.named_buffers(recurse=False) if n in ("e_score_correction_bias", "final_logits_bias")]
             for name, tensor in own:
                 if tensor.dim() == 0 or "bias" in name or name in ("sinks",):
                     value = 0.4 * normal(tensor)
@@ -67,6 +69,9 @@ def fill(model, random):
                 else:
                     value = 1.2 * normal(tensor) / (tensor[0].numel()) ** 0.5
                 tensor.copy_(value.to(torch.bfloat16))
+        for module in model.modules():
+            if type(module).__name__ == "T5Attention":  # it has no scale: its queries are small
+                module.q.weight.mul_(0.25)
 
 
 def build(config, fields, how):
@@ -90,36 +95,122 @@ def load(folder, how, dtype=torch.float64):
     return model
 
 
-def forward(model, ids, lengths=None, **others):
-    """On a copy: some models of transformers remember the longest sequence."""
-    ids = torch.as_tensor(ids)
-    if ids.dim() == 1:
-        ids = ids[None]
-    mask = None
-    if lengths is not None:
-        mask = (torch.arange(ids.shape[1])[None] < torch.as_tensor(lengths)[:, None]).long()
+def mask_of(lengths, length):
+    return (torch.arange(length)[None] < torch.as_tensor(lengths)[:, None]).long()
+
+
+def forward(model, inputs):
+    """On a copy: some models of transformers remember the longest sequence. What they are asked for is the first output."""
+    inputs = dict(inputs)
+    if "input_ids" in inputs and "decoder_input_ids" not in inputs and "decoder" not in type(model).__name__:
+        inputs.setdefault("use_cache", False)
     with torch.no_grad():
-        result = copy.deepcopy(model)(input_ids=ids, attention_mask=mask, use_cache=False, **others)
+        try:
+            result = copy.deepcopy(model)(**inputs)
+        except TypeError:
+            inputs.pop("use_cache")
+            result = copy.deepcopy(model)(**inputs)
     return result.logits if hasattr(result, "logits") else result.last_hidden_state
 
 
-def by_token(model, ids):
+class Case:
+    """What goes into a model of a kind, and what transformers says about it."""
+
+    def __init__(self, kind, model, random):
+        self.kind = kind
+        config = model.config.get_text_config() if kind != "image" else model.config
+        self.pad = getattr(config, "pad_token_id", None) or 0
+
+        def ids(*shape):
+            return torch.randint(0, config.vocab_size, shape, generator=random)
+
+        def numbers(*shape):
+            return torch.randn(shape, generator=random, dtype=torch.float64)
+
+        # The names in the file, and those of transformers.
+        self.single, self.batch = {}, {}
+        if kind in ("decoder", "encoder", "seq2seq"):
+            self.single["ids"] = ids(LENGTH)
+            self.batch["batch_ids"] = ids(len(LENGTHS), LENGTH)
+            self.batch["batch_lengths"] = torch.tensor(LENGTHS)
+        if kind == "audio":
+            self.single["input_features"] = numbers(config.num_mel_bins, 2 * config.max_source_positions)
+            self.batch["batch_input_features"] = numbers(len(LENGTHS), config.num_mel_bins, 2 * config.max_source_positions)
+        if kind == "image":
+            size = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+            self.single["pixel_values"] = numbers(config.num_channels, *size)
+            self.batch["batch_pixel_values"] = numbers(len(LENGTHS), config.num_channels, *size)
+        if kind in ("seq2seq", "audio"):
+            self.single["decoder_ids"] = ids(DECODER_LENGTHS[0])
+            self.batch["batch_decoder_ids"] = ids(len(LENGTHS), DECODER_LENGTHS[0])
+            self.batch["batch_decoder_lengths"] = torch.tensor(DECODER_LENGTHS)
+        for name, lengths in (("batch_ids", LENGTHS), ("batch_decoder_ids", DECODER_LENGTHS)):
+            for row, length in enumerate(lengths):
+                if name in self.batch:
+                    self.batch[name][row, length:] = self.pad
+
+    @staticmethod
+    def named(members):
+        """As transformers wants them: a batch."""
+        names = dict(ids="input_ids", decoder_ids="decoder_input_ids")
+        return {names.get(name, name): tensor[None] for name, tensor in members.items()}
+
+    def rows(self):
+        """Each row of the batch alone, without its padding."""
+        for row in range(len(LENGTHS)):
+            found = {}
+            for name, tensor in self.batch.items():
+                if not name.endswith("lengths"):
+                    lengths = self.batch.get(name.removesuffix("ids") + "lengths") if name.endswith("ids") else None
+                    part = tensor[row] if lengths is None else tensor[row, : lengths[row]]
+                    found[name.removeprefix("batch_")] = part
+            yield self.named(found)
+
+    def together(self):
+        inputs = {name: tensor[0] for name, tensor in self.named(self.batch).items() if not name.endswith("lengths")}
+        inputs = {
+            dict(batch_ids="input_ids", batch_decoder_ids="decoder_input_ids").get(name, name.removeprefix("batch_")): tensor
+            for name, tensor in inputs.items()
+        }
+        if "input_ids" in inputs:
+            inputs["attention_mask"] = mask_of(LENGTHS, LENGTH)
+        if "decoder_input_ids" in inputs:
+            inputs["decoder_attention_mask"] = mask_of(DECODER_LENGTHS, DECODER_LENGTHS[0])
+        return inputs
+
+    def out_lengths(self, whole):
+        lengths = self.batch.get("batch_decoder_lengths", self.batch.get("batch_lengths"))
+        return [whole] * len(LENGTHS) if lengths is None else lengths.tolist()
+
+
+def by_token(model, inputs):
+    """The decoder's tokens one at a time, with transformers' cache."""
     import transformers
 
     model = copy.deepcopy(model)
-    cache = transformers.DynamicCache(config=model.config)
+    pair = "decoder_input_ids" in inputs
+    cache = transformers.DynamicCache(config=model.config.get_text_config(decoder=True))
+    others = {}
+    name = "input_ids"
+    if pair:
+        name = "decoder_input_ids"
+        cache = transformers.EncoderDecoderCache(cache, transformers.DynamicCache())
+        with torch.no_grad():
+            rest = {name: tensor for name, tensor in inputs.items() if name != "decoder_input_ids"}
+            others["encoder_outputs"] = model.get_encoder()(**rest, return_dict=True)
     found = []
     with torch.no_grad():
-        for each in ids:
-            found.append(model(input_ids=torch.tensor([[each]]), past_key_values=cache, use_cache=True).logits[0])
-    return torch.cat(found)
+        for each in inputs[name][0]:
+            token = {name: torch.tensor([[each]]), **others}
+            found.append(model(**token, past_key_values=cache, use_cache=True).logits[0])
+    return torch.cat(found)[None]
 
 
 def apart(one, other):
     return float((one - other).abs().max())
 
 
-def unused(model, ids, expected):
+def unused(model, inputs, expected):
     """The weights that change nothing."""
     found = []
     for name, tensor in model.named_parameters():
@@ -128,13 +219,13 @@ def unused(model, ids, expected):
             tensor.mul_(1.5).add_(0.125)
             # One number more: a bias of keys that all get alike changes no softmax, nor does any of keys without positions.
             tensor.view(-1)[0] += 0.5
-            if apart(forward(model, ids), expected) < 1e-9:
+            if apart(forward(model, inputs), expected) < 1e-9:
                 found.append(name)
             tensor.copy_(before)
     return found
 
 
-def decoder(name, config, fields, how, out):
+def make(name, config, fields, how, out):
     random = seeded(name)
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -147,43 +238,55 @@ def decoder(name, config, fields, how, out):
     for part, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_floating_point() and tensor.dtype != torch.float64:
             raise SystemExit(f"make: {name}: {part} is {tensor.dtype}")
-    vocabulary = model.config.get_text_config().vocab_size
-    ids = torch.randint(0, vocabulary, (LENGTH,), generator=random)
-    batch_ids = torch.randint(0, vocabulary, (len(LENGTHS), LENGTH), generator=random)
-    for row, length in enumerate(LENGTHS):
-        batch_ids[row, length:] = 0
+    kind = how.get("kind", "decoder")
+    case = Case(kind, model, random)
+    inputs = case.named(case.single)
 
     with double.Narrow() as narrow:
-        logits = forward(model, ids)[0]
-    batch = forward(model, batch_ids, LENGTHS)
+        result = forward(model, inputs)
+    batch = forward(model, case.together())
     notes = sorted(narrow.seen)
-    for row, length in enumerate(LENGTHS):
+    alone = torch.zeros_like(batch)
+    for row, (length, inputs_alone) in enumerate(zip(case.out_lengths(batch.shape[1]), case.rows())):
         batch[row, length:] = 0
-        difference = apart(batch[row, :length], forward(model, batch_ids[row, :length])[0])
-        if difference > 1e-10:
+        alone[row, :length] = forward(model, inputs_alone)[0]
+        if (difference := apart(batch[row], alone[row])) > 1e-10:
             notes.append(f"row {row} of the batch is {difference:.1e} from the row alone")
-    if (difference := apart(logits, by_token(model, ids))) > 1e-10:
+    members = {**case.single, **case.batch}
+    what = "logits" if model.get_output_embeddings() is not None else "output"
+    members[what] = result[0]
+    members["batch_" + what] = batch
+    if apart(batch, alone) > 1e-10:
+        members["batch_alone"] = alone
+    if kind in ("decoder", "seq2seq", "audio") and (difference := apart(result, by_token(model, inputs))) > 1e-10:
         notes.append(f"token by token with a cache: {difference:.1e} apart")
-    if left := unused(model, ids, logits):
+    if kind == "audio":
+        with torch.no_grad():
+            members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]
+    if left := unused(model, inputs, result):
         notes.append("without effect: " + " ".join(left))
-    if not bool(torch.isfinite(batch).all() and torch.isfinite(logits).all()):
+    if not bool(torch.isfinite(batch).all() and torch.isfinite(result).all()):
         raise SystemExit(f"make: {name}: not finite")
 
-    np.savez_compressed(
-        folder / "expected.npz", ids=ids.numpy(), logits=logits.numpy(), batch_ids=batch_ids.numpy(),
-        batch_lengths=np.array(LENGTHS), batch_logits=batch.numpy(),
-    )  # fmt: skip
-    return notes + [attention_of(folder, how, ids)], logits
+    np.savez_compressed(folder / "expected.npz", **{name: tensor.numpy() for name, tensor in members.items()})
+    return notes + [attention_of(folder, how, inputs)], result[0]
 
 
-def attention_of(folder, how, ids):
+def attention_of(folder, how, inputs):
     """How large the largest probability is on average: neither 1 nor that of an even attention."""
     if how.get("attention", "eager") != "eager":
         return ""
-    model = load(folder, how)
     with torch.no_grad():
-        found = model(input_ids=ids[None], output_attentions=True, use_cache=False).attentions
-    return "largest probability " + " ".join(f"{float(each[0, :, 5:].max(-1).values.mean()):.2f}" for each in found)
+        found = load(folder, how)(**inputs, output_attentions=True)
+    largest = []
+    for kind in ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"):
+        for each in getattr(found, kind, None) or ():
+            largest.append(f"{float(each[0, :, each.shape[2] // 2 :].max(-1).values.mean()):.2f}")
+    return "largest probability " + " ".join(largest)
+
+
+def narrowed(inputs, dtype):
+    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}
 
 
 def plain(out, names):
@@ -193,18 +296,20 @@ def plain(out, names):
         if names and name not in names or not (out / name).is_dir():
             continue
         with np.load(out / name / "expected.npz") as file:
-            expected = torch.from_numpy(file["logits"])
-            ids = file["ids"]
+            what = "logits" if "logits" in file else "output"
+            expected = torch.from_numpy(file[what])
+            inputs = ("ids", "decoder_ids", "input_features", "pixel_values")
+            inputs = Case.named({name: torch.from_numpy(file[name]) for name in inputs if name in file})
         size = float(expected.abs().max())
         found = []
         for dtype in (torch.float32, torch.float64):
             try:
-                difference = apart(forward(load(out / name, how, dtype), ids)[0].double(), expected) / size
+                difference = apart(forward(load(out / name, how, dtype), narrowed(inputs, dtype))[0].double(), expected) / size
                 worst = max(worst, difference)
                 found.append(f"{difference:.1e} apart" + (" TOO FAR" if difference > 1e-4 else ""))
             except RuntimeError as error:  # gpt2 with reorder_and_upcast_attn takes no float64
                 found.append(f"refused ({error})")
-        print(f"{name:24} of the largest logit {size:6.2f}: float32 {found[0]}, float64 {found[1]}", flush=True)
+        print(f"{name:24} of {size:6.2f}: float32 {found[0]}, float64 {found[1]}", flush=True)
     return 1 if worst > 1e-4 else 0
 
 
@@ -222,14 +327,24 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     if options.plain:
         sys.exit(plain(options.out, options.names))
+    failed = []
     options.out.mkdir(parents=True, exist_ok=True)
     for name, config, fields, how in rows():
         if options.names and name not in options.names:
             continue
-        notes, logits = decoder(name, config, fields, how, options.out)
+        try:
+            notes, result = make(name, config, fields, how, options.out)
+        except Exception as error:
+            failed.append(name)
+            shutil.rmtree(options.out / name, ignore_errors=True)
+            print(f"{name:24} FAILED: {type(error).__name__}: {error}", flush=True)
+            if options.names:
+                traceback.print_exc()
+            continue
         weights = sum(file.stat().st_size for file in (options.out / name).glob("*.safetensors"))
-        print(f"{name:24} {weights / 1000:5.1f} kB, logits {logits.std():.2f} " + "; ".join(filter(None, notes)), flush=True)
-    sys.exit(subprocess.call([sys.executable, __file__, "--plain", str(options.out), *options.names]))
+        print(f"{name:24} {weights / 1000:5.1f} kB, spread {result.std():.2f} " + "; ".join(filter(None, notes)), flush=True)
+    compared = subprocess.call([sys.executable, __file__, "--plain", str(options.out), *options.names])
+    sys.exit(1 if failed else compared)
 
 
 if __name__ == "__main__":
