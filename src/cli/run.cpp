@@ -74,8 +74,9 @@ void expect_no_config(const std::filesystem::path& weights)
     const std::filesystem::path config = weights.parent_path() / "config.json";
     if (!std::filesystem::exists(config) || !files::read_json_object(config, "a configuration").contains("model_type"))
         return;
-    throw Error(config.string() + " describes a whole model: give its folder to attn run model, which reads it. Or give "
-                                  "--without-config: then the flags alone say what is computed");
+    throw Error(config.string() +
+                " describes a whole model: give its folder to attn run model, which reads it. Or give "
+                "--without-config: then the flags alone say what is computed");
 }
 
 /// Runs a module, and says which file is at fault where it can't.
@@ -142,10 +143,11 @@ FlagGroup file_flags(const Module& module, Request& request)
         files.flags.push_back({"--prefix", "NAME.", request.prefix,
                                "take the tensors whose names begin with it, without it", false, "--weights"});
         if (!module.reads_config)
-            files.flags.push_back({"--without-config", "", request.is_without_config,
-                                   "compute what the flags say, without a config.json or whatever one beside the weights "
-                                   "says of the model that they are from",
-                                   false, "--weights"});
+            files.flags.push_back(
+                {"--without-config", "", request.is_without_config,
+                 "compute what the flags say, without a config.json or whatever one beside the weights "
+                 "says of the model that they are from",
+                 false, "--weights"});
         files.flags.push_back({"--parameters", "", request.parameters,
                                "print a table of the weights in place of the steps", false, "--weights"});
     }

@@ -33,10 +33,11 @@ struct LlamaFlags {
 void expect_names_of_llama(const files::LlamaCheckpoint& checkpoint)
 {
     if (checkpoint.family != files::llama_families.back().family)
-        throw files::WeightsError("the tensors have " + std::string(checkpoint.family) +
-                                  " names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share, and which of them they "
-                                  "are no tensor says. Give the folder with their config.json to attn run model, or "
-                                  "--without-config: then they are taken as the first Llama's, with the flags given");
+        throw files::WeightsError(
+            "the tensors have " + std::string(checkpoint.family) +
+            " names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share, and which of them they "
+            "are no tensor says. Give the folder with their config.json to attn run model, or "
+            "--without-config: then they are taken as the first Llama's, with the flags given");
 }
 
 } // namespace

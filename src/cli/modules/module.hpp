@@ -17,7 +17,7 @@ struct ModuleRun {
     const Inputs& inputs;
     const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
-    std::vector<files::Parameter>& learned; ///< what the module makes of the arrays
+    std::vector<files::Parameter>& learned;    ///< what the module makes of the arrays
     const std::filesystem::path& weights_path; ///< where the arrays are from
     bool has_config;                           ///< false where the flags alone say what is computed
 
@@ -54,7 +54,7 @@ struct Module {
     std::vector<ModuleInput> inputs;
     Weights weights = Weights::required;
     std::string what_weights = "the module's state_dict"; ///< for --help
-    bool reads_config = false; ///< whether the weights are a folder with config.json
+    bool reads_config = false;                            ///< whether the weights are a folder with config.json
     std::vector<Flag> flags = {};
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error

@@ -4,7 +4,9 @@
 
 #include "attn/core/error.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace attn::files {
 namespace {
@@ -71,7 +73,27 @@ std::optional<double> scale_of(const Settings& settings, std::size_t layer, std:
     return scale;
 }
 
+ExpertsOptions experts_of(const Settings& settings)
+{
+    ExpertsOptions experts = settings.experts;
+    experts.expert.activation = settings.activation;
+    if (!settings.normalizes_experts)
+        experts.normalization = ExpertNormalization::none;
+    if (settings.expert_count && (experts.top == 0 || experts.top > *settings.expert_count))
+        throw Error("each token has " + text(experts.top) + " experts, and there are " + text(*settings.expert_count));
+    return experts;
+}
+
 } // namespace
+
+bool has_experts(const Settings& settings, std::size_t layer)
+{
+    if (settings.expert_count.value_or(0) == 0)
+        return false;
+    const auto& dense = settings.dense_layers;
+    const bool is_dense = dense && std::ranges::find(*dense, layer) != dense->end();
+    return !is_dense && (layer + 1) % settings.sparse_step.value_or(1) == 0;
+}
 
 LanguageModelDescription description_of(const Settings& settings, std::size_t d_model, std::size_t layers)
 {
@@ -91,7 +113,8 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                .places = settings.places,
                                .is_parallel = settings.is_parallel,
                                .residual_scale = settings.residual_scale,
-                               .activation = settings.activation};
+                               .activation = settings.activation,
+                               .experts = experts_of(settings)};
         bool rotary = is_rotary(settings, i, layers);
         layer.window = window_of(settings, i, layers, rotary);
         if (settings.has_rotary_in_windows_only && settings.window)
@@ -99,7 +122,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
         layer.attention = {.heads = settings.heads,
                            .scale = scale_of(settings, i, head_width),
                            .softcap = settings.softcap,
-                           .positions = rotary ? HeadPositions::rotary
+                           .positions = rotary                                       ? HeadPositions::rotary
                                         : settings.positions == HeadPositions::alibi ? HeadPositions::alibi
                                                                                      : HeadPositions::none,
                            .norm = {.epsilon = settings.norm.epsilon, .adds_one = settings.norm.adds_one}};

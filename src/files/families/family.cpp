@@ -47,11 +47,8 @@ std::string known_families()
 }
 
 /// Our name of each map that can lie in a packed tensor, and what its rows are called there.
-constexpr std::pair<std::string_view, std::string_view> maps_of_packing[] = {{"q_proj.", "query"},
-                                                                             {"k_proj.", "key"},
-                                                                             {"v_proj.", "value"},
-                                                                             {"gate_proj.", "gate"},
-                                                                             {"up_proj.", "up"}};
+constexpr std::pair<std::string_view, std::string_view> maps_of_packing[] = {
+    {"q_proj.", "query"}, {"k_proj.", "key"}, {"v_proj.", "value"}, {"gate_proj.", "gate"}, {"up_proj.", "up"}};
 
 /// What a field of the configuration does.
 void apply(Settings& settings, const std::string& name, const Json& rule, const Json& value)
@@ -88,8 +85,10 @@ void add_variant(Family& family, const Json& variant)
 {
     if (variant.contains("refused"))
         throw Error("has " + variant["if"].dump() + ": " + variant["refused"].get<std::string>());
-    for (const auto& [key, entries] :
-         {std::pair("always", &family.always), {"fields", &family.fields}, {"names", &family.names}, {"unpack", &family.unpack}})
+    for (const auto& [key, entries] : {std::pair("always", &family.always),
+                                       {"fields", &family.fields},
+                                       {"names", &family.names},
+                                       {"unpack", &family.unpack}})
         if (variant.contains(key))
             entries->update(variant[key]);
 }
@@ -108,13 +107,13 @@ Family family_of(const Json& config)
     const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
     Family family{.model_type = model_type,
                   .architecture = all["architecture"].get<std::string>(),
-            .always = object("always"),
-            .fields = object("fields"),
-            .names = object("names"),
-            .unpack = object("unpack"),
-            .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
-            .variants = all.contains("variants") ? all["variants"] : Json::array(),
-            .base_prefix = all.value("base_prefix", "")};
+                  .always = object("always"),
+                  .fields = object("fields"),
+                  .names = object("names"),
+                  .unpack = object("unpack"),
+                  .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
+                  .variants = all.contains("variants") ? all["variants"] : Json::array(),
+                  .base_prefix = all.value("base_prefix", "")};
     for (const Json& variant : family.variants)
         if (holds(config, variant["if"]))
             add_variant(family, variant);
@@ -145,9 +144,8 @@ Settings settings_of(const Family& family, const Json& config)
 Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays)
 {
     const std::string& base = family.base_prefix;
-    const bool lacks_base = !base.empty() && std::ranges::none_of(arrays, [&](const auto& entry) {
-        return entry.first.starts_with(base);
-    });
+    const bool lacks_base =
+        !base.empty() && std::ranges::none_of(arrays, [&](const auto& entry) { return entry.first.starts_with(base); });
     Dialect dialect{.family = family.model_type, .maps_are_in_out = settings.maps_are_in_out};
     for (const auto& [ours, theirs] : family.names.items()) {
         std::string name = theirs.is_null() ? "(none)." : theirs.get<std::string>();

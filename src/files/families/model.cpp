@@ -8,12 +8,16 @@
 
 #include "attn/core/error.hpp"
 
+#include <algorithm>
+
 namespace attn::files {
 
 void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefix)
 {
     begin_layer(prefix);
-    if (has(prefix + "gate_proj.weight"))
+    if (has_any(prefix + "router."))
+        network = ExpertsWeights{};
+    else if (has(prefix + "gate_proj.weight"))
         network = GatedFeedForwardWeights{};
 }
 
@@ -26,10 +30,8 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
         throw Error(std::to_string(d_model) + " features can't be divided evenly among " +
                     std::to_string(settings.heads) + " heads");
     const std::size_t width = settings.head_width.value_or(d_model / settings.heads);
-    AxisSizes sizes{{"d_model", d_model},
-                    {"h_d_k", settings.heads * width},
-                    {"g_d_k", shared * width},
-                    {"g_d_v", shared * width}};
+    AxisSizes sizes{
+        {"d_model", d_model}, {"h_d_k", settings.heads * width}, {"g_d_k", shared * width}, {"g_d_v", shared * width}};
     if (settings.vocabulary)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.position_rows)
@@ -42,8 +44,8 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
 void expect(bool is_there, bool expected, const std::string& layer, std::string_view part)
 {
     if (is_there != expected)
-        throw WeightsError(layer + " has " + (is_there ? "" : "no ") + std::string(part) + ", and config.json says that " +
-                           (expected ? "there is one" : "there is none"));
+        throw WeightsError(layer + " has " + (is_there ? "" : "no ") + std::string(part) +
+                           ", and config.json says that " + (expected ? "there is one" : "there is none"));
 }
 
 void expect_biases(const BlockWeights& weights, const Settings& settings, const std::string& layer)
@@ -56,14 +58,31 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     bias(attention.key, settings.projection_bias, "key");
     bias(attention.value, settings.projection_bias, "value");
     bias(*attention.output, settings.output_bias, "output");
-    if (const auto* gated = std::get_if<GatedFeedForwardWeights>(&weights.feed_forward)) {
-        bias(gated->gate, settings.network_bias, "gate");
-        bias(gated->up, settings.network_bias, "up");
-        bias(gated->down, settings.network_bias, "down");
-    } else {
-        bias(std::get<FeedForwardWeights>(weights.feed_forward).hidden, settings.network_bias, "first network");
-        bias(std::get<FeedForwardWeights>(weights.feed_forward).output, settings.network_bias, "second network");
+    const auto gated_biases = [&](const GatedFeedForwardWeights& gated) {
+        bias(gated.gate, settings.network_bias, "gate");
+        bias(gated.up, settings.network_bias, "up");
+        bias(gated.down, settings.network_bias, "down");
+    };
+    if (const auto* gated = std::get_if<GatedFeedForwardWeights>(&weights.feed_forward))
+        gated_biases(*gated);
+    if (const auto* plain = std::get_if<FeedForwardWeights>(&weights.feed_forward)) {
+        bias(plain->hidden, settings.network_bias, "first network");
+        bias(plain->output, settings.network_bias, "second network");
     }
+    if (const auto* mixture = std::get_if<ExpertsWeights>(&weights.feed_forward)) {
+        bias(mixture->router, settings.router_bias, "router");
+        std::ranges::for_each(mixture->experts, gated_biases);
+    }
+}
+
+/// Whether a layer has experts, and how many.
+void expect_experts(const NetworkWeights& network, const Settings& settings, std::size_t i, const std::string& layer)
+{
+    const auto* mixture = std::get_if<ExpertsWeights>(&network);
+    expect(mixture != nullptr, has_experts(settings, i), layer, "experts");
+    if (mixture != nullptr && mixture->experts.size() != *settings.expert_count)
+        throw WeightsError(layer + " has " + std::to_string(mixture->experts.size()) +
+                           " experts, and config.json says " + std::to_string(*settings.expert_count));
 }
 
 void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t heads, const LinearWeights& map,
@@ -85,6 +104,7 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
         const BlockWeights& block = weights.layers[i];
         const std::string layer = "layer " + std::to_string(i);
         expect_biases(block, settings, layer);
+        expect_experts(block.feed_forward, settings, i, layer);
         const MultiHeadWeights& attention = block.self_attention;
         expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
         expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,

@@ -50,8 +50,9 @@ void expect_whole_heads(Json& parameters, const Settings& settings, bool has_sca
     const auto share = parameters.find("partial_rotary_factor");
     const bool is_part = (share != parameters.end() && *share != 1) || settings.rotary_share.value_or(1) != 1;
     if (has_scaling && is_part)
-        throw Error("partial_rotary_factor and a scaling of positions contradict each other in this family, whose heads are "
-                    "rotated whole");
+        throw Error(
+            "partial_rotary_factor and a scaling of positions contradict each other in this family, whose heads are "
+            "rotated whole");
     parameters.erase("partial_rotary_factor");
 }
 

@@ -86,12 +86,9 @@ void read(const Json& value, Activation& target)
     struct Row {
         std::string_view theirs, ours;
     };
-    constexpr Row rows[] = {{"gelu_new", "gelu-tanh"},
-                            {"gelu_pytorch_tanh", "gelu-tanh"},
-                            {"gelu_accurate", "gelu-tanh"},
-                            {"gelu_python_tanh", "gelu-tanh"},
-                            {"gelu_python", "gelu"},
-                            {"swish", "silu"},
+    constexpr Row rows[] = {{"gelu_new", "gelu-tanh"},      {"gelu_pytorch_tanh", "gelu-tanh"},
+                            {"gelu_accurate", "gelu-tanh"}, {"gelu_python_tanh", "gelu-tanh"},
+                            {"gelu_python", "gelu"},        {"swish", "silu"},
                             {"quick_gelu", "quick-gelu"}};
     for (const auto& [theirs, ours] : rows)
         if (value == theirs)
@@ -170,6 +167,16 @@ const std::vector<Setting>& all_settings()
         row("is_parallel", &Settings::is_parallel),
         row("residual_scale", &Settings::residual_scale),
         row("activation", &Settings::activation),
+        row("expert_count", &Settings::expert_count),
+        row("sparse_step", &Settings::sparse_step),
+        row("dense_layers", &Settings::dense_layers),
+        row("router_bias", &Settings::router_bias),
+        row("normalizes_experts", &Settings::normalizes_experts),
+        row("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),
+        row("expert_scoring", [](Settings& s) -> ExpertScoring& { return s.experts.scoring; }),
+        row("expert_normalization", [](Settings& s) -> ExpertNormalization& { return s.experts.normalization; }),
+        row("expert_limit", [](Settings& s) -> std::optional<double>& { return s.experts.expert.limit; }),
+        row("expert_up_shift", [](Settings& s) -> double& { return s.experts.expert.up_shift; }),
         row("scale", &Settings::scale),
         row("scale_width", &Settings::scale_width),
         row("softcap", &Settings::softcap),

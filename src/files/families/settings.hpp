@@ -41,6 +41,15 @@ struct Settings {
     double residual_scale = 1;
     Activation activation = default_activation;
 
+    /// @name A mixture of experts: how many there are, in which layers, and how tokens choose among them
+    /// @{
+    std::optional<std::size_t> expert_count = {}, sparse_step = {};
+    std::optional<std::vector<std::size_t>> dense_layers = {};
+    ExpertsOptions experts = {};
+    bool normalizes_experts = true;
+    std::optional<bool> router_bias = {};
+    /// @}
+
     /// @name Scores
     /// @{
     std::optional<double> scale = {}, scale_width = {}, softcap = {};
@@ -80,6 +89,9 @@ struct Settings {
 /// @throws Error            where the value is of another kind
 /// @throws std::logic_error where there is no such setting: a family's file is wrong
 void set(Settings& settings, const std::string& name, const Json& value);
+
+/// Whether the network of a layer is a mixture of experts.
+bool has_experts(const Settings& settings, std::size_t layer);
 
 /// The rotation of a layer's queries and keys.
 /// @param is_windowed  whether the layer has a window, in which some families rotate otherwise

@@ -24,7 +24,7 @@ constexpr PlacesRow places_table[] = {
 
 StepOptions describe(const BlockDescription& description)
 {
-    const auto& [norm, places, is_parallel, residual_scale, attention, window, activation] = description;
+    const auto& [norm, places, is_parallel, residual_scale, attention, window, activation, experts] = description;
     StepOptions described{{"norm", std::string(name_of(norm.kind))},
                           {"epsilon", exact_text(norm.epsilon)},
                           {"norms", std::string(name_of(places))},
@@ -108,7 +108,8 @@ private:
         if (!stands)
             return x;
         if (!weights)
-            throw Error("decoder_block: norms stand " + std::string(places_.name) + ", and the weights have no " + scope);
+            throw Error("decoder_block: norms stand " + std::string(places_.name) + ", and the weights have no " +
+                        scope);
         const Trace inside = trace_.scope(scope, {{"x", x.name}});
         return {norm(x.tokens, *weights, norm_, inside), scope + ".output"};
     }
@@ -120,11 +121,13 @@ private:
 };
 
 template <Sequence T>
-T map_tokens(const T& x, const BlockWeights& weights, Activation activation, const Trace& trace)
+T map_tokens(const T& x, const NetworkWeights& weights, const BlockDescription& description, const Trace& trace)
 {
-    if (const auto* gated = std::get_if<GatedFeedForwardWeights>(&weights.feed_forward))
-        return gated_feed_forward(x, *gated, {.activation = activation}, trace);
-    return feed_forward(x, std::get<FeedForwardWeights>(weights.feed_forward), {.activation = activation}, trace);
+    if (const auto* mixture = std::get_if<ExpertsWeights>(&weights))
+        return experts(x, *mixture, description.experts, trace);
+    if (const auto* gated = std::get_if<GatedFeedForwardWeights>(&weights))
+        return gated_feed_forward(x, *gated, {.activation = description.activation}, trace);
+    return feed_forward(x, std::get<FeedForwardWeights>(weights), {.activation = description.activation}, trace);
 }
 
 /// One block, whose self-attention is given: from (tokens, options, scope) to its output.
@@ -138,15 +141,16 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
     of_heads.mask = share("mask[(b,) n, m]", given_mask, trace);
     const Block<T> block(description, trace);
     const auto network = [&](const Named<T>& y) {
-        return block.result(
-            y, "feed_forward", "post_norm2", weights.post_norm2,
-            [&](const T& z, const Trace& inside) { return map_tokens(z, weights, description.activation, inside); });
+        return block.result(y, "feed_forward", "post_norm2", weights.post_norm2, [&](const T& z, const Trace& inside) {
+            return map_tokens(z, weights.feed_forward, description, inside);
+        });
     };
 
     // Attend to the other tokens.
     const Named<T> normalized = block.before(x, "norm1", weights.norm1);
-    const Named<T> attended = block.result(normalized, "self_attn", "post_norm1", weights.post_norm1,
-                                           [&](const T& y, const Trace& inside) { return attend(y, of_heads, inside); });
+    const Named<T> attended =
+        block.result(normalized, "self_attn", "post_norm1", weights.post_norm1,
+                     [&](const T& y, const Trace& inside) { return attend(y, of_heads, inside); });
 
     // Map each token by itself: the same tokens, side by side with attention,
     if (description.is_parallel) {
@@ -185,8 +189,7 @@ CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfTokens<T>& past, c
     CachedBlockOf<T> result;
     result.output = block("cached_decoder_block", x, weights, description, mask, trace,
                           [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                              auto attended =
-                                  cached_self_attention(y, past, weights.self_attention, of_heads, inside);
+                              auto attended = cached_self_attention(y, past, weights.self_attention, of_heads, inside);
                               result.cache = std::move(attended.cache);
                               return std::move(attended.output);
                           });

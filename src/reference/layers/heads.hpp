@@ -120,10 +120,10 @@ T split_head(std::string_view step, std::string_view name, const T& packed, std:
 
 /// The names of the steps of one head's queries or keys, and of the packed tensor that they are part of.
 struct PlacedSteps {
-    std::string_view packed; ///< "query"
-    std::string_view norm;   ///< the scope of its norm: "query_norm"
+    std::string_view packed;      ///< "query"
+    std::string_view norm;        ///< the scope of its norm: "query_norm"
     std::string_view norm_output; ///< its result: "query_norm.output"
-    std::string_view rotary; ///< the scope of its rotation: "rotary_query"
+    std::string_view rotary;      ///< the scope of its rotation: "rotary_query"
 };
 
 inline constexpr PlacedSteps query_steps{"query", "query_norm", "query_norm.output", "rotary_query"};

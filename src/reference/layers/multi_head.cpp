@@ -131,8 +131,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         const std::size_t group = groups.of(i);
 
         // Take the head's queries, and the keys and values of its group, after those of the past.
-        const T queries =
-            placed_head(all_queries, "queries[(b,) n, d_k]", i, groups.heads, query_norm, options, head);
+        const T queries = placed_head(all_queries, "queries[(b,) n, d_k]", i, groups.heads, query_norm, options, head);
         T keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
                              key_norm, options, head);
         if (past)

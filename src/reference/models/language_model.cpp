@@ -30,8 +30,8 @@ T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& w
         expect_agreement("language_model", "d_model", {"embedding", embedding, 1},
                          {"position_embedding", *weights.positions, 1});
         const Trace inside = trace.scope("position_embedding");
-        const Matrix positions = learned_positions(*weights.positions, ids.shape().back(),
-                                                   description.first_position + before, inside);
+        const Matrix positions =
+            learned_positions(*weights.positions, ids.shape().back(), description.first_position + before, inside);
         tokens += positions;
         formula += " + position_embedding.positions";
     }
@@ -49,8 +49,8 @@ public:
             if (!layer.window || find(*layer.window) != nullptr)
                 continue;
             const Trace inside = trace.scope("window", windows_.size(), {{"given_mask", "mask"}});
-            windows_.push_back({*layer.window, join_masks(n, m, {.given = mask_, .window = {.left = *layer.window - 1}},
-                                                          inside)});
+            windows_.push_back(
+                {*layer.window, join_masks(n, m, {.given = mask_, .window = {.left = *layer.window - 1}}, inside)});
         }
     }
 

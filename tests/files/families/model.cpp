@@ -150,8 +150,10 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     const auto with = [](const std::string& field, const nlohmann::json& value) {
         return [=](nlohmann::json& config) { config[field] = value; };
     };
-    CHECK_THAT(refused("llama", with("parallel_norm", true)), ContainsSubstring("has a field parallel_norm, which is not known"));
-    CHECK_THAT(refused("llama", with("hidden_act", "mish")), ContainsSubstring("hidden_act is \"mish\", expected one of relu"));
+    CHECK_THAT(refused("llama", with("parallel_norm", true)),
+               ContainsSubstring("has a field parallel_norm, which is not known"));
+    CHECK_THAT(refused("llama", with("hidden_act", "mish")),
+               ContainsSubstring("hidden_act is \"mish\", expected one of relu"));
     CHECK_THAT(refused("llama", with("model_type", "llama9")), ContainsSubstring("model_type \"llama9\" is not known"));
     CHECK_THAT(refused("llama", with("model_type", 3)), ContainsSubstring("has no model_type"));
     CHECK_THAT(refused("llama", with("rope_parameters", {{"rope_type", "longrope9"}})),
@@ -162,8 +164,10 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
                ContainsSubstring("has no bias of its query map, and config.json says that there is one"));
     CHECK_THAT(refused("llama", with("architectures", {"LlamaForSequenceClassification"})),
                ContainsSubstring("known of this family is LlamaForCausalLM"));
-    CHECK_THAT(refused("llama", with("num_attention_heads", 5)), ContainsSubstring("q_proj.weight is (24, 24), expected (h_d_k, d_model) = (30, 24)"));
-    CHECK_THAT(refused("gemma3", with("layer_types", {"full_attention"})), ContainsSubstring("layer_types lists 1 layers"));
+    CHECK_THAT(refused("llama", with("num_attention_heads", 5)),
+               ContainsSubstring("q_proj.weight is (24, 24), expected (h_d_k, d_model) = (30, 24)"));
+    CHECK_THAT(refused("gemma3", with("layer_types", {"full_attention"})),
+               ContainsSubstring("layer_types lists 1 layers"));
     CHECK_THAT(refused("falcon-new", with("parallel_attn", false)), ContainsSubstring("transformers fails"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
 }

@@ -21,7 +21,9 @@ struct LlamaLayerWeights; // visited in llama.hpp
 struct RecurrentWeights;  // visited in recurrent.hpp
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
-using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights>; // visited in language_model.hpp
+struct ExpertsWeights;
+using NetworkWeights =
+    std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>; // visited in language_model.hpp
 } // namespace attn
 
 namespace attn::files {

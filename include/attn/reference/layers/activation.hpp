@@ -11,10 +11,10 @@ namespace attn {
 
 /// The function between the maps of a feed-forward network, number by number. A new one stands at the end.
 enum class Activation : unsigned char {
-    relu,      ///< max(x, 0), as in Vaswani et al. 2017
-    gelu,      ///< x times the normal distribution function, exactly
-    gelu_tanh, ///< the same, approximated by tanh
-    silu,      ///< x sigmoid(x), also called swish
+    relu,       ///< max(x, 0), as in Vaswani et al. 2017
+    gelu,       ///< x times the normal distribution function, exactly
+    gelu_tanh,  ///< the same, approximated by tanh
+    silu,       ///< x sigmoid(x), also called swish
     quick_gelu, ///< x sigmoid(1.702 x), another approximation of gelu
     gelu_bloom  ///< gelu_tanh with 0.79788456 for sqrt(2 / pi), as BLOOM has it
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attn/reference/layers/cache.hpp"
+#include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/norm.hpp"
@@ -24,20 +25,21 @@ std::string_view name_of(NormPlaces places);
 
 /// A layer of a Transformer as models have it: what is the same for every token and does not follow from the weights.
 ///
-/// Whether maps have biases, heads share keys and values, queries and keys have norms, and the network is gated follows from
-/// the weights.
+/// Whether maps have biases, heads share keys and values, queries and keys have norms, and the network is gated or a mixture of experts
+/// follows from the weights.
 struct BlockDescription {
     NormDescription norm = {};
     NormPlaces places = NormPlaces::before;
-    bool is_parallel = false;        ///< both sublayers of the same x: x + attention(x) + network(x)
-    double residual_scale = 1;       ///< what a sublayer's result is multiplied by before it is added
-    MultiHeadOptions attention = {}; ///< heads, scale, softcap, positions; without masks, which are arguments
+    bool is_parallel = false;               ///< both sublayers of the same x: x + attention(x) + network(x)
+    double residual_scale = 1;              ///< what a sublayer's result is multiplied by before it is added
+    MultiHeadOptions attention = {};        ///< heads, scale, softcap, positions; without masks, which are arguments
     std::optional<std::size_t> window = {}; ///< a query can attend to so many keys only, its own the last of them
-    Activation activation = default_activation;
+    Activation activation = default_activation; ///< of the network
+    ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
 };
 
-/// A network of a layer: plain or gated.
-using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights>;
+/// A network of a layer: plain, gated, or a mixture of experts.
+using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>;
 
 /// The learned parameters of a block.
 struct BlockWeights {
@@ -56,7 +58,7 @@ struct BlockWeights {
 /// @param description  where norms stand, heads, positions, activation
 /// @param mask         (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder; optional
 /// @param trace        in the scopes norm1, self_attn, norm2 and feed_forward, the steps of norm(), multi_head_attention() and
-///                     feed_forward() or gated_feed_forward(), and in its own, with the norms before the sublayers:
+///                     feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
 ///
 ///                     | step           | shape             | formula                         |
 ///                     |----------------|-------------------|---------------------------------|

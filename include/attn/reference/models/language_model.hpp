@@ -10,21 +10,22 @@ namespace attn {
 /// A decoder as models have it: its layers, and what stands before and after them.
 struct LanguageModelDescription {
     std::vector<BlockDescription> layers = {};
-    NormDescription norm = {};                    ///< after the embedding, and after the last layer
-    std::size_t first_position = 0;               ///< the row of the position table for the first token; 2 in OPT
-    std::optional<double> embedding_scale = {};   ///< what a row of the embedding is multiplied by; sqrt(d_model) in Gemma
-    std::optional<double> logit_scale = {};       ///< what logits are multiplied by
-    std::optional<double> logit_softcap = {};     ///< then C tanh(logits / C)
+    NormDescription norm = {};      ///< after the embedding, and after the last layer
+    std::size_t first_position = 0; ///< the row of the position table for the first token; 2 in OPT
+    std::optional<double> embedding_scale =
+        {};                                   ///< what a row of the embedding is multiplied by; sqrt(d_model) in Gemma
+    std::optional<double> logit_scale = {};   ///< what logits are multiplied by
+    std::optional<double> logit_softcap = {}; ///< then C tanh(logits / C)
 };
 
 /// The learned parameters of a decoder.
 struct LanguageModelWeights {
-    Matrix embedding;                                   ///< (vocabulary, d_model)
-    std::optional<Matrix> positions = {};               ///< (n_max, d_model): learned positions
+    Matrix embedding;                     ///< (vocabulary, d_model)
+    std::optional<Matrix> positions = {}; ///< (n_max, d_model): learned positions
     std::optional<LayerNormWeights> embedding_norm = {};
     std::vector<BlockWeights> layers = {};
-    std::optional<LayerNormWeights> norm = {};          ///< after the last layer
-    std::optional<LinearWeights> output = {};           ///< (d_model, vocabulary); tied unless given
+    std::optional<LayerNormWeights> norm = {}; ///< after the last layer
+    std::optional<LinearWeights> output = {};  ///< (d_model, vocabulary); tied unless given
 };
 
 /// The keys and values of the tokens so far, per layer; empty at the beginning.
