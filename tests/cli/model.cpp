@@ -78,6 +78,19 @@ TEST_CASE("attn run model reads weights in parts, by their index", "[cli][run][f
     CHECK_THAT(run_on("model", folder.path().string(), folder).errors, ContainsSubstring("expected its name"));
 }
 
+TEST_CASE("attn run model prints what a folder describes, and needs no input for it", "[cli][run][families]")
+{
+    const Ended ended = run({"attn", "run", "model", "--weights", golden("mixtral"), "--dry-run"});
+    CHECK(ended.code == 0);
+    CHECK_THAT(ended.output, ContainsSubstring("vocabulary 40, d_model 24, layers 2, parameters 16056"));
+    CHECK_THAT(ended.output, ContainsSubstring("layers 0 to 1: norm rms, epsilon 1e-05, norms before, heads 4"));
+    CHECK_THAT(ended.output, ContainsSubstring("window 5, rotary_base 100"));
+    CHECK_THAT(ended.output, ContainsSubstring("experts 2 of 4 per token"));
+    const Ended without = run({"attn", "run", "model", "--weights", golden("mixtral")});
+    CHECK(without.code == 2);
+    CHECK_THAT(without.errors, ContainsSubstring("--input is missing"));
+}
+
 TEST_CASE("attn run model says what is missing in a folder", "[cli][run][families]")
 {
     const TemporaryFolder folder, empty;

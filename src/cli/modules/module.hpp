@@ -54,7 +54,9 @@ struct Module {
     std::vector<ModuleInput> inputs;
     Weights weights = Weights::required;
     std::string what_weights = "the module's state_dict"; ///< for --help
-    bool reads_config = false;                            ///< whether the weights are a folder with config.json
+    /// Where the weights are a folder with config.json: what is read from it, line by line, for --dry-run; empty for others.
+    /// @throws Error, WeightsError as run
+    std::function<std::vector<std::string>(const std::filesystem::path& folder)> describe_folder = {};
     std::vector<Flag> flags = {};
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error

@@ -22,24 +22,6 @@ constexpr PlacesRow places_table[] = {
     {NormPlaces::around, "around", true, true, false},
 };
 
-StepOptions describe(const BlockDescription& description)
-{
-    const auto& [norm, places, is_parallel, residual_scale, attention, window, activation, experts] = description;
-    StepOptions described{{"norm", std::string(name_of(norm.kind))},
-                          {"epsilon", exact_text(norm.epsilon)},
-                          {"norms", std::string(name_of(places))},
-                          {"heads", std::to_string(attention.heads)},
-                          {"positions", std::string(name_of(attention.positions))},
-                          {"activation", std::string(name_of(activation))}};
-    if (is_parallel)
-        described.emplace_back("sublayers", "parallel");
-    if (residual_scale != 1)
-        described.emplace_back("residual_scale", exact_text(residual_scale));
-    if (window)
-        described.emplace_back("window", std::to_string(*window));
-    return described;
-}
-
 /// Tokens, and the step that they are.
 template <Sequence T>
 struct Named {
@@ -169,6 +151,31 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
 }
 
 } // namespace
+
+StepOptions describe(const BlockDescription& description)
+{
+    const auto& [norm, places, is_parallel, residual_scale, attention, window, activation, experts] = description;
+    StepOptions described{{"norm", std::string(name_of(norm.kind))},
+                          {"epsilon", exact_text(norm.epsilon)},
+                          {"norms", std::string(name_of(places))},
+                          {"heads", std::to_string(attention.heads)},
+                          {"scale", describe_scale(attention.scale)},
+                          {"positions", std::string(name_of(attention.positions))},
+                          {"activation", std::string(name_of(activation))}};
+    const auto add = [&](bool is_there, const char* name, std::string value) {
+        if (is_there)
+            described.emplace_back(name, std::move(value));
+    };
+    add(norm.adds_one, "adds_one", "true");
+    add(is_parallel, "sublayers", "parallel");
+    add(residual_scale != 1, "residual_scale", exact_text(residual_scale));
+    add(attention.softcap.has_value(), "softcap", exact_text(attention.softcap.value_or(0)));
+    add(window.has_value(), "window", std::to_string(window.value_or(0)));
+    if (attention.positions == HeadPositions::rotary)
+        for (auto& [name, value] : describe(attention.rotary))
+            described.emplace_back("rotary_" + name, std::move(value));
+    return described;
+}
 
 std::string_view name_of(NormPlaces places) { return row_for<places_table>(places).name; }
 

@@ -38,6 +38,9 @@ struct BlockDescription {
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
 };
 
+/// The description as a trace records it.
+StepOptions describe(const BlockDescription& description);
+
 /// A network of a layer: plain, gated, or a mixture of experts.
 using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>;
 
