@@ -3,6 +3,7 @@
 A row is the folder's name, the config's class, what differs from the common part, and how it is run:
     kind      what goes in: decoder (ids), encoder (ids), seq2seq (ids and decoder_ids), audio (and decoder_ids), image
     heads     the class that is built (default: the causal language model of the config's class)
+    by_length transformers' frequencies follow the longest sequence of a batch, and with a cache they differ from token to token
     attention eager, unless the family's eager attention is not what it should be
 """
 
@@ -31,12 +32,12 @@ DECODERS = [
     ("llama-grouped", "LlamaConfig", dict(COMMON, head_dim=8, hidden_act="gelu", rms_norm_eps=1e-3, tie_word_embeddings=True, **rope())),
     ("llama-bias", "LlamaConfig", dict(COMMON, attention_bias=True, mlp_bias=True, **rope())),
     ("llama-linear", "LlamaConfig", dict(COMMON, head_dim=8, **rope("linear", factor=2.5))),
-    ("llama-dynamic", "LlamaConfig", dict(COMMON, head_dim=8, max_position_embeddings=8, **rope("dynamic", factor=2.0))),
+    ("llama-dynamic", "LlamaConfig", dict(COMMON, head_dim=8, max_position_embeddings=8, **rope("dynamic", factor=2.0)), dict(by_length=True)),
     ("llama-yarn", "LlamaConfig", dict(COMMON, head_dim=16, **rope("yarn", theta=50.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5))),
     ("llama-yarn-mscale", "LlamaConfig", dict(COMMON, head_dim=16, **rope("yarn", theta=50.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5, mscale=1.5, mscale_all_dim=0.5, truncate=False))),
     ("llama-3.1", "LlamaConfig", dict(COMMON, head_dim=16, **rope("llama3", theta=1000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16))),
     ("phi3", "Phi3Config", dict(COMMON, hidden_size=32, sliding_window=5, **rope(partial_rotary_factor=0.75))),
-    ("phi3-longrope", "Phi3Config", dict(COMMON, hidden_size=32, original_max_position_embeddings=8, **rope("longrope", short_factor=SHORT, long_factor=LONG))),
+    ("phi3-longrope", "Phi3Config", dict(COMMON, hidden_size=32, original_max_position_embeddings=8, **rope("longrope", short_factor=SHORT, long_factor=LONG)), dict(by_length=True)),
     ("phi3-longrope-short", "Phi3Config", dict(COMMON, hidden_size=32, original_max_position_embeddings=16, **rope("longrope", short_factor=SHORT, long_factor=LONG))),
     ("mistral", "MistralConfig", dict(COMMON, head_dim=8, sliding_window=5, **rope())),
     ("mistral-full", "MistralConfig", dict(COMMON, head_dim=8, sliding_window=None, **rope())),
