@@ -149,20 +149,23 @@ FlagGroup file_flags(const Module& module, Request& request)
     FlagGroup files{"Files", {{"--input", "FILE.npz", request.input, "the arrays above", !is_folder}}};
     if (is_folder)
         files.flags.push_back({"--weights", "FOLDER", request.weights,
-                               "with config.json and the weights, as save_pretrained() of transformers writes it", true});
+                               "with config.json and the weights, as save_pretrained() of transformers writes it",
+                               true});
     else if (module.weights != Weights::none)
         files.flags.push_back({"--weights", "FILE", request.weights,
                                "a .safetensors or .npz file with " + module.what_weights,
                                module.weights == Weights::required});
     if (is_folder)
-        files.flags.push_back({"--dry-run", "", request.is_dry, "print what the folder describes, and compute nothing"});
+        files.flags.push_back(
+            {"--dry-run", "", request.is_dry, "print what the folder describes, and compute nothing"});
     else if (module.weights != Weights::none) {
         files.flags.push_back({"--prefix", "NAME.", request.prefix,
                                "take the tensors whose names begin with it, without it", false, "--weights"});
-        files.flags.push_back({"--without-config", "", request.is_without_config,
-                               "compute what the flags say, without a config.json or whatever one beside the weights says "
-                               "of the model that they are from",
-                               false, "--weights"});
+        files.flags.push_back(
+            {"--without-config", "", request.is_without_config,
+             "compute what the flags say, without a config.json or whatever one beside the weights says "
+             "of the model that they are from",
+             false, "--weights"});
     }
     if (module.weights != Weights::none)
         files.flags.push_back({"--parameters", "", request.parameters,

@@ -225,6 +225,7 @@ struct Change {
 
 std::vector<Change> changes()
 {
+    const std::string linear = R"({"rope_type":"linear","factor":8})";
     std::vector<Change> all{
         {"attention", "", "--score dot"},
         {"attention", "--score dot", "--score dot --normalization none"},
@@ -258,6 +259,8 @@ std::vector<Change> changes()
         {"gpt", "", "--heads 4"},
         {"llama", "", "--rotary-layout pairs"},
         {"llama", "", "--rotary-base 3"},
+        {"llama", "", "--rotary-features 2"},
+        {"llama", "", "--rotary-scaling " + linear},
         {"llama", "", "--epsilon 0.5"},
         {"llama", "", "--heads 4"},
         {"keras-attention", "", "--heads 1"},
@@ -283,6 +286,8 @@ std::vector<Change> changes()
         {"rotary", "", "--rotary-base 3"},
         {"rotary", "", "--rotary-layout halves"},
         {"rotary", "", "--first 2"},
+        {"rotary", "", "--rotary-features 2"},
+        {"rotary", "", "--rotary-scaling " + linear},
         {"positions", "", "--base 3"},
         {"positions", "", "--layout halves"},
         {"positions", "", "--first 2"},
@@ -298,7 +303,9 @@ std::vector<Change> changes()
                                                               {"", "--positions alibi"},
                                                               {"--heads 1", turned},
                                                               {turned, turned + " --rotary-base 3"},
-                                                              {turned, turned + " --rotary-layout halves"}})
+                                                              {turned, turned + " --rotary-layout halves"},
+                                                              {turned, turned + " --rotary-features 2"},
+                                                              {turned, turned + " --rotary-scaling " + linear}})
             all.push_back({module, before, after});
     for (const std::string module : {"encoder-layer", "encoder", "decoder-layer", "decoder", "transformer"})
         for (const std::string flags :
@@ -431,6 +438,8 @@ TEST_CASE("attn run refuses a value that a flag does not have, a second one and 
         {"attention", "--scale", "much"},
         {"multi-head-attention", "--rotary-base", "0"},
         {"multi-head-attention", "--rotary-base", "-1"},
+        {"rotary", "--rotary-features", "1"},
+        {"rotary", "--rotary-scaling", "linear"},
         {"layer-norm", "--epsilon", "-1"},
         {"layer-norm", "--epsilon", "0x1"},
         {"encoder", "--layers", "0"},
@@ -492,6 +501,18 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
         {"attention", "--prefix a.", "--prefix has no effect without --weights"},
         {"encoder-layer", "--rotary-base 100", "--rotary-base has no effect without --positions rotary"},
         {"encoder-layer", "--positions alibi --rotary-layout halves", "no effect without --positions rotary"},
+        {"encoder-layer", "--rotary-features 2", "no effect without --positions rotary"},
+        {"encoder-layer", "--heads 1 --positions rotary --rotary-features 2 --fast",
+         "attn::fast: there is no kernel that rotates 2 of 4 features"},
+        {"encoder-layer", R"(--heads 1 --positions rotary --rotary-scaling {"type":"linear","factor":8} --fast)",
+         "attn::fast: there is no kernel of the rotary scaling linear"},
+        {"rotary", R"(--rotary-scaling {"type":"ntk"})",
+         "--rotary-scaling: type ntk is not known; known are default, "},
+        {"rotary", R"(--rotary-scaling {"type":"linear","rope_theta":8})",
+         "rope_theta is not known for the rope_type linear"},
+        {"rotary", R"(--rotary-scaling {"factor":8})",
+         "--rotary-scaling: factor is not known for the rope_type default"},
+        {"rotary", R"(--rotary-scaling {"type":"yarn","factor":8})", "original_max_position_embeddings is missing"},
         {"encoder-layer", "--heads 3", "can't be divided evenly among 3 heads"},
         {"encoder-layer", "--heads 4 --positions rotary", "1 features do not make pairs"},
         {"restricted-attention", "--radius 1 --weights w.npz", "--weights"},

@@ -14,6 +14,7 @@
 #include "attn/files/trace_file.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/mistakes/interventions.hpp"
+#include "attn/reference/layers/rotary.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -119,7 +120,71 @@ Recording of_tiles()
     return recorder.recording();
 }
 
+const Vector short_factors{1, 1.5, 2}, long_factors{3, 5, 9};
+
+/// A rotation, a mistake in it (by its form), and the rotation that one has then; `longer` is what the result is multiplied by.
+struct MistakenRotation {
+    std::string_view id;
+    std::size_t form;
+    RotaryOptions right, mistaken;
+    double longer = 1;
+};
+
+std::vector<MistakenRotation> mistaken_rotations()
+{
+    const YarnScaling yarn{.factor = 4, .original_length = 40, .attention_factor = 1.25};
+    const Llama3Scaling llama3{.factor = 8, .original_length = 40};
+    const LongRopeScaling above{short_factors, long_factors, 4, 2, 1}, below{short_factors, long_factors, 400, 2, 1};
+    const auto with = [](const RotaryScaling& scaling) {
+        return RotaryOptions{.base = 50, .first = 3, .scaling = scaling};
+    };
+    const auto of_part = [](RotaryLayout layout, std::optional<std::size_t> features) {
+        return RotaryOptions{50, layout, 3, features};
+    };
+    return {{"rotary_scaling_missing", 0, with(llama3), with({})},
+            {"rotary_scaling_missing", 0, with(yarn), with({}), 1.25},
+            {"rotary_scaling_missing", 1, with(LinearScaling{8}), with({})},
+            {"rotary_scaling_missing", 2, with(DynamicScaling{8, 4}), with({})},
+            {"rotary_factors_swapped", 0, with(above), with(below)},
+            {"rotary_factors_swapped", 0, with(below), with(above)},
+            {"rotary_attention_factor_missing", 0, with(yarn), with(yarn), 1 / 1.25},
+            {"rotary_attention_factor_twice", 0, with(yarn), with(yarn), 1.25},
+            {"rotary_features_all", 0, of_part(RotaryLayout::halves, 4), of_part(RotaryLayout::halves, {})},
+            {"rotary_features_all", 1, of_part(RotaryLayout::pairs, 4), of_part(RotaryLayout::pairs, {})}};
+}
+
+/// What a rotation records, with a mistake or without.
+Recording rotation(const RotaryOptions& options, Listener* mistaken)
+{
+    Matrix x(Matrix::shape_type{4, 6});
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x.data()[i] = std::sin(static_cast<double>(i));
+    Recorder recorder;
+    std::vector<Listener*> listening{&recorder};
+    if (mistaken != nullptr)
+        listening.insert(listening.begin(), mistaken);
+    Listeners listeners(listening);
+    rotary(x, options, Trace(listeners));
+    return recorder.recording();
+}
+
 } // namespace
+
+TEST_CASE("a mistake of scaled or partial rotary positions is a rotation with other options", "[pitfalls][rotary]")
+{
+    for (const auto& [id, form, right, mistaken, longer] : mistaken_rotations()) {
+        CAPTURE(id, form, name_of(right.scaling));
+        Pitfall pitfall = find_pitfall(id);
+        REQUIRE(form < pitfall.forms.size());
+        pitfall.forms = pitfall.forms.subspan(form, 1);
+        Mistaken listener(pitfall);
+        const Array found = rotation(right, &listener).steps.back().value,
+                    expected = rotation(mistaken, nullptr).steps.back().value;
+        CHECK(listener.broken().size() == 1);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            CHECK(found.values[i] == Approx(longer * expected.values[i]).epsilon(1e-12).margin(1e-12));
+    }
+}
 
 TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its step", "[pitfalls][golden][slow]")
 {
@@ -171,6 +236,8 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
         "rotary_offset", "kv_tiled",  "norm_gain_plus_one", "rms_multiplied", "swiglu_swapped", "swiglu_parenthesis",
         "gates_order",   "gru_reset", "gru_update",         "cache_lost",     "cache_shared",   "cache_overwritten"};
     std::vector<Recording> recordings{of_tiles()};
+    for (const MistakenRotation& one : mistaken_rotations())
+        recordings.push_back(rotation(one.right, nullptr));
     for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), experts_cases()})
         for (const GoldenCase& one : cases) {
             Recorder recorder;

@@ -23,6 +23,8 @@ struct LlamaFlags {
                 {"--rotary-layout", "", one_of(layout),
                  "which features are rotated together: neighbours, or i and i + d/2 (default: halves where the weights "
                  "have Hugging Face's names, pairs where they have llama.cpp's or llama2.c's)"},
+                rotary_features_flag(options.rotary.features),
+                rotary_scaling_flag(options.rotary.scaling),
                 {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),
                  "added to the mean square, inside the root"},
                 fast_flag(is_fast, "fast::llama()")};

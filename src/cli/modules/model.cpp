@@ -52,7 +52,8 @@ std::vector<std::string> description_of(const std::filesystem::path& folder)
                        {"output", weights.output ? "a map of its own" : "tied to the embedding"}};
     if (weights.positions)
         around.emplace_back("positions", "learned, from row " + std::to_string(first_position));
-    for (const auto& [name, value] : {std::pair("embedding_scale", embedding_scale), {"logit_scale", logit_scale},
+    for (const auto& [name, value] : {std::pair("embedding_scale", embedding_scale),
+                                      {"logit_scale", logit_scale},
                                       {"logit_softcap", logit_softcap}})
         if (value)
             around.emplace_back(name, exact_text(*value));

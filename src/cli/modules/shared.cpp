@@ -1,5 +1,7 @@
 #include "shared.hpp"
 
+#include "attn/files/families/rotary_config.hpp"
+#include "attn/files/json_file.hpp"
 #include "attn/reference/layers/activation.hpp"
 
 namespace attn::cli {
@@ -33,6 +35,29 @@ Flag rotary_base_flag(RotaryOptions& rotary)
 {
     return {"--rotary-base", "B", number(rotary.base, NumberRange::above_zero),
             "pair i of d features is rotated by position / B^(2i/d)"};
+}
+
+Flag rotary_features_flag(std::optional<std::size_t>& features)
+{
+    return {"--rotary-features", "N", whole_number(features, 2, std::size_t{1} << 20),
+            "only the first N features of each head are rotated (default: all)"};
+}
+
+Flag rotary_scaling_flag(RotaryScaling& scaling)
+{
+    std::string names;
+    for (const RotaryScaling& one : rotary_scalings())
+        names += (names.empty() ? "" : ", ") + std::string(name_of(one));
+    const auto read = [&scaling](const std::string& text) {
+        const nlohmann::json given =
+            files::parse_json_object(text, R"(a scaling such as {"rope_type": "linear", "factor": 8})");
+        scaling = files::rotary_scaling(given, given, "");
+    };
+    return {
+        "--rotary-scaling", "JSON", FlagValue(read),
+        "other frequencies for texts longer than in training: rope_parameters of config.json, without rope_theta and "
+        "partial_rotary_factor; its rope_type is one of " +
+            names};
 }
 
 std::vector<Flag> window_flags(Window& window, const std::string& position)
@@ -86,7 +111,9 @@ std::vector<Flag> head_flags(MultiHeadOptions& options)
                             softcap_flag(options.softcap),
                             {"--positions", "", one_of(options.positions), "how attention depends on positions"},
                             rotary_base_flag(options.rotary),
-                            rotary_layout_flag(options.rotary.layout)};
+                            rotary_layout_flag(options.rotary.layout),
+                            rotary_features_flag(options.rotary.features),
+                            rotary_scaling_flag(options.rotary.scaling)};
     for (Flag& flag : flags)
         if (flag.name.starts_with("--rotary"))
             flag.needs = "--positions rotary";

@@ -21,6 +21,8 @@ std::vector<Flag> gate_flags(GatedFeedForwardOptions& options);
 /// @param position  what a query's own position is: " (of --mask)", or nothing
 std::vector<Flag> window_flags(Window& window, const std::string& position = "");
 Flag rotary_layout_flag(RotaryLayout& layout);
+Flag rotary_features_flag(std::optional<std::size_t>& features);
+Flag rotary_scaling_flag(RotaryScaling& scaling);
 Flag first_flag(std::size_t& first);
 std::vector<Flag> head_flags(MultiHeadOptions& options);
 /// @param function  that computes then: "fast::encoder_layer()"

@@ -139,7 +139,8 @@ Module rotary_module()
             .summary = "rotary positions: queries or keys of a head, rotated by their positions",
             .inputs = {required("x", "(b,) n, d", "or of heads, (b, h, n, d)")},
             .weights = Weights::none,
-            .flags = {rotary_base_flag(*options), rotary_layout_flag(options->layout), first_flag(options->first)},
+            .flags = {rotary_base_flag(*options), rotary_layout_flag(options->layout), first_flag(options->first),
+                      rotary_features_flag(options->features), rotary_scaling_flag(options->scaling)},
             .run = with_heads("x", [options](const auto& x, const ModuleRun& run) { rotary(x, *options, run.trace); })};
 }
 

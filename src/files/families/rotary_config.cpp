@@ -167,14 +167,23 @@ bool follows_from_lengths(const RotaryScaling& scaling, std::string_view field, 
 }
 
 /// @param others  fields of the parameters that are no members of a scaling, and are read elsewhere
+void expect_known(const Reader& from, const RotaryScaling& scaling, const std::vector<std::string>& others)
+{
+    std::vector<std::string> known{"rope_type", "type"};
+    known.insert(known.end(), others.begin(), others.end());
+    const auto add = [&](std::string_view field, const auto&, Presence) { known.emplace_back(field); };
+    std::visit([&](const auto& of) { visit_members(of, add); }, scaling);
+    for (const auto& [field, value] : from.parameters().items())
+        if (std::ranges::find(known, field) == known.end())
+            throw Error(printable(from.named(field)) + " is not known for the rope_type " +
+                        std::string(name_of(scaling)) + "; known are " + joined(known));
+}
+
 RotaryScaling read_scaling(const Reader& from, const std::vector<std::string>& others)
 {
     RotaryScaling scaling = named_scaling(from);
-    std::vector<std::string> known{"rope_type", "type"};
-    known.insert(known.end(), others.begin(), others.end());
-
+    expect_known(from, scaling, others);
     const auto read = [&](std::string_view field, auto& member, Presence presence) {
-        known.emplace_back(field);
         if (const Json* const value = from.find_field(field))
             return from.read(field, *value, member);
         if constexpr (std::is_same_v<decltype(member), double&>)
@@ -187,11 +196,6 @@ RotaryScaling read_scaling(const Reader& from, const std::vector<std::string>& o
                         " needs");
     };
     std::visit([&](auto& of) { visit_members(of, read); }, scaling);
-
-    for (const auto& [field, value] : from.parameters().items())
-        if (std::ranges::find(known, field) == known.end())
-            throw Error(printable(from.named(field)) + " is not known for the rope_type " +
-                        std::string(name_of(scaling)) + "; known are " + joined(known));
     return scaling;
 }
 

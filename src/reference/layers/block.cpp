@@ -155,13 +155,11 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
 StepOptions describe(const BlockDescription& description)
 {
     const auto& [norm, places, is_parallel, residual_scale, attention, window, activation, experts] = description;
-    StepOptions described{{"norm", std::string(name_of(norm.kind))},
-                          {"epsilon", exact_text(norm.epsilon)},
-                          {"norms", std::string(name_of(places))},
-                          {"heads", std::to_string(attention.heads)},
-                          {"scale", describe_scale(attention.scale)},
-                          {"positions", std::string(name_of(attention.positions))},
-                          {"activation", std::string(name_of(activation))}};
+    StepOptions described{
+        {"norm", std::string(name_of(norm.kind))},       {"epsilon", exact_text(norm.epsilon)},
+        {"norms", std::string(name_of(places))},         {"heads", std::to_string(attention.heads)},
+        {"scale", describe_scale(attention.scale)},      {"positions", std::string(name_of(attention.positions))},
+        {"activation", std::string(name_of(activation))}};
     const auto add = [&](bool is_there, const char* name, std::string value) {
         if (is_there)
             described.emplace_back(name, std::move(value));

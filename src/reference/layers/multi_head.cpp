@@ -108,13 +108,15 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
                                  const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& given,
                                  const Trace& trace)
 {
-    // Name once what all heads share: mask, bias, and the gains of the norms of queries and keys.
+    // Name once what all heads share: mask, bias, factors of rotary frequencies, and the gains of the norms of queries and keys.
     const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
     const std::size_t n = packed.query.shape(token_axis<T>), m = earlier + packed.key.shape(token_axis<T>);
     MultiHeadOptions options = given;
     options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
     options.rotary.first += earlier;
+    if (given.positions == HeadPositions::rotary)
+        options.rotary.scaling = share_factors(given.rotary.scaling, trace);
     const auto& [query, key, value, output, norm_of_queries, norm_of_keys] =
         weights; // the maps are in packed and for merged
     const Packed<T> all_queries =

@@ -151,8 +151,8 @@ void expect_one_for_each_pair(const char* name, const Vector& factors, const Tur
 
 Vector longrope_scaling(const LongRopeScaling& scaling, const Turning& of, const Trace& trace)
 {
-    const Vector& short_factors = trace.input("short_factors[pairs]", scaling.short_factors);
-    const Vector& long_factors = trace.input("long_factors[pairs]", scaling.long_factors);
+    const Vector& short_factors = trace.shared_input("short_factors[pairs]", scaling.short_factors);
+    const Vector& long_factors = trace.shared_input("long_factors[pairs]", scaling.long_factors);
     expect_one_for_each_pair("short_factor", short_factors, of);
     expect_one_for_each_pair("long_factor", long_factors, of);
     const Vector trained = unscaled(of, trace);
@@ -256,7 +256,6 @@ void expect_meaning(const RotaryScaling& scaling)
     std::visit([&](const auto& of) { visit_members(of, expect); }, scaling);
 }
 
-
 // ----------------------------------------------------------------------------------------------------------- rotation
 
 /// How many of d features are rotated.
@@ -330,6 +329,17 @@ const std::vector<RotaryScaling>& rotary_scalings()
         []<class... Scaling>(const ScalingRow<Scaling>&...) { return std::vector<RotaryScaling>{Scaling{}...}; },
         scalings);
     return all;
+}
+
+RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace)
+{
+    const LongRopeScaling* const given = std::get_if<LongRopeScaling>(&scaling);
+    if (given == nullptr || !trace.has_listener())
+        return scaling;
+    LongRopeScaling shared = *given;
+    shared.short_factors = trace.shared_input("short_factors[pairs]", given->short_factors);
+    shared.long_factors = trace.shared_input("long_factors[pairs]", given->long_factors);
+    return shared;
 }
 
 template <Attending T>

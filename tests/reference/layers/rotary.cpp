@@ -7,6 +7,7 @@
 
 #include "attn/core/shape.hpp"
 #include "attn/formula/gradient.hpp"
+#include "attn/reference/layers/cache.hpp"
 
 #include <cmath>
 #include <functional>
@@ -455,6 +456,58 @@ TEST_CASE("what depends on the length counts the tokens before the first", "[lay
         const Matrix alone = rotary(row_by_hand(x, 4), {.first = 4, .scaling = scaling});
         CHECK(!close(alone, row_by_hand(at_once, 4)));
     }
+}
+
+TEST_CASE("heads share the lists of factors of LongRoPE, which have one gradient",
+          "[layers][rotary][scaling][multi_head]")
+{
+    Numbers numbers(37);
+    const Matrix x = numbers.matrix(3, 8);
+    const MultiHeadWeights weights =
+        random_heads(numbers, {.d_model = 8, .h_d_k = 8, .h_d_v = 8, .d_memory = 8, .d_value = 8});
+    const RotaryScaling scaling = LongRopeScaling{Vector{1, 1.5}, Vector{2, 4}, 2, 8};
+    const MultiHeadOptions options{.heads = 2, .positions = HeadPositions::rotary, .rotary = {.scaling = scaling}};
+    const Recorder run = recorded([&](const Trace& trace) {
+        CHECK(same_bits(multi_head_attention(x, weights, options, trace).output,
+                        multi_head_attention(x, weights, options).output));
+    });
+    CHECK(wrong_steps(run) == std::vector<std::string>{});
+    CHECK(count_of(run, "short_factors") == 1);
+    CHECK(count_of(run, "long_factors") == 1);
+    CHECK(count_of(run, "attention_factor") == 4); // queries and keys of both heads
+    for (const formula::GradientCheck& check : formula::check_gradients(formula::gradients(run.recording())))
+        CHECK(check.agrees());
+}
+
+TEST_CASE("with a cache, tokens of a scaled rotation go on as all at once, where the length does not matter",
+          "[layers][rotary][scaling][cache]")
+{
+    Numbers numbers(38);
+    const Matrix x = numbers.matrix(6, 8);
+    const MultiHeadWeights weights =
+        random_heads(numbers, {.d_model = 8, .h_d_k = 8, .h_d_v = 8, .d_memory = 8, .d_value = 8});
+    const auto goes_on = [&](const RotaryScaling& scaling, std::optional<std::size_t> features = {}) {
+        MultiHeadOptions options{.heads = 2,
+                                 .causal = Causal::bottom_right,
+                                 .positions = HeadPositions::rotary,
+                                 .rotary = {.features = features, .scaling = scaling}};
+        std::optional<KeyValueCache> past;
+        Matrix last;
+        for (std::size_t i = 0; i < 6; ++i) {
+            CachedMultiHead step = cached_self_attention(row_by_hand(x, i), past, weights, options);
+            past = std::move(step.cache);
+            last = std::move(step.output);
+        }
+        return close(last, row_by_hand(multi_head_attention(x, weights, options).output, 5));
+    };
+    CHECK(goes_on({}, 2));
+    CHECK(goes_on(LinearScaling{8}));
+    CHECK(goes_on(YarnScaling{.factor = 4, .original_length = 4}, 2));
+    CHECK(goes_on(Llama3Scaling{.factor = 8, .original_length = 8}));
+    CHECK(goes_on(DynamicScaling{2, 6}));
+    CHECK_FALSE(goes_on(DynamicScaling{2, 5}));
+    CHECK(goes_on(LongRopeScaling{Vector{1, 1.5}, Vector{2, 4}, 6, 8}));
+    CHECK_FALSE(goes_on(LongRopeScaling{Vector{1, 1.5}, Vector{2, 4}, 5, 8}));
 }
 
 TEST_CASE("numbers of a scaling that have no meaning are refused under their names in config.json",

@@ -30,7 +30,8 @@ using CachedMultiHead = CachedMultiHeadOf<Matrix>;
 /// Self-attention of n tokens that follow those in a cache: keys and values are computed for the new tokens only.
 ///
 /// With a causal mask the output is the one that multi_head_attention() gives for those tokens of the whole sequence,
-/// since no earlier token attends to a later one.
+/// since no earlier token attends to a later one. (Not with a DynamicScaling or a LongRopeScaling of rotary positions, beyond
+/// its original length: keys stay as they were rotated when there were fewer tokens.)
 ///
 /// @param x        ((b,) n, d_model): the new tokens
 /// @param past     of the tokens before them; none at the beginning

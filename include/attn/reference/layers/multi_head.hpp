@@ -156,8 +156,9 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
 ///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
 ///                 have norms of queries and keys, the steps of rms_norm() come first, in each head's scopes query_norm
-///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. Biases of the maps, mask, bias and output map as in multi_head_attention(); with g = h so
-///                 are the axes.
+///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. The lists of factors of
+///                 a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the maps, mask, bias and
+///                 output map as in multi_head_attention(); with g = h so are the axes.
 ///
 ///                 Of several sequences `memory`, and `value_memory`, follow `x`, and stand in its place in the formulas of key
 ///                 and value.

@@ -227,6 +227,12 @@ struct RotaryOptions {
 /// The options as a trace records them: base, layout, first position, and what there is of features and scaling.
 StepOptions describe(const RotaryOptions& options);
 
+/// Names what the rotations of several heads or layers share once, in the scope around them: the lists of factors of
+/// LongRopeScaling, as `short_factors` and `long_factors`. Without it each rotation has its own.
+/// @param trace  the scope around
+/// @return the scaling to go on with
+RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace);
+
 /// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
 /// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
 ///

@@ -115,7 +115,8 @@ Tensor3 llama(const IntegerMatrix& ids, const std::optional<Integers>& lengths, 
 /// @param options  heads, rotary positions, epsilon; the same for each layer
 /// @param trace    as above, with the steps of cached_self_attention() in the layers, and `causal` and `mask` of the
 ///                 new tokens by all tokens
-/// @return the logits of the new tokens, which are those of all tokens at once, and the cache with the new ones in it
+/// @return the logits of the new tokens, which are those of all tokens at once, except where a DynamicScaling or a
+///         LongRopeScaling goes beyond its original length; and the cache with the new ones in it
 /// @throws ShapeError where an id is no row of the embedding, or the past or weights disagree
 LlamaStep llama(const Integers& ids, const LlamaCache& past, const LlamaWeights& weights,
                 const LlamaOptions& options = {}, const Trace& trace = {});
