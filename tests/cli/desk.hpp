@@ -212,7 +212,7 @@ inline LlamaWeights small_decoder()
 /// With a correction bias, and a shared expert that has a gate.
 inline ExpertsWeights four_experts()
 {
-    Numbers numbers(15);
+    Numbers numbers(21);
     return random_experts(numbers, 4, 3, 4);
 }
 
