@@ -175,7 +175,7 @@ private:
     bool is_copied(const Target& target, std::size_t i) const;
 
     /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
-    /// that no other array is, then the one that the array's name says.
+    /// that no other array is.
     bool is_better(const Placed& one, const Placed& other, std::size_t i);
 
     void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
