@@ -244,8 +244,6 @@ void Judge::inherit(const Array& found, const Tolerance& tolerance, std::size_t 
     result.message = world_.has_wrong_operand(step)
                          ? "is right for MINE's own operands: the cause is an earlier step"
                          : "is off by more than --atol and --rtol allow, but right for MINE's own operands";
-    if (const auto other = other_head(found, tolerance, step))
-        result.layout = *other;
 }
 
 /// MINE's array as the reference's in another layout, or as the array of another head. What is found by its numbers can
@@ -260,8 +258,6 @@ bool Judge::recognised(const Array& found, const Expected& expected, std::size_t
         layout = Layout{*other, {}};
     if (!layout)
         layout = recognise(found, {label(step), expected.value(), tolerance, heads});
-    if (!layout && expected.again)
-        layout = recognise(found, {label(step), reference, tolerance, heads});
     if (!layout)
         return false;
     // Tokens that are nearly the same look right in any order. The gradient of a square map is turned by its neighbours.
