@@ -277,24 +277,11 @@ std::optional<Diff> as_promoted_float32(const Diff& diff, const Recording& refer
     return again;
 }
 
-/// True where a product of MINE is nearer to the reference than a coarser type allows: it was computed in a finer one.
-bool has_finer_product(const Diff& diff, NumberType coarser)
-{
-    constexpr double much_finer = 1.0 / 16;
-    return std::ranges::any_of(diff.steps, [&](const StepDiff& step) {
-        const bool is_product = step.step->formula.find('@') != std::string::npos;
-        return is_product && step.passed() && step.shape == step.step->value.shape &&
-               step.distance.absolute <= much_finer * roundoff_of(coarser) * largest_of(step.step->value);
-    });
-}
-
 /// A line where everything would be noise in a coarser type, and nothing else explains it.
 std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
                                  const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const NumberType type : diff.world->coarser) {
-        if (has_finer_product(diff, type))
-            continue;
         DiffOptions coarser = options;
         coarser.type = type;
         if (judged(reference, mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 &&
@@ -452,8 +439,6 @@ Diff refined(Diff result, const Recording& reference, const MyArraysPtr& mine, c
         result.hint = hint;
     if (result.hint.empty() && result.passed())
         result.hint = hint_at_gradient(result);
-    if (auto again = with_roundings(result, reference, mine, options, hypothesis))
-        return std::move(*again);
     if (result.hint.empty() && can_be_rounding(result, options) && are_many_off(*result.first_wrong()))
         result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
     return result;
