@@ -84,6 +84,16 @@ Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const 
     return has_all_edits(made, form) ? std::move(made.edits) : Edits{};
 }
 
+Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, const Diff::World& world, double off)
+{
+    Diagnosis diagnosis{&pitfall, {}, {}, off};
+    for (const auto& [step, formula] : edits) {
+        diagnosis.steps.push_back(&world.original(step));
+        diagnosis.formulas.push_back(formula);
+    }
+    return diagnosis;
+}
+
 std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_view value, Reach reach,
                               const std::set<std::size_t>& open, const Diff::World& world)
 {
