@@ -164,9 +164,7 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
 
-    Judge judge(result, options);
-    for (std::size_t i = 0; i < claims.size(); ++i)
-        judge.judge(claims[i], is_same[i]);
+    judge(result, options, is_same);
     for (std::size_t i = 0; i < world.reference.size(); ++i)
         if (!world.known[i].is_claimed)
             result.missing.push_back(world.reference[i].path);

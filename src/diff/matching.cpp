@@ -345,11 +345,8 @@ private:
 Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
                          const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
-    if (graph.knows_reads()) {
-        Walk walk(reference, mine, graph, names, hypothesis);
-        walk.know(known);
-        return walk.matches();
-    }
+    if (graph.knows_reads())
+        return match_by_walking(reference, mine, known, names, graph, hypothesis);
     Matcher matcher(reference, mine, graph, names, hypothesis);
     matcher.know(known);
     return {matcher.matches()};
