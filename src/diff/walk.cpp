@@ -104,9 +104,6 @@ private:
         for (const auto& found : {nearest_right(i), nearest_following(i), nearest_mistaken(i)})
             if (!is_placed(i))
                 explain(i, found, is_exact);
-        const auto scores = is_placed(i) || is_exact ? std::nullopt : nearest_shifted(i);
-        if (scores && !is_taken(*scores->target))
-            place_shifted(i, *scores);
     }
 
     /// What has the numbers of a step exactly comes first: the mean of the squares is near the variance, and another array is it.
@@ -280,7 +277,7 @@ private:
     void mean(std::size_t i)
     {
         std::vector<Meaning> meanings = meanings_of(i);
-        const bool is_known = !meanings.empty() && (meanings.front().followers > 0 || is_my_result(i));
+        const bool is_known = !meanings.empty() && meanings.front().followers > 0;
         const bool is_computed = !steps_before(i).empty();
         if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
             const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
@@ -362,8 +359,6 @@ private:
         const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
         return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
     }
-
-    bool is_my_result(std::size_t i) const { return reserved_ != nullptr && reserved_->values == arrays_[i]->values; }
 
     /// True for steps that an array was computed from, which it can be once more, changed, as after dropout.
     bool are_read(const Target& target, std::size_t i) const
