@@ -229,13 +229,18 @@ private:
     {
         return fits(i, target) && !is_taken(target) && !is_of_other_layer(names_[i], target.text) &&
                !is_outside_layers(i, target) && (can_be_masked(target) || !is_masked(*arrays_[i])) &&
-               (says_gradient(i) ? can_be_this_gradient(i, target) : !steps_[target.first()].formula.empty());
+               (says_gradient(i) ? can_be_this_gradient(i, target) : can_be_this_step(i, target));
     }
 
     bool can_be_this_gradient(std::size_t i, const Target& target) const
     {
         return words_in_common(meanings_[i], target.text) > 0 &&
                (hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target));
+    }
+
+    bool can_be_this_step(std::size_t i, const Target& target) const
+    {
+        return !steps_[target.first()].formula.empty() && (!is_ordered() || is_between_neighbours(i, target));
     }
 
     /// The gradient of an input or a weight that an array can be which is not called one: the only one of its size
@@ -297,6 +302,20 @@ private:
     bool is_outside_layers(std::size_t i, const Target& target) const
     {
         return has_layers_ && !is_in_layer(target.text) && says_layer(names_[i]);
+    }
+
+    /// True where MINE has all that was found so far in the order of the steps.
+    bool is_ordered() const
+    {
+        std::size_t last = 0;
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            if (!is_placed(i))
+                continue;
+            if (placed(i).target->first() < last)
+                return false;
+            last = placed(i).target->first();
+        }
+        return in_order_;
     }
 
     /// How well an array stands for a target by its name, its place, and how near it is.
