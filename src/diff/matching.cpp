@@ -228,7 +228,7 @@ private:
     bool can_be_meant(std::size_t i, const Target& target) const
     {
         return fits(i, target) && !is_taken(target) && !is_of_other_layer(names_[i], target.text) &&
-               !is_outside_layers(i, target) && (can_be_masked(target) || !is_masked(*arrays_[i])) &&
+               !is_outside_layers(i, target) && can_be_masked(i, target) &&
                (says_gradient(i) ? can_be_this_gradient(i, target) : can_be_this_step(i, target));
     }
 
@@ -292,12 +292,6 @@ private:
         return false;
     }
 
-    /// False for a target that is not over keys, as those are that the reference masks.
-    bool can_be_masked(const Target& target) const
-    {
-        return masked_axes_.empty() || target.letters.empty() || masked_axes_.contains(target.letters.back());
-    }
-
     /// True for a step outside the layers, where the array's name says which layer it is of.
     bool is_outside_layers(std::size_t i, const Target& target) const
     {
@@ -355,7 +349,6 @@ private:
         return follow;
     }
 
-    const std::set<std::string> masked_axes_ = masked_axes(targets_);
     const bool has_layers_ = std::ranges::any_of(steps_, is_in_layer, &Step::path);
 };
 

@@ -83,6 +83,12 @@ bool Placement::fits(std::size_t i, const Target& target) const
            (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
 
+bool Placement::can_be_masked(std::size_t i, const Target& target) const
+{
+    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
+    return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
+}
+
 bool Placement::is_overwritten_sum(const Target& target) const
 {
     const auto step =

@@ -55,6 +55,9 @@ protected:
     /// A target of as many numbers; what is called keys is not the values, whatever its numbers are.
     bool fits(std::size_t i, const Target& target) const;
 
+    /// Minus infinity stands in masked scores alone, where the reference has some of that size.
+    bool can_be_masked(std::size_t i, const Target& target) const;
+
     /// The layout in which an array is nearest to what MINE would have for a target.
     std::optional<Placed> placed_at(const Target& target, std::size_t i);
 

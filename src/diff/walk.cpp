@@ -353,13 +353,6 @@ private:
         return meanings;
     }
 
-    /// Minus infinity stands in masked scores alone, where the reference has some.
-    bool can_be_masked(std::size_t i, const Target& target) const
-    {
-        const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
-        return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
-    }
-
     /// True for steps that an array was computed from, which it can be once more, changed, as after dropout.
     bool are_read(const Target& target, std::size_t i) const
     {
