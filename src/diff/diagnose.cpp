@@ -143,11 +143,7 @@ private:
                     const std::optional<double> off = distance_after(edits, wrong_, distance_, world_);
                     if (!off || (best && best->off <= *off))
                         continue;
-                    best = Diagnosis{&pitfall, {}, {}, *off};
-                    for (const auto& [number, formula] : edits) {
-                        best->steps.push_back(&world_.original(number));
-                        best->formulas.push_back(formula);
-                    }
+                    best = diagnosis_of(pitfall, edits, world_, *off);
                 }
             }
         return best;

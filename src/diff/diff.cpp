@@ -146,11 +146,11 @@ bool fails_for_extra(const Diff& diff, const DiffOptions& options)
 
 /// What became of every array.
 /// @param inputs  the type that inputs had been rounded to before MINE computed
-Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options,
-            const Hypothesis& hypothesis, NumberType inputs = NumberType::float64)
+Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis,
+            NumberType inputs = NumberType::float64)
 {
     Diff result;
-    result.world = std::make_shared<Diff::World>(reference, mine, options, hypothesis);
+    result.world = std::make_shared<Diff::World>(mine, options, hypothesis);
     Diff::World& world = *result.world;
     const std::vector<Claim>& claims = world.claims.claims;
     const std::vector<bool> is_same = see_type(result, options);
@@ -164,9 +164,7 @@ Diff judged(const Recording& reference, const MyArraysPtr& mine, const DiffOptio
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
 
-    Judge judge(result, options);
-    for (std::size_t i = 0; i < claims.size(); ++i)
-        judge.judge(claims[i], is_same[i]);
+    judge(result, options, is_same);
     for (std::size_t i = 0; i < world.reference.size(); ++i)
         if (!world.known[i].is_claimed)
             result.missing.push_back(world.reference[i].path);
@@ -244,13 +242,12 @@ std::string hint_at_rounded_inputs(const Diff& diff)
 }
 
 /// The same where MINE does not have its inputs: they were rounded where that explains every digit.
-std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                        const DiffOptions& options, const Hypothesis& hypothesis)
+std::optional<Diff> with_rounded_inputs(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const NumberType type : {NumberType::float32, NumberType::float16, NumberType::bfloat16}) {
         if (roundoff_of(type) <= roundoff_of(diff.type))
             continue;
-        Diff again = judged(reference, mine, options, hypothesis, type);
+        Diff again = judged(diff.world->mine, options, hypothesis, type);
         if (again.first_different() != nullptr)
             continue;
         again.hint = text_about_inputs("the inputs that MINE does not have were rounded", type, diff.type);
@@ -261,14 +258,13 @@ std::optional<Diff> with_rounded_inputs(const Diff& diff, const Recording& refer
 
 /// The same compared as float32, where MINE's float64 numbers are right to float32's digits: a program that computes in float32
 /// and stores float64, as NumPy 2 does after np.sqrt.
-std::optional<Diff> as_promoted_float32(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                        const DiffOptions& options, const Hypothesis& hypothesis)
+std::optional<Diff> as_promoted_float32(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
 {
     if (diff.type != NumberType::float64)
         return std::nullopt;
     DiffOptions as_float32 = options;
     as_float32.type = NumberType::float32;
-    Diff again = judged(reference, mine, as_float32, hypothesis);
+    Diff again = judged(diff.world->mine, as_float32, hypothesis);
     if (again.first_different() != nullptr)
         return std::nullopt;
     again.hint =
@@ -277,27 +273,13 @@ std::optional<Diff> as_promoted_float32(const Diff& diff, const Recording& refer
     return again;
 }
 
-/// True where a product of MINE is nearer to the reference than a coarser type allows: it was computed in a finer one.
-bool has_finer_product(const Diff& diff, NumberType coarser)
-{
-    constexpr double much_finer = 1.0 / 16;
-    return std::ranges::any_of(diff.steps, [&](const StepDiff& step) {
-        const bool is_product = step.step->formula.find('@') != std::string::npos;
-        return is_product && step.passed() && step.shape == step.step->value.shape &&
-               step.distance.absolute <= much_finer * roundoff_of(coarser) * largest_of(step.step->value);
-    });
-}
-
 /// A line where everything would be noise in a coarser type, and nothing else explains it.
-std::string hint_at_coarser_type(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                 const DiffOptions& options, const Hypothesis& hypothesis)
+std::string hint_at_coarser_type(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
 {
     for (const NumberType type : diff.world->coarser) {
-        if (has_finer_product(diff, type))
-            continue;
         DiffOptions coarser = options;
         coarser.type = type;
-        if (judged(reference, mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 &&
+        if (judged(diff.world->mine, coarser, hypothesis).count(DiffVerdict::bug) == 0 &&
             diagnoses_of_first(diff).empty())
             return fmt::format("in {0} this would be noise: if the program {1} in {0}{2}, say so with --type {0}",
                                name_of(type), diff.type == NumberType::float64 ? "computes" : "multiplies",
@@ -356,8 +338,7 @@ std::string step_after(const Found& found, const Diff& diff)
 
 /// The same where an array that was found by its numbers is used as the next step: scores that are not scaled have the
 /// numbers of scores, and what MINE has after them follows as from scaled ones. So they are the first wrong step.
-std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                    const DiffOptions& options, Hypothesis& hypothesis)
+std::optional<Diff> with_used_steps(const Diff& diff, const DiffOptions& options, Hypothesis& hypothesis)
 {
     const StepDiff* wrong = diff.first_wrong();
     if (wrong == nullptr || wrong->through.empty())
@@ -368,7 +349,7 @@ std::optional<Diff> with_used_steps(const Diff& diff, const Recording& reference
             continue;
         Hypothesis used = hypothesis;
         used.used_as.emplace(found.mine, after);
-        Diff again = judged(reference, mine, options, used);
+        Diff again = judged(diff.world->mine, options, used);
         const auto same = std::ranges::find(again.steps, wrong->mine, &StepDiff::mine);
         if (again.first_wrong() != nullptr && again.first_wrong()->mine.starts_with(found.mine) &&
             same != again.steps.end() && same->verdict != DiffVerdict::bug &&
@@ -423,50 +404,46 @@ bool can_be_rounding(const Diff& diff, const DiffOptions& options)
 }
 
 /// The same where what is wrong comes from inputs that were rounded, or from computing in float32.
-std::optional<Diff> with_roundings(const Diff& diff, const Recording& reference, const MyArraysPtr& mine,
-                                   const DiffOptions& options, const Hypothesis& hypothesis)
+std::optional<Diff> with_roundings(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
 {
     if (!can_be_rounding(diff, options))
         return std::nullopt;
     const bool is_float32 = can_be_float32(diff);
     if (is_float32 || diff.type == NumberType::float64)
-        if (auto again = with_rounded_inputs(diff, reference, mine, options, hypothesis))
+        if (auto again = with_rounded_inputs(diff, options, hypothesis))
             return again;
-    return is_float32 ? as_promoted_float32(diff, reference, mine, options, hypothesis) : std::nullopt;
+    return is_float32 ? as_promoted_float32(diff, options, hypothesis) : std::nullopt;
 }
 
 /// What else explains the arrays than the reference's steps as they are.
-Diff refined(Diff result, const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options,
-             Hypothesis hypothesis)
+Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
 {
-    if (auto again = with_roundings(result, reference, mine, options, hypothesis)) // before all mistakes are tried
+    if (auto again = with_roundings(result, options, hypothesis)) // before all mistakes are tried
         return std::move(*again);
     hypothesis = hypothesis_about(result, std::move(hypothesis));
     const std::string fault = result.world->claims.fault; // what a mistake explains is one, too
     if (hypothesis.guesses || !hypothesis.mistaken.empty())
-        result = judged(reference, mine, options, hypothesis);
-    if (auto again = with_used_steps(result, reference, mine, options, hypothesis))
+        result = judged(result.world->mine, options, hypothesis);
+    if (auto again = with_used_steps(result, options, hypothesis))
         result = std::move(*again);
     result.world->claims.fault = fault;
     if (const std::string hint = hint_at_rounded_inputs(result); !hint.empty())
         result.hint = hint;
     if (result.hint.empty() && result.passed())
         result.hint = hint_at_gradient(result);
-    if (auto again = with_roundings(result, reference, mine, options, hypothesis))
-        return std::move(*again);
     if (result.hint.empty() && can_be_rounding(result, options) && are_many_off(*result.first_wrong()))
-        result.hint = hint_at_coarser_type(result, reference, mine, options, hypothesis);
+        result.hint = hint_at_coarser_type(result, options, hypothesis);
     return result;
 }
 
-Diff diff_of(const Recording& reference, const MyArraysPtr& mine, const DiffOptions& options)
+Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
 {
-    Diff result = judged(reference, mine, options, {});
+    Diff result = judged(mine, options, {});
     Hypothesis hypothesis{.no_step = look_alikes(result)};
     try {
         if (!hypothesis.no_step.empty())
-            result = judged(reference, mine, options, hypothesis);
-        return refined(result, reference, mine, options, std::move(hypothesis));
+            result = judged(mine, options, hypothesis);
+        return refined(result, options, std::move(hypothesis));
     } catch (const BudgetError&) {
         result.world->is_search_cut = true;
         return result; // what is known without
@@ -530,7 +507,7 @@ Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOpti
     const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, std::move(mine));
     arrays->describe({});
-    return diff_of(arrays->reference(), arrays, options);
+    return diff_of(arrays, options);
 }
 
 Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
@@ -540,7 +517,7 @@ Diff compare(const Recording& reference, const std::filesystem::path& mine, cons
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
     const Origins origins = read_origins(mine);
     arrays->describe(origins);
-    Diff result = diff_of(arrays->reference(), arrays, options);
+    Diff result = diff_of(arrays, options);
     add_origins(result, origins, options);
     return result;
 }

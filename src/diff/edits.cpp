@@ -12,9 +12,6 @@
 namespace attn::diff {
 namespace {
 
-/// True for a step that is another one under a further name: "x = norm1.output".
-bool is_copy(const Step& step) { return is_step_path(step.formula); }
-
 /// The formula of a step with an edit made in it; nothing where it is not about such a step.
 std::optional<std::string> edited(const mistakes::StepEdit& edit, std::string_view value, std::size_t step,
                                   const Diff::World& world)
@@ -22,9 +19,7 @@ std::optional<std::string> edited(const mistakes::StepEdit& edit, std::string_vi
     constexpr double operations = 50;
     spend(operations);
     const mistakes::StepOf step_of = [&](std::string_view name) {
-        auto number = world.names.resolve_any(step, name);
-        while (number && is_copy(world.reference[*number]))
-            number = world.names.resolve(*number, world.reference[*number].formula);
+        const auto number = world.names.resolve_any(step, name);
         return number ? &world.reference[*number] : nullptr;
     };
     return mistakes::mistaken_formula(edit, value, world.reference[step], step_of);
@@ -84,6 +79,16 @@ Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const 
     return has_all_edits(made, form) ? std::move(made.edits) : Edits{};
 }
 
+Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, const Diff::World& world, double off)
+{
+    Diagnosis diagnosis{&pitfall, {}, {}, off};
+    for (const auto& [step, formula] : edits) {
+        diagnosis.steps.push_back(&world.original(step));
+        diagnosis.formulas.push_back(formula);
+    }
+    return diagnosis;
+}
+
 std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_view value, Reach reach,
                               const std::set<std::size_t>& open, const Diff::World& world)
 {
@@ -97,13 +102,12 @@ std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_vie
         if (is_gradient(world.reference[step]))
             by_place[without_numbers(world.reference[step].path)].emplace(step, formula);
     }
-    constexpr std::size_t most_choices = 32, most_of_gradients = 96;
+    constexpr std::size_t most_choices = 96;
     std::vector<Edits> wide, narrow;
     const auto choose = [&](const Edits& edits, std::vector<Edits>& choices) {
         const bool is_new =
             std::ranges::find(wide, edits) == wide.end() && std::ranges::find(narrow, edits) == narrow.end();
-        const std::size_t most = by_place.empty() ? most_choices : most_of_gradients;
-        if (!edits.empty() && is_new && choices.size() < most)
+        if (!edits.empty() && is_new && choices.size() < most_choices)
             choices.push_back(edits);
     };
     choose(made.edits, wide);

@@ -22,6 +22,10 @@ bool is_gradient(const Step& step);
 Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const std::set<std::size_t>& open,
                const Diff::World& world);
 
+/// The mistake, made in those steps.
+/// @param off  by how much MINE differs from what it gives
+Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, const Diff::World& world, double off = 0);
+
 /// In which of the steps that a form of a mistake concerns it is made.
 enum class Reach {
     wide,  ///< in all of them, or in all of one edit: in one of its maps

@@ -176,9 +176,7 @@ public:
                 users.push_back(user);
         return !users.empty() && std::ranges::all_of(users, [&](std::size_t user) {
             const Array* mine = array_of(user);
-            const bool is_scores =
-                mine != nullptr && !is_softmax(world_.reference[user]) && leads_to_softmax(world_, user);
-            return mine != nullptr && !is_scores ? is_right(*mine, user) : ++followed_ <= most_steps && follow(user);
+            return mine != nullptr ? is_right(*mine, user) : ++followed_ <= most_steps && follow(user);
         });
     }
 

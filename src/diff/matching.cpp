@@ -2,21 +2,32 @@
 
 #include "matching.hpp"
 
-#include "guess.hpp"
+#include "placement.hpp"
+#include "softmax.hpp"
 #include "walk.hpp"
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace attn::diff {
 namespace {
 
-/// The order in which arrays are placed: first those that are sure.
-class Matcher : public Guesser {
+// So many of the targets that a wrong array can be, the likeliest ones, are judged by what would follow from it.
+constexpr std::size_t most_candidates = 12;
+// How many of the other arrays are asked whether they follow from it.
+constexpr std::size_t most_followers = 3;
+
+bool is_in_layer(std::string_view path) { return path.find("layers.") != std::string_view::npos; }
+
+/// Places arrays that do not say what they were computed from: first those that are sure.
+class Matcher : public Placement {
 public:
-    using Guesser::Guesser;
+    using Placement::Placement;
 
     std::vector<Match> matches()
     {
@@ -106,31 +117,17 @@ private:
         return std::nullopt;
     }
 
-    /// The gradient that an array is called: by its path, by the end of the only path with that end, or by its words.
+    /// The gradient that an array is called: by its path, or by its words.
     std::optional<std::size_t> step_of_name(std::size_t i) const
     {
         if (!says_gradient(i))
             return std::nullopt;
         if (const auto step = step_names_.find(meanings_[i]))
             return step;
-        const std::string_view end =
-            std::string_view(meanings_[i]).substr(formula::gradient_scope.size() - 1); // with the dot
-        const auto has_end = [&](const Target& target) { return target.text.ends_with(end); };
-        const auto has_word = [&](const Target& target) {
-            return is_summed(target) && words_in_common(meanings_[i], target.text) > 0;
-        };
-        const auto by_end = only_target(has_end);
-        return by_end ? by_end : only_target(has_word);
-    }
-
-    /// The only gradient of one step that fits.
-    template <class Fits>
-    std::optional<std::size_t> only_target(const Fits& fits) const
-    {
         std::optional<std::size_t> only;
         for (const Target& target : targets_) {
-            if (target.steps.size() > 1 || !target.text.starts_with(formula::gradient_scope) ||
-                is_contribution(target) || !fits(target))
+            if (target.steps.size() > 1 || is_contribution(target) || !is_summed(target) ||
+                words_in_common(meanings_[i], target.text) == 0)
                 continue;
             if (only && *only != target.first())
                 return std::nullopt;
@@ -201,6 +198,158 @@ private:
         const bool is_told = all > (is_near(i) ? 1 : 0) && (turned == 0 || turned == all);
         return is_told ? std::optional(turned == all) : std::nullopt;
     }
+
+    /// The step that a wrong array fits best. Nothing follows from the gradient of a weight, so that all others are right
+    /// tells nothing of it: it is looked for even where no other array is to be guessed.
+    std::optional<Placed> best_guess(std::size_t i)
+    {
+        if (!says_gradient(i) && has_gradients_ && !has_any(false))
+            return has_any(true) ? only_gradient_left(i) : std::nullopt;
+        if (!says_gradient(i) && !hypothesis_.guesses)
+            return std::nullopt;
+        std::vector<std::pair<double, Placed>> candidates;
+        const std::set<std::size_t> never = innocent();
+        const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
+        for (const Target& target : targets_)
+            if (can_be_meant(i, target) && !std::ranges::all_of(target.steps, is_innocent))
+                if (const auto placed = placed_at(target, i))
+                    candidates.emplace_back(likelihood(i, *placed), *placed);
+        const auto by_score = [](const auto& left, const auto& right) { return left.first > right.first; };
+        std::ranges::stable_sort(candidates, by_score);
+        candidates.resize(std::min(candidates.size(), most_candidates));
+        constexpr double of_follower = 4;
+        for (auto& [score, placed] : candidates)
+            score += of_follower * static_cast<double>(followers_of(i, placed));
+        std::ranges::stable_sort(candidates, by_score);
+        return candidates.empty() ? std::nullopt : std::optional(candidates.front().second);
+    }
+
+    /// True for a free target that a wrong array can have been meant to be, by all that its name and its place say.
+    bool can_be_meant(std::size_t i, const Target& target) const
+    {
+        return fits(i, target) && !is_taken(target) && !is_of_other_layer(names_[i], target.text) &&
+               !is_outside_layers(i, target) && can_be_masked(i, target) &&
+               (says_gradient(i) ? can_be_this_gradient(i, target) : can_be_this_step(i, target));
+    }
+
+    bool can_be_this_gradient(std::size_t i, const Target& target) const
+    {
+        return words_in_common(meanings_[i], target.text) > 0 &&
+               (hypothesis_.guesses || is_gradient_of_input(target) || begins_with(i, target));
+    }
+
+    bool can_be_this_step(std::size_t i, const Target& target) const
+    {
+        return !steps_[target.first()].formula.empty() && (!is_ordered() || is_between_neighbours(i, target));
+    }
+
+    /// The gradient of an input or a weight that an array can be which is not called one: the only one of its size
+    /// that MINE does not have, where all else that MINE has are gradients. A weight that has been trained on is none.
+    std::optional<Placed> only_gradient_left(std::size_t i)
+    {
+        constexpr double trained_on = 0.5; // of the weight before
+        std::optional<Placed> only;
+        for (const Target& target : targets_) {
+            if (!fits(i, target) || !is_gradient_of_input(target) || is_taken(target))
+                continue;
+            const std::size_t of =
+                *step_names_.find(steps_[target.first()].path.substr(formula::gradient_scope.size()));
+            const auto weight = best_fit(*arrays_[i], target, steps_[of].value);
+            const bool is_other = only && only->target->first() != target.first();
+            if (is_other || (weight && weight->distance < trained_on))
+                return std::nullopt;
+            if (!only)
+                only = placed_at(target, i);
+        }
+        return only;
+    }
+
+    /// True for the gradient of a weight or an input.
+    bool is_gradient_of_input(const Target& target) const
+    {
+        const std::string& path = steps_[target.first()].path;
+        const auto of = path.starts_with(formula::gradient_scope)
+                            ? step_names_.find(path.substr(formula::gradient_scope.size()))
+                            : std::nullopt;
+        return of && steps_[*of].formula.empty();
+    }
+
+    /// True for the first gradient of MINE, and a target that all gradients begin from.
+    bool begins_with(std::size_t i, const Target& target) const
+    {
+        const auto first = std::ranges::find_if(
+            meanings_, [](const std::string& meaning) { return meaning.starts_with(formula::gradient_scope); });
+        return in_order_ && first - meanings_.begin() == static_cast<std::ptrdiff_t>(i) &&
+               steps_[target.first()].formula.empty() && target.text.starts_with(formula::gradient_scope);
+    }
+
+    /// True where MINE has gradients, or steps that are none.
+    bool has_any(bool of_gradients) const
+    {
+        for (std::size_t step = 0; step < steps_.size(); ++step)
+            if (own(step) != nullptr && steps_[step].path.starts_with(formula::gradient_scope) == of_gradients)
+                return true;
+        return false;
+    }
+
+    /// True for a step outside the layers, where the array's name says which layer it is of.
+    bool is_outside_layers(std::size_t i, const Target& target) const
+    {
+        return has_layers_ && !is_in_layer(target.text) && says_layer(names_[i]);
+    }
+
+    /// True where MINE has all that was found so far in the order of the steps.
+    bool is_ordered() const
+    {
+        std::size_t last = 0;
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            if (!is_placed(i))
+                continue;
+            if (placed(i).target->first() < last)
+                return false;
+            last = placed(i).target->first();
+        }
+        return in_order_;
+    }
+
+    /// How well an array stands for a target by its name, its place, and how near it is.
+    double likelihood(std::size_t i, const Placed& placed) const
+    {
+        constexpr double of_word = 2, of_place = 1, of_shape = 0.5;
+        const Target& target = *placed.target;
+        double score = 1 / (1 + placed.fit.distance);
+        score += of_word * static_cast<double>(words_in_common(meanings_[i], target.text));
+        if (target.shape == arrays_[i]->shape)
+            score += of_shape;
+        if (in_order_ && is_between_neighbours(i, target))
+            score += of_place;
+        return score;
+    }
+
+    /// True where a target comes after the arrays that MINE has before this one, and before those after it.
+    bool is_between_neighbours(std::size_t i, const Target& target) const
+    {
+        for (std::size_t k = 0; k < names_.size(); ++k)
+            if (is_placed(k) && k != i && (placed(k).target->first() < target.first()) != (k < i))
+                return false;
+        return true;
+    }
+
+    /// How many of the arrays after it would be right for what MINE has before them.
+    std::size_t followers_of(std::size_t i, const Placed& placed)
+    {
+        place(i, placed, "");
+        std::size_t asked = 0, follow = 0;
+        for (std::size_t k = 0; k < names_.size() && asked < most_followers; ++k)
+            if (k != i && is_tensor(k) && !is_placed(k)) {
+                ++asked;
+                follow += nearest_following(k) ? 1 : 0;
+            }
+        unplace(i);
+        return follow;
+    }
+
+    const bool has_layers_ = std::ranges::any_of(steps_, is_in_layer, &Step::path);
 };
 
 } // namespace
@@ -208,11 +357,8 @@ private:
 Matches match_by_numbers(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
                          const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
-    if (graph.knows_reads()) {
-        Walk walk(reference, mine, graph, names, hypothesis);
-        walk.know(known);
-        return walk.matches();
-    }
+    if (graph.knows_reads())
+        return match_by_walking(reference, mine, known, names, graph, hypothesis);
     Matcher matcher(reference, mine, graph, names, hypothesis);
     matcher.know(known);
     return {matcher.matches()};

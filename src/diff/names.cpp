@@ -24,7 +24,7 @@ namespace attn::diff {
 namespace {
 
 /// A step, and the path that it was found by: its own, or an alias's.
-struct Found {
+struct Named {
     std::size_t step = 0;
     std::string path;
 };
@@ -46,14 +46,14 @@ public:
 
     bool has_gradients() const { return has_gradients_; }
 
-    std::optional<Found> exactly(const std::string& path) const
+    std::optional<Named> exactly(const std::string& path) const
     {
         const std::optional<std::size_t> step = names_.find(path);
-        return step ? std::optional(Found{*step, path}) : std::nullopt;
+        return step ? std::optional(Named{*step, path}) : std::nullopt;
     }
 
     /// By the path, or, as PyTorch names a gradient, by that of the step: "self_attn.query.grad".
-    std::optional<Found> of_tensor(const std::string& name) const
+    std::optional<Named> of_tensor(const std::string& name) const
     {
         constexpr std::string_view end = ".grad";
         auto found = exactly(name);
@@ -64,7 +64,7 @@ public:
 
     /// By the path, or by its only end: "layers.0.self_attn.query" is "encoder.layers.0.self_attn.query", or, where there
     /// is nothing but one layer or one attention, "self_attn.query" or "query".
-    std::optional<Found> freely(std::string path) const
+    std::optional<Named> freely(std::string path) const
     {
         const std::string of_gradients(path.starts_with(formula::gradient_scope) ? formula::gradient_scope : "");
         path.erase(0, of_gradients.size());
@@ -82,16 +82,16 @@ public:
 
 private:
     /// The only step that has a path with that end; of gradients, or of none.
-    std::optional<Found> only_end(const std::string& path, const std::string& of_gradients) const
+    std::optional<Named> only_end(const std::string& path, const std::string& of_gradients) const
     {
-        std::optional<Found> only;
+        std::optional<Named> only;
         for (const std::string_view known : paths_)
             if (known.ends_with("." + path) && known.starts_with(formula::gradient_scope) == !of_gradients.empty()) {
                 const std::size_t step = names_.find(known).value();
                 if (only && only->step != step)
                     return std::nullopt;
                 if (!only)
-                    only = Found{step, std::string(known)};
+                    only = Named{step, std::string(known)};
             }
         return only;
     }
@@ -99,12 +99,6 @@ private:
     formula::StepNames names_;
     std::vector<std::string_view> paths_;
     bool has_layers_ = false, has_gradients_ = false;
-};
-
-/// A claim, and the path that its step was found by.
-struct Finding {
-    Claim claim;
-    std::string path;
 };
 
 /// Makes claims of arrays by rules.
@@ -131,7 +125,7 @@ public:
         return holes && claim_step(rule, name, array, *holes, std::string(formula::gradient_scope));
     }
 
-    std::vector<Finding> findings;
+    std::vector<Claim> made;
 
 private:
     /// @param scope  what stands before all of a path: that of gradients, or nothing
@@ -149,23 +143,23 @@ private:
     bool claim_one_of(const ReadRule& rule, const std::string& name, const Array& array, const Holes& holes,
                       const std::string& front, bool is_free)
     {
-        std::vector<std::vector<Found>> all;
+        std::vector<std::vector<Named>> all;
         for (const std::string& alternative : rule.steps)
             if (auto heads = steps_of(front + filled(filled(alternative, "i", holes.i), "*", holes.rest), is_free);
                 !heads.empty())
                 all.push_back(std::move(heads));
         // An array can lack axes of size 1 that its step has, unless it is another step that has as many axes.
-        std::ranges::stable_partition(all, [&](const std::vector<Found>& heads) {
+        std::ranges::stable_partition(all, [&](const std::vector<Named>& heads) {
             return reference_[heads.front().step].value.rank() <= array.rank();
         });
         return std::ranges::any_of(
-            all, [&](const std::vector<Found>& heads) { return claim_heads(rule, name, array, heads); });
+            all, [&](const std::vector<Named>& heads) { return claim_heads(rule, name, array, heads); });
     }
 
     /// The step, or that of every head.
-    std::vector<Found> steps_of(const std::string& step, bool is_free) const
+    std::vector<Named> steps_of(const std::string& step, bool is_free) const
     {
-        std::vector<Found> found;
+        std::vector<Named> found;
         const bool has_heads = step.find("{h}") != std::string::npos;
         for (std::size_t head = 0; head == 0 || has_heads; ++head) {
             const std::string path = filled(step, "h", std::to_string(head));
@@ -188,7 +182,7 @@ private:
                     suggestion(paths, step));
     }
 
-    bool claim_heads(const ReadRule& rule, const std::string& name, const Array& given, const std::vector<Found>& heads)
+    bool claim_heads(const ReadRule& rule, const std::string& name, const Array& given, const std::vector<Named>& heads)
     {
         const Shape& step = reference_[heads.front().step].value.shape;
         const std::size_t rank = step.size();
@@ -213,7 +207,7 @@ private:
             const std::string part = filled(rule.suffix, "h", std::to_string(theirs));
             claims_.parts.push_back(
                 std::make_unique<const Array>(taken_from(array, *axes, rule.is_transposed, theirs, rank)));
-            findings.push_back({{heads[head].step, name + part, claims_.parts.back().get(), ""}, heads[head].path});
+            made.push_back({heads[head].step, name + part, claims_.parts.back().get(), "", heads[head].path});
         }
         return true;
     }
@@ -221,7 +215,7 @@ private:
     /// How many heads of the reference each head of an array is: several where they share keys and values, so that their
     /// steps have the same numbers.
     std::size_t query_heads_per(const Shape& shape, const std::vector<Taken>& axes,
-                                const std::vector<Found>& heads) const
+                                const std::vector<Named>& heads) const
     {
         const auto axis = std::ranges::find(axes, Taken::Kind::heads, &Taken::kind);
         const std::size_t theirs = axis == axes.end() ? 0 : shape[static_cast<std::size_t>(axis - axes.begin())];
@@ -249,9 +243,9 @@ private:
         return "";
     }
 
-    void complain(const ReadRule& rule, const std::string& name, const Found& step, const std::string& what)
+    void complain(const ReadRule& rule, const std::string& name, const Named& step, const std::string& what)
     {
-        findings.push_back({{step.step, name + rule.suffix, nullptr, name + ' ' + what}, step.path});
+        made.push_back({step.step, name + rule.suffix, nullptr, name + ' ' + what, step.path});
     }
 
     const std::vector<Step>& reference_;
@@ -290,36 +284,34 @@ Recording widened(const Recording& reference, const std::map<std::string, std::s
     return wide;
 }
 
-/// Makes claims of findings: an array that repeats another one of its step under an alias's path is left out, and an
+/// Settles what several claims are about: an array that repeats another one of its step under an alias's path is left out, and an
 /// alias that has another one becomes a step.
-void settle(const Recording& reference, std::vector<Finding> findings, Claims& claims)
+void settle(const Recording& reference, std::vector<Claim> made, Claims& claims)
 {
-    const auto path_of = [&](const Finding& finding) -> const std::string& {
-        return reference.steps[finding.claim.step].path;
-    };
+    const auto path_of = [&](const Claim& claim) -> const std::string& { return reference.steps[claim.step].path; };
     // The step's own path first, and of several arrays the one that MINE goes on with.
-    std::ranges::stable_sort(findings, {}, [&](const Finding& finding) {
-        return std::tuple(finding.claim.step, finding.path != path_of(finding), !finding.claim.replaces);
+    std::ranges::stable_sort(made, {}, [&](const Claim& claim) {
+        return std::tuple(claim.step, claim.path != path_of(claim), !claim.replaces);
     });
     std::map<std::string, std::size_t> own;
-    std::vector<const Finding*> kept;
-    const Finding* first = nullptr; // about the same step
-    for (const Finding& one : findings) {
-        if (first == nullptr || first->claim.step != one.claim.step)
+    std::vector<const Claim*> kept;
+    const Claim* first = nullptr; // about the same step
+    for (const Claim& one : made) {
+        if (first == nullptr || first->step != one.step)
             first = &one;
         if (one.path != first->path) {
-            const Array *mine = one.claim.array, *other = first->claim.array;
+            const Array *mine = one.array, *other = first->array;
             if (mine != nullptr && other != nullptr && same_numbers(*mine, *other))
                 continue;
-            own.emplace(one.path, one.claim.step);
+            own.emplace(one.path, one.step);
         }
         kept.push_back(&one);
     }
     if (!own.empty())
         claims.widened = widened(reference, own);
     const formula::StepNames names(claims.widened ? *claims.widened : reference);
-    for (const Finding* one : kept) {
-        claims.claims.push_back(one->claim);
+    for (const Claim* one : kept) {
+        claims.claims.push_back(*one);
         claims.claims.back().step = names.find(own.contains(one->path) ? one->path : path_of(*one)).value();
     }
     std::ranges::stable_sort(claims.claims, {}, &Claim::step);
@@ -375,43 +367,39 @@ bool is_a_later_step(const Array& mine, std::size_t step, const std::vector<Step
 
 /// Takes arrays for the steps whose names they have. A program can use a step's name for another thing: where the numbers are
 /// not the step's, and it has names of its own or the numbers of a later step, they are looked at first.
-void keep_names(std::vector<Finding> named, const Recording& reference, const DiffOptions& options,
-                std::vector<Finding>& findings, Claims& claims)
+void keep_names(std::vector<Claim> named, const Recording& reference, const DiffOptions& options,
+                std::vector<Claim>& made, Claims& claims)
 {
     const bool has_own_names = !claims.extra.empty();
-    for (Finding& one : named) {
-        const Array &mine = *one.claim.array, &step = reference.steps[one.claim.step].value;
+    for (Claim& one : named) {
+        const Array &mine = *one.array, &step = reference.steps[one.step].value;
         const bool is_it = step.type == ElementType::real
                                ? mine.shape == step.shape && relative_distance(mine, step) <= near_enough(mine)
                                : mine.shape == step.shape;
-        const bool is_gradient = reference.steps[one.claim.step].path.starts_with(formula::gradient_scope);
+        const bool is_gradient = reference.steps[one.step].path.starts_with(formula::gradient_scope);
         const bool is_other = options.by_numbers && !is_it && !is_gradient &&
-                              (has_own_names || is_a_later_step(mine, one.claim.step, reference.steps));
+                              (has_own_names || is_a_later_step(mine, one.step, reference.steps));
         if (is_other)
-            claims.extra.push_back(one.claim.mine);
+            claims.extra.push_back(one.mine);
         else
-            findings.push_back(std::move(one));
+            made.push_back(std::move(one));
     }
 }
 
 /// Looks for the steps of arrays that no name claims.
 void match_the_rest(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
-                    const Hypothesis& hypothesis, std::vector<Finding>& findings, Claims& claims)
+                    const Hypothesis& hypothesis, std::vector<Claim>& made, Claims& claims)
 {
-    std::vector<Claim> known;
-    for (const Finding& finding : findings)
-        known.push_back(finding.claim);
     const std::vector<std::string> names = ordered(claims.extra, graph.order());
-    Matches matches = match_by_numbers(reference, mine, known, names, graph, hypothesis);
+    Matches matches = match_by_numbers(reference, mine, made, names, graph, hypothesis);
     claims.fault = std::move(matches.fault);
     for (Match& match : matches.matches) {
         std::erase(claims.extra, match.found.mine);
         const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";
         for (Match::Part& part : match.parts) {
             claims.parts.push_back(std::make_unique<const Array>(std::move(part.array)));
-            findings.push_back(
-                {{part.step, match.found.mine + part.suffix, claims.parts.back().get(), "", match.replaces, found},
-                 reference.steps[part.step].path});
+            made.push_back({part.step, match.found.mine + part.suffix, claims.parts.back().get(), "",
+                            reference.steps[part.step].path, match.replaces, found});
         }
         if (match.found.mine != match.found.step)
             claims.found.push_back(std::move(match.found));
@@ -433,7 +421,7 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const MyGra
     Claims claims;
     const Paths paths(reference);
     Claimant claimant(reference.steps, paths, claims);
-    std::vector<Finding> named; // by a step's own name
+    std::vector<Claim> named; // by a step's own name
     const std::optional<std::size_t> last_token = formula::StepNames(reference).find(last_token_path);
     for (const auto& [name, array] : mine) {
         // One rule is enough, unless it takes a part: then others take the rest.
@@ -447,18 +435,18 @@ Claims claims_of(const Recording& reference, const ArrayViews& mine, const MyGra
         const auto found = paths.of_tensor(name);
         if (found && last_token && array->size() == reference.steps[*last_token].value.size() &&
             reference.steps[*last_token].formula.starts_with(reference.steps[found->step].path + '['))
-            named.push_back({{*last_token, name, in_shape_of(*array, reference.steps[*last_token].value, claims), ""},
+            named.push_back({*last_token, name, in_shape_of(*array, reference.steps[*last_token].value, claims), "",
                              std::string(last_token_path)});
         else if (found)
-            named.push_back({{found->step, name, in_shape_of(*array, reference.steps[found->step].value, claims), ""},
-                             found->path});
+            named.push_back(
+                {found->step, name, in_shape_of(*array, reference.steps[found->step].value, claims), "", found->path});
         else
             claims.extra.push_back(name);
     }
-    keep_names(std::move(named), reference, options, claimant.findings, claims);
+    keep_names(std::move(named), reference, options, claimant.made, claims);
     if (!claims.extra.empty() && options.by_numbers)
-        match_the_rest(reference, mine, graph, hypothesis, claimant.findings, claims);
-    settle(reference, std::move(claimant.findings), claims);
+        match_the_rest(reference, mine, graph, hypothesis, claimant.made, claims);
+    settle(reference, std::move(claimant.made), claims);
     return claims;
 }
 

@@ -23,6 +23,7 @@ struct Claim {
     std::string mine;     ///< "probs[..., 3, :, :]"
     const Array* array = nullptr;
     std::string complaint;  ///< why no part could be taken; empty where one was
+    std::string path = {};  ///< that the step was found by: its own, or an alias's
     bool replaces = false;  ///< what MINE had for the step before was changed into it
     std::string found = {}; ///< the array's name, where its numbers and no name say that it is this step; else empty
 };

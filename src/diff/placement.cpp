@@ -83,6 +83,12 @@ bool Placement::fits(std::size_t i, const Target& target) const
            (!says_gradient(i) || target.text.starts_with(formula::gradient_scope)) && !is_overwritten_sum(target);
 }
 
+bool Placement::can_be_masked(std::size_t i, const Target& target) const
+{
+    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
+    return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
+}
+
 bool Placement::is_overwritten_sum(const Target& target) const
 {
     const auto step =
@@ -158,9 +164,9 @@ std::optional<Placed> Placement::nearest_shifted(std::size_t i)
     const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
     if (scores_->empty() || finite <= rows)
         return std::nullopt; // of each row's largest nothing is left
-    return nearest(i, shifted(array), finite - rows, [&, masked = is_masked(array)](std::size_t step) {
+    return nearest(i, shifted(array), finite - rows, [&](std::size_t step) {
         const auto scores = scores_->find(step);
-        return scores != scores_->end() && is_masked(scores->second) == masked ? &scores->second : nullptr;
+        return scores != scores_->end() ? &scores->second : nullptr;
     });
 }
 
@@ -275,9 +281,7 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
     // Of one token, the context is the value: two arrays have the same numbers there.
     const bool are_distinct = std::abs(one.fit.distance - other.fit.distance) > rounding;
     const auto merits = [&](const Target& target) {
-        return std::tuple(!is_of_other_layer(names_[i], target.text), are_distinct && is_copied(target, i),
-                          !is_taken(target), !is_contribution(target), words_in_common(meanings_[i], target.text),
-                          !steps_[target.first()].formula.empty());
+        return std::pair(are_distinct && is_copied(target, i), !is_taken(target));
     };
     const std::size_t mine = distance_by_reads(i, *one.target).all(),
                       others = distance_by_reads(i, *other.target).all();

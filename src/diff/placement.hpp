@@ -55,6 +55,9 @@ protected:
     /// A target of as many numbers; what is called keys is not the values, whatever its numbers are.
     bool fits(std::size_t i, const Target& target) const;
 
+    /// Minus infinity stands in masked scores alone, where the reference has some of that size.
+    bool can_be_masked(std::size_t i, const Target& target) const;
+
     /// The layout in which an array is nearest to what MINE would have for a target.
     std::optional<Placed> placed_at(const Target& target, std::size_t i);
 
@@ -175,7 +178,7 @@ private:
     bool is_copied(const Target& target, std::size_t i) const;
 
     /// One that is not masked: it has more numbers to compare. Equally near: one that MINE has the same numbers for, then one
-    /// that no other array is, then the one that the array's name says.
+    /// that no other array is.
     bool is_better(const Placed& one, const Placed& other, std::size_t i);
 
     void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,

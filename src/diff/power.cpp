@@ -180,17 +180,8 @@ private:
         if (!has_effect)
             return std::nullopt;
         if (all.is_nearer())
-            tell(pitfall, edits);
+            power_.nearer.push_back(diagnosis_of(pitfall, edits, world_));
         return false;
-    }
-
-    void tell(const mistakes::Pitfall& pitfall, const Edits& edits)
-    {
-        Diagnosis& nearer = power_.nearer.emplace_back(Diagnosis{&pitfall, {}, {}});
-        for (const auto& [step, formula] : edits) {
-            nearer.steps.push_back(&world_.original(step));
-            nearer.formulas.push_back(formula);
-        }
     }
 
     std::optional<Array> value_after(const Edits& edits, const Compared& one)

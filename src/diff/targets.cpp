@@ -290,15 +290,6 @@ bool is_natural(const Target& target, const Axes& order)
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
 
-std::set<std::string> masked_axes(const std::vector<Target>& targets)
-{
-    std::set<std::string> axes;
-    for (const Target& target : targets)
-        if (target.is_masked && !target.letters.empty())
-            axes.insert(target.letters.back());
-    return axes;
-}
-
 std::optional<Array> half_of(const Array& array)
 {
     const std::size_t row = row_length(array), half = row / 2;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +26,6 @@ struct Target {
 
 /// All targets of a trace, in the order of its steps.
 std::vector<Target> targets_of(const std::vector<Step>& steps);
-
-/// The last axes of the targets that are masked: the keys.
-std::set<std::string> masked_axes(const std::vector<Target>& targets);
 
 /// The numbers of a target as one array; nothing where a step has none.
 /// @param value_of  from the number of a step to a pointer to its array

@@ -1,15 +1,25 @@
+// Which step an array is where MINE says what it was computed from.
+
 #include "walk.hpp"
+
+#include "masks.hpp"
+#include "placement.hpp"
+#include "softmax.hpp"
 
 #include "attn/core/budget.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/expression.hpp"
 
-#include "softmax.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace attn::diff {
 namespace {
@@ -49,418 +59,467 @@ constexpr std::size_t most_between = 40;
 // So many meanings of each of two arrays are tried together.
 constexpr std::size_t most_together = 3;
 
+/// The arrays that are steps, and the first one that is wrong.
+class Walk : public Placement {
+public:
+    Walk(const Recording& reference, const ArrayViews& mine, const MyGraph& graph,
+         const std::vector<std::string>& names, const Hypothesis& hypothesis)
+        : Placement(reference, mine, graph, names, hypothesis), mine_(mine), allowed_(reference.steps)
+    {
+    }
+
+    Matches matches()
+    {
+        for (const bool is_exact : {true, false})
+            for (std::size_t i = 0; i < names_.size(); ++i)
+                if (can_be_explained(i))
+                    explain(i, nearest_right(i), is_exact);
+        take_repeat_for_result();
+        my_result_ = result_of_mine();
+        reserved_ = my_result_ && !is_wrong_claim(*my_result_) ? mine_.find(*my_result_)->second : nullptr;
+        (void)first_unexplained(); // before anything follows from what is wrong
+        explain();
+        while (const auto wrong = is_exhausted() ? std::nullopt : first_unexplained()) {
+            mean(*wrong);
+            explain();
+        }
+        if (!has_meaning_ && likely_)
+            place(likely_->first, likely_->second, "by its place");
+        place_result();
+        return {take_matches(), fault_};
+    }
+
+private:
+    /// Takes every array for the step whose numbers it has.
+    void explain()
+    {
+        for (const bool is_exact : {true, false})
+            for (std::size_t i = 0; i < names_.size(); ++i)
+                if (can_be_explained(i))
+                    explain(i, is_exact);
+    }
+
+    void explain(std::size_t i, bool is_exact)
+    {
+        for (const auto& found : {nearest_right(i), nearest_following(i), nearest_mistaken(i)})
+            if (!is_placed(i))
+                explain(i, found, is_exact);
+    }
+
+    /// What has the numbers of a step exactly comes first: the mean of the squares is near the variance, and another array is it.
+    void explain(std::size_t i, const std::optional<Placed>& found, bool is_exact)
+    {
+        if (!found)
+            return;
+        const std::vector<std::size_t>& steps = found->target->steps;
+        if (found->fit.distance <= right_enough(*arrays_[i]))
+            exact_.insert(steps.begin(), steps.end());
+        else if (is_exact || std::ranges::all_of(steps, [this](std::size_t step) { return exact_.contains(step); }))
+            return;
+        place(i, found, found_by_numbers);
+    }
+
+    bool can_be_explained(std::size_t i) const
+    {
+        return is_tensor(i) && !is_zero(i) && !is_placed(i) && !given_up_.contains(i);
+    }
+
+    bool is_exhausted() const { return current_budget()->left() < least_left_; }
+
+    /// Where MINE has no array for the result and its last one of that size repeats an earlier one, that is meant for the result.
+    void take_repeat_for_result()
+    {
+        if (result_ == nullptr || is_taken(*result_))
+            return;
+        std::size_t last = names_.size();
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (is_tensor(i) && arrays_[i]->size() == result_->size)
+                last = i;
+        if (result_of_mine() || last == names_.size() || !is_placed(last))
+            return;
+        std::vector<std::string> same; // the same step again and again
+        for (std::size_t i = 0; i <= last; ++i)
+            if (is_placed(i) && placed(i).target == placed(last).target)
+                same.push_back(names_[i]);
+        if (same.size() < 2)
+            return;
+        const auto goes_on = std::ranges::find_if(graph_.order(), [&](const std::string& name) {
+            return !is_a_step(name) && std::ranges::find(graph_.reads(name), names_[last]) != graph_.reads(name).end();
+        });
+        fault_ = goes_on == graph_.order().end() ? same[1] : *goes_on;
+        unplace(last);
+        place(last, placed_at(*result_, last), "by its place, the last");
+    }
+
+    /// Where MINE has an array for the result, it is judged, whatever is known of the arrays before it.
+    void place_result()
+    {
+        if (!my_result_ || is_a_step(*my_result_) || is_taken(*result_))
+            return;
+        const auto i = static_cast<std::size_t>(std::ranges::find(names_, *my_result_) - names_.begin());
+        const bool is_last = std::ranges::none_of(graph_.order(), [&](const std::string& name) {
+            const auto& reads = graph_.reads(name);
+            const auto found = mine_.find(name);
+            return std::ranges::find(reads, *my_result_) != reads.end() && found != mine_.end() &&
+                   found->second->values != arrays_[i]->values;
+        });
+        if (is_last)
+            place(i, placed_at(*result_, i), "by its place, the last");
+    }
+
+    /// The first array from which the result can be reached past what is explained; nothing where the result is explained.
+    std::optional<std::size_t> first_unexplained()
+    {
+        if (!my_result_ || (is_a_step(*my_result_) && !is_wrong_claim(*my_result_)))
+            return std::nullopt;
+        is_explained_.clear();
+        const auto on_the_way =
+            graph_.all_before(*my_result_, [this](const std::string& name) { return is_explained(name); });
+        for (const std::string& name : graph_.order()) {
+            if (!on_the_way.contains(name) || is_explained(name))
+                continue;
+            const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+            if (i < names_.size() && !given_up_.contains(i))
+                return i;
+            if (i == names_.size() && fault_.empty())
+                fault_ = name; // its name says what it is
+        }
+        return std::nullopt;
+    }
+
+    /// True for a step, for its inner results, and for what only takes a part of these or splits their axes.
+    bool is_explained(const std::string& name)
+    {
+        if (is_a_step(name) || !mine_.contains(name))
+            return !is_wrong_claim(name);
+        const auto known = is_explained_.find(name);
+        if (known != is_explained_.end())
+            return known->second;
+        const bool answer = is_explained_array(name);
+        return is_explained_[name] = answer;
+    }
+
+    bool is_explained_array(const std::string& name)
+    {
+        const Array& array = *mine_.find(name)->second;
+        if (const auto half = half_of(array); half && (has_numbers_of_a_step(*half) || is_inside_a_step(*half)))
+            return true;
+        if (hypothesis_.no_step.contains(name))
+            return true; // it is one but for the last digits
+        if (AllowedKeys::is_mask(array))
+            return allowed_.permit(array);
+        const auto is_count = [](double number) { return is_whole(number) && !std::isnan(number); };
+        return std::ranges::all_of(array.values, is_count) || is_moved(name) || is_inside_a_step(array) ||
+               is_longer(array);
+    }
+
+    bool has_numbers_of_a_step(const Array& array)
+    {
+        return std::ranges::any_of(
+            steps_, [&](const Step& step) { return relative_distance(array, step.value) <= right_enough(array); });
+    }
+
+    /// True for what a formula computes on the way to its value.
+    bool is_inside_a_step(const Array& array)
+    {
+        return std::ranges::any_of(inner_results(array.size()), [&](const Array& inner) {
+            return relative_distance(array, inner) <= right_enough(array);
+        });
+    }
+
+    /// True for a table of which the reference has the first rows alone.
+    bool is_longer(const Array& array)
+    {
+        const auto are_its_first = [&](const Array& rows) {
+            if (rows.rank() < 2 || rows.size() >= array.size() || row_length(rows) != row_length(array) ||
+                rows.rank() != array.rank())
+                return false;
+            const auto end = array.values.begin() + static_cast<std::ptrdiff_t>(rows.size());
+            return relative_distance({rows.shape, {array.values.begin(), end}, array.type}, rows) <=
+                   right_enough(array);
+        };
+        return std::ranges::any_of(steps_, [&](const Step& step) { return are_its_first(step.value); }) ||
+               std::ranges::any_of(arrays_, [&](const Array* other) {
+                   return other->size() < array.size() &&
+                          std::ranges::any_of(inner_results(other->size()), are_its_first);
+               });
+    }
+
+    /// True where an array is a part of one that is explained, or the same with an axis split.
+    bool is_moved(const std::string& name)
+    {
+        const Array& array = *mine_.find(name)->second;
+        return std::ranges::any_of(graph_.reads(name), [&](const std::string& read) {
+            const auto found = mine_.find(read);
+            return found != mine_.end() && is_explained(read) &&
+                   (is_split(array, *found->second) || is_part(array, *found->second));
+        });
+    }
+
+    /// MINE's array for the result; nothing where it has none.
+    std::optional<std::string> result_of_mine() const
+    {
+        if (result_ == nullptr)
+            return std::nullopt;
+        if (is_taken(*result_)) {
+            const auto claim = std::ranges::find_if(graph_.order(), [this](const std::string& name) {
+                return is_wrong_claim(name) && steps_of(name).front() == result_->first();
+            });
+            return claim == graph_.order().end() ? std::nullopt : std::optional(*claim);
+        }
+        for (std::size_t i = names_.size(); i-- > 0;)
+            if (!is_placed(i) && arrays_[i]->size() == result_->size && is_tensor(i) && !steps_before(i).empty())
+                return names_[i];
+        return std::nullopt;
+    }
+
+    /// Takes a wrong array for the step that it was meant to be, if there is one.
+    void mean(std::size_t i)
+    {
+        std::vector<Meaning> meanings = meanings_of(i);
+        const bool is_known = !meanings.empty() && meanings.front().followers > 0;
+        const bool is_computed = !steps_before(i).empty();
+        if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
+            const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
+            fault_ =
+                (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_read(i)).value_or(names_[i]);
+        }
+        if (is_known)
+            return take(i, meanings.front().placed);
+        given_up_.insert(i);
+        if (!is_computed || meanings.empty())
+            return;
+        if (!likely_)
+            likely_.emplace(i, meanings.front().placed);
+        meanings.resize(std::min(meanings.size(), most_together));
+        if (!mean_together(i, meanings))
+            open_.emplace(i, std::move(meanings));
+    }
+
+    /// A step that a wrong array can have been meant to be.
+    struct Candidate {
+        const Target* target;
+        ReadDistance by_reads;
+        std::size_t words; ///< of the array's name
+
+        std::tuple<std::size_t, double> rank() const { return {by_reads.all(), -static_cast<double>(words)}; }
+    };
+
+    /// The nearest by what the array was computed from first.
+    std::vector<Candidate> candidates_for(std::size_t i)
+    {
+        std::vector<Candidate> candidates;
+        if (!is_tensor(i) || is_zero(i))
+            return candidates;
+        const std::set<std::size_t> never = innocent();
+        const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
+        for (const Target& target : targets_)
+            if (fits(i, target) && can_be_masked(i, target) && (!is_taken(target) || are_read(target, i)) &&
+                !steps_[target.first()].formula.empty() && !std::ranges::all_of(target.steps, is_innocent))
+                candidates.push_back(
+                    {&target, distance_by_reads(i, target), words_in_common(meanings_[i], target.text)});
+        std::ranges::stable_sort(candidates, {}, &Candidate::rank);
+        return candidates;
+    }
+
+    struct Meaning {
+        Candidate candidate;
+        Placed placed;
+        std::size_t followers; ///< how many of the next arrays would follow from it
+    };
+
+    /// The best first.
+    std::vector<Meaning> meanings_of(std::size_t i)
+    {
+        std::vector<Meaning> meanings;
+        const std::vector<std::size_t> readers = first_readers(i);
+        std::optional<std::tuple<std::size_t, double>> best; // of one that all readers follow from
+        for (const Candidate& candidate : candidates_for(i)) {
+            if (is_exhausted() || (best && *best < candidate.rank()))
+                break;
+            const auto placed = placed_at(*candidate.target, i);
+            if (!placed)
+                continue;
+            const Meaning meaning{candidate, *placed, followers_of(i, *placed, readers)};
+            if (meaning.followers == readers.size() && !readers.empty() && !best)
+                best = candidate.rank();
+            if (meaning.followers > 0 || !is_taken(*candidate.target))
+                meanings.push_back(meaning);
+        }
+        std::ranges::stable_sort(meanings, {}, [](const Meaning& meaning) {
+            return std::tuple(-static_cast<double>(meaning.followers), meaning.candidate.rank(),
+                              meaning.placed.fit.distance);
+        });
+        return meanings;
+    }
+
+    /// True for steps that an array was computed from, which it can be once more, changed, as after dropout.
+    bool are_read(const Target& target, std::size_t i) const
+    {
+        const std::set<std::size_t> read = steps_before(i);
+        return std::ranges::all_of(target.steps, [&](std::size_t step) { return read.contains(step); });
+    }
+
+    void take(std::size_t i, const Placed& placed)
+    {
+        place(i, placed, "by what follows from it", true);
+        has_meaning_ = true;
+    }
+
+    /// Tries an array together with an earlier one that nothing followed from alone, as where queries and keys are both wrong.
+    bool mean_together(std::size_t i, const std::vector<Meaning>& meanings)
+    {
+        const bool had_meaning = has_meaning_;
+        for (const auto& [other, others] : open_) {
+            const auto reader = common_reader(i, other);
+            if (!reader)
+                continue;
+            for (const Meaning& theirs : others) {
+                take(other, theirs.placed);
+                for (const Meaning& mine : meanings) {
+                    if (mine.placed.target == theirs.placed.target)
+                        continue;
+                    take(i, mine.placed);
+                    if (follows(*reader, {theirs.placed.target->first(), mine.placed.target->first()})) {
+                        given_up_.erase(other);
+                        given_up_.erase(i);
+                        open_.erase(other);
+                        return true;
+                    }
+                    unplace(i);
+                }
+                unplace(other);
+            }
+        }
+        has_meaning_ = had_meaning;
+        return false;
+    }
+
+    /// The first array that is computed from both.
+    std::optional<std::size_t> common_reader(std::size_t one, std::size_t other) const
+    {
+        for (std::size_t k = 0; k < names_.size(); ++k) {
+            if (!is_tensor(k) || is_placed(k) || given_up_.contains(k))
+                continue;
+            const auto before =
+                graph_.all_before(names_[k], [this](const std::string& name) { return is_a_step(name); });
+            if (before.contains(names_[one]) && before.contains(names_[other]))
+                return k;
+        }
+        return std::nullopt;
+    }
+
+    /// What a wrong array was computed from that was wrong before: an input that nothing explains, or the only mask, where it is none of
+    /// the reference's.
+    std::optional<std::string> wrong_read(std::size_t i)
+    {
+        const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
+        std::vector<std::string> inputs, masks;
+        for (const std::string& name : graph_.order())
+            if (name != names_[i] && before.contains(name) && mine_.contains(name)) {
+                const Array& array = *mine_.find(name)->second;
+                if (AllowedKeys::is_mask(array))
+                    masks.push_back(name);
+                else if (graph_.reads(name).empty() && !is_explained(name))
+                    inputs.push_back(name);
+            }
+        if (!inputs.empty())
+            return inputs.front();
+        const auto is_wrong = [&](const std::string& name) { return !allowed_.say(*mine_.find(name)->second); };
+        if (masks.empty() || !std::ranges::all_of(masks, is_wrong))
+            return std::nullopt;
+        // What is right by itself is wrong where it goes on alone.
+        return allowed_.has_step(*mine_.find(masks.front())->second) && masks.size() > 1 ? masks[1] : masks.front();
+    }
+
+    /// The first of the arrays that one was computed from that stands for steps which a target is not computed from, and that nothing
+    /// right is computed from, either: it has another array's numbers.
+    std::optional<std::string> foreign_read(std::size_t i, const Target& target)
+    {
+        if (!has_missing_source(i, target))
+            return std::nullopt; // a call is given more than it uses
+        const auto has_source_in = [&](const Target& of, const std::string& name) {
+            const std::set<std::size_t>& sources = known_before(of);
+            return std::ranges::any_of(steps_of(name), [&](std::size_t step) { return sources.contains(step); });
+        };
+        const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
+        for (const std::string& name : graph_.order()) {
+            const auto reads_it = [&](const std::string& reader) {
+                return std::ranges::find(graph_.reads(reader), name) != graph_.reads(reader).end();
+            };
+            if (!is_a_step(name) || has_source_in(target, name) || std::ranges::none_of(before, reads_it))
+                continue;
+            bool is_used = false;
+            for (std::size_t k = 0; k < names_.size(); ++k)
+                is_used = is_used || (is_placed(k) && reads_it(names_[k]) && !are_read(*placed(k).target, k) &&
+                                      has_source_in(*placed(k).target, name));
+            if (!is_used)
+                return name;
+        }
+        return std::nullopt;
+    }
+
+    /// True where an array has the numbers of a step that follows from some others as MINE has them.
+    bool follows(std::size_t i, const std::vector<std::size_t>& from)
+    {
+        const double near = near_enough(*arrays_[i]);
+        return std::ranges::any_of(targets_, [&](const Target& target) {
+            const std::set<std::size_t>& sources = known_before(target);
+            const auto is_source = [&](std::size_t step) { return sources.contains(step) && step != target.first(); };
+            if (!fits(i, target) || is_taken(target) || !std::ranges::all_of(from, is_source) ||
+                unknown_before(target) > most_between)
+                return false;
+            const auto placed = placed_at(target, i);
+            return placed && placed->fit.distance <= near;
+        });
+    }
+
+    /// The next arrays that were computed from one, past what is no step.
+    std::vector<std::size_t> first_readers(std::size_t i) const
+    {
+        std::vector<std::size_t> readers;
+        for (std::size_t k = i + 1; k < names_.size() && readers.size() < most_readers; ++k) {
+            if (!is_tensor(k) || is_placed(k) || given_up_.contains(k) || arrays_[k]->values == arrays_[i]->values)
+                continue;
+            const auto before = graph_.all_before(
+                names_[k], [&](const std::string& name) { return name != names_[i] && is_a_step(name); });
+            if (before.contains(names_[i]))
+                readers.push_back(k);
+        }
+        return readers;
+    }
+
+    /// How many of some readers would follow from an array if it were that step.
+    std::size_t followers_of(std::size_t i, const Placed& placed, const std::vector<std::size_t>& readers)
+    {
+        place(i, placed, "", true);
+        const auto follow = std::ranges::count_if(
+            readers, [&](std::size_t reader) { return follows(reader, {placed.target->first()}); });
+        unplace(i);
+        return static_cast<std::size_t>(follow);
+    }
+
+    const ArrayViews& mine_;
+    const AllowedKeys allowed_;
+    std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
+    std::set<std::size_t> exact_;                            ///< steps whose numbers an array has
+    const double least_left_ = current_budget()->left() / 2; ///< of the budget, so that all can be judged
+    std::set<std::size_t> given_up_;                         ///< arrays that no step was found for
+    std::map<std::size_t, std::vector<Meaning>> open_;       ///< those that can be known with another one
+    std::string fault_;
+    std::optional<std::string> my_result_;
+    bool has_meaning_ = false;                             ///< some wrong array is a step, since others follow from it
+    std::optional<std::pair<std::size_t, Placed>> likely_; ///< the first wrong array, and what it is most like, else
+};
+
 } // namespace
 
-Matches Walk::matches()
+Matches match_by_walking(const Recording& reference, const ArrayViews& mine, const std::vector<Claim>& known,
+                         const std::vector<std::string>& names, const MyGraph& graph, const Hypothesis& hypothesis)
 {
-    for (const bool is_exact : {true, false})
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            if (can_be_explained(i))
-                explain(i, nearest_right(i), is_exact);
-    take_repeat_for_result();
-    my_result_ = result_of_mine();
-    reserved_ = my_result_ && !is_wrong_claim(*my_result_) ? mine_.find(*my_result_)->second : nullptr;
-    (void)first_unexplained(); // before anything follows from what is wrong
-    explain();
-    while (const auto wrong = is_exhausted() ? std::nullopt : first_unexplained()) {
-        mean(*wrong);
-        explain();
-    }
-    if (!has_meaning_ && likely_)
-        place(likely_->first, likely_->second, "by its place");
-    place_result();
-    return {take_matches(), fault_};
-}
-
-/// Where MINE has no array for the result and its last one of that size repeats an earlier one, that is meant for the result.
-void Walk::take_repeat_for_result()
-{
-    if (result_ == nullptr || is_taken(*result_))
-        return;
-    std::size_t last = names_.size();
-    for (std::size_t i = 0; i < names_.size(); ++i)
-        if (is_tensor(i) && arrays_[i]->size() == result_->size)
-            last = i;
-    if (result_of_mine() || last == names_.size() || !is_placed(last))
-        return;
-    std::vector<std::string> same; // the same step again and again
-    for (std::size_t i = 0; i <= last; ++i)
-        if (is_placed(i) && placed(i).target == placed(last).target)
-            same.push_back(names_[i]);
-    if (same.size() < 2)
-        return;
-    const auto goes_on = std::ranges::find_if(graph_.order(), [&](const std::string& name) {
-        return !is_a_step(name) && std::ranges::find(graph_.reads(name), names_[last]) != graph_.reads(name).end();
-    });
-    fault_ = goes_on == graph_.order().end() ? same[1] : *goes_on;
-    unplace(last);
-    place(last, placed_at(*result_, last), "by its place, the last");
-}
-
-/// Where MINE has an array for the result, it is judged, whatever is known of the arrays before it.
-void Walk::place_result()
-{
-    if (!my_result_ || is_a_step(*my_result_) || is_taken(*result_))
-        return;
-    const auto i = static_cast<std::size_t>(std::ranges::find(names_, *my_result_) - names_.begin());
-    const bool is_last = std::ranges::none_of(graph_.order(), [&](const std::string& name) {
-        const auto& reads = graph_.reads(name);
-        const auto found = mine_.find(name);
-        return std::ranges::find(reads, *my_result_) != reads.end() && found != mine_.end() &&
-               found->second->values != arrays_[i]->values;
-    });
-    if (is_last)
-        place(i, placed_at(*result_, i), "by its place, the last");
-}
-
-void Walk::explain()
-{
-    for (const bool is_exact : {true, false})
-        for (std::size_t i = 0; i < names_.size(); ++i)
-            if (can_be_explained(i))
-                explain(i, is_exact);
-}
-
-bool Walk::can_be_explained(std::size_t i) const
-{
-    return is_tensor(i) && !is_zero(i) && !is_placed(i) && !given_up_.contains(i);
-}
-
-void Walk::explain(std::size_t i, bool is_exact)
-{
-    for (const auto& found : {nearest_right(i), nearest_following(i), nearest_mistaken(i)})
-        if (!is_placed(i))
-            explain(i, found, is_exact);
-    const auto scores = is_placed(i) || is_exact ? std::nullopt : nearest_shifted(i);
-    if (scores && !is_taken(*scores->target))
-        place_shifted(i, *scores);
-}
-
-/// What has the numbers of a step exactly comes first: the mean of the squares is near the variance, and another array is it.
-void Walk::explain(std::size_t i, const std::optional<Placed>& found, bool is_exact)
-{
-    if (!found)
-        return;
-    const std::vector<std::size_t>& steps = found->target->steps;
-    if (found->fit.distance <= right_enough(*arrays_[i]))
-        exact_.insert(steps.begin(), steps.end());
-    else if (is_exact || std::ranges::all_of(steps, [this](std::size_t step) { return exact_.contains(step); }))
-        return;
-    place(i, found, found_by_numbers);
-}
-
-std::optional<std::string> Walk::result_of_mine() const
-{
-    if (result_ == nullptr)
-        return std::nullopt;
-    if (is_taken(*result_)) {
-        const auto claim = std::ranges::find_if(graph_.order(), [this](const std::string& name) {
-            return is_wrong_claim(name) && steps_of(name).front() == result_->first();
-        });
-        return claim == graph_.order().end() ? std::nullopt : std::optional(*claim);
-    }
-    for (std::size_t i = names_.size(); i-- > 0;)
-        if (!is_placed(i) && arrays_[i]->size() == result_->size && is_tensor(i) && !steps_before(i).empty())
-            return names_[i];
-    return std::nullopt;
-}
-
-std::optional<std::size_t> Walk::first_unexplained()
-{
-    if (!my_result_ || (is_a_step(*my_result_) && !is_wrong_claim(*my_result_)))
-        return std::nullopt;
-    is_explained_.clear();
-    const auto on_the_way =
-        graph_.all_before(*my_result_, [this](const std::string& name) { return is_explained(name); });
-    for (const std::string& name : graph_.order()) {
-        if (!on_the_way.contains(name) || is_explained(name))
-            continue;
-        const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-        if (i < names_.size() && !given_up_.contains(i))
-            return i;
-        if (i == names_.size() && fault_.empty())
-            fault_ = name; // its name says what it is
-    }
-    return std::nullopt;
-}
-
-bool Walk::is_explained(const std::string& name)
-{
-    if (is_a_step(name) || !mine_.contains(name))
-        return !is_wrong_claim(name);
-    const auto known = is_explained_.find(name);
-    if (known != is_explained_.end())
-        return known->second;
-    const bool answer = is_explained_array(name);
-    return is_explained_[name] = answer;
-}
-
-bool Walk::is_explained_array(const std::string& name)
-{
-    const Array& array = *mine_.find(name)->second;
-    if (const auto half = half_of(array); half && (has_numbers_of_a_step(*half) || is_inside_a_step(*half)))
-        return true;
-    if (hypothesis_.no_step.contains(name))
-        return true; // it is one but for the last digits
-    if (AllowedKeys::is_mask(array))
-        return allowed_.permit(array);
-    const auto is_count = [](double number) { return is_whole(number) && !std::isnan(number); };
-    return std::ranges::all_of(array.values, is_count) || is_moved(name) || is_inside_a_step(array) || is_longer(array);
-}
-
-/// True where an array is a part of one that is explained, or the same with an axis split.
-bool Walk::is_moved(const std::string& name)
-{
-    const Array& array = *mine_.find(name)->second;
-    return std::ranges::any_of(graph_.reads(name), [&](const std::string& read) {
-        const auto found = mine_.find(read);
-        return found != mine_.end() && is_explained(read) &&
-               (is_split(array, *found->second) || is_part(array, *found->second));
-    });
-}
-
-/// True for a table of which the reference has the first rows alone.
-bool Walk::is_longer(const Array& array)
-{
-    const auto are_its_first = [&](const Array& rows) {
-        if (rows.rank() < 2 || rows.size() >= array.size() || row_length(rows) != row_length(array) ||
-            rows.rank() != array.rank())
-            return false;
-        const auto end = array.values.begin() + static_cast<std::ptrdiff_t>(rows.size());
-        return relative_distance({rows.shape, {array.values.begin(), end}, array.type}, rows) <= right_enough(array);
-    };
-    return std::ranges::any_of(steps_, [&](const Step& step) { return are_its_first(step.value); }) ||
-           std::ranges::any_of(arrays_, [&](const Array* other) {
-               return other->size() < array.size() && std::ranges::any_of(inner_results(other->size()), are_its_first);
-           });
-}
-
-bool Walk::has_numbers_of_a_step(const Array& array)
-{
-    return std::ranges::any_of(
-        steps_, [&](const Step& step) { return relative_distance(array, step.value) <= right_enough(array); });
-}
-
-/// True for what a formula computes on the way to its value.
-bool Walk::is_inside_a_step(const Array& array)
-{
-    return std::ranges::any_of(inner_results(array.size()), [&](const Array& inner) {
-        return relative_distance(array, inner) <= right_enough(array);
-    });
-}
-
-std::vector<Walk::Meaning> Walk::meanings_of(std::size_t i)
-{
-    std::vector<Meaning> meanings;
-    const std::vector<std::size_t> readers = first_readers(i);
-    std::optional<std::tuple<std::size_t, double>> best; // of one that all readers follow from
-    for (const Candidate& candidate : candidates_for(i)) {
-        if (is_exhausted() || (best && *best < candidate.rank()))
-            break;
-        const auto placed = placed_at(*candidate.target, i);
-        if (!placed)
-            continue;
-        const Meaning meaning{candidate, *placed, followers_of(i, *placed, readers)};
-        if (meaning.followers == readers.size() && !readers.empty() && !best)
-            best = candidate.rank();
-        if (meaning.followers > 0 || !is_taken(*candidate.target))
-            meanings.push_back(meaning);
-    }
-    std::ranges::stable_sort(meanings, {}, [](const Meaning& meaning) {
-        return std::tuple(-static_cast<double>(meaning.followers), meaning.candidate.rank(),
-                          meaning.placed.fit.distance);
-    });
-    return meanings;
-}
-
-std::vector<Walk::Candidate> Walk::candidates_for(std::size_t i)
-{
-    std::vector<Candidate> candidates;
-    if (!is_tensor(i) || is_zero(i))
-        return candidates;
-    const std::set<std::size_t> never = innocent();
-    const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
-    for (const Target& target : targets_)
-        if (fits(i, target) && can_be_masked(i, target) && (!is_taken(target) || are_read(target, i)) &&
-            !steps_[target.first()].formula.empty() && !std::ranges::all_of(target.steps, is_innocent))
-            candidates.push_back({&target, distance_by_reads(i, target), words_in_common(meanings_[i], target.text)});
-    std::ranges::stable_sort(candidates, {}, &Candidate::rank);
-    return candidates;
-}
-
-/// Minus infinity stands in masked scores alone, where the reference has some.
-bool Walk::can_be_masked(std::size_t i, const Target& target) const
-{
-    const auto has_mask = [&](const Target& other) { return other.is_masked && other.size == target.size; };
-    return !is_masked(*arrays_[i]) || target.is_masked || std::ranges::none_of(targets_, has_mask);
-}
-
-bool Walk::is_my_result(std::size_t i) const { return reserved_ != nullptr && reserved_->values == arrays_[i]->values; }
-
-void Walk::mean(std::size_t i)
-{
-    std::vector<Meaning> meanings = meanings_of(i);
-    const bool is_known = !meanings.empty() && (meanings.front().followers > 0 || is_my_result(i));
-    const bool is_computed = !steps_before(i).empty();
-    if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
-        const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
-        fault_ = (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_read(i)).value_or(names_[i]);
-    }
-    if (is_known)
-        return take(i, meanings.front().placed);
-    given_up_.insert(i);
-    if (!is_computed || meanings.empty())
-        return;
-    if (!likely_)
-        likely_.emplace(i, meanings.front().placed);
-    meanings.resize(std::min(meanings.size(), most_together));
-    if (!mean_together(i, meanings))
-        open_.emplace(i, std::move(meanings));
-}
-
-void Walk::take(std::size_t i, const Placed& placed)
-{
-    place(i, placed, "by what follows from it", true);
-    has_meaning_ = true;
-}
-
-/// Tries an array together with an earlier one that nothing followed from alone, as where queries and keys are both wrong.
-bool Walk::mean_together(std::size_t i, const std::vector<Meaning>& meanings)
-{
-    const bool had_meaning = has_meaning_;
-    for (const auto& [other, others] : open_) {
-        const auto reader = common_reader(i, other);
-        if (!reader)
-            continue;
-        for (const Meaning& theirs : others) {
-            take(other, theirs.placed);
-            for (const Meaning& mine : meanings) {
-                if (mine.placed.target == theirs.placed.target)
-                    continue;
-                take(i, mine.placed);
-                if (follows(*reader, {theirs.placed.target->first(), mine.placed.target->first()})) {
-                    given_up_.erase(other);
-                    given_up_.erase(i);
-                    open_.erase(other);
-                    return true;
-                }
-                unplace(i);
-            }
-            unplace(other);
-        }
-    }
-    has_meaning_ = had_meaning;
-    return false;
-}
-
-/// The first array that is computed from both.
-std::optional<std::size_t> Walk::common_reader(std::size_t one, std::size_t other) const
-{
-    for (std::size_t k = 0; k < names_.size(); ++k) {
-        if (!is_tensor(k) || is_placed(k) || given_up_.contains(k))
-            continue;
-        const auto before = graph_.all_before(names_[k], [this](const std::string& name) { return is_a_step(name); });
-        if (before.contains(names_[one]) && before.contains(names_[other]))
-            return k;
-    }
-    return std::nullopt;
-}
-
-/// What a wrong array was computed from that was wrong before: an input that nothing explains, or the only mask, where it is none of
-/// the reference's.
-std::optional<std::string> Walk::wrong_read(std::size_t i)
-{
-    const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
-    std::vector<std::string> inputs, masks;
-    for (const std::string& name : graph_.order())
-        if (name != names_[i] && before.contains(name) && mine_.contains(name)) {
-            const Array& array = *mine_.find(name)->second;
-            if (AllowedKeys::is_mask(array))
-                masks.push_back(name);
-            else if (graph_.reads(name).empty() && !is_explained(name))
-                inputs.push_back(name);
-        }
-    if (!inputs.empty())
-        return inputs.front();
-    const auto is_wrong = [&](const std::string& name) { return !allowed_.say(*mine_.find(name)->second); };
-    if (masks.empty() || !std::ranges::all_of(masks, is_wrong))
-        return std::nullopt;
-    // What is right by itself is wrong where it goes on alone.
-    return allowed_.has_step(*mine_.find(masks.front())->second) && masks.size() > 1 ? masks[1] : masks.front();
-}
-
-/// True for steps that an array was computed from, which it can be once more, changed, as after dropout.
-bool Walk::are_read(const Target& target, std::size_t i) const
-{
-    const std::set<std::size_t> read = steps_before(i);
-    return std::ranges::all_of(target.steps, [&](std::size_t step) { return read.contains(step); });
-}
-
-/// The first of the arrays that one was computed from that stands for steps which a target is not computed from, and that nothing
-/// right is computed from, either: it has another array's numbers.
-std::optional<std::string> Walk::foreign_read(std::size_t i, const Target& target)
-{
-    if (!has_missing_source(i, target))
-        return std::nullopt; // a call is given more than it uses
-    const auto has_source_in = [&](const Target& of, const std::string& name) {
-        const std::set<std::size_t>& sources = known_before(of);
-        return std::ranges::any_of(steps_of(name), [&](std::size_t step) { return sources.contains(step); });
-    };
-    const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
-    for (const std::string& name : graph_.order()) {
-        const auto reads_it = [&](const std::string& reader) {
-            return std::ranges::find(graph_.reads(reader), name) != graph_.reads(reader).end();
-        };
-        if (!is_a_step(name) || has_source_in(target, name) || std::ranges::none_of(before, reads_it))
-            continue;
-        bool is_used = false;
-        for (std::size_t k = 0; k < names_.size(); ++k)
-            is_used = is_used || (is_placed(k) && reads_it(names_[k]) && !are_read(*placed(k).target, k) &&
-                                  has_source_in(*placed(k).target, name));
-        if (!is_used)
-            return name;
-    }
-    return std::nullopt;
-}
-
-/// The next arrays that were computed from one, past what is no step.
-std::vector<std::size_t> Walk::first_readers(std::size_t i) const
-{
-    std::vector<std::size_t> readers;
-    for (std::size_t k = i + 1; k < names_.size() && readers.size() < most_readers; ++k) {
-        if (!is_tensor(k) || is_placed(k) || given_up_.contains(k) || arrays_[k]->values == arrays_[i]->values)
-            continue;
-        const auto before =
-            graph_.all_before(names_[k], [&](const std::string& name) { return name != names_[i] && is_a_step(name); });
-        if (before.contains(names_[i]))
-            readers.push_back(k);
-    }
-    return readers;
-}
-
-/// How many of some readers would follow from an array if it were that step.
-std::size_t Walk::followers_of(std::size_t i, const Placed& placed, const std::vector<std::size_t>& readers)
-{
-    place(i, placed, "", true);
-    const auto follow =
-        std::ranges::count_if(readers, [&](std::size_t reader) { return follows(reader, {placed.target->first()}); });
-    unplace(i);
-    return static_cast<std::size_t>(follow);
-}
-
-/// True where an array has the numbers of a step that follows from some others as MINE has them.
-bool Walk::follows(std::size_t i, const std::vector<std::size_t>& from)
-{
-    const double near = near_enough(*arrays_[i]);
-    return std::ranges::any_of(targets_, [&](const Target& target) {
-        const std::set<std::size_t>& sources = known_before(target);
-        const auto is_source = [&](std::size_t step) { return sources.contains(step) && step != target.first(); };
-        if (!fits(i, target) || is_taken(target) || !std::ranges::all_of(from, is_source) ||
-            unknown_before(target) > most_between)
-            return false;
-        const auto placed = placed_at(target, i);
-        return placed && placed->fit.distance <= near;
-    });
+    Walk walk(reference, mine, graph, names, hypothesis);
+    walk.know(known);
+    return walk.matches();
 }
 
 } // namespace attn::diff

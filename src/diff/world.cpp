@@ -117,10 +117,9 @@ std::size_t result_of(const Recording& reference)
     return last ? *last : names.find("output").value_or(reference.steps.size() - 1);
 }
 
-Diff::World::World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options,
-                   const Hypothesis& hypothesis)
-    : run(given),
-      mine(std::move(arrays)),
+Diff::World::World(std::shared_ptr<const MyArrays> arrays, const DiffOptions& options, const Hypothesis& hypothesis)
+    : mine(std::move(arrays)),
+      run(mine->reference()),
       claims(claims_of(run, mine->views(), mine->graph(), options, hypothesis)),
       recording(claims.widened ? *claims.widened : run),
       reference(recording.steps),

@@ -58,8 +58,7 @@ private:
 /// Beside it stands what it would have been with other roundings, so that noise is measured and not guessed. Whole numbers
 /// and booleans are exact in every type that can hold them: no rounding moves them.
 struct Diff::World {
-    World(const Recording& given, std::shared_ptr<const MyArrays> arrays, const DiffOptions& options,
-          const Hypothesis& hypothesis);
+    World(std::shared_ptr<const MyArrays> arrays, const DiffOptions& options, const Hypothesis& hypothesis);
 
     /// What a formula gives from MINE's operands, and how far right numbers can be off.
     struct Recomputed {
@@ -133,8 +132,8 @@ struct Diff::World {
     /// A step as the given reference has it, which outlives this; an alias that is a step here lives as long as this.
     const Step& original(std::size_t step) const;
 
-    const Recording& run; ///< as it is given
     std::shared_ptr<const MyArrays> mine;
+    const Recording& run; ///< the reference as it is given
     Claims claims;
     const Recording& recording;         ///< of the reference, with MINE's aliases as steps where they are others
     const std::vector<Step>& reference; ///< its steps
