@@ -9,6 +9,7 @@
 
 #include "attn/core/shape.hpp"
 #include "attn/formula/gradient.hpp"
+#include "attn/reference/layers/block.hpp"
 #include "attn/reference/ops/concat.hpp"
 
 #include <map>
@@ -509,6 +510,14 @@ TEST_CASE("latent attention refuses tokens, weights and caches that disagree", "
                       ContainsSubstring("past shared key (2, 3) and compressed weights (6, 7), whose last 2 columns"));
     CHECK_THROWS_WITH(with_past(numbers.matrix(2, 5), numbers.matrix(1, 2)),
                       ContainsSubstring("past latent (2, 5) and past shared key (1, 2) must agree in past"));
+
+    const BlockWeights block{.norm1 = random_norm(numbers, 6, false),
+                             .self_attention = right,
+                             .norm2 = random_norm(numbers, 6, false),
+                             .feed_forward = random_feed_forward(numbers, 6, 5)};
+    const KeyValueCache of_heads{numbers.matrix(2, 12), numbers.matrix(2, 6)};
+    CHECK_THROWS_WITH(cached_decoder_block(x, of_heads, block, {.attention = two}),
+                      ContainsSubstring("the cache is of another kind of attention than the weights"));
 
     Recorder recorder;
     CHECK_THROWS_AS(latent_attention(numbers.matrix(3, 5), right, two, Trace(recorder)), ShapeError);
