@@ -32,3 +32,6 @@ std::vector<GoldenCase> restricted_cases(); // in reference/layers/golden_restri
 
 /// Mixtures of experts; see tests/golden/experts.py.
 std::vector<GoldenCase> experts_cases(); // in reference/layers/experts.cpp
+
+/// Multi-head latent attention; see tests/golden/latent_attention.py.
+std::vector<GoldenCase> latent_attention_cases(); // in reference/layers/latent_attention.cpp

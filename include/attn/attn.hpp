@@ -31,6 +31,7 @@
 #include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
+#include "attn/reference/layers/latent_attention.hpp"
 #include "attn/reference/layers/layer_norm.hpp"
 #include "attn/reference/layers/linear.hpp"
 #include "attn/reference/layers/multi_head.hpp"

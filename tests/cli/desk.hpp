@@ -8,6 +8,7 @@
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/attention_variants.hpp"
 #include "attn/files/weights/gpt.hpp"
+#include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/llama.hpp"
 #include "attn/files/weights/recurrent.hpp"
 #include "attn/files/weights/state_dict.hpp"
@@ -216,6 +217,16 @@ inline ExpertsWeights four_experts()
     return random_experts(numbers, 4, 3, 4);
 }
 
+/// Two heads of 1 + 2 features and values of 1, latents of 3.
+inline LatentAttentionWeights small_latent_attention()
+{
+    Numbers numbers(16);
+    return {{numbers.matrix(4, 6)},
+            {{numbers.matrix(4, 5)}, {numbers.vector(3)}},
+            {numbers.matrix(3, 4)},
+            {numbers.matrix(2, 4)}};
+}
+
 /// Two layers, three words, four positions.
 inline GptWeights small_gpt()
 {
@@ -259,6 +270,7 @@ inline std::vector<Example> examples()
     const Words heads{"--heads", "2"};
     return {{"attention", {}, queries_keys_values(), {}},
             {"multi-head-attention", heads, x, files::state_dict(heads_of_four())},
+            {"latent-attention", heads, x, files::state_dict(small_latent_attention())},
             {"feed-forward", {}, x, files::state_dict(random_feed_forward(numbers, 4, 3))},
             {"layer-norm", {}, x, files::state_dict(random_norm(numbers, 4))},
             {"encoder-layer", heads, x, files::state_dict(stack_of(1).layers[0])},

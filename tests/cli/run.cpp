@@ -242,6 +242,12 @@ std::vector<Change> changes()
         {"multi-head-attention", "", "--right-window 0"},
         {"attention", "", "--mask causal"},
         {"attention", "--mask causal", "--mask causal-top-left"},
+        {"latent-attention", "", "--heads 1"},
+        {"latent-attention", "", "--scale 2"},
+        {"latent-attention", "", "--mask causal"},
+        {"latent-attention", "", "--rotary-base 3"},
+        {"latent-attention", "", "--rotary-layout halves"},
+        {"latent-attention", "", "--epsilon 0.5"},
         {"feed-forward", "", "--activation gelu"},
         {"feed-forward", "--activation gelu", "--activation gelu-tanh"},
         {"layer-norm", "", "--epsilon 0.5"},
@@ -331,7 +337,7 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
             const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
-                                          flag.name == "--norm-epsilon" ||
+                                          flag.name == "--norm-epsilon" || flag.name == "--absorbed" ||
                                           (module.name == "attention" && flag.name == "--heads") ||
                                           (module.name == "encoder" && flag.name == "--final-epsilon");
             CHECK((has_its_own_test || changed.contains({module.name, flag.name})));

@@ -24,6 +24,7 @@ import backward
 import decoder
 import experts
 import flash
+import latent_attention
 import layers
 import lessons
 import machines
@@ -333,6 +334,7 @@ GOLDENS = {
     "decoder": decoder.cases,
     "llama": llama.llama_golden,
     "experts": experts.cases,
+    "latent_attention": latent_attention.cases,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,
     "15_training": lambda: sampled(training.lesson_15()),

@@ -238,7 +238,8 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
     std::vector<Recording> recordings{of_tiles()};
     for (const MistakenRotation& one : mistaken_rotations())
         recordings.push_back(rotation(one.right, nullptr));
-    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), experts_cases()})
+    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), experts_cases(),
+                              latent_attention_cases()})
         for (const GoldenCase& one : cases) {
             Recorder recorder;
             one.run(Trace(recorder));
@@ -288,6 +289,17 @@ TEST_CASE("every mistake of a mixture of experts is found by the golden of one, 
         ++made;
     }
     CHECK(made == 14);
+}
+
+TEST_CASE("every mistake of latent attention is found by the golden of one, at its step",
+          "[pitfalls][latent_attention][golden]")
+{
+    const std::vector<GoldenCase> cases = latent_attention_cases();
+    for (const std::string id : {"scale_default", "scale_divided", "scale_head_width", "scale_absorbed",
+                                 "rotary_mscale", "rotary_layout", "rotary_queries_only"}) {
+        CAPTURE(id);
+        CHECK_FALSE(kills_among(find_pitfall(id), cases).killed.empty());
+    }
 }
 
 TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitfalls]")

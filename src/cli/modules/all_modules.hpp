@@ -8,6 +8,7 @@ namespace attn::cli {
 #define ATTN_MODULES(MODULE)                                                                                           \
     MODULE(attention)                                                                                                  \
     MODULE(multi_head_attention)                                                                                       \
+    MODULE(latent_attention)                                                                                           \
     MODULE(feed_forward)                                                                                               \
     MODULE(layer_norm)                                                                                                 \
     MODULE(encoder_layer)                                                                                              \

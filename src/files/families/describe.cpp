@@ -84,11 +84,28 @@ ExpertsOptions experts_of(const Settings& settings)
     return experts;
 }
 
+/// How many features of a head are rotated, all unless its keys are made of a latent.
+std::size_t rotary_width(const Settings& settings, std::size_t head_width)
+{
+    const auto& [rotary, query] = std::tie(settings.rotary_width, settings.query_width);
+    if (!settings.latent_width)
+        return head_width;
+    if (settings.head_width.value_or(rotary) != rotary)
+        throw Error("head_dim is " + text(*settings.head_width) + ", expected qk_rope_head_dim, " + text(rotary));
+    if (query && *query != settings.plain_width + rotary)
+        throw Error("qk_head_dim is " + text(*query) + ", expected qk_nope_head_dim + qk_rope_head_dim, " +
+                    text(settings.plain_width + rotary));
+    if (settings.key_value_heads.value_or(settings.heads) != settings.heads)
+        throw Error("num_key_value_heads is " + text(*settings.key_value_heads) + ", expected num_attention_heads, " +
+                    text(settings.heads) + ": in latent attention every head has keys and values of its own");
+    return rotary;
+}
+
 } // namespace
 
 bool has_experts(const Settings& settings, std::size_t layer)
 {
-    if (settings.expert_count.value_or(0) == 0)
+    if (settings.expert_count.value_or(0) == 0 || layer < settings.first_sparse_layer)
         return false;
     const auto& dense = settings.dense_layers;
     const bool is_dense = dense && std::ranges::find(*dense, layer) != dense->end();
@@ -125,9 +142,13 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                            .positions = rotary                                       ? HeadPositions::rotary
                                         : settings.positions == HeadPositions::alibi ? HeadPositions::alibi
                                                                                      : HeadPositions::none,
-                           .norm = {.epsilon = settings.norm.epsilon, .adds_one = settings.norm.adds_one}};
+                           .norm = {.epsilon = settings.head_norm_epsilon.value_or(settings.norm.epsilon),
+                                    .adds_one = settings.norm.adds_one}};
         if (rotary)
-            layer.attention.rotary = rotary_of(settings, layer.window.has_value(), head_width);
+            layer.attention.rotary = rotary_of(settings, layer.window.has_value(), rotary_width(settings, head_width));
+        if (settings.is_scaled_by_mscale)
+            layer.attention.scale =
+                latent_attention_scale(layer.attention.rotary.scaling, settings.plain_width + settings.rotary_width);
         model.layers.push_back(std::move(layer));
     }
     return model;

@@ -12,6 +12,12 @@
 
 namespace attn::files {
 
+void WeightsLoader::begin_part(SelfAttentionWeights& attention, const std::string& prefix)
+{
+    if (has(prefix + "kv_a_proj_with_mqa.weight"))
+        attention = LatentAttentionWeights{};
+}
+
 void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefix)
 {
     begin_layer(prefix);
@@ -23,15 +29,35 @@ void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefi
 
 namespace {
 
-AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
+AxisSizes sizes_of_latents(const Settings& settings, const std::size_t d_model)
+{
+    const auto& [heads, plain, rotary, value] =
+        std::tie(settings.heads, settings.plain_width, settings.rotary_width, settings.value_width);
+    AxisSizes sizes{{"d_model", d_model},
+                    {"h_d_k", heads * (plain + rotary)},
+                    {"d_c", *settings.latent_width},
+                    {"d_c_r", *settings.latent_width + rotary},
+                    {"h_d_n_v", heads * (plain + value)},
+                    {"h_d_v", heads * value}};
+    if (settings.query_latent_width)
+        sizes["d_q"] = *settings.query_latent_width;
+    return sizes;
+}
+
+AxisSizes sizes_of_heads(const Settings& settings, const std::size_t d_model)
 {
     const std::size_t shared = settings.key_value_heads.value_or(settings.heads);
     if (settings.heads == 0 || (!settings.head_width && d_model % settings.heads != 0))
         throw Error(std::to_string(d_model) + " features can't be divided evenly among " +
                     std::to_string(settings.heads) + " heads");
     const std::size_t width = settings.head_width.value_or(d_model / settings.heads);
-    AxisSizes sizes{
+    return {
         {"d_model", d_model}, {"h_d_k", settings.heads * width}, {"g_d_k", shared * width}, {"g_d_v", shared * width}};
+}
+
+AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
+{
+    AxisSizes sizes = settings.latent_width ? sizes_of_latents(settings, d_model) : sizes_of_heads(settings, d_model);
     if (settings.vocabulary)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.position_rows)
@@ -53,11 +79,20 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     const auto bias = [&](const LinearWeights& map, const std::optional<bool>& expected, std::string_view name) {
         expect(map.bias.has_value(), expected.value_or(false), layer, "bias of its " + std::string(name) + " map");
     };
-    const MultiHeadWeights& attention = weights.self_attention;
-    bias(attention.query, settings.projection_bias, "query");
-    bias(attention.key, settings.projection_bias, "key");
-    bias(attention.value, settings.projection_bias, "value");
-    bias(*attention.output, settings.output_bias, "output");
+    if (const auto* heads = std::get_if<MultiHeadWeights>(&weights.self_attention)) {
+        bias(heads->query, settings.projection_bias, "query");
+        bias(heads->key, settings.projection_bias, "key");
+        bias(heads->value, settings.projection_bias, "value");
+        bias(*heads->output, settings.output_bias, "output");
+    }
+    if (const auto* latents = std::get_if<LatentAttentionWeights>(&weights.self_attention)) {
+        bias(latents->query, false, "query");
+        if (latents->query_latent)
+            bias(latents->query_latent->down, settings.projection_bias, "query latent's");
+        bias(latents->latent.down, settings.projection_bias, "latent's");
+        bias(latents->key_value, false, "keys' and values'");
+        bias(latents->output, settings.output_bias, "output");
+    }
     const auto gated_biases = [&](const GatedFeedForwardWeights& gated) {
         bias(gated.gate, settings.network_bias, "gate");
         bias(gated.up, settings.network_bias, "up");
@@ -72,6 +107,8 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     if (const auto* mixture = std::get_if<ExpertsWeights>(&weights.feed_forward)) {
         bias(mixture->router, settings.router_bias, "router");
         std::ranges::for_each(mixture->experts, gated_biases);
+        if (mixture->shared_expert)
+            gated_biases(*mixture->shared_expert);
     }
 }
 
@@ -83,6 +120,10 @@ void expect_experts(const NetworkWeights& network, const Settings& settings, std
     if (mixture != nullptr && mixture->experts.size() != *settings.expert_count)
         throw WeightsError(layer + " has " + std::to_string(mixture->experts.size()) +
                            " experts, and config.json says " + std::to_string(*settings.expert_count));
+    if (mixture == nullptr)
+        return;
+    expect(mixture->shared_expert.has_value(), settings.shared_experts > 0, layer, "shared expert");
+    expect(mixture->correction_bias.has_value(), settings.corrects_experts, layer, "correction bias of its experts");
 }
 
 void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t heads, const LinearWeights& map,
@@ -98,6 +139,20 @@ void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t hea
                            std::to_string(expected));
 }
 
+/// Which kind of attention a layer has, and its norms.
+void expect_attention(const SelfAttentionWeights& weights, const Settings& settings, const std::string& layer)
+{
+    const auto* latents = std::get_if<LatentAttentionWeights>(&weights);
+    expect(latents != nullptr, settings.latent_width.has_value(), layer, "latent of keys and values");
+    if (latents != nullptr)
+        return expect(latents->query_latent.has_value(), settings.query_latent_width.has_value(), layer,
+                      "latent of queries");
+    const auto& attention = std::get<MultiHeadWeights>(weights);
+    expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
+    expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
+                     layer);
+}
+
 void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
 {
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
@@ -105,10 +160,7 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
         const std::string layer = "layer " + std::to_string(i);
         expect_biases(block, settings, layer);
         expect_experts(block.feed_forward, settings, i, layer);
-        const MultiHeadWeights& attention = block.self_attention;
-        expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
-        expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
-                         layer);
+        expect_attention(block.self_attention, settings, layer);
         for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
             if (*norm)
                 expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");

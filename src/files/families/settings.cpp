@@ -138,6 +138,19 @@ void set_all_biases(Settings& settings, const Json& value)
     read(value, settings.network_bias);
 }
 
+void set_rotary_interleave(Settings& settings, const Json& value)
+{
+    bool is_interleaved = false;
+    read(value, is_interleaved);
+    settings.rotary_layout = is_interleaved ? RotaryLayout::pairs : RotaryLayout::halves;
+}
+
+ExpertGroups& groups_of(Settings& settings)
+{
+    auto& groups = settings.experts.groups;
+    return groups ? *groups : groups.emplace();
+}
+
 const std::vector<Setting>& all_settings()
 {
     static const std::vector<Setting> all{
@@ -149,6 +162,13 @@ const std::vector<Setting>& all_settings()
         row("layers", &Settings::layers),
         row("key_value_heads", &Settings::key_value_heads),
         row("head_width", &Settings::head_width),
+        row("query_width", &Settings::query_width),
+        row("latent_width", &Settings::latent_width),
+        row("query_latent_width", &Settings::query_latent_width),
+        row("plain_width", &Settings::plain_width),
+        row("rotary_width", &Settings::rotary_width),
+        row("value_width", &Settings::value_width),
+        row("head_norm_epsilon", &Settings::head_norm_epsilon),
         row("position_rows", &Settings::position_rows),
         row("has_position_table", &Settings::has_position_table),
         row("tied", &Settings::is_tied),
@@ -170,11 +190,18 @@ const std::vector<Setting>& all_settings()
         row("expert_count", &Settings::expert_count),
         row("sparse_step", &Settings::sparse_step),
         row("dense_layers", &Settings::dense_layers),
+        row("first_sparse_layer", &Settings::first_sparse_layer),
+        row("shared_experts", &Settings::shared_experts),
+        row("corrects_experts", &Settings::corrects_experts),
         row("router_bias", &Settings::router_bias),
         row("normalizes_experts", &Settings::normalizes_experts),
         row("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),
         row("expert_scoring", [](Settings& s) -> ExpertScoring& { return s.experts.scoring; }),
         row("expert_normalization", [](Settings& s) -> ExpertNormalization& { return s.experts.normalization; }),
+        row("expert_scaling", [](Settings& s) -> double& { return s.experts.scaling_factor; }),
+        row("expert_groups", [](Settings& s) -> std::size_t& { return groups_of(s).count; }),
+        row("kept_expert_groups", [](Settings& s) -> std::size_t& { return groups_of(s).kept; }),
+        row("expert_group_best", [](Settings& s) -> std::size_t& { return groups_of(s).best; }),
         row("expert_limit", [](Settings& s) -> std::optional<double>& { return s.experts.expert.limit; }),
         row("expert_up_shift", [](Settings& s) -> double& { return s.experts.expert.up_shift; }),
         row("scale", &Settings::scale),
@@ -182,6 +209,7 @@ const std::vector<Setting>& all_settings()
         row("softcap", &Settings::softcap),
         row("is_scaled", &Settings::is_scaled),
         row("is_scaled_by_layer", &Settings::is_scaled_by_layer),
+        row("is_scaled_by_mscale", &Settings::is_scaled_by_mscale),
         row("window", &Settings::window),
         row("uses_window", &Settings::uses_window),
         row("uses_window_without_rotary", &Settings::uses_window_without_rotary),
@@ -192,6 +220,7 @@ const std::vector<Setting>& all_settings()
         row("positions", &Settings::positions),
         row("first_position", &Settings::first_position),
         row("rotary_layout", &Settings::rotary_layout),
+        {"rotary_interleave", set_rotary_interleave},
         row("rotary_parameters", &Settings::rotary_parameters),
         row("rotary_scaling", &Settings::rotary_scaling),
         row("rotary_aliases", &Settings::rotary_aliases),

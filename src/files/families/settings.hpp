@@ -24,7 +24,7 @@ struct Settings {
     /// @{
     std::size_t heads = 1;
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
-    std::optional<std::size_t> head_width = {}, position_rows = {};
+    std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
     /// @}
 
@@ -35,7 +35,14 @@ struct Settings {
     HeadNorms head_norms = HeadNorms::none;
     /// @}
 
+    /// @name Latent attention: the latents, and of each head the features that are not rotated, those that are, those of a value
+    /// @{
+    std::optional<std::size_t> latent_width = {}, query_latent_width = {};
+    std::size_t plain_width = 0, rotary_width = 0, value_width = 0;
+    /// @}
+
     NormDescription norm = {};
+    std::optional<double> head_norm_epsilon = {}; ///< of norms in attention, where it is another one
     NormPlaces places = NormPlaces::before;
     bool is_parallel = false;
     double residual_scale = 1;
@@ -44,16 +51,17 @@ struct Settings {
     /// @name A mixture of experts: how many there are, in which layers, and how tokens choose among them
     /// @{
     std::optional<std::size_t> expert_count = {}, sparse_step = {};
+    std::size_t first_sparse_layer = 0, shared_experts = 0;
     std::optional<std::vector<std::size_t>> dense_layers = {};
     ExpertsOptions experts = {};
-    bool normalizes_experts = true;
+    bool normalizes_experts = true, corrects_experts = false;
     std::optional<bool> router_bias = {};
     /// @}
 
     /// @name Scores
     /// @{
     std::optional<double> scale = {}, scale_width = {}, softcap = {};
-    bool is_scaled = true, is_scaled_by_layer = false;
+    bool is_scaled = true, is_scaled_by_layer = false, is_scaled_by_mscale = false;
     /// @}
 
     /// @name Windows: how many keys, and in which layers

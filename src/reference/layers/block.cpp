@@ -103,6 +103,37 @@ private:
 };
 
 template <Sequence T>
+T attend_to_each_other(const T& x, const SelfAttentionWeights& weights, const MultiHeadOptions& options,
+                       const Trace& trace)
+{
+    if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights))
+        return latent_attention(x, *latent, options, trace).output;
+    return multi_head_attention(x, std::get<MultiHeadWeights>(weights), options, trace).output;
+}
+
+/// What there is of the kind of cache that some weights have.
+template <class Cache, class Caches>
+std::optional<Cache> past_of(const std::optional<Caches>& past)
+{
+    if (past && !std::holds_alternative<Cache>(*past))
+        throw Error("cached_decoder_block: the cache is of another kind of attention than the weights");
+    return past ? std::optional(std::get<Cache>(*past)) : std::nullopt;
+}
+
+template <Sequence T>
+CachedBlockOf<T> attend_after(const T& x, const PastOfBlock<T>& past, const SelfAttentionWeights& weights,
+                              const MultiHeadOptions& options, const Trace& trace)
+{
+    if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights)) {
+        auto attended = cached_latent_attention(x, past_of<LatentCacheOf<T>>(past), *latent, options, trace);
+        return {std::move(attended.output), std::move(attended.cache)};
+    }
+    auto attended = cached_self_attention(x, past_of<KeyValueCacheOf<T>>(past), std::get<MultiHeadWeights>(weights),
+                                          options, trace);
+    return {std::move(attended.output), std::move(attended.cache)};
+}
+
+template <Sequence T>
 T map_tokens(const T& x, const NetworkWeights& weights, const BlockDescription& description, const Trace& trace)
 {
     if (const auto* mixture = std::get_if<ExpertsWeights>(&weights))
@@ -183,18 +214,18 @@ T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription&
 {
     return block("decoder_block", x, weights, description, mask, trace,
                  [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                     return multi_head_attention(y, weights.self_attention, of_heads, inside).output;
+                     return attend_to_each_other(y, weights.self_attention, of_heads, inside);
                  });
 }
 
 template <Sequence T>
-CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfTokens<T>& past, const BlockWeights& weights,
+CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, const BlockWeights& weights,
                                       const BlockDescription& description, const OptionalMask& mask, const Trace& trace)
 {
     CachedBlockOf<T> result;
     result.output = block("cached_decoder_block", x, weights, description, mask, trace,
                           [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                              auto attended = cached_self_attention(y, past, weights.self_attention, of_heads, inside);
+                              auto attended = attend_after<T>(y, past, weights.self_attention, of_heads, inside);
                               result.cache = std::move(attended.cache);
                               return std::move(attended.output);
                           });
@@ -204,7 +235,7 @@ CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfTokens<T>& past, c
 #define ATTN_INSTANTIATE(T)                                                                                            \
     template T decoder_block(const T&, const BlockWeights&, const BlockDescription&, const OptionalMask&,              \
                              const Trace&);                                                                            \
-    template CachedBlockOf<T> cached_decoder_block(const T&, const PastOfTokens<T>&, const BlockWeights&,              \
+    template CachedBlockOf<T> cached_decoder_block(const T&, const PastOfBlock<T>&, const BlockWeights&,               \
                                                    const BlockDescription&, const OptionalMask&, const Trace&);
 ATTN_INSTANTIATE(Matrix)
 ATTN_INSTANTIATE(Tensor3)

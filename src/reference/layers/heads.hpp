@@ -254,6 +254,12 @@ Groups expect_groups(std::string_view function, const MultiHeadWeights& weights,
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options);
 
+/// What attention in one head is asked for: its mask and bias, and what is the same in all heads.
+/// @param all    with the mask and bias of all heads, as the trace has them
+/// @param trace  the head's scope
+AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
+                                 const Trace& trace);
+
 /// What the heads leave.
 template <Sequence T>
 struct AttendedHeads {

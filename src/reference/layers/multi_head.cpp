@@ -87,9 +87,8 @@ T after_past(std::string_view step, std::string_view past_name, const T& past, s
         concat_rows(columns(past, of_head.begin, of_head.end), added));
 }
 
-/// What attention in one head is asked for: its mask and bias, and what is the same in all heads.
-/// @param all    with the mask and bias of all heads, as the trace has them
-/// @param trace  the head's scope
+} // namespace
+
 AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
                                  const Trace& trace)
 {
@@ -100,8 +99,6 @@ AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std
     options.mask = of_head("mask", mask, head, heads, trace);
     return options;
 }
-
-} // namespace
 
 template <Sequence T>
 AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCacheOf<T>* past,

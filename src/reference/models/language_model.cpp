@@ -131,6 +131,13 @@ T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const La
     return trace("logits[(b,) n, vocabulary]", formula, std::move(logits));
 }
 
+std::size_t tokens_in(const SelfAttentionCacheOf<Matrix>& cache)
+{
+    if (const auto* latents = std::get_if<LatentCache>(&cache))
+        return latents->latent.shape(0);
+    return std::get<KeyValueCache>(cache).keys.shape(0);
+}
+
 /// @param before   how many tokens come before these
 /// @param lengths  of a batch: how many ids of each sequence are real; optional
 /// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
@@ -196,12 +203,12 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
                          std::to_string(weights.layers.size()));
     LanguageModelStep<Matrix> step;
     const auto layer = [&](const Matrix& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-        const auto before = past.empty() ? PastOfTokens<Matrix>() : PastOfTokens<Matrix>(past[i]);
+        const auto before = past.empty() ? PastOfBlock<Matrix>() : PastOfBlock<Matrix>(past[i]);
         auto [output, cache] = cached_decoder_block(x, before, weights.layers[i], description.layers[i], mask, inside);
         step.cache.push_back(std::move(cache));
         return std::move(output);
     };
-    const std::size_t before = past.empty() ? 0 : past.front().keys.shape(0);
+    const std::size_t before = past.empty() ? 0 : tokens_in(past.front());
     step.logits = decode<Matrix>(ids, before, {}, weights, description, trace, layer);
     return step;
 }

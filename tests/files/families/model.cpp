@@ -169,5 +169,26 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("gemma3", with("layer_types", {"full_attention"})),
                ContainsSubstring("layer_types lists 1 layers"));
     CHECK_THAT(refused("falcon-new", with("parallel_attn", false)), ContainsSubstring("transformers fails"));
+    CHECK_THAT(refused("deepseek-v3", with("head_dim", 6)),
+               ContainsSubstring("head_dim is 6, expected qk_rope_head_dim, 8"));
+    CHECK_THAT(refused("deepseek-v3", with("qk_head_dim", 13)),
+               ContainsSubstring("qk_head_dim is 13, expected qk_nope_head_dim + qk_rope_head_dim, 14"));
+    CHECK_THAT(refused("deepseek-v3", with("num_key_value_heads", 2)),
+               ContainsSubstring("num_key_value_heads is 2, expected num_attention_heads, 4"));
+    CHECK_THAT(refused("deepseek-v3", with("q_lora_rank", nullptr)),
+               ContainsSubstring("layer 0 has latent of queries, and config.json says that there is none"));
+    CHECK_THAT(refused("deepseek-v3", with("kv_lora_rank", 9)),
+               ContainsSubstring("kv_a_layernorm.weight is (10,), expected (d_c,) = (9,)"));
+    CHECK_THAT(refused("deepseek-v3", with("first_k_dense_replace", 0)),
+               ContainsSubstring("layer 0 has no experts, and config.json says that there is one"));
+    CHECK_THAT(refused("deepseek-v3", with("n_shared_experts", 0)),
+               ContainsSubstring("layer 1 has shared expert, and config.json says that there is none"));
+    CHECK_THAT(refused("deepseek-v3", with("n_group", nullptr)),
+               ContainsSubstring("n_group is null, expected a whole number"));
+    CHECK_THAT(refused("deepseek-v2", with("topk_method", "noaux_tc")),
+               ContainsSubstring("topk_method is \"noaux_tc\", expected \"greedy\""));
+    CHECK_THAT(
+        refused("deepseek-v2", with("attention_bias", false)),
+        ContainsSubstring("layer 0 has bias of its query latent's map, and config.json says that there is none"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
 }

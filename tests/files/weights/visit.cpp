@@ -6,6 +6,7 @@
 #include "files/weights/examples.hpp"
 
 #include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/recurrent.hpp"
 #include "attn/files/weights/transformer.hpp"
 
@@ -222,4 +223,33 @@ TEST_CASE("a mixture of experts is loaded and saved under its names, each expert
           "2 tensors do not fit a mixture of experts with d_model 4:\n"
           "  router.e_score_correction_bias is (3,), expected (experts,) = (2,)\n"
           "  experts.1.up_proj.weight is missing");
+}
+
+TEST_CASE("a latent attention is loaded and saved under the names of Hugging Face's DeepSeek", "[weights][visit]")
+{
+    Numbers numbers(9);
+    LatentAttentionWeights weights{{numbers.matrix(3, 12)},
+                                   {random_linear(numbers, 4, 7), {numbers.vector(5)}},
+                                   {numbers.matrix(5, 14)},
+                                   random_linear(numbers, 6, 4),
+                                   LatentWeights{random_linear(numbers, 4, 3), {numbers.vector(3)}}};
+    const NamedArrays arrays = state_dict(weights);
+    CHECK(names_of(arrays) == Names{"q_a_proj.weight", "q_a_proj.bias", "q_a_layernorm.weight", "q_b_proj.weight",
+                                    "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_a_layernorm.weight",
+                                    "kv_b_proj.weight", "o_proj.weight", "o_proj.bias"});
+    CHECK(arrays.at("kv_a_proj_with_mqa.weight").shape == Shape{7, 4});
+    CHECK(same(state_dict(load_weights<LatentAttentionWeights>(arrays, {{"d_model", 4}})), arrays));
+
+    weights.query_latent.reset();
+    weights.query = {numbers.matrix(4, 12)};
+    NamedArrays direct = state_dict(weights);
+    CHECK(direct.contains("q_proj.weight"));
+    CHECK(same(state_dict(load_weights<LatentAttentionWeights>(direct, {{"d_model", 4}})), direct));
+
+    direct["kv_a_layernorm.weight"] = {{4}, {1, 2, 3, 4}};
+    direct.erase("o_proj.weight");
+    CHECK(complaint_of<LatentAttentionWeights>(direct, {{"d_model", 4}}) ==
+          "2 tensors do not fit a latent attention with d_model 4:\n"
+          "  kv_b_proj.weight is (14, 5), expected (h_d_n_v, d_c)\n"
+          "  o_proj.weight is missing");
 }

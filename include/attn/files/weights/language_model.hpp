@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/models/language_model.hpp"
 
@@ -22,7 +23,8 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network] = w;
     visit_norm(norm1, prefix + "norm1.", f);
-    visit(self_attention, prefix + "self_attn.", f);
+    begin_part(f, self_attention, prefix + "self_attn.");
+    std::visit([&](auto& any) { visit(any, prefix + "self_attn.", f); }, self_attention);
     visit_norm(post_norm1, prefix + "post_norm1.", f);
     visit_norm(norm2, prefix + "norm2.", f);
     begin_part(f, network, prefix + "feed_forward.");

@@ -19,6 +19,8 @@
 namespace attn {
 struct LlamaLayerWeights; // visited in llama.hpp
 struct RecurrentWeights;  // visited in recurrent.hpp
+struct LatentAttentionWeights;
+using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights>; // visited in language_model.hpp
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;
@@ -72,6 +74,7 @@ public:
     void begin_part(MultiHeadWeights& weights, const std::string& prefix);
     void begin_part(RecurrentWeights& weights, const std::string& prefix);
     void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
+    void begin_part(SelfAttentionWeights& attention, const std::string& prefix);
     void begin_part(NetworkWeights& network, const std::string& prefix);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
     template <class Part>

@@ -4,10 +4,12 @@
 #include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
+#include "attn/reference/layers/latent_attention.hpp"
 #include "attn/reference/layers/norm.hpp"
 
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 namespace attn {
@@ -30,16 +32,27 @@ std::string_view name_of(NormPlaces places);
 struct BlockDescription {
     NormDescription norm = {};
     NormPlaces places = NormPlaces::before;
-    bool is_parallel = false;               ///< both sublayers of the same x: x + attention(x) + network(x)
-    double residual_scale = 1;              ///< what a sublayer's result is multiplied by before it is added
-    MultiHeadOptions attention = {};        ///< heads, scale, softcap, positions; without masks, which are arguments
-    std::optional<std::size_t> window = {}; ///< a query can attend to so many keys only, its own the last of them
+    bool is_parallel = false;        ///< both sublayers of the same x: x + attention(x) + network(x)
+    double residual_scale = 1;       ///< what a sublayer's result is multiplied by before it is added
+    MultiHeadOptions attention = {}; ///< of either kind: heads, scale, positions; without masks, which are arguments
+    std::optional<std::size_t> window = {};     ///< a query can attend to so many keys only, its own the last of them
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
 };
 
 /// The description as a trace records it.
 StepOptions describe(const BlockDescription& description);
+
+/// The self-attention of a layer: multi-head, or multi-head latent attention.
+using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights>;
+
+/// What it keeps of earlier tokens.
+template <Sequence T>
+using SelfAttentionCacheOf = std::variant<KeyValueCacheOf<T>, LatentCacheOf<T>>;
+
+/// The cache of earlier tokens; none at the beginning.
+template <Sequence T>
+using PastOfBlock = std::optional<std::type_identity_t<SelfAttentionCacheOf<T>>>;
 
 /// A network of a layer: plain, gated, or a mixture of experts.
 using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>;
@@ -48,7 +61,7 @@ using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights,
 struct BlockWeights {
     std::optional<LayerNormWeights> norm1 = {};      ///< before attention, or after its sum
     std::optional<LayerNormWeights> post_norm1 = {}; ///< of what attention gives
-    MultiHeadWeights self_attention;
+    SelfAttentionWeights self_attention;
     std::optional<LayerNormWeights> norm2 = {};      ///< before the network; parallel sublayers can share norm1
     std::optional<LayerNormWeights> post_norm2 = {}; ///< of what the network gives
     NetworkWeights feed_forward;
@@ -60,8 +73,8 @@ struct BlockWeights {
 /// @param weights      of both sublayers and the norms
 /// @param description  where norms stand, heads, positions, activation
 /// @param mask         (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder; optional
-/// @param trace        in the scopes norm1, self_attn, norm2 and feed_forward, the steps of norm(), multi_head_attention() and
-///                     feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
+/// @param trace        in the scopes norm1, self_attn, norm2 and feed_forward, the steps of norm(), multi_head_attention() or
+///                     latent_attention(), and feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
 ///
 ///                     | step           | shape             | formula                         |
 ///                     |----------------|-------------------|---------------------------------|
@@ -89,21 +102,21 @@ ATTN_REFUSE_OTHER_TENSORS(decoder_block);
 /// The results of cached_decoder_block().
 template <Sequence T>
 struct CachedBlockOf {
-    T output;                 ///< ((b,) n, d_model), of the new tokens
-    KeyValueCacheOf<T> cache; ///< of all m tokens
+    T output;                      ///< ((b,) n, d_model), of the new tokens
+    SelfAttentionCacheOf<T> cache; ///< of all m tokens
 };
 
 /// The same for tokens that follow those in a cache.
 ///
 /// @param x            ((b,) n, d_model): the new tokens
-/// @param past         keys and values of the tokens before them; none at the beginning
+/// @param past         what self-attention keeps of the tokens before them; none at the beginning
 /// @param weights      of both sublayers and the norms
 /// @param description  where norms stand, heads, positions, activation
 /// @param mask         (n, m) or (b, n, m), m the tokens before and the new ones
-/// @param trace        as decoder_block(), with the steps of cached_self_attention() in self_attn
-/// @throws ShapeError, Error  as decoder_block(), and where the past does not fit the weights
+/// @param trace        as decoder_block(), with the steps of cached_self_attention() or cached_latent_attention() in self_attn
+/// @throws ShapeError, Error  as decoder_block(), and where the past does not fit the weights, or is of the other kind of attention
 template <Sequence T>
-CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfTokens<T>& past, const BlockWeights& weights,
+CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, const BlockWeights& weights,
                                       const BlockDescription& description, const OptionalMask& mask = {},
                                       const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(cached_decoder_block);

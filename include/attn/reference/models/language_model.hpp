@@ -28,9 +28,9 @@ struct LanguageModelWeights {
     std::optional<LinearWeights> output = {};  ///< (d_model, vocabulary); tied unless given
 };
 
-/// The keys and values of the tokens so far, per layer; empty at the beginning.
+/// What self-attention keeps of the tokens so far, per layer; empty at the beginning.
 template <Sequence T>
-using LanguageModelCache = std::vector<KeyValueCacheOf<T>>;
+using LanguageModelCache = std::vector<SelfAttentionCacheOf<T>>;
 
 /// The results of language_model() with a cache.
 template <Sequence T>
