@@ -124,22 +124,21 @@ private:
         });
     }
 
-    /// A mistake can be made if one of its forms can, and is seen if each of these is.
+    /// A mistake is seen if most of the ways in which it can be made here are.
     void add(const mistakes::Pitfall& pitfall)
     {
-        bool is_possible = false, is_seen = true;
+        std::size_t possible = 0, seen = 0;
         for (const mistakes::PitfallForm& form : pitfall.forms)
             for (const std::string_view value : form.values) {
                 const Edits edits = depends_on_mine(form) ? Edits{} : edits_of(form, value, open_, world_);
-                const std::optional<bool> seen = changes_something(edits) ? sees(pitfall, edits) : std::nullopt;
-                is_possible = is_possible || seen;
-                if (seen.value_or(true))
-                    continue;
-                is_seen = false;
-                tell_by_.push_back(places_of(edits));
+                const std::optional<bool> is_seen = changes_something(edits) ? sees(pitfall, edits) : std::nullopt;
+                possible += is_seen ? 1 : 0;
+                seen += is_seen.value_or(false) ? 1 : 0;
+                if (!is_seen.value_or(true))
+                    tell_by_.push_back(places_of(edits));
             }
-        power_.possible += is_possible ? 1 : 0;
-        power_.seen += is_possible && is_seen ? 1 : 0;
+        power_.possible += possible > 0 ? 1 : 0;
+        power_.seen += possible > 0 && 2 * seen >= possible ? 1 : 0;
     }
 
     /// True where a step that is edited would change by more than it is rounded: what that hides is no mistake.
