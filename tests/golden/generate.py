@@ -30,6 +30,7 @@ import machines
 import recurrent
 import restricted
 import llama
+import sinks
 import small_model
 import training
 
@@ -333,6 +334,7 @@ GOLDENS = {
     "decoder": decoder.cases,
     "llama": llama.llama_golden,
     "experts": experts.cases,
+    "sinks": sinks.cases,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,
     "15_training": lambda: sampled(training.lesson_15()),

@@ -66,8 +66,9 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 {
-    const auto& [query, key, value, output, query_norm, key_norm] = weights;
-    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm && !key_norm;
+    const auto& [query, key, value, output, query_norm, key_norm, sinks] = weights;
+    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm &&
+           !key_norm && !sinks;
 }
 
 namespace {
@@ -87,17 +88,40 @@ T after_past(std::string_view step, std::string_view past_name, const T& past, s
         concat_rows(columns(past, of_head.begin, of_head.end), added));
 }
 
-/// What attention in one head is asked for: its mask and bias, and what is the same in all heads.
-/// @param all    with the mask and bias of all heads, as the trace has them
+/// The sinks of all heads: a step beside theirs.
+/// @param trace  the scope of the attention
+std::optional<Vector> shared_sinks(const std::optional<Vector>& sinks, std::size_t heads, const Trace& trace)
+{
+    if (!sinks)
+        return std::nullopt;
+    if (sinks->size() != heads)
+        throw ShapeError("attention: sinks " + to_string(shape_of(*sinks)) + " are for " +
+                         std::to_string(sinks->size()) + " heads, but there are " + std::to_string(heads));
+    return trace.input("sinks[h]", *sinks);
+}
+
 /// @param trace  the head's scope
-AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
-                                 const Trace& trace)
+Vector sink_of(const Vector& sinks, std::size_t head, const Trace& trace)
+{
+    return trace(
+        "sinks[one]", [&] { return "sinks[" + std::to_string(head) + ":" + std::to_string(head + 1) + "]"; },
+        Vector(Vector::shape_type{1}, sinks(head)));
+}
+
+/// What attention in one head is asked for: its mask, bias and sink, and what is the same in all heads.
+/// @param all    with the mask and bias of all heads, as the trace has them
+/// @param sinks  of all heads, as the trace has them
+/// @param trace  the head's scope
+AttentionOptions options_of_head(const MultiHeadOptions& all, const std::optional<Vector>& sinks, std::size_t n,
+                                 std::size_t m, std::size_t head, const Trace& trace)
 {
     const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = all;
     AttentionOptions options{.scale = scale, .softcap = softcap};
     options.bias = positions == HeadPositions::alibi ? OptionalBias(alibi_bias(n, m, alibi_slopes(heads)(head), trace))
                                                      : of_head("bias", bias, head, heads, trace);
     options.mask = of_head("mask", mask, head, heads, trace);
+    if (sinks)
+        options.sinks = sink_of(*sinks, head, trace);
     return options;
 }
 
@@ -108,14 +132,14 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
                                  const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& given,
                                  const Trace& trace)
 {
-    // Name once what all heads share: mask, bias, and the gains of the norms of queries and keys.
+    // Name once what all heads share: mask, bias, the gains of the norms of queries and keys, and the sinks.
     const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
     const std::size_t n = packed.query.shape(token_axis<T>), m = earlier + packed.key.shape(token_axis<T>);
     MultiHeadOptions options = given;
     options.mask = join_masks(n, m, {.given = given.mask, .causal = given.causal}, trace);
     options.bias = share("bias[(b,) n, m]", given.bias, trace);
     options.rotary.first += earlier;
-    const auto& [query, key, value, output, norm_of_queries, norm_of_keys] =
+    const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads] =
         weights; // the maps are in packed and for merged
     const Packed<T> all_queries =
         normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
@@ -123,6 +147,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
     const auto query_norm = shared_norm("query_norm", all_queries.norm, trace);
     const auto key_norm = shared_norm("key_norm", all_keys.norm, trace);
+    const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
     AttendedHeads<T> all;
     std::vector<T> contexts;
@@ -144,7 +169,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
                                 groups.groups, head);
 
         AttentionOf<T> attention =
-            scaled_dot_product_attention(queries, keys, values, options_of_head(options, n, m, i, head), head);
+            scaled_dot_product_attention(queries, keys, values, options_of_head(options, sinks, n, m, i, head), head);
         contexts.push_back(std::move(attention.context));
         all.weights.push_back(std::move(attention.weights));
         if (group == all.keys.size()) { // the others of its group have the same
