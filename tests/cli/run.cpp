@@ -584,6 +584,27 @@ TEST_CASE("attn run prints as many digits and colours as asked for", "[cli][run]
     CHECK_THAT(desk.run_module("layer-norm", {"--color", "always"}).output, ContainsSubstring("\x1b["));
 }
 
+TEST_CASE("attn run takes the sinks of attention as an array, and those of multi-head attention from the weights",
+          "[cli][run][sinks]")
+{
+    const NamedArrays input = queries_keys_values();
+    const Vector one{0.5};
+    const Attention expected =
+        scaled_dot_product_attention(from_array<Matrix>(input.at("queries")), from_array<Matrix>(input.at("keys")),
+                                     from_array<Matrix>(input.at("values")), {.sinks = one});
+    const Desk desk(with(input, "sinks", to_array(one)), {});
+    CHECK(equal(desk.output("attention"), to_array(expected.context)));
+    CHECK_THAT(desk.refusal("attention", {"--score", "dot"}), ContainsSubstring("sinks has no effect"));
+    CHECK_THAT(desk.refusal("attention", {"--fast"}), ContainsSubstring("--fast does not compute sinks"));
+    const Desk of_heads(with(input, "sinks", to_array(Vector{0.5, -1.0})), {});
+    CHECK_THAT(of_heads.refusal("attention"), ContainsSubstring("sinks (2,) are for 2 heads, but there is 1"));
+
+    MultiHeadWeights weights = heads_of_four();
+    weights.sinks = Vector{0.5, -1.0};
+    CHECK(equal(Desk({{"x", to_array(tokens())}}, state_dict(weights)).output("multi-head-attention", {"--heads", "2"}),
+                to_array(multi_head_attention(tokens(), weights, {.heads = 2}).output)));
+}
+
 // -------------------------------------------------------------------------------------------------------------- memory
 
 TEST_CASE("attn run attends to a memory where there is one, and makes values of another", "[cli][run][cross]")

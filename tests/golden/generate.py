@@ -31,6 +31,7 @@ import machines
 import recurrent
 import restricted
 import llama
+import sinks
 import small_model
 import training
 
@@ -335,6 +336,7 @@ GOLDENS = {
     "llama": llama.llama_golden,
     "experts": experts.cases,
     "latent_attention": latent_attention.cases,
+    "sinks": sinks.cases,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,
     "15_training": lambda: sampled(training.lesson_15()),

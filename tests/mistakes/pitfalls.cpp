@@ -231,15 +231,16 @@ TEST_CASE("every pitfall has an id, a sentence, a place where it was seen, and a
 
 TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfalls]")
 {
-    // Steps that no golden case has: shared heads, caches, RMS norm, gates.
+    // Steps that no golden case has: shared heads, caches, RMS norm, gates, windows.
     const std::set<std::string_view> elsewhere{
-        "rotary_offset", "kv_tiled",  "norm_gain_plus_one", "rms_multiplied", "swiglu_swapped", "swiglu_parenthesis",
-        "gates_order",   "gru_reset", "gru_update",         "cache_lost",     "cache_shared",   "cache_overwritten"};
+        "rotary_offset",      "kv_tiled",          "norm_gain_plus_one", "rms_multiplied",   "swiglu_swapped",
+        "swiglu_parenthesis", "gates_order",       "gru_reset",          "gru_update",       "cache_lost",
+        "cache_shared",       "cache_overwritten", "window_missing",     "window_off_by_one"};
     std::vector<Recording> recordings{of_tiles()};
     for (const MistakenRotation& one : mistaken_rotations())
         recordings.push_back(rotation(one.right, nullptr));
-    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), experts_cases(),
-                              latent_attention_cases()})
+    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), sinks_cases(),
+                              experts_cases(), latent_attention_cases()})
         for (const GoldenCase& one : cases) {
             Recorder recorder;
             one.run(Trace(recorder));
@@ -300,6 +301,14 @@ TEST_CASE("every mistake of latent attention is found by the golden of one, at i
         CAPTURE(id);
         CHECK_FALSE(kills_among(find_pitfall(id), cases).killed.empty());
     }
+}
+
+TEST_CASE("a sink that is left out is found by the golden of attention with sinks, at its step",
+          "[pitfalls][sinks][golden]")
+{
+    const Pitfall& pitfall = *std::ranges::find(pitfalls(), "sink_missing", &Pitfall::id);
+    CHECK(kills_among(pitfall, sinks_cases()).killed ==
+          std::vector<std::string>{"batch-masked", "heads-causal", "heads-plain", "sequence-causal", "sequence-plain"});
 }
 
 TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitfalls]")

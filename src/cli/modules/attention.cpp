@@ -110,7 +110,7 @@ void attend_by_learned_score(const Matrix& queries, const Matrix& keys, const Ma
 template <Sequence T>
 void attend_by_score(const AttentionFlags& flags, const ModuleRun& run)
 {
-    for (const std::string name : {"bias", "past_keys", "past_values"})
+    for (const std::string name : {"bias", "past_keys", "past_values", "sinks"})
         if (run.inputs.has(name))
             throw Error(name + " has no effect: only the scaled score has one");
     const T queries = run.input<T>("queries"), keys = run.input<T>("keys"), values = run.input<T>("values");
@@ -150,6 +150,16 @@ std::size_t tokens_in(const std::optional<PastOf<T>>& past)
     return past ? past->keys.shape(token_axis<T>) : 0;
 }
 
+/// The flags' options with what the input has for them.
+AttentionOptions options_of(const AttentionFlags& flags, const OptionalMask& mask, const PairAxes& axes,
+                            const ModuleRun& run)
+{
+    AttentionOptions options = masked(flags.options, {mask, bias_of(axes, run)});
+    if (run.inputs.has("sinks"))
+        options.sinks = run.inputs.get<Vector>("sinks");
+    return options;
+}
+
 /// Queries, keys and values as they are: of one sequence, of a batch, or of the heads of a batch.
 template <Attending T>
 void attend(const AttentionFlags& flags, const ModuleRun& run)
@@ -169,7 +179,7 @@ void attend(const AttentionFlags& flags, const ModuleRun& run)
         axes.has_heads = true;
     }
     const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
-    attention_with_past(queries, keys, values, past, masked(flags.options, {mask, bias_of(axes, run)}), run.trace);
+    attention_with_past(queries, keys, values, past, options_of(flags, mask, axes, run), run.trace);
     run.trace.alias("output", "context");
 }
 
@@ -199,7 +209,7 @@ void attend_packed(const AttentionFlags& flags, const ModuleRun& run)
     axes.keys += tokens_in(past);
     axes.has_heads = true;
     const OptionalMask mask = joined_mask(axes, flags.causal, run, aligned(flags.window, inputs), tokens_in(past));
-    packed_attention(query, key, value, counts, past, masked(flags.options, {mask, bias_of(axes, run)}), run.trace);
+    packed_attention(query, key, value, counts, past, options_of(flags, mask, axes, run), run.trace);
 }
 
 /// A shape that an array of the past can have; how many tokens it has is left open.
@@ -384,22 +394,24 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
 Module attention_module()
 {
     const auto flags = std::make_shared<AttentionFlags>();
-    return {.name = "attention",
-            .summary = "weighted averages of values; the weights say how well keys match queries",
-            .inputs = {required("queries", "(b,) n, d_k", "or heads, (b, h, n, d_k)"),
-                       required("keys", "(b,) m, d_k", "or (b, g, m, d_k), where g divides h"),
-                       required("values", "(b,) m, d_v", "or (b, g, m, d_v)"),
-                       {"past_keys", "(b,) past, d_k", "come before keys; of heads (b, g, past, d_k)"},
-                       {"past_values", "(b,) past, d_v", "come before values; of heads (b, g, past, d_v)"},
-                       mask_input(),
-                       lengths_input(),
-                       bias_input()},
-            .weights = Weights::optional,
-            .what_weights = "the weights of a learned score: query_weights, key_weights, score_weights (additive); "
-                            "hidden_weights, score_weights (concatenated); bilinear_weights",
-            .flags = flags->flags(),
-            .check = [flags](bool has_weights) { flags->check(has_weights); },
-            .run = [flags](const ModuleRun& run) { run_attention(*flags, run); }};
+    return {
+        .name = "attention",
+        .summary = "weighted averages of values; the weights say how well keys match queries",
+        .inputs = {required("queries", "(b,) n, d_k", "or heads, (b, h, n, d_k)"),
+                   required("keys", "(b,) m, d_k", "or (b, g, m, d_k), where g divides h"),
+                   required("values", "(b,) m, d_v", "or (b, g, m, d_v)"),
+                   {"past_keys", "(b,) past, d_k", "come before keys; of heads (b, g, past, d_k)"},
+                   {"past_values", "(b,) past, d_v", "come before values; of heads (b, g, past, d_v)"},
+                   mask_input(),
+                   lengths_input(),
+                   bias_input(),
+                   {"sinks", "h", "one more score for each query of a head, whose weight is dropped; 1 without heads"}},
+        .weights = Weights::optional,
+        .what_weights = "the weights of a learned score: query_weights, key_weights, score_weights (additive); "
+                        "hidden_weights, score_weights (concatenated); bilinear_weights",
+        .flags = flags->flags(),
+        .check = [flags](bool has_weights) { flags->check(has_weights); },
+        .run = [flags](const ModuleRun& run) { run_attention(*flags, run); }};
 }
 
 Module multi_head_attention_module()

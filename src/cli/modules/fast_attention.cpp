@@ -53,7 +53,10 @@ public:
     FastScoring(const FastAttentionOptions& given, const PairAxes& axes, std::size_t past, const Inputs& inputs)
         : mask_(inputs.mask("mask", axes)), lengths_(inputs.lengths("lengths", axes.sequences))
     {
-        const auto& [mask, bias, causal, scale, softcap] = given.options; // the first three are in inputs and in given
+        const auto& [mask, bias, causal, scale, softcap, sinks] =
+            given.options; // what is no flag is in inputs and in given
+        if (sinks || inputs.has("sinks"))
+            throw Error("--fast does not compute sinks: leave out the flag, or the array");
         scoring_.causal = given.causal;
         scoring_.past = past;
         scoring_.window = given.window;

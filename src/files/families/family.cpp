@@ -88,7 +88,8 @@ void add_variant(Family& family, const Json& variant)
     for (const auto& [key, entries] : {std::pair("always", &family.always),
                                        {"fields", &family.fields},
                                        {"names", &family.names},
-                                       {"unpack", &family.unpack}})
+                                       {"unpack", &family.unpack},
+                                       {"packed_experts", &family.packed_experts}})
         if (variant.contains(key))
             entries->update(variant[key]);
 }
@@ -111,6 +112,7 @@ Family family_of(const Json& config)
                   .fields = object("fields"),
                   .names = object("names"),
                   .unpack = object("unpack"),
+                  .packed_experts = object("packed_experts"),
                   .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),
                   .base_prefix = all.value("base_prefix", "")};

@@ -21,7 +21,7 @@ std::span<const FamilyFile> family_files();
 /// A family with everything that it has from the one that it is like; see README.md beside the files.
 struct Family {
     std::string model_type, architecture;
-    Json always, fields, names, unpack, ignored, variants;
+    Json always, fields, names, unpack, packed_experts, ignored, variants;
     std::string base_prefix;
 };
 
@@ -33,9 +33,10 @@ Family family_of(const Json& config);
 /// @throws Error where it has a field that is not known, or a value that is not
 Settings settings_of(const Family& family, const Json& config);
 
-/// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on.
+/// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on, and
+/// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on.
 /// @throws Error where one is of another shape than the settings say
-NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& settings);
+NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings);
 
 /// Our names and the family's.
 /// @param arrays  unpacked

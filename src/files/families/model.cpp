@@ -51,8 +51,11 @@ AxisSizes sizes_of_heads(const Settings& settings, const std::size_t d_model)
         throw Error(std::to_string(d_model) + " features can't be divided evenly among " +
                     std::to_string(settings.heads) + " heads");
     const std::size_t width = settings.head_width.value_or(d_model / settings.heads);
-    return {
-        {"d_model", d_model}, {"h_d_k", settings.heads * width}, {"g_d_k", shared * width}, {"g_d_v", shared * width}};
+    return {{"d_model", d_model},
+            {"h", settings.heads},
+            {"h_d_k", settings.heads * width},
+            {"g_d_k", shared * width},
+            {"g_d_v", shared * width}};
 }
 
 AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
@@ -151,6 +154,7 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
     expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
     expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
                      layer);
+    expect(attention.sinks.has_value(), settings.has_sinks, layer, "sink of each head");
 }
 
 void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
@@ -204,7 +208,7 @@ Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
     const auto [family, settings, d_model, layers, description] = read_config(folder);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
-    arrays = unpacked(std::move(arrays), family.unpack, settings);
+    arrays = unpacked(std::move(arrays), family, settings);
     const LoadOptions options{.layers = layers,
                               .module = "a model of the family " + family.model_type,
                               .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base

@@ -184,6 +184,9 @@ RotaryScaling read_scaling(const Reader& from, const std::vector<std::string>& o
     RotaryScaling scaling = named_scaling(from);
     expect_known(from, scaling, others);
     const auto read = [&](std::string_view field, auto& member, Presence presence) {
+        if constexpr (std::is_same_v<decltype(member), bool&>)
+            if (from.has(field)) // null is neither absent nor true
+                return from.read(field, from.parameters().at(std::string(field)), member);
         if (const Json* const value = from.find_field(field))
             return from.read(field, *value, member);
         if constexpr (std::is_same_v<decltype(member), double&>)

@@ -179,6 +179,7 @@ const std::vector<Setting>& all_settings()
         row("output_bias", &Settings::output_bias),
         row("network_bias", &Settings::network_bias),
         row("norm_bias", &Settings::norm_bias),
+        row("has_sinks", &Settings::has_sinks),
         row("head_norms", &Settings::head_norms),
         row("norm", [](Settings& s) -> NormKind& { return s.norm.kind; }),
         row("epsilon", [](Settings& s) -> double& { return s.norm.epsilon; }),

@@ -28,10 +28,10 @@ struct Settings {
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
     /// @}
 
-    /// @name Which biases and norms the weights must have
+    /// @name Which biases, norms and sinks the weights must have
     /// @{
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
-    bool norm_bias = false;
+    bool norm_bias = false, has_sinks = false;
     HeadNorms head_norms = HeadNorms::none;
     /// @}
 

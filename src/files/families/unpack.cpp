@@ -1,9 +1,11 @@
-// Tensors that hold several maps, one below the other.
+// Tensors that hold several maps: of queries, keys and values, of a gated network, or of all experts of a layer.
 
 #include "family.hpp"
 
 #include "attn/core/error.hpp"
 
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace attn::files {
@@ -76,9 +78,16 @@ const Json* packing_of(const std::string& name, const Json& unpack, std::size_t&
     return nullptr;
 }
 
-} // namespace
+/// A tensor that another one held, which the file must not have by itself, too.
+void add(NamedArrays& all, const std::string& name, Array array, const std::string& packed)
+{
+    if (!all.emplace(name, std::move(array)).second)
+        throw Error(packed + " holds " + name + ", which is there by itself, too");
+}
 
-NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& settings)
+// ------------------------------------------------------------------------------------------------ one below the other
+
+NamedArrays maps_apart(NamedArrays arrays, const Json& unpack, const Settings& settings)
 {
     NamedArrays all;
     for (auto& [name, array] : arrays) {
@@ -97,9 +106,80 @@ NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& set
             throw Error(name + " " + to_string(array.shape) + " can't be divided into " + packing->get<std::string>() +
                         " of " + std::to_string(settings.heads) + " heads");
         for (const Part& part : parts)
-            all.emplace(name.substr(0, end) + "." + part.name + name.substr(end), rows_of(array, part));
+            add(all, name.substr(0, end) + "." + part.name + name.substr(end), rows_of(array, part), name);
     }
     return all;
+}
+
+// --------------------------------------------------------------------------------------------------- expert by expert
+
+/// A tensor of all experts: (experts, in, columns), or of their biases (experts, columns). The columns are those of its parts,
+/// one after the other, or in turn: gate, up, gate, up.
+struct PackedExperts {
+    std::vector<std::string> parts; ///< "gate_proj.weight"
+    bool are_in_turn;
+
+    explicit PackedExperts(const Json& entry)
+        : parts(entry["parts"].get<std::vector<std::string>>()), are_in_turn(entry.value("columns", "") == "in turn")
+    {
+    }
+
+    bool are_biases() const { return parts.front().ends_with(".bias"); }
+
+    void expect_divisible(const std::string& name, const Array& array) const
+    {
+        const std::size_t rank = are_biases() ? 2 : 3;
+        if (array.rank() != rank || array.size() == 0 || array.shape.back() % parts.size() != 0)
+            throw Error(name + " is " + to_string(array.shape) + ", expected " +
+                        (are_biases() ? "(experts, " : "(experts, in, ") + std::to_string(parts.size()) + " * out)");
+    }
+
+    /// A part of one expert, as nn.Linear stores it: (out, in), or a bias (out).
+    Array part(const Array& all, std::size_t expert, std::size_t part) const
+    {
+        const std::size_t columns = all.shape.back(), out = columns / parts.size();
+        const std::size_t in = are_biases() ? 1 : all.shape[1];
+        Array map{.shape = are_biases() ? Shape{out} : Shape{out, in}, .values = {}, .type = all.type};
+        map.values.reserve(out * in);
+        for (std::size_t j = 0; j < out; ++j)
+            for (std::size_t i = 0; i < in; ++i) {
+                const std::size_t column = are_in_turn ? j * parts.size() + part : part * out + j;
+                map.values.push_back(all.values[(expert * in + i) * columns + column]);
+            }
+        return map;
+    }
+};
+
+/// Whether a tensor's name ends with another one, from its beginning or after a dot.
+bool is_called(const std::string& name, const std::string& last) { return name == last || name.ends_with("." + last); }
+
+NamedArrays experts_apart(NamedArrays arrays, const Json& packed_experts)
+{
+    for (const auto& [packed, entry] : packed_experts.items()) {
+        const PackedExperts packing(entry);
+        NamedArrays all;
+        for (auto& [name, array] : arrays) {
+            if (!is_called(name, packed)) {
+                all.emplace(name, std::move(array));
+                continue;
+            }
+            packing.expect_divisible(name, array);
+            const std::string experts = name.substr(0, name.rfind('.') + 1); // "model.layers.0.mlp.experts."
+            for (std::size_t expert = 0; expert < array.shape.front(); ++expert)
+                for (std::size_t part = 0; part < packing.parts.size(); ++part)
+                    add(all, experts + std::to_string(expert) + "." + packing.parts[part],
+                        packing.part(array, expert, part), name);
+        }
+        arrays = std::move(all);
+    }
+    return arrays;
+}
+
+} // namespace
+
+NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings)
+{
+    return experts_apart(maps_apart(std::move(arrays), family.unpack, settings), family.packed_experts);
 }
 
 } // namespace attn::files

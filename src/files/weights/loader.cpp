@@ -116,6 +116,8 @@ void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& pre
         weights.query_norm.emplace();
     if (has(prefix + "k_norm.weight"))
         weights.key_norm.emplace();
+    if (has(prefix + "sinks"))
+        weights.sinks.emplace();
 
     // The output map says how wide the queries of all heads are; what is left of packed maps is for keys and values.
     const auto packed = arrays_.find(dialect_.theirs(prefix + "in_proj_weight"));

@@ -56,11 +56,13 @@ Named<T> add(Named<T> given, const OptionalBias& bias, const Trace& trace)
 
 StepOptions describe(const AttentionOptions& options)
 {
-    const auto& [mask, bias, causal, scale, softcap] = options;
+    const auto& [mask, bias, causal, scale, softcap, sinks] = options;
     StepOptions all{
         {"mask", describe(mask, causal)}, {"bias", bias ? "given" : "none"}, {"scale", describe_scale(scale)}};
     if (softcap)
         all.emplace_back("softcap", exact_text(*softcap));
+    if (sinks)
+        all.emplace_back("sinks", "given");
     return all;
 }
 
@@ -109,8 +111,8 @@ AttentionOf<T> scaled_dot_product_attention(const T& q, const T& k, const T& v, 
     const auto bias = share("bias[(b,) n, m]", options.bias, trace);
     Named<T> biased = add(std::move(capped), bias, trace);
 
-    return weigh_values(std::move(biased.scores), biased.name, values, {.mask = options.mask, .causal = options.causal},
-                        trace);
+    return weigh_values(std::move(biased.scores), biased.name, values,
+                        {.mask = options.mask, .causal = options.causal, .sinks = options.sinks}, trace);
 }
 
 template decltype(dot_product_attention<Matrix>) dot_product_attention<Matrix>;

@@ -1,7 +1,9 @@
 #include "attn/reference/attention/weigh.hpp"
 
 #include "attn/core/choices.hpp"
+#include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
+#include "attn/reference/ops/concat.hpp"
 #include "attn/reference/ops/matmul.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
@@ -10,14 +12,87 @@ namespace {
 
 constexpr Choice<Normalization> normalizations[] = {{Normalization::softmax, "softmax"}, {Normalization::none, "none"}};
 
+template <Attending T>
+void expect_fitting(const Vector& sinks, const T& scores, Normalization normalization)
+{
+    std::size_t heads = 1;
+    if constexpr (std::same_as<T, Tensor4>)
+        heads = scores.shape(1);
+    if (sinks.size() != heads)
+        throw ShapeError("attention: sinks " + to_string(shape_of(sinks)) + " are for " + std::to_string(sinks.size()) +
+                         " heads, but there " + (heads == 1 ? "is 1" : "are " + std::to_string(heads)));
+    if (normalization != Normalization::softmax)
+        throw Error("attention: sinks take a share of softmax, and the scores are not normalised: leave the sinks out");
+}
+
+/// Each head's sink for each of its queries, ((b,) n, one).
+template <Attending T>
+T sink_scores(const Vector& sinks, const T& scores)
+{
+    auto shape = scores.shape();
+    shape.back() = 1;
+    T column(shape);
+    for (std::size_t i = 0; i < column.size(); ++i)
+        column.data()[i] = sinks(i / scores.shape(token_axis<T>) % sinks.size());
+    return column;
+}
+
+template <Attending T>
+std::string sink_formula(const T& scores)
+{
+    const std::string batch = std::to_string(scores.shape(0)), n = std::to_string(scores.shape(token_axis<T>));
+    if constexpr (std::same_as<T, Matrix>)
+        return "repeat(sinks[None], " + n + ", axis=0)";
+    else if constexpr (std::same_as<T, Tensor3>)
+        return "repeat(repeat(sinks[None, None], " + batch + ", axis=0), " + n + ", axis=1)";
+    else
+        return "repeat(repeat(sinks[None, :, None, None], " + batch + ", axis=0), " + n + ", axis=2)";
+}
+
+/// Softmax with one more score in each row, whose weight is left out of the result.
+/// @param name  of the scores: "masked"
+template <Attending T>
+T softmax_with_sinks(const T& scores, std::string_view name, const Vector& given, const Trace& trace)
+{
+    constexpr bool has_heads = std::same_as<T, Tensor4>;
+    const Vector& sinks = trace.input(has_heads ? "sinks[h]" : "sinks[one]", given);
+    const std::size_t m = scores.shape(feature_axis<T>);
+    const T column = trace(
+        "sink_scores[(b,) n, one]", [&] { return sink_formula(scores); }, sink_scores(sinks, scores));
+    T with_sink = trace(
+        "with_sink[(b,) n, m_and_one]", [&] { return "concat(" + std::string(name) + ", sink_scores, axis=-1)"; },
+        concat_columns({scores, column}));
+    const T all = trace("all_weights[(b,) n, m_and_one]", "softmax(with_sink)", softmax(std::move(with_sink)));
+    return trace(
+        "weights[(b,) n, m]", [&] { return "all_weights[..., 0:" + std::to_string(m) + "]"; }, columns(all, 0, m));
+}
+
+/// Each query's scores as weights, under the name `weights`.
+/// @param name  of the scores: "masked"
+template <Attending T>
+T normalized(T scores, std::string_view name, const WeighingOptions& options, const Trace& trace)
+{
+    if (options.normalization == Normalization::none) {
+        trace.alias("weights", name);
+        return scores;
+    }
+    if (options.sinks)
+        return softmax_with_sinks(scores, name, *options.sinks, trace);
+    return trace(
+        "weights[(b,) n, m]", [&] { return "softmax(" + std::string(name) + ")"; }, softmax(std::move(scores)));
+}
+
 } // namespace
 
 std::string_view name_of(Normalization normalization) { return row_for<normalizations>(normalization).name; }
 
 StepOptions describe(const WeighingOptions& options)
 {
-    return {{"mask", describe(options.mask, options.causal)},
-            {"normalization", std::string(name_of(options.normalization))}};
+    const auto& [mask, causal, normalization, sinks] = options;
+    StepOptions all{{"mask", describe(mask, causal)}, {"normalization", std::string(name_of(normalization))}};
+    if (sinks)
+        all.emplace_back("sinks", "given");
+    return all;
 }
 
 template <Attending T>
@@ -26,6 +101,8 @@ AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, co
 {
     expect_same_batch("attention", name, scores, "values", values);
     expect_agreement("attention", "m", {name, scores, feature_axis<T>}, {"values", values, token_axis<T>});
+    if (options.sinks)
+        expect_fitting(*options.sinks, scores, options.normalization);
     const bool is_softmax = options.normalization == Normalization::softmax;
 
     // Remove forbidden pairs before softmax, not after: the weights of what is left sum to one.
@@ -39,12 +116,7 @@ AttentionOf<T> weigh_values(T scores, std::string_view name, const T& values, co
     }
 
     // Normalise each query's scores to weights.
-    if (!is_softmax)
-        trace.alias("weights", name);
-    T weights = !is_softmax ? std::move(scores)
-                            : trace(
-                                  "weights[(b,) n, m]", [&] { return "softmax(" + std::string(name) + ")"; },
-                                  softmax(std::move(scores)));
+    T weights = normalized(std::move(scores), name, options, trace);
 
     // Average the values by the weights.
     T context = trace("context[(b,) n, d_v]", "weights @ values", matmul(weights, values));

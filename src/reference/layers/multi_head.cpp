@@ -66,8 +66,9 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 {
-    const auto& [query, key, value, output, query_norm, key_norm] = weights;
-    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm && !key_norm;
+    const auto& [query, key, value, output, query_norm, key_norm, sinks] = weights;
+    return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm &&
+           !key_norm && !sinks;
 }
 
 namespace {
@@ -85,6 +86,26 @@ T after_past(std::string_view step, std::string_view past_name, const T& past, s
                    ", axis=" + std::to_string(token_axis<T>) + ")";
         },
         concat_rows(columns(past, of_head.begin, of_head.end), added));
+}
+
+/// The sinks of all heads: a step beside theirs.
+/// @param trace  the scope of the attention
+std::optional<Vector> shared_sinks(const std::optional<Vector>& sinks, std::size_t heads, const Trace& trace)
+{
+    if (!sinks)
+        return std::nullopt;
+    if (sinks->size() != heads)
+        throw ShapeError("attention: sinks " + to_string(shape_of(*sinks)) + " are for " +
+                         std::to_string(sinks->size()) + " heads, but there are " + std::to_string(heads));
+    return trace.input("sinks[h]", *sinks);
+}
+
+/// @param trace  the head's scope
+Vector sink_of(const Vector& sinks, std::size_t head, const Trace& trace)
+{
+    return trace(
+        "sinks[one]", [&] { return "sinks[" + std::to_string(head) + ":" + std::to_string(head + 1) + "]"; },
+        Vector(Vector::shape_type{1}, sinks(head)));
 }
 
 } // namespace
@@ -105,7 +126,8 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
                                  const MultiHeadWeights& weights, const Groups& groups, const MultiHeadOptions& given,
                                  const Trace& trace)
 {
-    // Name once what all heads share: mask, bias, factors of rotary frequencies, and the gains of the norms of queries and keys.
+    // Name once what all heads share: mask, bias, factors of rotary frequencies, the gains of the norms of queries and keys,
+    // and the sinks.
     const std::size_t earlier = past ? past->keys.shape(token_axis<T>) : 0;
     const std::size_t n = packed.query.shape(token_axis<T>), m = earlier + packed.key.shape(token_axis<T>);
     MultiHeadOptions options = given;
@@ -114,7 +136,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
     options.rotary.first += earlier;
     if (given.positions == HeadPositions::rotary)
         options.rotary.scaling = share_factors(given.rotary.scaling, trace);
-    const auto& [query, key, value, output, norm_of_queries, norm_of_keys] =
+    const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads] =
         weights; // the maps are in packed and for merged
     const Packed<T> all_queries =
         normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
@@ -122,6 +144,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
     const auto query_norm = shared_norm("query_norm", all_queries.norm, trace);
     const auto key_norm = shared_norm("key_norm", all_keys.norm, trace);
+    const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
     AttendedHeads<T> all;
     std::vector<T> contexts;
@@ -142,8 +165,10 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
             values = after_past("values[(b,) m, d_v]", "past_values", past->values, "new_values", values, group,
                                 groups.groups, head);
 
-        AttentionOf<T> attention =
-            scaled_dot_product_attention(queries, keys, values, options_of_head(options, n, m, i, head), head);
+        AttentionOptions options_here = options_of_head(options, n, m, i, head);
+        if (sinks)
+            options_here.sinks = sink_of(*sinks, i, head);
+        AttentionOf<T> attention = scaled_dot_product_attention(queries, keys, values, options_here, head);
         contexts.push_back(std::move(attention.context));
         all.weights.push_back(std::move(attention.weights));
         if (group == all.keys.size()) { // the others of its group have the same

@@ -77,9 +77,20 @@ Tensor3 side_by_side(const std::vector<Tensor3>& parts)
     return batch_of(side_by_side(tokens), parts.front().shape(0), parts.front().shape(1));
 }
 
+Tensor4 side_by_side(const std::vector<Tensor4>& parts)
+{
+    std::vector<Tensor3> sequences;
+    for (const Tensor4& part : parts) {
+        expect_agreement("concat_columns", "b", {"first", parts.front(), 0}, {"another", part, 0});
+        expect_agreement("concat_columns", "h", {"first", parts.front(), 1}, {"another", part, 1});
+        sequences.push_back(as_batch(part));
+    }
+    return as_heads(side_by_side(sequences), parts.front().shape(0), parts.front().shape(1));
+}
+
 } // namespace
 
-template <Sequence T>
+template <Attending T>
 T concat_columns(const std::vector<T>& parts)
 {
     if (parts.empty())
@@ -89,6 +100,7 @@ T concat_columns(const std::vector<T>& parts)
 
 template Matrix concat_columns(const std::vector<Matrix>&);
 template Tensor3 concat_columns(const std::vector<Tensor3>&);
+template Tensor4 concat_columns(const std::vector<Tensor4>&);
 
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)
 {
@@ -99,6 +111,11 @@ Matrix columns(const Matrix& x, std::size_t begin, std::size_t end)
 }
 
 Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end)
+{
+    return token_by_token(x, [&](const Matrix& tokens) { return columns(tokens, begin, end); });
+}
+
+Tensor4 columns(const Tensor4& x, std::size_t begin, std::size_t end)
 {
     return token_by_token(x, [&](const Matrix& tokens) { return columns(tokens, begin, end); });
 }

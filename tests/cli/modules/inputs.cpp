@@ -59,16 +59,16 @@ TEST_CASE("attn run refuses an array that a module does not take, and says what 
         {"length", " Is it the lengths?\n"},
         {"scale", " Is it the flag --scale?\n"},
         {"attn_bias", " Is it the bias?\n"},
-        {"biases", "bias.\n"},
-        {"dropout_p", "bias.\n"},
-        {"memory", "bias.\n"},
+        {"biases", "sinks.\n"},
+        {"dropout_p", "sinks.\n"},
+        {"memory", "sinks.\n"},
     }));
     CAPTURE(name);
     CHECK_THAT(refused_input(with(queries_keys_values(), name, all_allowed({2, 3}))),
                ContainsSubstring(
                    " has an array called " + name +
                    ", which attention does not take; it takes queries, keys, values, past_keys, past_values, mask, "
-                   "lengths, bias.") &&
+                   "lengths, bias, sinks.") &&
                    ContainsSubstring(question));
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("attn run names all arrays that are missing or not taken at once", "[c
         refused_input(given),
         ContainsSubstring("has no arrays called queries, values, which attention needs; has arrays called q, v, "
                           "which attention does not take; it takes queries, keys, values, past_keys, past_values, "
-                          "mask, lengths, bias. "
+                          "mask, lengths, bias, sinks. "
                           "Is q the queries? Is v the values?\n"));
     NamedArrays trace = queries_keys_values();
     for (int i = 0; i < 9; ++i)

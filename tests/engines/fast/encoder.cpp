@@ -236,6 +236,9 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     weights.self_attention.query_norm = draws.rms_norm(4);
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("a norm of queries or keys"));
     weights.self_attention.query_norm.reset();
+    weights.self_attention.sinks = Vector{0.5, 0.25};
+    CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("sinks, which the fast layers do not"));
+    weights.self_attention.sinks.reset();
     weights.self_attention.output.reset();
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("no output map"));
 }

@@ -85,7 +85,10 @@ TEST_CASE("a trainer refuses what it can't train, and names it", "[train]")
     GptWeights with_norms = decoder;
     with_norms.layers[1].self_attention.query_norm = RmsNormWeights{numbers.vector(4)};
     CHECK_THROWS_WITH(GptTrainer(with_norms, {.model = {.heads = 2}}),
-                      ContainsSubstring("heads share keys and values, have norms, or"));
+                      ContainsSubstring("heads share keys and values, have norms or sinks, or"));
+    GptWeights with_sinks = decoder;
+    with_sinks.layers[1].self_attention.sinks = numbers.vector(2);
+    CHECK_THROWS_WITH(GptTrainer(with_sinks, {.model = {.heads = 2}}), ContainsSubstring("have norms or sinks, or"));
     decoder.layers[1].norm2.bias.reset();
     CHECK_THROWS_WITH(GptTrainer(decoder, {.model = {.heads = 2}}), ContainsSubstring("a bias is missing"));
 }

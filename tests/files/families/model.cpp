@@ -8,6 +8,7 @@
 #include "attn/files/weights/language_model.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
+#include "attn/mistakes/pitfalls.hpp"
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"
@@ -143,6 +144,49 @@ TEST_CASE("every step of a published model follows from its formula, with a cach
         const formula::Verification verification = formula::verify(recorder.recording());
         CHECK(verification.passed());
     }
+}
+
+TEST_CASE("a window that is missing or off by one, or a sink that is left out, changes what gpt-oss gives",
+          "[families][pitfalls]")
+{
+    const std::filesystem::path folder = goldens / "gpt-oss";
+    const Model model = model_in(folder);
+    const NamedArrays expected = read_npz(folder / "expected.npz");
+    for (const char* id : {"window_missing", "window_off_by_one", "sink_missing"}) {
+        CAPTURE(id);
+        mistakes::Mistaken mistaken(*std::ranges::find(mistakes::pitfalls(), id, &mistakes::Pitfall::id));
+        const Matrix found =
+            language_model(array_in<Integers>(expected, "ids"), model.weights, model.description, Trace(mistaken));
+        CHECK(distance(found, array_in<Matrix>(expected, "logits")) > 1e-4);
+    }
+}
+
+TEST_CASE("tensors of all experts that do not divide, or are there twice, are refused", "[families]")
+{
+    const std::filesystem::path folder = goldens / "gpt-oss";
+    const auto refusal = [&](const std::string& name, const Array& array) -> std::string {
+        NamedArrays arrays = read_weights(folder);
+        arrays["model.layers.1." + name] = array;
+        try {
+            (void)read_model(folder, std::move(arrays));
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const auto zeros = [](const Shape& shape) { return Array{shape, std::vector<double>(element_count(shape))}; };
+    CHECK_THAT(refusal("mlp.experts.gate_up_proj", zeros({4, 24, 23})),
+               ContainsSubstring("mlp.experts.gate_up_proj is (4, 24, 23), expected (experts, in, 2 * out)"));
+    CHECK_THAT(refusal("mlp.experts.gate_up_proj_bias", zeros({24})),
+               ContainsSubstring("is (24,), expected (experts, 2 * out)"));
+    CHECK_THAT(refusal("mlp.experts.0.up_proj.weight", zeros({12, 24})), ContainsSubstring("there by itself, too"));
+    CHECK_THAT(refusal("mlp.experts.down_proj", zeros({5, 12, 24})), ContainsSubstring("experts.4"));
+    CHECK_THAT(refusal("self_attn.sinks", zeros({3})),
+               ContainsSubstring("self_attn.sinks is (3,), expected (h,) = (4,)"));
+    NamedArrays arrays = read_weights(folder);
+    arrays.erase("model.layers.0.self_attn.sinks");
+    CHECK_THROWS_WITH(read_model(folder, std::move(arrays)),
+                      ContainsSubstring("layer 0 has no sink of each head, and config.json says that there is one"));
 }
 
 TEST_CASE("a configuration that says something unknown is refused by name", "[families]")

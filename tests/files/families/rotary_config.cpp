@@ -175,6 +175,8 @@ TEST_CASE("a field of rope parameters that is missing or is no such number is re
           "rope_parameters.original_max_position_embeddings is 8.5, expected a whole number");
     CHECK(refused(R"({"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8, "truncate": 1})") ==
           "rope_parameters.truncate is 1, expected true or false");
+    CHECK(refused(R"({"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8, "truncate": null})") ==
+          "rope_parameters.truncate is null, expected true or false"); // Python takes it for false, and absent is true
     CHECK(refused(R"({"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8, "mscale": -1})") ==
           "rope_parameters.mscale is -1, expected a number from zero");
     CHECK(refused(R"({"rope_type": "longrope", "short_factor": 3})") ==

@@ -34,7 +34,7 @@ bool same_attention(const MultiHeadWeights& left, const MultiHeadWeights& right)
 {
     return same_map(left.query, right.query) && same_map(left.key, right.key) && same_map(left.value, right.value) &&
            left.output.has_value() == right.output.has_value() &&
-           (!left.output || same_map(*left.output, *right.output));
+           (!left.output || same_map(*left.output, *right.output)) && left.sinks == right.sinks;
 }
 
 bool same_layer(const EncoderLayerWeights& left, const EncoderLayerWeights& right)
@@ -209,6 +209,18 @@ TEST_CASE("heads that stay side by side may have any size, and have no out_proj"
               "(6, 8) is not expected");
         CHECK_THROWS_AS(state_dict(weights), Error);
     }
+}
+
+TEST_CASE("sinks of heads are a tensor beside their maps", "[weights]")
+{
+    Numbers numbers(7);
+    MultiHeadWeights weights = random_heads(numbers, pytorch_sizes(6, 6, 6));
+    weights.sinks = numbers.vector(3);
+    const NamedArrays arrays = state_dict(weights);
+    CHECK(arrays.at("sinks").shape == Shape{3});
+    CHECK(same_attention(load_weights<MultiHeadWeights>(arrays, {{"d_model", 6}}), weights));
+    CHECK_THAT(complaint_of<MultiHeadWeights>(arrays, {{"d_model", 6}, {"h", 2}}),
+               ContainsSubstring("sinks is (3,), expected (h,) = (2,)"));
 }
 
 TEST_CASE("a bias of heads side by side that is not as long as all three maps is refused", "[weights]")

@@ -37,6 +37,7 @@ struct AttentionOptions {
     std::optional<Causal> causal = {};  ///< no later keys; joined with the mask that is given
     std::optional<double> scale = {};   ///< what scores are multiplied by; 1/sqrt(d_k) unless given
     std::optional<double> softcap = {}; ///< limits the scaled scores to (-softcap, softcap): softcap tanh(x / softcap)
+    std::optional<Vector> sinks = {};   ///< (1), of heads (h): one more score for each query, see WeighingOptions
 };
 
 /// Scaled dot-product attention: softmax(Q K^T / sqrt(d_k)) V.
@@ -47,7 +48,7 @@ struct AttentionOptions {
 /// @param queries  ((b,) n, d_k)
 /// @param keys     ((b,) m, d_k)
 /// @param values   ((b,) m, d_v)
-/// @param options  mask and bias; causal or not; scale; softcap
+/// @param options  mask and bias; causal or not; scale; softcap; sinks
 /// @param trace    | step    | shape         | formula                       |
 ///                 |---------|---------------|-------------------------------|
 ///                 | queries | ((b,) n, d_k) |                               |
@@ -60,11 +61,13 @@ struct AttentionOptions {
 ///
 ///                 with a given scale, `scaled` is `scores * SCALE`; with a softcap, `capped` follows, which is
 ///                 `SOFTCAP * tanh(scaled / SOFTCAP)`; with a bias, the input `bias` and `biased`, which is
-///                 `scaled + bias` (or `capped + bias`); with a mask, the steps of weigh_values() come before `weights`.
+///                 `scaled + bias` (or `capped + bias`); with a mask, the steps of weigh_values() come before `weights`, and
+///                 with sinks those of WeighingOptions.
 ///
 /// Heads of a batch are tensors (b, h, n, d), each step has the axes b and h in front, and mask and bias are (n, m) or
 /// (b, h, n, m).
-/// @throws ShapeError where d_k of queries and keys, m of keys and values, b of any two, bias or mask disagree
+/// @throws ShapeError where d_k of queries and keys, m of keys and values, b of any two, bias or mask disagree, or there is
+///                    not one sink for each head
 /// @see Vaswani et al. 2017, section 3.2.1; documents 001 to 003 of docs/sources.md; Gemma Team 2024, section 2, for
 ///      the softcap
 template <Attending T>

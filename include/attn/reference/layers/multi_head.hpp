@@ -19,6 +19,7 @@ struct MultiHeadWeights {
     std::optional<LinearWeights> output = {};      ///< W^O, (h d_v, d_model); without it the heads stay side by side
     std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, where heads share them
     std::optional<RmsNormWeights> key_norm = {};   ///< (d_k), of each head's keys
+    std::optional<Vector> sinks = {};              ///< (h): each head's sink, see WeighingOptions
 };
 
 /// How attention depends on positions.
@@ -156,9 +157,10 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 those of scaled_dot_product_attention() in each head, whose queries, keys and values are, without
 ///                 rotary positions, `query[..., 0:2]` and so on; with ALiBi each head has its `bias`. Where the weights
 ///                 have norms of queries and keys, the steps of rms_norm() come first, in each head's scopes query_norm
-///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. The lists of factors of
-///                 a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the maps, mask, bias and
-///                 output map as in multi_head_attention(); with g = h so are the axes.
+///                 and key_norm; their gains, which the heads share, are query_norm.gain and key_norm.gain. Where the weights
+///                 have sinks, the input `sinks`, (h,), comes before the heads, and head.0 has `sinks`, which is `sinks[0:1]`.
+///                 The lists of factors of a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the
+///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.
 ///
 ///                 Of several sequences `memory`, and `value_memory`, follow `x`, and stand in its place in the formulas of key
 ///                 and value.
@@ -172,7 +174,7 @@ MultiHeadOf<T> multi_head_attention(const Sources<T>& from, const MultiHeadWeigh
                                     const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(multi_head_attention);
 
-/// True where every head has keys and values of its own, no norms and no positions.
+/// True where every head has keys and values of its own, no norms, no sink and no positions.
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
 
 } // namespace attn

@@ -40,13 +40,13 @@ Tensor4 concat_rows(const Tensor4& first, const Tensor4& second);
 ATTN_REFUSE_OTHER_TENSORS(concat_rows);
 
 /// Side by side: each token's features of one part after the other.
-/// @param parts  at least one, each ((b,) n, d_i)
-/// @return ((b,) n, sum of d_i)
-/// @throws ShapeError where they disagree in b or n
-template <Sequence T>
+/// @param parts  at least one, each ((b,) n, d_i), or of the heads of a batch (b, h, n, d_i)
+/// @return ((b,) n, sum of d_i), or (b, h, n, sum of d_i)
+/// @throws ShapeError where they disagree in b, h or n
+template <Attending T>
 T concat_columns(const std::vector<T>& parts);
 /// The same for parts that are listed: `concat_columns({first, second})`.
-template <Sequence T>
+template <Attending T>
 T concat_columns(std::initializer_list<T> parts)
 {
     return concat_columns(std::vector<T>(parts));
@@ -59,6 +59,8 @@ T concat_columns(std::initializer_list<T> parts)
 Matrix columns(const Matrix& x, std::size_t begin, std::size_t end);
 /// The same for a batch, (b, n, d).
 Tensor3 columns(const Tensor3& x, std::size_t begin, std::size_t end);
+/// The same for the heads of a batch, (b, h, n, d).
+Tensor4 columns(const Tensor4& x, std::size_t begin, std::size_t end);
 ATTN_REFUSE_OTHER_TENSORS(columns);
 
 /// Rows of a table by their numbers, NumPy's table[ids]: tokens in another order, or the embeddings of words.
