@@ -4,6 +4,7 @@
 #include "attn/engines/mpi/packed_recording.hpp"
 #include "attn/show/graph/process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -74,9 +75,10 @@ std::optional<int> number_after(const std::string& text, std::string_view word)
 }
 
 /// The rank that a signal ended, as Open MPI says it: "mpirun noticed that process rank 2
-/// with PID 71 on node n exited on signal 9 (Killed)."
-std::optional<std::string> ended_by_signal(const std::string& errors)
+/// with PID 71 on node n exited on signal 9 (Killed)." Open MPI 5 breaks the line in it.
+std::optional<std::string> ended_by_signal(std::string errors)
 {
+    std::ranges::replace(errors, '\n', ' ');
     const std::optional<int> signal = number_after(errors, "exited on signal"),
                              rank = number_after(errors, "that process rank");
     if (!rank || !signal)

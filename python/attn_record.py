@@ -1277,13 +1277,34 @@ def configured(module, *names):
     return found[0]
 
 
+def of_published(module, values):
+    """A module of transformers, whose own configuration says what it computes; see Reference.write()."""
+    return "model", [], {"ids": ids_in(values)}
+
+
+def has_config(module):
+    return hasattr(getattr(module, "config", None), "to_json_string")
+
+
+def config_of(module):
+    """As save_pretrained() writes it."""
+    config = json.loads(module.config.to_json_string())
+    if type(module).__module__.startswith("transformers."):
+        config["architectures"] = [type(module).__name__]
+    return json.dumps(config, indent=2)
+
+
 def of_llama(module, values):
-    return "llama", ["--heads", str(configured(module, "num_attention_heads")), "--rotary-base",
+    if has_config(module):
+        return of_published(module, values)
+    return "llama", ["--without-config", "--heads", str(configured(module, "num_attention_heads")), "--rotary-base",
                      f"{configured(module, 'rope_theta'):g}", "--epsilon", f"{configured(module, 'rms_norm_eps'):g}"], {
                          "ids": ids_in(values)}
 
 
 def of_gpt(module, values):
+    if has_config(module):
+        return of_published(module, values)
     parts = list(module.modules())
     activations = [activation_of(part) for part in parts if isinstance(part, sys.modules["torch"].nn.GELU)]
     epsilons = [part.eps for part in parts if isinstance(part, sys.modules["torch"].nn.LayerNorm)] or [1e-5]
@@ -1345,6 +1366,7 @@ class Reference:
         self.wanted = wanted  # a module's name, or True for the first that is known
         self.kind = None  # of the module that was taken
         self.is_known = False
+        self.config = None  # of a published model
 
     def offer(self, running, values):
         """Hears of each module that is called, the outer ones first."""
@@ -1367,6 +1389,7 @@ class Reference:
                 raise NoReference("attn run has no such module, as far as can be told from its class")
             name, flags, self.inputs = reference(module, values)
             self.line = ["attn", "run", name, *flags]
+            self.config = config_of(module) if name == "model" else None
         except NoReference as reason:
             self.reason = str(reason)
             self.inputs = {name + path: numbers_of(leaf) for name, value in
@@ -1379,7 +1402,14 @@ class Reference:
             module = "module of PyTorch" if self.wanted is True else f"module {self.wanted}"
             return [f"there is no reference: no {module} was called"]
         weights, inputs, trace = (f"{self.path}.{what}.npz" for what in ("weights", "input", "reference"))
-        write_arrays(weights, self.weights)
+        if self.line and self.config:
+            weights = self.path + ".model"
+            os.makedirs(weights, exist_ok=True)
+            with open(os.path.join(weights, "config.json"), "w", encoding="utf-8") as file:
+                file.write(self.config)
+            write_arrays(os.path.join(weights, "model.npz"), self.weights)
+        else:
+            write_arrays(weights, self.weights)
         write_arrays(inputs, {name: array for name, array in self.inputs.items() if array is not None})
         if self.line is None:
             return [f"{self.kind}: weights are in {weights}, inputs in {inputs}; which reference it has is for you to say: "

@@ -29,3 +29,6 @@ std::vector<GoldenCase> position_cases(); // in reference/layers/golden.cpp
 
 /// Restricted attention and talking heads; see tests/golden/restricted.py.
 std::vector<GoldenCase> restricted_cases(); // in reference/layers/golden_restricted.cpp
+
+/// Mixtures of experts; see tests/golden/experts.py.
+std::vector<GoldenCase> experts_cases(); // in reference/layers/experts.cpp

@@ -57,7 +57,7 @@ inline std::vector<std::string> cells(const std::string& row)
 /// formula. In place of a formula, "= NAME" says that the row is another name of the step NAME.
 inline std::vector<std::vector<std::string>> step_table(const std::string& header, const std::string& function)
 {
-    const bool is_whole = function.find('(') != std::string::npos || // given with how its parameters begin
+    const bool is_whole = function.find_first_of("({") != std::string::npos || // given with what follows
                           function.starts_with("struct ");
     std::vector<std::vector<std::string>> table;
     std::istringstream stream(header);

@@ -4,6 +4,8 @@
 #include "attn/cli/print_escaped.hpp"
 #include "attn/cli/shared_flags.hpp"
 #include "attn/core/recorder.hpp"
+#include "attn/files/file.hpp"
+#include "attn/files/json_file.hpp"
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/overflow.hpp"
@@ -23,7 +25,7 @@ struct Request {
     mistakes::InterventionFlags interventions;
     std::filesystem::path input, weights, trace;
     std::string prefix;
-    bool parameters = false;
+    bool parameters = false, is_without_config = false, is_dry = false;
 };
 
 // ---------------------------------------------------------------------------------------------------------- parameters
@@ -66,11 +68,32 @@ files::NamedArrays read_rounded(const Request& request)
     return arrays;
 }
 
+/// A model's configuration says what its weights alone can't tell, such as a norm that adds one to its gain. A module that
+/// does not read it could compute another model.
+void expect_no_config(const std::filesystem::path& weights)
+{
+    const std::filesystem::path config = weights.parent_path() / "config.json";
+    if (!std::filesystem::exists(config) || !files::read_json_object(config, "a configuration").contains("model_type"))
+        return;
+    throw Error(config.string() +
+                " describes a whole model: give its folder to attn run model, which reads it. Or give "
+                "--without-config: then the flags alone say what is computed");
+}
+
 /// Runs a module, and says which file is at fault where it can't.
 int run(const Module& module, const Request& request)
 {
     module.check(!request.weights.empty());
+    if (request.is_dry) {
+        for (const std::string& line : module.describe_folder(request.weights))
+            print("{}\n", line);
+        return 0;
+    }
+    if (request.input.empty())
+        throw Error("--input is missing: an .npz file with the arrays that " + module.name + " takes (see --help)");
     expect_not_replaced("--trace", request.trace, {request.input, request.weights});
+    if (!request.weights.empty() && !module.describe_folder && !request.is_without_config)
+        expect_no_config(request.weights);
     const files::NamedArrays arrays = files::read_npz(request.input);
     const files::NamedArrays weights = read_rounded(request);
 
@@ -84,7 +107,9 @@ int run(const Module& module, const Request& request)
     std::vector<files::Parameter> learned;
     try {
         const Inputs inputs(arrays, module, request.interventions.round);
-        module.run({inputs, weights, trace, learned});
+        module.run({inputs, weights, trace, learned, request.weights, !request.is_without_config});
+    } catch (const files::FileError&) {
+        throw;
     } catch (const files::WeightsError& error) {
         throw ErrorList(printable(request.weights.string()) + ": " + error.what());
     } catch (const InputNamesError& error) {
@@ -120,16 +145,28 @@ std::string inputs_text(const Module& module)
 
 FlagGroup file_flags(const Module& module, Request& request)
 {
-    FlagGroup files{"Files", {{"--input", "FILE.npz", request.input, "the arrays above", true}}};
-    if (module.weights != Weights::none) {
+    const bool is_folder = static_cast<bool>(module.describe_folder);
+    FlagGroup files{"Files", {{"--input", "FILE.npz", request.input, "the arrays above", !is_folder}}};
+    if (is_folder)
+        files.flags.push_back({"--weights", "FOLDER", request.weights,
+                               "with config.json and the weights, as save_pretrained() of transformers writes it", true});
+    else if (module.weights != Weights::none)
         files.flags.push_back({"--weights", "FILE", request.weights,
                                "a .safetensors or .npz file with " + module.what_weights,
                                module.weights == Weights::required});
+    if (is_folder)
+        files.flags.push_back({"--dry-run", "", request.is_dry, "print what the folder describes, and compute nothing"});
+    else if (module.weights != Weights::none) {
         files.flags.push_back({"--prefix", "NAME.", request.prefix,
                                "take the tensors whose names begin with it, without it", false, "--weights"});
+        files.flags.push_back({"--without-config", "", request.is_without_config,
+                               "compute what the flags say, without a config.json or whatever one beside the weights says "
+                               "of the model that they are from",
+                               false, "--weights"});
+    }
+    if (module.weights != Weights::none)
         files.flags.push_back({"--parameters", "", request.parameters,
                                "print a table of the weights in place of the steps", false, "--weights"});
-    }
     files.flags.push_back({"--trace", "FILE.npz", request.trace, "write every step to this file"});
     return files;
 }

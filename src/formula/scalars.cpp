@@ -88,7 +88,7 @@ const Scalar* Arithmetic::total(std::vector<Number> terms)
     return keep(Scalar::Kind::total, sum, std::move(terms));
 }
 
-const Scalar* Arithmetic::noted(Scalar::Note note, Number taken, Number about, std::size_t count)
+const Scalar* Arithmetic::noted(Scalar::Note note, Number taken, Number about, std::size_t count, std::size_t rank)
 {
     return &scalars_.keep({.kind = Scalar::Kind::noted,
                            .note = note,
@@ -97,6 +97,7 @@ const Scalar* Arithmetic::noted(Scalar::Note note, Number taken, Number about, s
                            .origin = shaped_.expression,
                            .operands = {taken},
                            .count = count,
+                           .rank = rank,
                            .about = about});
 }
 

@@ -25,7 +25,7 @@ struct Scalar {
     };
     enum class Note : std::uint8_t {
         branch,  ///< of where: for the condition `about`
-        largest, ///< of `count` numbers
+        largest, ///< of `count` numbers, or the `rank`-th largest
         smallest,
         row,           ///< of a gather: by the number `about`
         nothing_there, ///< 0: off a diagonal, in padding, where no row is added
@@ -42,6 +42,7 @@ struct Scalar {
     const Array* array = nullptr; ///< that a cell is of
     Shape index = {};             ///< of a cell or a part in the value of its origin
     std::size_t count = 0;        ///< of the numbers that were chosen from
+    std::size_t rank = 1;         ///< 2 for the second largest of them
     const Scalar* about = nullptr;
 };
 
@@ -135,7 +136,7 @@ public:
     Number negated(Rounded value, Number x);
     Number function(std::string_view name, Rounded value, Number x);
     Number binary(std::string_view op, Rounded value, Number a, Number b);
-    Number noted(Scalar::Note note, Number taken, Number about, std::size_t count = 0);
+    Number noted(Scalar::Note note, Number taken, Number about, std::size_t count = 0, std::size_t rank = 1);
 
     /// The whole arithmetic of a cell: a part of its own where it is in another sum, if it has two terms or more.
     Number part(Number whole, std::size_t terms);

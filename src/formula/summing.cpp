@@ -1,4 +1,4 @@
-// Functions along lines of cells: sums, means, extremes, softmax and the matrix product.
+// Functions along lines of cells: sums, means, extremes, softmax, the largest few and the matrix product.
 
 #include "function.hpp"
 #include "terms.hpp"
@@ -258,6 +258,66 @@ Expression softmax_gradient(const Backward& at, std::size_t)
     return at.result * (at.grad - along("sum", at.grad * at.result, axis_of(at).value_or(rank - 1), rank, true));
 }
 
+// ----------------------------------------------------------------------------------------------------- the largest few
+
+void shape_top_k(Shaped& call, const Shaper& shaper)
+{
+    shape_softmax(call, shaper);
+    call.type = ElementType::boolean;
+    const std::size_t count = shaper.count(call.expression->operands[1]);
+    if (count < 1 || count > call.length)
+        throw Error("top_k: found " + std::to_string(count) + " of " + std::to_string(call.length) +
+                    " numbers, expected at least one and no more than there are");
+    call.number = static_cast<double>(count);
+}
+
+/// The places of the largest numbers of a line, the largest first; of equals the earlier, and NaN is larger than all.
+template <class At>
+std::vector<std::size_t> largest_of(const Shaped& call, const At& at)
+{
+    std::vector<std::size_t> places(call.length);
+    for (std::size_t i = 0; i < places.size(); ++i)
+        places[i] = i;
+    std::ranges::stable_sort(places, [&](std::size_t a, std::size_t b) {
+        const double left = value_of(at(a)), right = value_of(at(b));
+        return std::isnan(left) ? !std::isnan(right) : left > right;
+    });
+    places.resize(static_cast<std::size_t>(call.number));
+    return places;
+}
+
+Cells top_k_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding&)
+{
+    Cells result = make_cells(call.shape);
+    constexpr double operations_each = 24;
+    spend(operations_each * static_cast<double>(result.cells.size()));
+    const std::size_t step = call.steps[0];
+    for_each<1>(call.loops[0], [&](const auto& at) {
+        const auto from = [&](std::size_t i) { return operands[0].cells[at[1] + i * step]; };
+        bool is_unknown = false; // which are the largest, where one has overflowed
+        for (std::size_t i = 0; i < call.length; ++i)
+            is_unknown = is_unknown || from(i).is_unknown();
+        for (std::size_t i = 0; i < call.length; ++i)
+            result.cells[at[0] + i * step] = {0, is_unknown ? unknown_error : 0};
+        for (const std::size_t place : largest_of(call, from))
+            result.cells[at[0] + place * step].value = 1;
+    });
+    return result;
+}
+
+/// A comparison with the last of the largest.
+const Scalar& top_k_cell(const Shaped& call, std::size_t offset, Scalars& scalars)
+{
+    const std::size_t step = call.steps[0], place = offset / step % call.length;
+    const auto at = line_of(call, 0, offset - place * step, scalars);
+    const std::vector<std::size_t> largest = largest_of(call, at);
+    const bool is_among = std::ranges::find(largest, place) != largest.end();
+    Arithmetic a(scalars, call, offset);
+    const Scalar* least = at(largest.back());
+    return *a.binary(is_among ? ">=" : ">", {is_among ? 1.0 : 0.0, 0}, at(place),
+                     a.noted(Scalar::Note::largest, least, least, call.length, largest.size()));
+}
+
 // -------------------------------------------------------------------------------------------------- the matrix product
 
 /// As NumPy: a vector is a row on the left and a column on the right, and what stands before the last two axes are stacks
@@ -465,6 +525,12 @@ std::span<const Function> summing_functions()
          .numbers = softmax_numbers,
          .cell = softmax_cell,
          .gradient = softmax_gradient},
+        {.name = "top_k",
+         .numbers_after = 1,
+         .keywords = {"axis"},
+         .shape = shape_top_k,
+         .numbers = top_k_numbers,
+         .cell = top_k_cell},
         {.kind = Kind::binary,
          .name = "@",
          .tensors = 2,

@@ -9,6 +9,16 @@ namespace {
 
 std::string truth_text(double value) { return value != 0 ? "true" : "false"; }
 
+/// "2nd " for the second; nothing for the first.
+std::string ordinal(std::size_t rank)
+{
+    if (rank == 1)
+        return "";
+    const bool is_teen = rank % 100 / 10 == 1;
+    const std::size_t last = is_teen ? 0 : rank % 10;
+    return std::to_string(rank) + (last == 1 ? "st " : last == 2 ? "nd " : last == 3 ? "rd " : "th ");
+}
+
 bool is_softmax(const Scalar& part)
 {
     return part.origin->kind == Expression::Kind::call && part.origin->text == "softmax";
@@ -180,8 +190,8 @@ std::string ArithmeticWriter::reason(const Scalar& noted)
         const std::string name = name_of(*noted.about);
         if (std::isnan(value))
             return name + " is no number";
-        return name + " is the " + (noted.note == Scalar::Note::largest ? "largest" : "smallest") + " of " +
-               std::to_string(noted.count);
+        return name + " is the " + ordinal(noted.rank) +
+               (noted.note == Scalar::Note::largest ? "largest" : "smallest") + " of " + std::to_string(noted.count);
     }
     case Scalar::Note::row: {
         const std::string name = name_of(*noted.about), row = number_text(noted.about->value.value, options_);

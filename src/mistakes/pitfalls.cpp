@@ -50,14 +50,14 @@ bool ends_with(std::string_view path, std::string_view pattern)
     return true;
 }
 
-/// The number before that of the innermost numbered scope: 1 for rank.0.hop.2.keys; nothing where there is none.
-std::optional<std::string> number_before(std::string_view path)
+/// The number of the innermost numbered scope: 2 for rank.0.hop.2.keys; nothing where there is none.
+std::optional<int> number_of(std::string_view path)
 {
     for (std::size_t end = path.rfind('.'); end != std::string_view::npos; end = path.rfind('.', end - 1)) {
         const std::size_t begin = path.rfind('.', end - 1) + 1; // without a dot 0: npos + 1
         const std::string_view word = path.substr(begin, end - begin);
         if (is_number(word))
-            return word == "0" ? std::nullopt : std::optional(std::to_string(std::stoi(std::string(word)) - 1));
+            return std::stoi(std::string(word));
         if (begin == 0)
             break;
     }
@@ -176,10 +176,16 @@ bool fill_numbers(std::string& formula, std::string_view wanted, std::string_vie
         replace_all(formula, "{head}", std::string(head->number));
     }
     if (wanted.find("{before}") != std::string_view::npos) {
-        const std::optional<std::string> before = number_before(path);
-        if (!before)
+        const std::optional<int> number = number_of(path);
+        if (!number || *number == 0)
             return false;
-        replace_all(formula, "{before}", *before);
+        replace_all(formula, "{before}", std::to_string(*number - 1));
+    }
+    if (wanted.find("{number}") != std::string_view::npos) {
+        const std::optional<int> number = number_of(path);
+        if (!number)
+            return false;
+        replace_all(formula, "{number}", std::to_string(*number));
     }
     return true;
 }

@@ -209,6 +209,13 @@ inline LlamaWeights small_decoder()
     return weights;
 }
 
+/// With a correction bias, and a shared expert that has a gate.
+inline ExpertsWeights four_experts()
+{
+    Numbers numbers(15);
+    return random_experts(numbers, 4, 3, 4);
+}
+
 /// Two layers, three words, four positions.
 inline GptWeights small_gpt()
 {
@@ -264,12 +271,16 @@ inline std::vector<Example> examples()
             {"gpt", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_gpt())},
             {"gru", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 3, 2, true))},
             {"lstm", {}, x, files::state_dict(random_recurrent(numbers, 4, 3, 4))},
-            {"llama", heads, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(small_decoder())},
+            {"llama",
+             {"--heads", "2", "--without-config"},
+             {{"ids", {{3}, {2, 0, 1}}}},
+             files::state_dict(small_decoder())},
             {"keras-attention", heads, x, keras_weights()},
             {"rms-norm", {}, x, files::state_dict(RmsNormWeights{numbers.vector(4)})},
             {"softmax", {}, {{"scores", to_array(tokens())}}, {}},
             {"activation", {}, x, {}},
             {"gated-feed-forward", {}, x, files::state_dict(small_decoder().layers[0].feed_forward)},
+            {"experts", {}, x, files::state_dict(four_experts())},
             {"rotary", {}, x, {}},
             {"positions", {}, x, {}},
             {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(EmbeddingWeights{numbers.matrix(3, 4)})}};

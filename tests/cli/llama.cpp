@@ -74,7 +74,7 @@ Ended run_llama(const NamedArrays& weights, const TemporaryFolder& folder, const
     write_weights(folder / "w.npz", weights);
     std::vector<std::string> words{
         "attn",           "run",     "llama",          "--input", folder / "in.npz", "--weights",
-        folder / "w.npz", "--trace", folder / "t.npz", "--quiet"};
+        folder / "w.npz", "--trace", folder / "t.npz", "--quiet", "--without-config"};
     words.insert(words.end(), flags.begin(), flags.end());
     return run(words);
 }

@@ -424,6 +424,34 @@ TEST_CASE("pad puts zeros around, and scatter_add adds rows up by their numbers"
         CHECK_THROWS_AS(value_of(wrong, given), FormulaError);
 }
 
+TEST_CASE("top_k is true at the k largest of each row, the earlier of equals, and NaN is larger than all", "[formula]")
+{
+    const Values given{{"x", {{2, 4}, {1, 3, 2, 3, 0, 0, 0, 0}}},
+                       {"odd", {{4}, {infinity, not_a_number, 1, not_a_number}}}};
+    CHECK(equals(value_of("top_k(x, 1)", given), {2, 4}, {0, 1, 0, 0, 1, 0, 0, 0}));
+    CHECK(equals(value_of("top_k(x, 3)", given), {2, 4}, {0, 1, 1, 1, 1, 1, 1, 0}));
+    CHECK(equals(value_of("top_k(x, 1, axis=0)", given), {2, 4}, {1, 1, 1, 1, 0, 0, 0, 0}));
+    CHECK(equals(value_of("top_k(odd, 2)", given), {4}, {0, 1, 0, 1}));
+    CHECK(equals(value_of("top_k(-odd[::2], 1)", given), {2}, {0, 1}));
+    CHECK(equals(value_of("top_k(x, x.shape[0])[0]", given), {4}, {0, 1, 0, 1}));
+    CHECK(value_of("top_k(x, 2)", given).type == ElementType::boolean);
+    for (const char* wrong : {"top_k(x, 0)", "top_k(x, 5)", "top_k(x, 3, axis=0)", "top_k(2, 1)", "top_k(x)",
+                              "top_k(x, 1.5)", "top_k(x[:, 0:0], 1)"})
+        CHECK_THROWS_AS(value_of(wrong, given), FormulaError);
+    CHECK_THROWS_WITH(
+        value_of("top_k(x, 5)", given),
+        ContainsSubstring("top_k: found 5 of 4 numbers, expected at least one and no more than there are"));
+}
+
+TEST_CASE("which numbers are the largest is unknown where one of the row has overflowed", "[formula]")
+{
+    const Evaluated found = evaluate_with("top_k(x * 1e300, 1)", {{"x", {{2, 2}, {1, 2, 1e300, 1}}}});
+    CHECK(found.error[0] == 0);
+    CHECK(found.error[1] == 0);
+    CHECK(std::isinf(found.error[2]));
+    CHECK(std::isinf(found.error[3]));
+}
+
 TEST_CASE("the error of a softmax covers a computation through the logarithm of the sum", "[formula]")
 {
     // That subtracts log(1000) from each score, which rounds more than subtracting the largest one, 0.

@@ -223,6 +223,20 @@ TEST_CASE("where, max and min are explained as what was chosen, and why", "[expl
     CHECK(explained("k[2 - arange(3)]", "[0,2]", {"= k[2,2]", "= 1", "since 2 - 0 is 2"}) == "");
 }
 
+TEST_CASE("top_k is explained as a comparison with the last of the largest", "[explain]")
+{
+    CHECK(explained("top_k(q, 2)", "[1,1]",
+                    {"= q[1,1] >= q[1,1]", "= 0.5 >= 0.5", "= true", "since q[1,1] is the 2nd largest of 3"}) == "");
+    CHECK(explained("top_k(q, 2)", "[1,2]",
+                    {"= q[1,2] >= q[1,1]", "= 3 >= 0.5", "= true", "since q[1,1] is the 2nd largest of 3"}) == "");
+    CHECK(explained("top_k(v, 1)", "[2]", {"= v[2] > v[1]", "= 4 > 4", "= false", "since v[1] is the largest of 3"}) ==
+          "");
+    CHECK(explained("top_k(v, 3)", "[0]",
+                    {"= v[0] >= v[0]", "= 2 >= 2", "= true", "since v[0] is the 3rd largest of 3"}) == "");
+    CHECK(explained("where(top_k(v, 1), v, 0)", "[0]",
+                    {"= 0", "since v[0] > v[1] is false", "since v[1] is the largest of 3"}) == "");
+}
+
 TEST_CASE("a function that only moves numbers is explained as the cell that it takes", "[explain]")
 {
     CHECK(explained("concat(q, k, axis=0)", "[3,1]", {"= k[1,1]", "= 1"}) == "");

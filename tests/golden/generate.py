@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 import backward
 import decoder
+import experts
 import flash
 import layers
 import lessons
@@ -331,6 +332,7 @@ GOLDENS = {
     "restricted": restricted.cases,
     "decoder": decoder.cases,
     "llama": llama.llama_golden,
+    "experts": experts.cases,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,
     "15_training": lambda: sampled(training.lesson_15()),

@@ -41,7 +41,7 @@ std::string last_name(const std::string& path) { return path.substr(path.rfind('
 bool is_killed(const Pitfall& pitfall, const std::string& difference)
 {
     const std::string path = difference.substr(0, difference.find_first_of(" ~"));
-    return !difference.empty() && last_name(path) == pitfall.shown().step;
+    return !difference.empty() && last_name(path) == last_name(std::string(pitfall.shown().step));
 }
 
 /// Makes a mistake in each module's cases; a module is killed where one of its cases is.
@@ -238,7 +238,7 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
     std::vector<Recording> recordings{of_tiles()};
     for (const MistakenRotation& one : mistaken_rotations())
         recordings.push_back(rotation(one.right, nullptr));
-    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases()})
+    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), experts_cases()})
         for (const GoldenCase& one : cases) {
             Recorder recorder;
             one.run(Trace(recorder));
@@ -272,6 +272,22 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
                 is_any_made = is_any_made || is_made(edit, form.values.front());
         CHECK(is_any_made);
     }
+}
+
+TEST_CASE("every mistake of a mixture of experts is found by the golden of one, at its step",
+          "[pitfalls][experts][golden]")
+{
+    const std::vector<GoldenCase> cases = experts_cases();
+    std::size_t made = 0;
+    for (const Pitfall& pitfall : pitfalls()) {
+        if (!pitfall.id.starts_with("experts_") && !pitfall.id.starts_with("swiglu_limit") &&
+            !pitfall.id.starts_with("swiglu_shift"))
+            continue;
+        CAPTURE(pitfall.id);
+        CHECK_FALSE(kills_among(pitfall, cases).killed.empty());
+        ++made;
+    }
+    CHECK(made == 14);
 }
 
 TEST_CASE("an unknown pitfall is refused with pitfalls of similar names", "[pitfalls]")

@@ -121,7 +121,7 @@ def draw_configuration(draw, number):
 
 
 def flags_of(c):
-    return ["--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"]]
+    return ["--without-config", "--heads", c["heads"], "--epsilon", c["epsilon"], "--rotary-base", c["base"]]
 
 
 if __name__ == "__main__":

@@ -68,8 +68,17 @@ def scatter_add(rows, ids, count):
     return result
 
 
+def top_k(x, k, axis=-1):
+    """The first k of a stable sort, the largest first."""
+    order = np.argsort(-np.asarray(x), axis=axis, kind="stable")
+    result = np.zeros(x.shape, bool)
+    np.put_along_axis(result, np.take(order, np.arange(int(k)), axis=axis), True, axis)
+    return result
+
+
 FUNCTIONS = {
     "softmax": softmax,
+    "top_k": top_k,
     "interleave": interleave,
     "pad": pad,
     "scatter_add": scatter_add,

@@ -3,7 +3,8 @@
 
     gradients.py ATTN_PROGRAM [SEED]
 
-Each configuration of modules.py, decoder_modules.py, small_decoder.py and decoder_of_today.py is run by `attn run` and walked
+Each configuration of modules.py, decoder_modules.py, small_decoder.py, decoder_of_today.py and
+mixture_of_experts.py is run by `attn run` and walked
 backwards by `attn grad --seed`, from random numbers in place of a loss. PyTorch's gradients of every weight, every input and
 of what its modules give to each other have to be those of the steps, to 1e-11 of the largest number; `attn verify` and NumPy
 (formulas.py) have to agree with every step. Which step a tensor is, its numbers say: as it is, transposed, or as one of the parts that PyTorch packs.
@@ -21,13 +22,15 @@ from pathlib import Path
 import modules  # ends with 77 where there is no PyTorch
 import decoder_modules
 import decoder_of_today
+import mixture_of_experts
 import small_decoder
 from modules import Mismatch, call, described, report, save, with_weights
 
 import numpy as np
 import torch
 
-FAMILIES = [(modules, 16, 1373), (decoder_modules, 9, 1417), (small_decoder, 8, 11), (decoder_of_today, 8, 23)]
+FAMILIES = [(modules, 16, 1373), (decoder_modules, 9, 1417), (small_decoder, 8, 11), (decoder_of_today, 8, 23),
+            (mixture_of_experts, 12, 29)]
 TOLERANCE = 1e-11
 SMALLEST = 1e-3  # of the largest gradient; what is smaller, such as that of a key's bias, is the rest of a cancellation
 FEWEST = 3  # numbers that tell which step a tensor is

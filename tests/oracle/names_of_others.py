@@ -269,7 +269,7 @@ def check_llama(one, batch):
                          "Qwen3": {"has_norms": True, "d_k": 6}, "every bias": {"all_biases": True}}.items():
         for ids in (one, batch):
             weights = llama_weights(**sizes)
-            check(f"llama, {model}, {tuple(ids.shape)}", run("llama", {"ids": ids}, weights, "--heads 4 --epsilon 1e-6"),
+            check(f"llama, {model}, {tuple(ids.shape)}", run("llama", {"ids": ids}, weights, "--without-config --heads 4 --epsilon 1e-6"),
                   llama(weights, ids))
     weights, x = llama_weights(d_k=6, qkv_bias=True, has_norms=True), numbers(2, N, D)
     flags = "--heads 4 --positions rotary --rotary-layout halves --mask causal --norm-epsilon 1e-6"

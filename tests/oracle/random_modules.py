@@ -222,7 +222,7 @@ class ReferenceDraw:
         if self.draw.random() < 0.5:
             weights["lm_head.weight"] = matrix(vocabulary, d)
         inputs = {"ids": np.array([self.draw.randrange(vocabulary) for _ in range(self.n)])}
-        return Reference("llama", options | {"causal": True}, inputs, weights, flags)
+        return Reference("llama", options | {"causal": True}, inputs, weights, ["--without-config", *flags])
 
     def recurrent(self, module, gates):
         into, out = self.draw.choice([1, 3, 8]), self.draw.choice([1, 2, 5, 16])

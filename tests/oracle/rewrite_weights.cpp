@@ -36,6 +36,7 @@ NamedArrays rewritten(const std::string& module, const NamedArrays& weights, con
         {"decoder", reloaded<DecoderWeights>},
         {"transformer", reloaded<TransformerWeights>},
         {"gpt", reloaded<GptWeights>},
+        {"experts", reloaded<ExpertsWeights>},
     };
     if (const auto found = modules.find(module); found != modules.end())
         return found->second(weights, sizes);

@@ -20,12 +20,14 @@ namespace attn::cli {
     MODULE(gpt)                                                                                                        \
     MODULE(gru)                                                                                                        \
     MODULE(lstm)                                                                                                       \
+    MODULE(model)                                                                                                      \
     MODULE(llama)                                                                                                      \
     MODULE(keras_attention)                                                                                            \
     MODULE(rms_norm)                                                                                                   \
     MODULE(softmax)                                                                                                    \
     MODULE(activation)                                                                                                 \
     MODULE(gated_feed_forward)                                                                                         \
+    MODULE(experts)                                                                                                    \
     MODULE(rotary)                                                                                                     \
     MODULE(positions)                                                                                                  \
     MODULE(embedding)

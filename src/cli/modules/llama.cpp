@@ -31,6 +31,17 @@ struct LlamaFlags {
     }
 };
 
+/// Names that other models have, too, leave open what they compute.
+void expect_names_of_llama(const files::LlamaCheckpoint& checkpoint)
+{
+    if (checkpoint.family != files::llama_families.back().family)
+        throw files::WeightsError(
+            "the tensors have " + std::string(checkpoint.family) +
+            " names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share, and which of them they "
+            "are no tensor says. Give the folder with their config.json to attn run model, or "
+            "--without-config: then they are taken as the first Llama's, with the flags given");
+}
+
 } // namespace
 
 Module llama_module()
@@ -43,6 +54,8 @@ Module llama_module()
             .flags = flags->flags(),
             .run = with_ids([flags]<class Ids>(const Ids& ids, const ModuleRun& run) {
                 const files::LlamaCheckpoint checkpoint = files::llama_weights(run.arrays);
+                if (run.has_config)
+                    expect_names_of_llama(checkpoint);
                 LlamaOptions options = flags->options;
                 options.rotary.layout = flags->layout.value_or(checkpoint.layout);
                 const LlamaWeights weights = run.list(checkpoint.weights);

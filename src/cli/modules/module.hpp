@@ -5,6 +5,7 @@
 #include "attn/cli/flags.hpp"
 #include "attn/files/weights/state_dict.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,7 +17,9 @@ struct ModuleRun {
     const Inputs& inputs;
     const files::NamedArrays& arrays; ///< of weights; none where the module takes none, or was given none
     const Trace& trace;
-    std::vector<files::Parameter>& learned; ///< what the module makes of the arrays
+    std::vector<files::Parameter>& learned;    ///< what the module makes of the arrays
+    const std::filesystem::path& weights_path; ///< where the arrays are from
+    bool has_config;                           ///< false where the flags alone say what is computed
 
     /// An input, which becomes a step under its name.
     template <Traceable T>
@@ -51,6 +54,9 @@ struct Module {
     std::vector<ModuleInput> inputs;
     Weights weights = Weights::required;
     std::string what_weights = "the module's state_dict"; ///< for --help
+    /// Where the weights are a folder with config.json: what is read from it, line by line, for --dry-run; empty for others.
+    /// @throws Error, WeightsError as run
+    std::function<std::vector<std::string>(const std::filesystem::path& folder)> describe_folder = {};
     std::vector<Flag> flags = {};
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error

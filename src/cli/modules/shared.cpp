@@ -96,6 +96,14 @@ Flag activation_flag(FeedForwardOptions& options)
     return {"--activation", "", one_of(options.activation), "of the hidden layer"};
 }
 
+std::vector<Flag> gate_flags(GatedFeedForwardOptions& options)
+{
+    return {{"--activation", "", one_of(options.activation), "of the gate"},
+            {"--limit", "L", number(options.limit, NumberRange::above_zero),
+             "gates are at most L, and up stays between -L and L (default: no limit)"},
+            {"--up-shift", "S", number(options.up_shift), "added to up: 1 in gpt-oss, with --limit 7"}};
+}
+
 std::vector<Flag> head_flags(MultiHeadOptions& options)
 {
     std::vector<Flag> flags{heads_flag(options.heads),

@@ -16,6 +16,8 @@ Flag mask_flag(std::optional<Causal>& causal, const std::string& whose = "");
 Flag rotary_base_flag(RotaryOptions& rotary);
 Flag epsilon_flag(LayerNormOptions& options);
 Flag activation_flag(FeedForwardOptions& options);
+/// Of a gated feed-forward network.
+std::vector<Flag> gate_flags(GatedFeedForwardOptions& options);
 /// @param position  what a query's own position is: " (of --mask)", or nothing
 std::vector<Flag> window_flags(Window& window, const std::string& position = "");
 Flag rotary_layout_flag(RotaryLayout& layout);

@@ -126,7 +126,7 @@ Module gated_feed_forward_module()
             .summary = "SwiGLU: gate_proj, up_proj, down_proj, for each token by itself",
             .inputs = {required("x", "(b,) n, d_model")},
             .what_weights = "gate_proj, up_proj and down_proj, as in the MLP of Hugging Face's Llama",
-            .flags = {{"--activation", "", one_of(options->activation), "of the gate"}},
+            .flags = gate_flags(*options),
             .run = with_tokens("x", [options](const auto& x, const ModuleRun& run) {
                 gated_feed_forward(x, run.load<GatedFeedForwardWeights>(d_model(x)), *options, run.trace);
             })};

@@ -35,7 +35,7 @@ LlamaCheckpoint llama_weights(const NamedArrays& arrays)
     LlamaWeights weights = load_weights<LlamaWeights>(arrays, {}, options, names);
     if (weights.output && transpose(*weights.output) == weights.embedding)
         weights.output.reset(); // tied: the file has the same numbers twice
-    return {std::move(weights), names.layout};
+    return {std::move(weights), names.layout, names.family};
 }
 
 } // namespace attn::files

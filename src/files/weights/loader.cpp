@@ -48,7 +48,7 @@ Array transposed(const Array& array) { return to_array(transpose(from_array<Matr
 WeightsLoader::WeightsLoader(const NamedArrays& arrays, std::string_view module, const AxisSizes& sizes,
                              const LoadOptions& options)
     : arrays_(arrays),
-      dialect_(dialect_of(arrays)),
+      dialect_(options.dialect ? *options.dialect : dialect_of(arrays)),
       options_(options),
       sizes_(sizes),
       module_(options.module.empty() ? module : options.module)
@@ -90,12 +90,22 @@ bool WeightsLoader::has_shared_heads(const std::string& prefix) const
     return shape[is_in_out ? 1 : 0] != 3 * in || sizes_.at("h_d_k") != in;
 }
 
-std::size_t WeightsLoader::layers_after(const std::string& prefix) const
+bool WeightsLoader::has_norms_of_all_heads(const std::string& prefix) const
+{
+    const auto is_wide = [&](const std::string& norm, const std::string& axis) {
+        const auto found = arrays_.find(dialect_.theirs(prefix + norm));
+        return found != arrays_.end() && found->second.size() == size_of(axis);
+    };
+    return is_wide("q_norm.weight", "h_d_k") && is_wide("k_norm.weight", "g_d_k");
+}
+
+/// How many parts there are after a prefix: 0, 1, …
+std::size_t WeightsLoader::count_after(const std::string& prefix) const
 {
     std::size_t found = 0;
     while (has_any(prefix + std::to_string(found) + "."))
         ++found;
-    return options_.layers.value_or(std::max<std::size_t>(found, 1));
+    return found;
 }
 
 void WeightsLoader::begin_part(MultiHeadWeights& weights, const std::string& prefix)

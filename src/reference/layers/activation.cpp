@@ -22,6 +22,7 @@ constexpr ActivationRow activations[] = {
     {Activation::gelu_tanh, "gelu-tanh", "0.5 * {} * (1 + tanh(sqrt(2 / pi) * ({} + 0.044715 * {} ** 3)))", gelu_tanh},
     {Activation::silu, "silu", "{} * sigmoid({})", silu},
     {Activation::quick_gelu, "quick-gelu", "{} * sigmoid(1.702 * {})", quick_gelu},
+    {Activation::gelu_bloom, "gelu-bloom", "0.5 * {} * (1 + tanh(0.79788456 * ({} + 0.044715 * {} ** 3)))", gelu_bloom},
 };
 
 } // namespace

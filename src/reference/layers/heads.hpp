@@ -120,21 +120,40 @@ T split_head(std::string_view step, std::string_view name, const T& packed, std:
 
 /// The names of the steps of one head's queries or keys, and of the packed tensor that they are part of.
 struct PlacedSteps {
-    std::string_view packed; ///< "query"
-    std::string_view norm;   ///< the scope of its norm: "query_norm"
-    std::string_view rotary; ///< the scope of its rotation: "rotary_query"
-    std::string_view label;  ///< of the head's tensor: "queries[(b,) n, d_k]"
+    std::string_view packed;      ///< "query"
+    std::string_view norm;        ///< the scope of its norm: "query_norm"
+    std::string_view norm_output; ///< its result: "query_norm.output"
+    std::string_view rotary;      ///< the scope of its rotation: "rotary_query"
 };
 
-inline PlacedSteps of_query(std::string_view label) { return {"query", "query_norm", "rotary_query", label}; }
-inline PlacedSteps of_key(std::string_view label) { return {"key", "key_norm", "rotary_key", label}; }
+inline constexpr PlacedSteps query_steps{"query", "query_norm", "query_norm.output", "rotary_query"};
+inline constexpr PlacedSteps key_steps{"key", "key_norm", "key_norm.output", "rotary_key"};
+
+/// The queries or the keys of all heads, side by side: after the norm of all of them, where it is as wide.
+template <Sequence T>
+struct Packed {
+    T tensor;
+    PlacedSteps steps;
+    std::optional<RmsNormWeights> norm; ///< of each head
+};
+
+template <Sequence T>
+Packed<T> normalized_together(const T& packed, PlacedSteps steps, std::size_t heads,
+                              const std::optional<RmsNormWeights>& norm, const RmsNormOptions& options,
+                              const Trace& trace)
+{
+    if (!norm || heads == 1 || norm->gain.size() != packed.shape(feature_axis<T>))
+        return {packed, steps, norm};
+    const Trace inside = trace.scope(steps.norm, {{"x", steps.packed}});
+    steps.packed = steps.norm_output;
+    return {rms_norm(packed, *norm, options, inside), steps, std::nullopt};
+}
 
 /// Rotated after their norm.
 template <Sequence T>
 T turned(const T& normalized, const PlacedSteps& steps, const RotaryOptions& options, const Trace& trace)
 {
-    const std::string output = std::string(steps.norm) + ".output";
-    const Trace turning = trace.scope(steps.rotary, {{"x", output}});
+    const Trace turning = trace.scope(steps.rotary, {{"x", steps.norm_output}});
     return rotary(normalized, options, turning);
 }
 
@@ -154,12 +173,13 @@ inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const s
 /// @param norm   as shared_norm() gives it
 /// @param trace  the head's scope
 template <Sequence T>
-T placed_head(const PlacedSteps& steps, const T& packed, std::size_t head, std::size_t heads,
+T placed_head(const Packed<T>& all, std::string_view label, std::size_t head, std::size_t heads,
               const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
 {
+    const auto& [packed, steps, own_norm] = all;
     const bool is_rotary = options.positions == HeadPositions::rotary;
     if (!norm && !is_rotary)
-        return split_head(steps.label, steps.packed, packed, head, heads, trace);
+        return split_head(label, steps.packed, packed, head, heads, trace);
 
     const Trace first = trace.scope(norm ? steps.norm : steps.rotary);
     T placed = split_head(norm ? "x[(b,) n, d_model]" : "x[(b,) n, d]", steps.packed, packed, head, heads, first);
@@ -172,7 +192,7 @@ T placed_head(const PlacedSteps& steps, const T& packed, std::size_t head, std::
     else if (is_rotary)
         placed = rotary(placed, options.rotary, first);
     if (trace.has_listener())
-        trace.alias(parse_step_label(steps.label).name, std::string(is_rotary ? steps.rotary : steps.norm) + ".output");
+        trace.alias(parse_step_label(label).name, std::string(is_rotary ? steps.rotary : steps.norm) + ".output");
     return placed;
 }
 

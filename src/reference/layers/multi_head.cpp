@@ -119,8 +119,12 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         options.rotary.scaling = share_factors(given.rotary.scaling, trace);
     const auto& [query, key, value, output, norm_of_queries, norm_of_keys] =
         weights; // the maps are in packed and for merged
-    const auto query_norm = shared_norm("query_norm", norm_of_queries, trace);
-    const auto key_norm = shared_norm("key_norm", norm_of_keys, trace);
+    const Packed<T> all_queries =
+        normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
+    const Packed<T> all_keys =
+        normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
+    const auto query_norm = shared_norm("query_norm", all_queries.norm, trace);
+    const auto key_norm = shared_norm("key_norm", all_keys.norm, trace);
 
     AttendedHeads<T> all;
     std::vector<T> contexts;
@@ -129,10 +133,9 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         const std::size_t group = groups.of(i);
 
         // Take the head's queries, and the keys and values of its group, after those of the past.
-        const T queries =
-            placed_head(of_query("queries[(b,) n, d_k]"), packed.query, i, groups.heads, query_norm, options, head);
-        T keys = placed_head(of_key(past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]"), packed.key, group,
-                             groups.groups, key_norm, options, head);
+        const T queries = placed_head(all_queries, "queries[(b,) n, d_k]", i, groups.heads, query_norm, options, head);
+        T keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
+                             key_norm, options, head);
         if (past)
             keys =
                 after_past("keys[(b,) m, d_k]", "past_keys", past->keys, "new_keys", keys, group, groups.groups, head);

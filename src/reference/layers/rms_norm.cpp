@@ -11,19 +11,24 @@ template <Sequence T>
 T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
 {
     expect_agreement("rms_norm", "d_model", {"x", tokens, feature_axis<T>}, {"gain", weights.gain, 0});
-    const std::string epsilon = exact_text(options.epsilon);
-    const Trace trace = caller.module("rms_norm", [&] { return StepOptions{{"epsilon", epsilon}}; });
+    const auto& [added, adds_one] = options;
+    const std::string epsilon = exact_text(added);
+    const Trace trace = caller.module("rms_norm", [&] {
+        return adds_one ? StepOptions{{"epsilon", epsilon}, {"adds_one", "true"}} : StepOptions{{"epsilon", epsilon}};
+    });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
 
     // Scale each token to a mean square of 1. Epsilon prevents a division by zero for a token of zeros.
     const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
-    const PerToken<T> length = xt::sqrt(mean_square + options.epsilon);
+    const PerToken<T> length = xt::sqrt(mean_square + added);
     const T normalized = trace(
         "normalized[(b,) n, d_model]", [&] { return "x / sqrt(mean_square[..., None] + " + epsilon + ")"; },
         T(x / spread(length, weights.gain.size())));
 
     // Apply the learned gain of each feature.
     const Vector& gain = trace.input("gain[d_model]", weights.gain);
+    if (adds_one)
+        return trace("output[(b,) n, d_model]", "normalized * (1 + gain)", T(normalized * (1 + gain)));
     return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
 }
 

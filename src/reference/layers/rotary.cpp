@@ -256,21 +256,6 @@ void expect_meaning(const RotaryScaling& scaling)
     std::visit([&](const auto& of) { visit_members(of, expect); }, scaling);
 }
 
-StepOptions describe(const RotaryOptions& options)
-{
-    const auto& [base, layout, first, features, scaling] = options;
-    StepOptions described{{"base", exact_text(base)}, {"layout", std::string(name_of(layout))}, {"first", text(first)}};
-    if (features)
-        described.emplace_back("features", text(*features));
-    if (scaling.index() != 0)
-        described.emplace_back("scaling", std::string(name_of(scaling)));
-    const auto add = [&](std::string_view name, const auto& member, Presence) {
-        described.emplace_back(std::string(name), member_text(member));
-    };
-    std::visit([&](const auto& of) { visit_members(of, add); }, scaling);
-    return described;
-}
-
 // ----------------------------------------------------------------------------------------------------------- rotation
 
 /// How many of d features are rotated.
@@ -315,6 +300,21 @@ Matrix rotate(const Matrix& tokens, const Matrix& angles, RotaryLayout layout, d
 }
 
 } // namespace
+
+StepOptions describe(const RotaryOptions& options)
+{
+    const auto& [base, layout, first, features, scaling] = options;
+    StepOptions described{{"base", exact_text(base)}, {"layout", std::string(name_of(layout))}, {"first", text(first)}};
+    if (features)
+        described.emplace_back("features", text(*features));
+    if (scaling.index() != 0)
+        described.emplace_back("scaling", std::string(name_of(scaling)));
+    const auto add = [&](std::string_view name, const auto& member, Presence) {
+        described.emplace_back(std::string(name), member_text(member));
+    };
+    std::visit([&](const auto& of) { visit_members(of, add); }, scaling);
+    return described;
+}
 
 std::string_view name_of(RotaryLayout layout) { return row_for<layouts>(layout).name; }
 

@@ -14,25 +14,32 @@
 /// The end of a decoder: from its normalised tokens to logits, and from logits to the next token.
 namespace attn {
 
+/// The names of the steps that logits are made of, and of the logits.
+struct PredictSteps {
+    std::string tokens = "norm.output", logits = "logits";
+};
+
 /// The logits of what comes next, by an output map of their own or by an embedding's transpose (tied weights).
 /// @param function   for errors: "llama"
-/// @param tokens     ((b,) n, d_model): the step norm.output
+/// @param tokens     ((b,) n, d_model)
 /// @param name       the embedding's step
 /// @param embedding  (vocabulary, d_model)
 /// @param given      (d_model, vocabulary); optional
+/// @param steps      what the tokens are called, and the result
 template <Sequence T>
 T predict(std::string_view function, const T& tokens, const std::string& name, const Matrix& embedding,
-          const std::optional<Matrix>& given, const Trace& trace)
+          const std::optional<Matrix>& given, const Trace& trace, const PredictSteps& steps = {})
 {
+    const std::string label = steps.logits + "[(b,) n, vocabulary]";
     if (!given) {
-        expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {name, embedding, 1});
+        expect_agreement(function, "d_model", {steps.tokens, tokens, feature_axis<T>}, {name, embedding, 1});
         return trace(
-            "logits[(b,) n, vocabulary]", [&] { return "norm.output @ " + name + ".T"; },
-            matmul(tokens, transpose(embedding)));
+            label, [&] { return steps.tokens + " @ " + name + ".T"; }, matmul(tokens, transpose(embedding)));
     }
-    expect_agreement(function, "d_model", {"norm.output", tokens, feature_axis<T>}, {"output weights", *given, 0});
+    expect_agreement(function, "d_model", {steps.tokens, tokens, feature_axis<T>}, {"output weights", *given, 0});
     const Matrix& output = trace.input("output_weights[d_model, vocabulary]", *given);
-    return trace("logits[(b,) n, vocabulary]", "norm.output @ output_weights", matmul(tokens, output));
+    return trace(
+        label, [&] { return steps.tokens + " @ output_weights"; }, matmul(tokens, output));
 }
 
 inline Matrix last_row(const Matrix& rows)

@@ -35,13 +35,20 @@ Matrix gelu(const Matrix& x)
     return each(x, [](double value) { return 0.5 * value * (1 + std::erf(value / std::numbers::sqrt2)); });
 }
 
-Matrix gelu_tanh(const Matrix& x)
+namespace {
+
+/// @param slope  sqrt(2 / pi), or what a model has for it
+Matrix gelu_by_tanh(const Matrix& x, double slope)
 {
-    const double slope = std::sqrt(2 / std::numbers::pi);
     return each(x, [slope](double value) {
         return 0.5 * value * (1 + std::tanh(slope * (value + 0.044715 * value * value * value)));
     });
 }
+
+} // namespace
+
+Matrix gelu_tanh(const Matrix& x) { return gelu_by_tanh(x, std::sqrt(2 / std::numbers::pi)); }
+Matrix gelu_bloom(const Matrix& x) { return gelu_by_tanh(x, 0.79788456); }
 
 Matrix sigmoid(const Matrix& x) { return each(x, sigmoid_of); }
 Vector sigmoid(const Vector& x) { return each(x, sigmoid_of); }

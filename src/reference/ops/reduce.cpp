@@ -25,6 +25,14 @@ Vector filled_along(const Matrix& matrix, std::size_t axis, double start)
     return Vector({matrix.shape(other_axis(axis))}, start);
 }
 
+/// Numbers of all tokens of a batch, by its sequences: (b n) as (b, n).
+Matrix by_sequence(const Vector& numbers, std::size_t sequences, std::size_t length)
+{
+    Matrix result(Matrix::shape_type{sequences, length});
+    std::ranges::copy(numbers, result.begin());
+    return result;
+}
+
 /// Not xt::amax: that begins at the smallest finite number, which it then takes for the largest of minus infinities.
 double larger(double left, double right) { return left > right || std::isnan(left) ? left : right; }
 
@@ -49,14 +57,23 @@ Vector mean_along(const Matrix& matrix, std::size_t axis)
     return sum_along(matrix, axis) / static_cast<double>(matrix.shape(1 - other_axis(axis)));
 }
 
+Vector sum_of_features(const Matrix& tokens) { return sum_along(tokens, 1); }
+
+Matrix sum_of_features(const Tensor3& batch)
+{
+    return by_sequence(sum_of_features(tokens_of(batch)), batch.shape(0), batch.shape(1));
+}
+
+Tensor3 sum_of_features(const Tensor4& groups)
+{
+    return batch_of(sum_of_features(as_batch(groups)), groups.shape(0), groups.shape(1));
+}
+
 Vector mean_of_features(const Matrix& tokens) { return mean_along(tokens, 1); }
 
 Matrix mean_of_features(const Tensor3& batch)
 {
-    const Vector means = mean_of_features(tokens_of(batch));
-    Matrix by_sequence(Matrix::shape_type{batch.shape(0), batch.shape(1)});
-    std::ranges::copy(means, by_sequence.begin());
-    return by_sequence;
+    return by_sequence(mean_of_features(tokens_of(batch)), batch.shape(0), batch.shape(1));
 }
 
 double variance_all(const Matrix& matrix)

@@ -192,3 +192,34 @@ TEST_CASE("a struct of one's own is loaded, saved and counted by its visitor alo
           "1 tensor does not fit these weights with d_model 6:\n"
           "  head.bias is (4,), expected (classes,) = (3,)");
 }
+
+TEST_CASE("a mixture of experts is loaded and saved under its names, each expert as large as it is", "[weights][visit]")
+{
+    Numbers numbers(8);
+    ExpertsWeights weights = random_experts(numbers, 4, 3, 2);
+    weights.experts[1] = random_gated_feed_forward(numbers, 4, 5, true);
+    weights.shared_expert = random_gated_feed_forward(numbers, 4, 7);
+    const NamedArrays arrays = state_dict(weights);
+    Names names{"router.weight", "router.e_score_correction_bias", "shared_expert_gate.weight"};
+    for (const std::string network : {"experts.0", "experts.1", "shared_expert"})
+        for (const std::string map : {"gate_proj", "up_proj", "down_proj"}) {
+            names.insert(network + "." + map + ".weight");
+            if (network == "experts.1")
+                names.insert(network + "." + map + ".bias");
+        }
+    CHECK(names_of(arrays) == names);
+    CHECK(arrays.at("router.weight").shape == Shape{2, 4});
+    CHECK(same(state_dict(load_weights<ExpertsWeights>(arrays, {{"d_model", 4}})), arrays));
+    CHECK(same(state_dict(load_weights<ExpertsWeights>(arrays, {{"d_model", 4}}, {.layers = 6})), arrays));
+
+    const NamedArrays bare = state_dict(random_experts(numbers, 4, 3, 2, false));
+    CHECK(same(state_dict(load_weights<ExpertsWeights>(bare, {{"d_model", 4}})), bare));
+
+    NamedArrays wrong = bare;
+    wrong["router.e_score_correction_bias"] = {{3}, {1, 2, 3}};
+    wrong.erase("experts.1.up_proj.weight");
+    CHECK(complaint_of<ExpertsWeights>(wrong, {{"d_model", 4}}) ==
+          "2 tensors do not fit a mixture of experts with d_model 4:\n"
+          "  router.e_score_correction_bias is (3,), expected (experts,) = (2,)\n"
+          "  experts.1.up_proj.weight is missing");
+}

@@ -7,6 +7,7 @@
 #include "attn/core/recorder.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/reference/layers/encoder.hpp"
+#include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/recurrent/gru.hpp"
 #include "attn/reference/layers/recurrent/lstm.hpp"
 
@@ -159,6 +160,29 @@ inline FeedForwardWeights random_feed_forward(Numbers& numbers, std::size_t d_mo
 {
     LinearWeights hidden = random_linear(numbers, d_model, d_ff, is_biased);
     return {std::move(hidden), random_linear(numbers, d_ff, d_model, is_biased)};
+}
+
+inline GatedFeedForwardWeights random_gated_feed_forward(Numbers& numbers, std::size_t d_model, std::size_t d_ff,
+                                                         bool is_biased = false)
+{
+    LinearWeights gate = random_linear(numbers, d_model, d_ff, is_biased);
+    LinearWeights up = random_linear(numbers, d_model, d_ff, is_biased);
+    return {std::move(gate), std::move(up), random_linear(numbers, d_ff, d_model, is_biased)};
+}
+
+/// With a correction bias, and a shared expert that has a gate.
+inline ExpertsWeights random_experts(Numbers& numbers, std::size_t d_model, std::size_t d_ff, std::size_t experts,
+                                     bool has_all_parts = true)
+{
+    ExpertsWeights weights{random_linear(numbers, d_model, experts, false)};
+    for (std::size_t i = 0; i < experts; ++i)
+        weights.experts.push_back(random_gated_feed_forward(numbers, d_model, d_ff));
+    if (!has_all_parts)
+        return weights;
+    weights.correction_bias = numbers.vector(experts);
+    weights.shared_expert = random_gated_feed_forward(numbers, d_model, d_ff);
+    weights.shared_expert_gate = random_linear(numbers, d_model, 1, false);
+    return weights;
 }
 
 inline LayerNormWeights random_norm(Numbers& numbers, std::size_t d_model, bool is_biased = true)

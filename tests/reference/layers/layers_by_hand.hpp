@@ -26,6 +26,8 @@ inline constexpr ActivationByHand activations_by_hand[] = {
      }},
     {Activation::silu, [](double x) { return x / (1 + std::exp(-x)); }},
     {Activation::quick_gelu, [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
+    {Activation::gelu_bloom,
+     [](double x) { return x * 0.5 * (1 + std::tanh(0.79788456 * (x + 0.044715 * std::pow(x, 3)))); }},
 };
 
 inline double bent_by_hand(double x, Activation activation)

@@ -81,7 +81,8 @@ void visit(Either<LlamaWeights> auto& w, const std::string& prefix, auto&& f,
 /// A decoder like Llama's, and which features of a head its weights rotate together.
 struct LlamaCheckpoint {
     LlamaWeights weights;
-    RotaryLayout layout; ///< halves under Hugging Face's names, pairs under others
+    RotaryLayout layout;     ///< halves under Hugging Face's names, pairs under others
+    std::string_view family; ///< whose names the file has: "llama2.c's"
 };
 
 /// Under the names of Hugging Face's LlamaForCausalLM, of llama.cpp, or of llama2.c: see llama_families. An output map that

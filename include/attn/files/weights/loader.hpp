@@ -6,17 +6,24 @@
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace attn {
 struct LlamaLayerWeights; // visited in llama.hpp
 struct RecurrentWeights;  // visited in recurrent.hpp
+struct FeedForwardWeights;
+struct GatedFeedForwardWeights;
+struct ExpertsWeights;
+using NetworkWeights =
+    std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>; // visited in language_model.hpp
 } // namespace attn
 
 namespace attn::files {
@@ -33,6 +40,7 @@ struct LoadOptions {
     bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
     std::string module = {};                ///< for messages: "a GRU"; by the struct unless given
     std::string ignored = {};               ///< tensors with this ending are left out
+    std::optional<Dialect> dialect = {};    ///< the names of the file; found by dialect_of() unless given
 };
 
 /// The sizes of letters: {{"d_model", 512}}.
@@ -64,6 +72,7 @@ public:
     void begin_part(MultiHeadWeights& weights, const std::string& prefix);
     void begin_part(RecurrentWeights& weights, const std::string& prefix);
     void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
+    void begin_part(NetworkWeights& network, const std::string& prefix);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
     template <class Part>
     void begin_part(std::optional<Part>& part, const std::string& prefix)
@@ -75,7 +84,11 @@ public:
     template <class Layer>
     void begin_part(std::vector<Layer>& layers, const std::string& prefix)
     {
-        layers.resize(layers_after(prefix));
+        layers.resize(options_.layers.value_or(std::max<std::size_t>(count_after(prefix), 1)));
+    }
+    void begin_part(std::vector<GatedFeedForwardWeights>& experts, const std::string& prefix)
+    {
+        experts.resize(std::max<std::size_t>(count_after(prefix), 1)); // of a layer, however many of these there are
     }
     template <class Layer>
     void begin_part(Layer&, const std::string& prefix)
@@ -88,6 +101,9 @@ public:
 
     /// Whether packed maps are not three times d_model wide: heads share keys and values, or have a size of their own.
     bool has_shared_heads(const std::string& prefix) const;
+
+    /// Whether the norms of queries and keys are as wide as those of all heads side by side.
+    bool has_norms_of_all_heads(const std::string& prefix) const;
 
     /// @throws WeightsError where anything did not fit, or is left over
     void finish();
@@ -114,7 +130,7 @@ private:
     bool fits(std::size_t found, const std::string& axis);
     std::optional<std::size_t> size_of(const std::string& axis) const;
     std::string in_letters(const std::vector<std::string>& axes) const;
-    std::size_t layers_after(const std::string& prefix) const;
+    std::size_t count_after(const std::string& prefix) const;
     void begin_layer(const std::string& prefix);
     bool has_any(const std::string& prefix) const;
 

@@ -3,6 +3,7 @@
 #include "attn/core/error.hpp"
 #include "attn/reference/layers/decoder.hpp"
 #include "attn/reference/layers/embedding.hpp"
+#include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/rms_norm.hpp"
 
@@ -209,10 +210,13 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
         }
         visit_bias(f, {prefix + "in_proj_bias", {all}}, query.bias, key.bias, value.bias);
     }
+    bool is_wide = false;
+    if constexpr (requires { f.has_norms_of_all_heads(prefix); })
+        is_wide = f.has_norms_of_all_heads(prefix);
     if (query_norm)
-        visit(*query_norm, prefix + "q_norm.", f, "d_k");
+        visit(*query_norm, prefix + "q_norm.", f, is_wide ? "h_d_k" : "d_k");
     if (key_norm)
-        visit(*key_norm, prefix + "k_norm.", f, "d_k");
+        visit(*key_norm, prefix + "k_norm.", f, is_wide ? "g_d_k" : "d_k");
     if (has_output)
         visit(*output, prefix + "out_proj.", f, merged, "d_model");
 }
@@ -229,6 +233,25 @@ void visit(Either<GatedFeedForwardWeights> auto& w, const std::string& prefix, a
 }
 template <>
 inline constexpr std::string_view module_name<GatedFeedForwardWeights> = "a gated feed-forward network";
+
+/// router.weight, router.bias, router.e_score_correction_bias; those of each expert after experts.0, experts.1, …; those of
+/// the shared expert after shared_expert, and shared_expert_gate.weight. Biases, and what is shared, where there are some.
+void visit(Either<ExpertsWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [router, correction_bias, experts, shared_expert, shared_expert_gate] = w;
+    visit(router, prefix + "router.", f, "d_model", "experts");
+    visit_bias(f, {prefix + "router.e_score_correction_bias", {"experts"}}, correction_bias);
+    visit_layers(experts, prefix + "experts.", f,
+                 [&](auto& expert, const std::string& of_expert) { visit(expert, of_expert, f); });
+    begin_part(f, shared_expert, prefix + "shared_expert.");
+    if (shared_expert)
+        visit(*shared_expert, prefix + "shared_expert.", f);
+    begin_part(f, shared_expert_gate, prefix + "shared_expert_gate.");
+    if (shared_expert_gate)
+        visit(*shared_expert_gate, prefix + "shared_expert_gate.", f, "d_model", "one");
+}
+template <>
+inline constexpr std::string_view module_name<ExpertsWeights> = "a mixture of experts";
 
 /// nn.TransformerEncoderLayer: those of attention after self_attn, of the feed-forward network, and of norm1 and norm2
 void visit(Either<EncoderLayerWeights> auto& w, const std::string& prefix, auto&& f)

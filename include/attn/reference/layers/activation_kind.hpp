@@ -14,7 +14,7 @@ inline constexpr Activation default_activation{0};      ///< relu
 inline constexpr Activation default_gate_activation{3}; ///< silu
 /// @}
 
-/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh", "silu", "quick-gelu".
+/// The name of an activation as a trace has it: "relu", "gelu", "gelu-tanh", "silu", "quick-gelu", "gelu-bloom".
 std::string_view name_of(Activation activation);
 
 } // namespace attn

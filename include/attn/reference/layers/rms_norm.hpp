@@ -13,6 +13,7 @@ struct RmsNormWeights {
 /// Options of rms_norm().
 struct RmsNormOptions {
     double epsilon = 1e-5; ///< added to the mean square, inside the root
+    bool adds_one = false; ///< the factor of a feature is 1 + gain, as in Gemma, whose gains begin at 0
 };
 
 /// Root mean square normalisation: each token by itself gets a mean square of 1, then a gain for each feature.

@@ -230,6 +230,9 @@ struct RotaryOptions {
 /// @return the scaling to go on with
 RotaryScaling share_factors(const RotaryScaling& scaling, const Trace& trace);
 
+/// The options as a trace records them: base, layout, first position, and what there is of features and scaling.
+StepOptions describe(const RotaryOptions& options);
+
 /// Rotary position embeddings: each pair of features of a query or key at position p is rotated by the angle p times the
 /// pair's frequency: (x, y) becomes (x cos - y sin, x sin + y cos).
 ///

@@ -17,6 +17,8 @@ Matrix gelu(const Matrix& x);
 /// The approximation of gelu() by tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 /// @see Hendrycks and Gimpel 2016, section 2
 Matrix gelu_tanh(const Matrix& x);
+/// The same with 0.79788456 for sqrt(2 / pi), as BLOOM has it.
+Matrix gelu_bloom(const Matrix& x);
 
 /// 1 / (1 + exp(-x)), without overflow at either end
 Matrix sigmoid(const Matrix& x);

@@ -27,6 +27,14 @@ double mean_all(const Vector& vector);
 double mean_all(const Matrix& matrix);
 ATTN_REFUSE_OTHER_TENSORS(mean_all);
 
+/// The sum of each token's features, ((b,) n, d) to ((b,) n), or of each group of features, (b, n, g, d) to (b, n, g).
+Vector sum_of_features(const Matrix& tokens);
+/// @copydoc sum_of_features(const Matrix&)
+Matrix sum_of_features(const Tensor3& batch);
+/// @copydoc sum_of_features(const Matrix&)
+Tensor3 sum_of_features(const Tensor4& groups);
+ATTN_REFUSE_OTHER_TENSORS(sum_of_features);
+
 /// The means along an axis, which is removed: along axis 1, (n, m) becomes (n); NaN of none.
 Vector mean_along(const Matrix& matrix, std::size_t axis);
 

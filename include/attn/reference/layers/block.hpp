@@ -1,0 +1,111 @@
+#pragma once
+
+#include "attn/reference/layers/cache.hpp"
+#include "attn/reference/layers/experts.hpp"
+#include "attn/reference/layers/feed_forward.hpp"
+#include "attn/reference/layers/gated_feed_forward.hpp"
+#include "attn/reference/layers/norm.hpp"
+
+#include <optional>
+#include <string_view>
+#include <variant>
+
+namespace attn {
+
+/// Where the norms of a block stand.
+enum class NormPlaces {
+    before,         ///< x + sublayer(norm(x)): GPT-2, Llama
+    after_sum,      ///< norm(x + sublayer(x)): Vaswani et al. 2017, BERT
+    after_sublayer, ///< x + norm(sublayer(x)): OLMo 2
+    around          ///< x + post_norm(sublayer(norm(x))): Gemma 2
+};
+
+/// Its name as a trace has it: "before", "after-sum", "after-sublayer", "around".
+std::string_view name_of(NormPlaces places);
+
+/// A layer of a Transformer as models have it: what is the same for every token and does not follow from the weights.
+///
+/// Whether maps have biases, heads share keys and values, queries and keys have norms, and the network is gated or a mixture of experts
+/// follows from the weights.
+struct BlockDescription {
+    NormDescription norm = {};
+    NormPlaces places = NormPlaces::before;
+    bool is_parallel = false;               ///< both sublayers of the same x: x + attention(x) + network(x)
+    double residual_scale = 1;              ///< what a sublayer's result is multiplied by before it is added
+    MultiHeadOptions attention = {};        ///< heads, scale, softcap, positions; without masks, which are arguments
+    std::optional<std::size_t> window = {}; ///< a query can attend to so many keys only, its own the last of them
+    Activation activation = default_activation; ///< of the network
+    ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
+};
+
+/// The description as a trace records it.
+StepOptions describe(const BlockDescription& description);
+
+/// A network of a layer: plain, gated, or a mixture of experts.
+using NetworkWeights = std::variant<FeedForwardWeights, GatedFeedForwardWeights, ExpertsWeights>;
+
+/// The learned parameters of a block.
+struct BlockWeights {
+    std::optional<LayerNormWeights> norm1 = {};      ///< before attention, or after its sum
+    std::optional<LayerNormWeights> post_norm1 = {}; ///< of what attention gives
+    MultiHeadWeights self_attention;
+    std::optional<LayerNormWeights> norm2 = {};      ///< before the network; parallel sublayers can share norm1
+    std::optional<LayerNormWeights> post_norm2 = {}; ///< of what the network gives
+    NetworkWeights feed_forward;
+};
+
+/// One layer of an encoder or decoder: self-attention and a feed-forward network, each added to its input.
+///
+/// @param x            ((b,) n, d_model)
+/// @param weights      of both sublayers and the norms
+/// @param description  where norms stand, heads, positions, activation
+/// @param mask         (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder; optional
+/// @param trace        in the scopes norm1, self_attn, norm2 and feed_forward, the steps of norm(), multi_head_attention() and
+///                     feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
+///
+///                     | step           | shape             | formula                         |
+///                     |----------------|-------------------|---------------------------------|
+///                     | x              | ((b,) n, d_model) |                                 |
+///                     | norm1.x        | ((b,) n, d_model) | = x                             |
+///                     | self_attn.x    | ((b,) n, d_model) | = norm1.output                  |
+///                     | residual1      | ((b,) n, d_model) | x + self_attn.output            |
+///                     | norm2.x        | ((b,) n, d_model) | = residual1                     |
+///                     | feed_forward.x | ((b,) n, d_model) | = norm2.output                  |
+///                     | output         | ((b,) n, d_model) | residual1 + feed_forward.output |
+///
+///                     where = names a step again. With norms of what the sublayers give, those are in the scopes
+///                     post_norm1 and post_norm2; in parallel `output` is `x + self_attn.output + feed_forward.output`; with a
+///                     residual scale, the sublayer's result is multiplied by it. The mask, unless a scope around has named
+///                     it, follows `x`.
+/// @return ((b,) n, d_model)
+/// @throws ShapeError where x, weights and mask disagree
+/// @throws Error      where weights have no norm where the description says that one stands, or one where none does
+/// @see Vaswani et al. 2017, section 3.1; Touvron et al. 2023, "LLaMA", section 2.2
+template <Sequence T>
+T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription& description,
+                const OptionalMask& mask = {}, const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(decoder_block);
+
+/// The results of cached_decoder_block().
+template <Sequence T>
+struct CachedBlockOf {
+    T output;                 ///< ((b,) n, d_model), of the new tokens
+    KeyValueCacheOf<T> cache; ///< of all m tokens
+};
+
+/// The same for tokens that follow those in a cache.
+///
+/// @param x            ((b,) n, d_model): the new tokens
+/// @param past         keys and values of the tokens before them; none at the beginning
+/// @param weights      of both sublayers and the norms
+/// @param description  where norms stand, heads, positions, activation
+/// @param mask         (n, m) or (b, n, m), m the tokens before and the new ones
+/// @param trace        as decoder_block(), with the steps of cached_self_attention() in self_attn
+/// @throws ShapeError, Error  as decoder_block(), and where the past does not fit the weights
+template <Sequence T>
+CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfTokens<T>& past, const BlockWeights& weights,
+                                      const BlockDescription& description, const OptionalMask& mask = {},
+                                      const Trace& trace = {});
+ATTN_REFUSE_OTHER_TENSORS(cached_decoder_block);
+
+} // namespace attn

@@ -1,0 +1,136 @@
+// From the settings of a configuration to the description of the layers.
+
+#include "settings.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace attn::files {
+namespace {
+
+std::string text(std::size_t number) { return std::to_string(number); }
+
+/// Whether a layer's queries and keys are rotated.
+bool is_rotary(const Settings& settings, std::size_t layer, std::size_t layers)
+{
+    if (settings.positions != HeadPositions::rotary)
+        return false;
+    if (settings.rotary_layers) {
+        if (settings.rotary_layers->size() != layers)
+            throw Error("no_rope_layers lists " + text(settings.rotary_layers->size()) + " layers, and there are " +
+                        text(layers));
+        return (*settings.rotary_layers)[layer] != 0;
+    }
+    return !settings.rotary_interval || (layer + 1) % *settings.rotary_interval != 0;
+}
+
+bool is_sliding(const std::string& type)
+{
+    if (type != "sliding_attention" && type != "full_attention")
+        throw Error("layer_types has \"" + type + "\", expected full_attention or sliding_attention");
+    return type == "sliding_attention";
+}
+
+/// Whether a layer has a window: as layer_types says, or by the rule of the family.
+bool is_windowed(const Settings& settings, std::size_t layer, std::size_t layers, bool has_rotary)
+{
+    const auto& [types, cycle] = std::tie(settings.layer_types, settings.layer_types_cycle);
+    if (types) {
+        if (types->size() != layers)
+            throw Error("layer_types lists " + text(types->size()) + " layers, and there are " + text(layers));
+        return is_sliding((*types)[layer]);
+    }
+    if (cycle)
+        return is_sliding((*cycle)[layer % cycle->size()]);
+    if (settings.window_pattern)
+        return settings.window && (layer + 1) % *settings.window_pattern != 0;
+    if (settings.uses_window_without_rotary)
+        return *settings.uses_window_without_rotary && settings.window && !has_rotary;
+    return settings.window && settings.uses_window.value_or(true) && layer >= settings.first_windowed_layer.value_or(0);
+}
+
+std::optional<std::size_t> window_of(const Settings& settings, std::size_t layer, std::size_t layers, bool has_rotary)
+{
+    if (!is_windowed(settings, layer, layers, has_rotary))
+        return std::nullopt;
+    if (!settings.window || *settings.window == 0 || !settings.uses_window.value_or(true))
+        throw Error("layer " + text(layer) + " has a window, and sliding_window does not say how wide it is");
+    return settings.window;
+}
+
+std::optional<double> scale_of(const Settings& settings, std::size_t layer, std::size_t head_width)
+{
+    std::optional<double> scale = settings.scale;
+    if (settings.scale_width)
+        scale = 1 / std::sqrt(*settings.scale_width);
+    if (!settings.is_scaled)
+        scale = 1;
+    if (settings.is_scaled_by_layer)
+        scale = scale.value_or(1 / std::sqrt(static_cast<double>(head_width))) / static_cast<double>(layer + 1);
+    return scale;
+}
+
+ExpertsOptions experts_of(const Settings& settings)
+{
+    ExpertsOptions experts = settings.experts;
+    experts.expert.activation = settings.activation;
+    if (!settings.normalizes_experts)
+        experts.normalization = ExpertNormalization::none;
+    if (settings.expert_count && (experts.top == 0 || experts.top > *settings.expert_count))
+        throw Error("each token has " + text(experts.top) + " experts, and there are " + text(*settings.expert_count));
+    return experts;
+}
+
+} // namespace
+
+bool has_experts(const Settings& settings, std::size_t layer)
+{
+    if (settings.expert_count.value_or(0) == 0)
+        return false;
+    const auto& dense = settings.dense_layers;
+    const bool is_dense = dense && std::ranges::find(*dense, layer) != dense->end();
+    return !is_dense && (layer + 1) % settings.sparse_step.value_or(1) == 0;
+}
+
+LanguageModelDescription description_of(const Settings& settings, std::size_t d_model, std::size_t layers)
+{
+    const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
+    LanguageModelDescription model{.norm = settings.norm,
+                                   .first_position = settings.first_position,
+                                   .embedding_scale = settings.embedding_scale,
+                                   .logit_scale = settings.logit_scale,
+                                   .logit_softcap = settings.logit_softcap};
+    if (settings.scales_embedding_by_width)
+        model.embedding_scale = std::sqrt(static_cast<double>(d_model));
+    if (settings.logit_divisor)
+        model.logit_scale = 1 / *settings.logit_divisor;
+
+    for (std::size_t i = 0; i < layers; ++i) {
+        BlockDescription layer{.norm = settings.norm,
+                               .places = settings.places,
+                               .is_parallel = settings.is_parallel,
+                               .residual_scale = settings.residual_scale,
+                               .activation = settings.activation,
+                               .experts = experts_of(settings)};
+        bool rotary = is_rotary(settings, i, layers);
+        layer.window = window_of(settings, i, layers, rotary);
+        if (settings.has_rotary_in_windows_only && settings.window)
+            rotary = layer.window.has_value();
+        layer.attention = {.heads = settings.heads,
+                           .scale = scale_of(settings, i, head_width),
+                           .softcap = settings.softcap,
+                           .positions = rotary                                       ? HeadPositions::rotary
+                                        : settings.positions == HeadPositions::alibi ? HeadPositions::alibi
+                                                                                     : HeadPositions::none,
+                           .norm = {.epsilon = settings.norm.epsilon, .adds_one = settings.norm.adds_one}};
+        if (rotary)
+            layer.attention.rotary = rotary_of(settings, layer.window.has_value(), head_width);
+        model.layers.push_back(std::move(layer));
+    }
+    return model;
+}
+
+} // namespace attn::files

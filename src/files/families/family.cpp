@@ -1,0 +1,166 @@
+// Families of models, read from their files.
+
+#include "family.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace attn::files {
+namespace {
+
+const FamilyFile* find_file(std::string_view name)
+{
+    const auto files = family_files();
+    const auto found = std::ranges::find(files, name, &FamilyFile::name);
+    return found == files.end() ? nullptr : &*found;
+}
+
+/// A family's entries over those of the one that it is like.
+Json merged(std::string_view name)
+{
+    const FamilyFile* file = find_file(name);
+    if (file == nullptr)
+        throw std::logic_error("no family's file is called " + std::string(name));
+    Json own = Json::parse(file->json);
+    if (!own.contains("like"))
+        return own;
+    Json all = merged(own["like"].get<std::string>());
+    for (const auto& [key, value] : own.items()) {
+        if (value.is_object() && all.contains(key))
+            all[key].update(value);
+        else
+            all[key] = value;
+    }
+    return all;
+}
+
+std::string known_families()
+{
+    std::string known;
+    for (const FamilyFile& file : family_files())
+        if (file.name != "common")
+            known += (known.empty() ? "" : ", ") + std::string(file.name);
+    return known;
+}
+
+/// Our name of each map that can lie in a packed tensor, and what its rows are called there.
+constexpr std::pair<std::string_view, std::string_view> maps_of_packing[] = {
+    {"q_proj.", "query"}, {"k_proj.", "key"}, {"v_proj.", "value"}, {"gate_proj.", "gate"}, {"up_proj.", "up"}};
+
+/// What a field of the configuration does.
+void apply(Settings& settings, const std::string& name, const Json& rule, const Json& value)
+{
+    try {
+        if (rule.contains("sets"))
+            set(settings, rule["sets"].get<std::string>(), value);
+        else if (rule.contains("must_be") && value != rule["must_be"])
+            throw Error("is " + value.dump() + ", expected " + rule["must_be"].dump() + ": " +
+                        rule["because"].get<std::string>());
+    } catch (const Error& error) {
+        throw Error(name + " " + error.what());
+    }
+}
+
+} // namespace
+
+namespace {
+
+/// Whether a configuration has the value that a variant asks for, or one of a list; null for a field that is absent.
+bool holds(const Json& config, const Json& condition)
+{
+    for (const auto& [field, wanted] : condition.items()) {
+        const auto given = config.find(field);
+        const Json value = given == config.end() ? Json() : *given;
+        const bool is_right = wanted.is_array() ? std::ranges::find(wanted, value) != wanted.end() : value == wanted;
+        if (!is_right)
+            return false;
+    }
+    return true;
+}
+
+void add_variant(Family& family, const Json& variant)
+{
+    if (variant.contains("refused"))
+        throw Error("has " + variant["if"].dump() + ": " + variant["refused"].get<std::string>());
+    for (const auto& [key, entries] : {std::pair("always", &family.always),
+                                       {"fields", &family.fields},
+                                       {"names", &family.names},
+                                       {"unpack", &family.unpack}})
+        if (variant.contains(key))
+            entries->update(variant[key]);
+}
+
+} // namespace
+
+Family family_of(const Json& config)
+{
+    const auto type = config.find("model_type");
+    if (type == config.end() || !type->is_string())
+        throw Error("has no model_type, which says what family the model is of");
+    const std::string model_type = type->get<std::string>();
+    if (model_type == "common" || find_file(model_type) == nullptr)
+        throw Error("model_type \"" + model_type + "\" is not known; known are " + known_families());
+    const Json all = merged(model_type);
+    const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
+    Family family{.model_type = model_type,
+                  .architecture = all["architecture"].get<std::string>(),
+                  .always = object("always"),
+                  .fields = object("fields"),
+                  .names = object("names"),
+                  .unpack = object("unpack"),
+                  .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
+                  .variants = all.contains("variants") ? all["variants"] : Json::array(),
+                  .base_prefix = all.value("base_prefix", "")};
+    for (const Json& variant : family.variants)
+        if (holds(config, variant["if"]))
+            add_variant(family, variant);
+    return family;
+}
+
+Settings settings_of(const Family& family, const Json& config)
+{
+    for (const auto& [name, value] : config.items())
+        if (!family.fields.contains(name))
+            throw Error("has a field " + name + ", which is not known of the family " + family.model_type +
+                        ": what it changes could not be computed");
+    Settings settings;
+    for (const auto& [name, value] : family.always.items())
+        set(settings, name, value);
+    for (const auto& [name, rule] : family.fields.items()) {
+        if (const auto given = config.find(name); given != config.end())
+            apply(settings, name, rule, *given);
+        else if (rule.contains("default"))
+            apply(settings, name, rule, rule["default"]);
+    }
+    if (settings.architectures && *settings.architectures != std::vector{family.architecture})
+        throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +
+                    family.architecture);
+    return settings;
+}
+
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays)
+{
+    const std::string& base = family.base_prefix;
+    const bool lacks_base =
+        !base.empty() && std::ranges::none_of(arrays, [&](const auto& entry) { return entry.first.starts_with(base); });
+    Dialect dialect{.family = family.model_type, .maps_are_in_out = settings.maps_are_in_out};
+    for (const auto& [ours, theirs] : family.names.items()) {
+        std::string name = theirs.is_null() ? "(none)." : theirs.get<std::string>();
+        if (lacks_base && name.starts_with(base))
+            name.erase(0, base.size());
+        dialect.names.emplace_back(ours, name);
+    }
+    for (const auto& [packed, packing] : family.unpack.items())
+        for (const auto& [ours, part] : maps_of_packing)
+            if (packing.get<std::string>().find(part) != std::string::npos)
+                dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(part) + ".");
+    std::ranges::stable_sort(dialect.names, std::greater<>(), [](const auto& name) { return name.first.size(); });
+    for (const Json& ending : family.ignored)
+        dialect.ignored.push_back(ending.get<std::string>());
+    return dialect;
+}
+
+} // namespace attn::files

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/dialect.hpp"
+
+#include "settings.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace attn::files {
+
+/// A family's file, as it was compiled in.
+struct FamilyFile {
+    std::string_view name, json;
+};
+std::span<const FamilyFile> family_files();
+
+/// A family with everything that it has from the one that it is like; see README.md beside the files.
+struct Family {
+    std::string model_type, architecture;
+    Json always, fields, names, unpack, ignored, variants;
+    std::string base_prefix;
+};
+
+/// The family of a configuration, with the entries of its variants that hold for it.
+/// @throws Error where its model_type is not known, or it is of a variant that is refused
+Family family_of(const Json& config);
+
+/// What a configuration sets.
+/// @throws Error where it has a field that is not known, or a value that is not
+Settings settings_of(const Family& family, const Json& config);
+
+/// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on.
+/// @throws Error where one is of another shape than the settings say
+NamedArrays unpacked(NamedArrays arrays, const Json& unpack, const Settings& settings);
+
+/// Our names and the family's.
+/// @param arrays  unpacked
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays);
+
+} // namespace attn::files

@@ -1,0 +1,166 @@
+#include "attn/files/families/model.hpp"
+
+#include "family.hpp"
+
+#include "attn/files/file.hpp"
+#include "attn/files/weights/language_model.hpp"
+#include "attn/files/weights/loader.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <algorithm>
+
+namespace attn::files {
+
+void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefix)
+{
+    begin_layer(prefix);
+    if (has_any(prefix + "router."))
+        network = ExpertsWeights{};
+    else if (has(prefix + "gate_proj.weight"))
+        network = GatedFeedForwardWeights{};
+}
+
+namespace {
+
+AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
+{
+    const std::size_t shared = settings.key_value_heads.value_or(settings.heads);
+    if (settings.heads == 0 || (!settings.head_width && d_model % settings.heads != 0))
+        throw Error(std::to_string(d_model) + " features can't be divided evenly among " +
+                    std::to_string(settings.heads) + " heads");
+    const std::size_t width = settings.head_width.value_or(d_model / settings.heads);
+    AxisSizes sizes{
+        {"d_model", d_model}, {"h_d_k", settings.heads * width}, {"g_d_k", shared * width}, {"g_d_v", shared * width}};
+    if (settings.vocabulary)
+        sizes["vocabulary"] = *settings.vocabulary;
+    if (settings.position_rows)
+        sizes["n_max"] = *settings.position_rows + settings.first_position;
+    return sizes;
+}
+
+// ------------------------------------------------------------------ which parts the weights must have, and must not have
+
+void expect(bool is_there, bool expected, const std::string& layer, std::string_view part)
+{
+    if (is_there != expected)
+        throw WeightsError(layer + " has " + (is_there ? "" : "no ") + std::string(part) +
+                           ", and config.json says that " + (expected ? "there is one" : "there is none"));
+}
+
+void expect_biases(const BlockWeights& weights, const Settings& settings, const std::string& layer)
+{
+    const auto bias = [&](const LinearWeights& map, const std::optional<bool>& expected, std::string_view name) {
+        expect(map.bias.has_value(), expected.value_or(false), layer, "bias of its " + std::string(name) + " map");
+    };
+    const MultiHeadWeights& attention = weights.self_attention;
+    bias(attention.query, settings.projection_bias, "query");
+    bias(attention.key, settings.projection_bias, "key");
+    bias(attention.value, settings.projection_bias, "value");
+    bias(*attention.output, settings.output_bias, "output");
+    const auto gated_biases = [&](const GatedFeedForwardWeights& gated) {
+        bias(gated.gate, settings.network_bias, "gate");
+        bias(gated.up, settings.network_bias, "up");
+        bias(gated.down, settings.network_bias, "down");
+    };
+    if (const auto* gated = std::get_if<GatedFeedForwardWeights>(&weights.feed_forward))
+        gated_biases(*gated);
+    if (const auto* plain = std::get_if<FeedForwardWeights>(&weights.feed_forward)) {
+        bias(plain->hidden, settings.network_bias, "first network");
+        bias(plain->output, settings.network_bias, "second network");
+    }
+    if (const auto* mixture = std::get_if<ExpertsWeights>(&weights.feed_forward)) {
+        bias(mixture->router, settings.router_bias, "router");
+        std::ranges::for_each(mixture->experts, gated_biases);
+    }
+}
+
+/// Whether a layer has experts, and how many.
+void expect_experts(const NetworkWeights& network, const Settings& settings, std::size_t i, const std::string& layer)
+{
+    const auto* mixture = std::get_if<ExpertsWeights>(&network);
+    expect(mixture != nullptr, has_experts(settings, i), layer, "experts");
+    if (mixture != nullptr && mixture->experts.size() != *settings.expert_count)
+        throw WeightsError(layer + " has " + std::to_string(mixture->experts.size()) +
+                           " experts, and config.json says " + std::to_string(*settings.expert_count));
+}
+
+void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t heads, const LinearWeights& map,
+                      const Settings& settings, const std::string& layer)
+{
+    expect(norm.has_value(), settings.head_norms != HeadNorms::none, layer, "norm of queries or of keys");
+    if (!norm)
+        return;
+    const std::size_t all = map.weight.shape(1);
+    const std::size_t expected = settings.head_norms == HeadNorms::head ? all / heads : all;
+    if (norm->gain.size() != expected)
+        throw WeightsError(layer + " has a norm of " + std::to_string(norm->gain.size()) + " features, expected " +
+                           std::to_string(expected));
+}
+
+void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
+{
+    for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+        const BlockWeights& block = weights.layers[i];
+        const std::string layer = "layer " + std::to_string(i);
+        expect_biases(block, settings, layer);
+        expect_experts(block.feed_forward, settings, i, layer);
+        const MultiHeadWeights& attention = block.self_attention;
+        expect_head_norm(attention.query_norm, settings.heads, attention.query, settings, layer);
+        expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
+                         layer);
+        for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
+            if (*norm)
+                expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");
+    }
+    expect(weights.positions.has_value(), settings.has_position_table, "the model", "table of positions");
+}
+
+/// Tied where config.json says so. A file can have the same numbers twice.
+void tie_output(LanguageModelWeights& weights, bool is_tied)
+{
+    if (!weights.output && !is_tied)
+        throw WeightsError("there is no output map, and config.json says that it is not tied to the embedding");
+    if (is_tied && weights.output && transpose(weights.output->weight) == weights.embedding && !weights.output->bias)
+        weights.output.reset();
+}
+
+/// What the configuration of a folder says.
+struct Configured {
+    Family family;
+    Settings settings;
+    std::size_t d_model, layers;
+    LanguageModelDescription description;
+};
+
+Configured read_config(const std::filesystem::path& folder)
+{
+    const std::filesystem::path file = folder / "config.json";
+    const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
+    return about_file(file, "", [&]() -> Configured {
+        const Family family = family_of(config);
+        const Settings settings = settings_of(family, config);
+        const std::size_t d_model = settings.d_model.value(), layers = settings.layers.value();
+        return {family, settings, d_model, layers, description_of(settings, d_model, layers)};
+    });
+}
+
+} // namespace
+
+Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
+{
+    const auto [family, settings, d_model, layers, description] = read_config(folder);
+    Model model{.family = family.model_type, .description = description, .weights = {}};
+
+    arrays = unpacked(std::move(arrays), family.unpack, settings);
+    const LoadOptions options{.layers = layers,
+                              .module = "a model of the family " + family.model_type,
+                              .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base
+                              .dialect = dialect_of(family, settings, arrays)};
+    model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, d_model), options);
+    expect_parts(model.weights, settings);
+    tie_output(model.weights, settings.is_tied);
+    return model;
+}
+
+} // namespace attn::files

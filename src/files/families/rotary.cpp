@@ -1,0 +1,85 @@
+// From the settings of a configuration to the rotation of queries and keys.
+
+#include "settings.hpp"
+
+#include "attn/core/error.hpp"
+#include "attn/files/families/rotary_config.hpp"
+
+namespace attn::files {
+namespace {
+
+/// Parameters, and where they stand in the configuration.
+struct Parameters {
+    std::string name;
+    Json values;
+};
+
+/// The parameters of a layer. Where some layers have a window, those with and without one can have their own.
+Parameters parameters_of(const Settings& settings, bool is_windowed)
+{
+    const bool is_old = settings.rotary_scaling.is_object() && !settings.rotary_scaling.empty();
+    if (is_old && settings.rotary_base_of_window && is_windowed) // it is about layers without a window
+        return {"rope_scaling", Json::object()};
+    if (is_old)
+        return {"rope_scaling", settings.rotary_scaling};
+    if (!settings.rotary_parameters.is_object())
+        return {"rope_parameters", Json::object()};
+    const std::string type = is_windowed ? "sliding_attention" : "full_attention";
+    const auto own = settings.rotary_parameters.find(type);
+    if (own == settings.rotary_parameters.end())
+        return {"rope_parameters", settings.rotary_parameters};
+    return {"rope_parameters." + type, own->is_null() ? Json::object() : *own};
+}
+
+double base_of(const Settings& settings, bool is_windowed)
+{
+    if (is_windowed && settings.rotary_base_of_window)
+        return *settings.rotary_base_of_window;
+    return settings.rotary_base.value_or(settings.rotary_base_of_family);
+}
+
+bool is_scaled(const Json& parameters)
+{
+    const auto type = parameters.find(parameters.contains("rope_type") ? "rope_type" : "type");
+    return type != parameters.end() && *type != "default";
+}
+
+/// Most families rotate whole heads, whatever partial_rotary_factor says, and fail where it would matter.
+void expect_whole_heads(Json& parameters, const Settings& settings, bool has_scaling)
+{
+    const auto share = parameters.find("partial_rotary_factor");
+    const bool is_part = (share != parameters.end() && *share != 1) || settings.rotary_share.value_or(1) != 1;
+    if (has_scaling && is_part)
+        throw Error(
+            "partial_rotary_factor and a scaling of positions contradict each other in this family, whose heads are "
+            "rotated whole");
+    parameters.erase("partial_rotary_factor");
+}
+
+} // namespace
+
+RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t head_width)
+{
+    auto [name, parameters] = parameters_of(settings, is_windowed);
+    if (!parameters.is_object())
+        throw Error(name + " is " + parameters.dump() + ", expected an object");
+    for (const char* field : {"type", "rope_type"})
+        if (const auto type = parameters.find(field); type != parameters.end() && type->is_string())
+            *type = settings.rotary_aliases.value(type->get<std::string>(), type->get<std::string>());
+
+    Json around{{"rope_theta", base_of(settings, is_windowed)}};
+    if (settings.positions_in_training)
+        around["max_position_embeddings"] = *settings.positions_in_training;
+    if (settings.original_positions)
+        around["original_max_position_embeddings"] = *settings.original_positions;
+    if (!settings.has_rotary_share)
+        expect_whole_heads(parameters, settings, is_scaled(parameters));
+    else if (settings.rotary_share)
+        around["partial_rotary_factor"] = *settings.rotary_share;
+
+    RotaryOptions options = rotary_options(parameters, around, head_width, name);
+    options.layout = settings.rotary_layout;
+    return options;
+}
+
+} // namespace attn::files

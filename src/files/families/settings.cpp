@@ -1,0 +1,227 @@
+// What a field of a configuration can set: one row each.
+
+#include "settings.hpp"
+
+#include "attn/core/choices.hpp"
+#include "attn/core/error.hpp"
+#include "attn/reference/layers/activation.hpp"
+
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+
+namespace attn::files {
+namespace {
+
+constexpr Choice<HeadNorms> head_norms[] = {
+    {HeadNorms::none, "none"}, {HeadNorms::head, "head"}, {HeadNorms::width, "width"}};
+
+// ---------------------------------------------------------------------------------------------------- kinds of values
+
+[[noreturn]] void refuse(const Json& value, const std::string& expected)
+{
+    throw Error("is " + value.dump() + ", expected " + expected);
+}
+
+void read(const Json& value, bool& target)
+{
+    value.is_boolean() ? void(target = value.get<bool>()) : refuse(value, "true or false");
+}
+
+void read(const Json& value, double& target)
+{
+    if (!value.is_number() || !std::isfinite(value.get<double>()))
+        refuse(value, "a number");
+    target = value.get<double>();
+}
+
+void read(const Json& value, std::size_t& target)
+{
+    constexpr double most = 1e9;
+    if (!value.is_number() || value.get<double>() < 0 || value.get<double>() > most ||
+        value.get<double>() != std::trunc(value.get<double>()))
+        refuse(value, "a whole number");
+    target = static_cast<std::size_t>(value.get<double>());
+}
+
+void read(const Json& value, std::string& target)
+{
+    value.is_string() ? void(target = value.get<std::string>()) : refuse(value, "a text");
+}
+
+void read(const Json& value, Json& target)
+{
+    if (!value.is_null() && !value.is_object())
+        refuse(value, "an object");
+    target = value;
+}
+
+template <class Entry>
+void read(const Json& value, std::vector<Entry>& target)
+{
+    if (!value.is_array())
+        refuse(value, "a list");
+    target.clear();
+    for (const Json& entry : value)
+        read(entry, target.emplace_back());
+}
+
+/// An enumerator by its name.
+template <class Enum>
+requires std::is_enum_v<Enum>
+void read(const Json& value, Enum& target)
+{
+    std::string known;
+    for (const Enum choice : enumerators<Enum>) {
+        if (value == name_of(choice))
+            return void(target = choice);
+        known += (known.empty() ? "" : ", ") + std::string(name_of(choice));
+    }
+    refuse(value, "one of " + known);
+}
+
+/// The names that transformers has for activations, where they are not ours.
+void read(const Json& value, Activation& target)
+{
+    struct Row {
+        std::string_view theirs, ours;
+    };
+    constexpr Row rows[] = {{"gelu_new", "gelu-tanh"},      {"gelu_pytorch_tanh", "gelu-tanh"},
+                            {"gelu_accurate", "gelu-tanh"}, {"gelu_python_tanh", "gelu-tanh"},
+                            {"gelu_python", "gelu"},        {"swish", "silu"},
+                            {"quick_gelu", "quick-gelu"}};
+    for (const auto& [theirs, ours] : rows)
+        if (value == theirs)
+            return read<Activation>(Json(ours), target);
+    read<Activation>(value, target);
+}
+
+template <class Value>
+void read(const Json& value, std::optional<Value>& target)
+{
+    target.reset();
+    if (!value.is_null())
+        read(value, target.emplace());
+}
+
+// --------------------------------------------------------------------------------------------------------- the settings
+
+struct Setting {
+    std::string_view name;
+    std::function<void(Settings&, const Json&)> set;
+};
+
+template <class Member>
+Setting row(std::string_view name, Member member)
+{
+    return {name, [member](Settings& settings, const Json& value) { read(value, std::invoke(member, settings)); }};
+}
+
+void set_embedding_scale(Settings& settings, const Json& value)
+{
+    settings.scales_embedding_by_width = value == "sqrt(d_model)";
+    if (!settings.scales_embedding_by_width)
+        read(value, settings.embedding_scale);
+    if (settings.embedding_scale == 1)
+        settings.embedding_scale.reset();
+}
+
+void set_attention_bias(Settings& settings, const Json& value)
+{
+    read(value, settings.projection_bias);
+    settings.output_bias = settings.projection_bias;
+}
+
+void set_all_biases(Settings& settings, const Json& value)
+{
+    set_attention_bias(settings, value);
+    read(value, settings.network_bias);
+}
+
+const std::vector<Setting>& all_settings()
+{
+    static const std::vector<Setting> all{
+        row("architectures", &Settings::architectures),
+        row("heads", &Settings::heads),
+        row("vocabulary", &Settings::vocabulary),
+        row("d_model", &Settings::d_model),
+        row("d_ff", &Settings::d_ff),
+        row("layers", &Settings::layers),
+        row("key_value_heads", &Settings::key_value_heads),
+        row("head_width", &Settings::head_width),
+        row("position_rows", &Settings::position_rows),
+        row("has_position_table", &Settings::has_position_table),
+        row("tied", &Settings::is_tied),
+        row("maps_are_in_out", &Settings::maps_are_in_out),
+        {"attention_bias", set_attention_bias},
+        {"all_biases", set_all_biases},
+        row("projection_bias", &Settings::projection_bias),
+        row("output_bias", &Settings::output_bias),
+        row("network_bias", &Settings::network_bias),
+        row("norm_bias", &Settings::norm_bias),
+        row("head_norms", &Settings::head_norms),
+        row("norm", [](Settings& s) -> NormKind& { return s.norm.kind; }),
+        row("epsilon", [](Settings& s) -> double& { return s.norm.epsilon; }),
+        row("adds_one", [](Settings& s) -> bool& { return s.norm.adds_one; }),
+        row("places", &Settings::places),
+        row("is_parallel", &Settings::is_parallel),
+        row("residual_scale", &Settings::residual_scale),
+        row("activation", &Settings::activation),
+        row("expert_count", &Settings::expert_count),
+        row("sparse_step", &Settings::sparse_step),
+        row("dense_layers", &Settings::dense_layers),
+        row("router_bias", &Settings::router_bias),
+        row("normalizes_experts", &Settings::normalizes_experts),
+        row("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),
+        row("expert_scoring", [](Settings& s) -> ExpertScoring& { return s.experts.scoring; }),
+        row("expert_normalization", [](Settings& s) -> ExpertNormalization& { return s.experts.normalization; }),
+        row("expert_limit", [](Settings& s) -> std::optional<double>& { return s.experts.expert.limit; }),
+        row("expert_up_shift", [](Settings& s) -> double& { return s.experts.expert.up_shift; }),
+        row("scale", &Settings::scale),
+        row("scale_width", &Settings::scale_width),
+        row("softcap", &Settings::softcap),
+        row("is_scaled", &Settings::is_scaled),
+        row("is_scaled_by_layer", &Settings::is_scaled_by_layer),
+        row("window", &Settings::window),
+        row("uses_window", &Settings::uses_window),
+        row("uses_window_without_rotary", &Settings::uses_window_without_rotary),
+        row("first_windowed_layer", &Settings::first_windowed_layer),
+        row("window_pattern", &Settings::window_pattern),
+        row("layer_types", &Settings::layer_types),
+        row("layer_types_cycle", &Settings::layer_types_cycle),
+        row("positions", &Settings::positions),
+        row("first_position", &Settings::first_position),
+        row("rotary_layout", &Settings::rotary_layout),
+        row("rotary_parameters", &Settings::rotary_parameters),
+        row("rotary_scaling", &Settings::rotary_scaling),
+        row("rotary_aliases", &Settings::rotary_aliases),
+        row("rotary_base", &Settings::rotary_base),
+        row("rotary_base_of_family", &Settings::rotary_base_of_family),
+        row("rotary_base_of_window", &Settings::rotary_base_of_window),
+        row("rotary_share", &Settings::rotary_share),
+        row("has_rotary_share", &Settings::has_rotary_share),
+        row("positions_in_training", &Settings::positions_in_training),
+        row("original_positions", &Settings::original_positions),
+        row("rotary_layers", &Settings::rotary_layers),
+        row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
+        row("rotary_interval", &Settings::rotary_interval),
+        {"embedding_scale", set_embedding_scale},
+        row("logit_scale", &Settings::logit_scale),
+        row("logit_divisor", &Settings::logit_divisor),
+        row("logit_softcap", &Settings::logit_softcap)};
+    return all;
+}
+
+} // namespace
+
+std::string_view name_of(HeadNorms norms) { return row_for<head_norms>(norms).name; }
+
+void set(Settings& settings, const std::string& name, const Json& value)
+{
+    for (const Setting& setting : all_settings())
+        if (setting.name == name)
+            return setting.set(settings, value);
+    throw std::logic_error("a family's file sets " + name + ", which is no setting");
+}
+
+} // namespace attn::files

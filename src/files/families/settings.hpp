@@ -1,0 +1,105 @@
+#pragma once
+
+#include "attn/files/json_file.hpp"
+#include "attn/reference/models/language_model.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn::files {
+
+using Json = nlohmann::json;
+
+/// How many features a norm of queries and keys takes together.
+enum class HeadNorms { none, head, width };
+std::string_view name_of(HeadNorms norms);
+
+/// What a configuration and its family say of a model, before the weights are known.
+struct Settings {
+    std::optional<std::vector<std::string>> architectures = {};
+
+    /// @name Sizes, which the weights must have
+    /// @{
+    std::size_t heads = 1;
+    std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
+    std::optional<std::size_t> head_width = {}, position_rows = {};
+    bool has_position_table = false, is_tied = false, maps_are_in_out = false;
+    /// @}
+
+    /// @name Which biases and norms the weights must have
+    /// @{
+    std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
+    bool norm_bias = false;
+    HeadNorms head_norms = HeadNorms::none;
+    /// @}
+
+    NormDescription norm = {};
+    NormPlaces places = NormPlaces::before;
+    bool is_parallel = false;
+    double residual_scale = 1;
+    Activation activation = default_activation;
+
+    /// @name A mixture of experts: how many there are, in which layers, and how tokens choose among them
+    /// @{
+    std::optional<std::size_t> expert_count = {}, sparse_step = {};
+    std::optional<std::vector<std::size_t>> dense_layers = {};
+    ExpertsOptions experts = {};
+    bool normalizes_experts = true;
+    std::optional<bool> router_bias = {};
+    /// @}
+
+    /// @name Scores
+    /// @{
+    std::optional<double> scale = {}, scale_width = {}, softcap = {};
+    bool is_scaled = true, is_scaled_by_layer = false;
+    /// @}
+
+    /// @name Windows: how many keys, and in which layers
+    /// @{
+    std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {};
+    std::optional<bool> uses_window = {}, uses_window_without_rotary = {};
+    std::optional<std::vector<std::string>> layer_types = {}, layer_types_cycle = {};
+    /// @}
+
+    /// @name Positions
+    /// @{
+    HeadPositions positions = HeadPositions::none;
+    std::size_t first_position = 0;
+    RotaryLayout rotary_layout = RotaryLayout::halves;
+    Json rotary_parameters = {}, rotary_scaling = {}, rotary_aliases = Json::object();
+    std::optional<double> rotary_base = {}, rotary_share = {}, rotary_base_of_window = {};
+    double rotary_base_of_family = 10000;
+    bool has_rotary_share = false; ///< whether the family reads partial_rotary_factor where positions are not scaled
+    std::optional<std::size_t> positions_in_training = {}, original_positions = {};
+    std::optional<std::vector<std::size_t>> rotary_layers = {};
+    std::optional<std::size_t> rotary_interval = {};
+    bool has_rotary_in_windows_only = false; ///< where some layers have a window, the others rotate nothing
+    /// @}
+
+    /// @name Before and after the layers
+    /// @{
+    bool scales_embedding_by_width = false;
+    std::optional<double> embedding_scale = {}, logit_scale = {}, logit_divisor = {}, logit_softcap = {};
+    /// @}
+};
+
+/// Sets what the setting of that name says.
+/// @throws Error            where the value is of another kind
+/// @throws std::logic_error where there is no such setting: a family's file is wrong
+void set(Settings& settings, const std::string& name, const Json& value);
+
+/// Whether the network of a layer is a mixture of experts.
+bool has_experts(const Settings& settings, std::size_t layer);
+
+/// The rotation of a layer's queries and keys.
+/// @param is_windowed  whether the layer has a window, in which some families rotate otherwise
+/// @throws Error where positions are scaled in a way that is not known here
+RotaryOptions rotary_of(const Settings& settings, bool is_windowed, std::size_t head_width);
+
+/// The description that settings make, of so many layers.
+/// @throws Error where they contradict each other, or ask for what is not known here
+LanguageModelDescription description_of(const Settings& settings, std::size_t d_model, std::size_t layers);
+
+} // namespace attn::files

@@ -1,0 +1,118 @@
+// attn run model, and what the other modules say of weights that are a part of a published model.
+
+#include "program.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include "attn/files/npz.hpp"
+#include "attn/files/safetensors.hpp"
+#include "attn/files/trace_file.hpp"
+#include "attn/files/weights/state_dict.hpp"
+
+using namespace attn;
+using namespace attn::files;
+using namespace attn::test;
+
+namespace {
+
+std::string golden(const std::string& family)
+{
+    return std::string(ATTN_SOURCE_FOLDER) + "/tests/golden/families/" + family;
+}
+
+/// attn run of a module on weights, with an input of four ids or of two tokens.
+Ended run_on(const std::string& module, const std::string& weights, const TemporaryFolder& folder,
+             const std::vector<std::string>& flags = {})
+{
+    write_npz(folder / "in.npz", {{}, {{"ids", Array{{4}, {4, 0, 2, 7}, ElementType::integer}}}, {}});
+    write_npz(folder / "x.npz", {{}, {{"x", Array{{2, 24}, std::vector<double>(48, 0.5)}}}, {}});
+    const bool is_of_ids = module == "model" || module == "llama";
+    std::vector<std::string> words{
+        "attn",      "run",   module,    "--input", folder / (is_of_ids ? "in.npz" : "x.npz"),
+        "--weights", weights, "--quiet", "--trace", folder / "t.npz"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run(words);
+}
+
+} // namespace
+
+TEST_CASE("attn run model writes a trace that is verified, and has gradients", "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const Ended ended = run_on("model", golden("gemma2"), folder);
+    CAPTURE(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    const Recording trace = read_trace(folder / "t.npz");
+    REQUIRE(trace.find("output") != nullptr);
+    CHECK(trace.find("output") == trace.find("logits"));
+    const Ended grad = run({"attn", "grad", folder / "t.npz", "--of", "logits", "-o", folder / "g.npz"});
+    CAPTURE(grad.errors);
+    CHECK(grad.code == 0);
+}
+
+TEST_CASE("attn run model reads weights in parts, by their index", "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    REQUIRE(run_on("model", golden("llama"), folder).code == 0);
+    const Recording whole = read_trace(folder / "t.npz");
+
+    NamedArrays all = read_safetensors(golden("llama") + "/model.safetensors"), first, second;
+    nlohmann::json index{{"weight_map", nlohmann::json::object()}};
+    for (const auto& [name, array] : all) {
+        NamedArrays& part = name < "model.layers.1" ? first : second;
+        part.emplace(name, array);
+        index["weight_map"][name] = &part == &first ? "a.safetensors" : "b.safetensors";
+    }
+    std::filesystem::copy_file(golden("llama") + "/config.json", folder / "config.json");
+    write_safetensors(folder / "a.safetensors", first);
+    write_safetensors(folder / "b.safetensors", second);
+    std::ofstream(folder / "model.safetensors.index.json") << index.dump();
+    const Ended ended = run_on("model", folder.path().string(), folder);
+    CAPTURE(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(identical(read_trace(folder / "t.npz").steps.back().value, whole.steps.back().value));
+
+    index["weight_map"]["lm_head.weight"] = "../a.safetensors";
+    std::ofstream(folder / "model.safetensors.index.json") << index.dump();
+    CHECK_THAT(run_on("model", folder.path().string(), folder).errors, ContainsSubstring("expected its name"));
+}
+
+TEST_CASE("attn run model prints what a folder describes, and needs no input for it", "[cli][run][families]")
+{
+    const Ended ended = run({"attn", "run", "model", "--weights", golden("mixtral"), "--dry-run"});
+    CHECK(ended.code == 0);
+    CHECK_THAT(ended.output, ContainsSubstring("vocabulary 40, d_model 24, layers 2, parameters 16056"));
+    CHECK_THAT(ended.output, ContainsSubstring("layers 0 to 1: norm rms, epsilon 1e-05, norms before, heads 4"));
+    CHECK_THAT(ended.output, ContainsSubstring("window 5, rotary_base 100"));
+    CHECK_THAT(ended.output, ContainsSubstring("experts 2 of 4 per token"));
+    const Ended without = run({"attn", "run", "model", "--weights", golden("mixtral")});
+    CHECK(without.code == 2);
+    CHECK_THAT(without.errors, ContainsSubstring("--input is missing"));
+}
+
+TEST_CASE("attn run model says what is missing in a folder", "[cli][run][families]")
+{
+    const TemporaryFolder folder, empty;
+    CHECK_THAT(run_on("model", empty.path().string(), folder).errors, ContainsSubstring("model.safetensors"));
+    std::filesystem::copy_file(golden("llama") + "/model.safetensors", empty / "model.safetensors");
+    CHECK_THAT(run_on("model", empty.path().string(), folder).errors, ContainsSubstring("config.json"));
+}
+
+TEST_CASE("a part of a model whose configuration says more than the flags is refused, unless they alone should say it",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const std::string gemma = golden("gemma") + "/model.safetensors";
+    const Ended refused = run_on("rms-norm", gemma, folder, {"--prefix", "model.norm."});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.errors, ContainsSubstring("config.json describes a whole model"));
+    CHECK(run_on("rms-norm", gemma, folder, {"--prefix", "model.norm.", "--without-config"}).code == 0);
+
+    // Names that many families share.
+    write_safetensors(folder / "w.safetensors", read_safetensors(golden("llama-linear") + "/model.safetensors"));
+    const Ended unknown = run_on("llama", folder / "w.safetensors", folder, {"--heads", "4"});
+    CHECK(unknown.code == 2);
+    CHECK_THAT(unknown.errors, ContainsSubstring("names, which Llama 1 to 3, Mistral, Qwen, Gemma and others share"));
+    CHECK(run_on("llama", folder / "w.safetensors", folder, {"--heads", "4", "--without-config"}).code == 0);
+}

@@ -1,0 +1,48 @@
+"""Runs `attn run model` on a folder that save_pretrained wrote."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+# expected.npz's names and those of attn's inputs.
+INPUTS = dict(
+    ids="ids", decoder_ids="decoder_ids", input_features="input_features", pixel_values="pixel_values",
+    batch_ids="ids", batch_lengths="lengths", batch_decoder_ids="decoder_ids", batch_decoder_lengths="decoder_lengths",
+    batch_input_features="input_features", batch_pixel_values="pixel_values",
+)  # fmt: skip
+
+
+class Refused(Exception):
+    """Exit code 2, and what it said."""
+
+
+class Crashed(Exception):
+    """Another exit code."""
+
+
+def run(program, folder, arrays, *flags):
+    """The step output."""
+    with tempfile.TemporaryDirectory() as temporary:
+        given, trace = Path(temporary, "i.npz"), Path(temporary, "t.npz")
+        np.savez(given, **{INPUTS[name]: array for name, array in arrays.items()})
+        command = [program, "run", "model", "--weights", folder, "--input", given, "--trace", trace, "--quiet", *flags]
+        ran = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+        if ran.returncode == 2:
+            raise Refused(ran.stderr.strip())
+        if ran.returncode != 0:
+            raise Crashed(f"exit code {ran.returncode}: {ran.stderr.strip()[-500:]}")
+        with np.load(trace) as file:
+            return file["output"]
+
+
+def apart(found, expected, lengths=None):
+    """The largest difference, of the largest expected number. Of padding rows nothing is expected."""
+    if found.shape != expected.shape:
+        return np.inf
+    if lengths is not None:
+        kept = np.arange(expected.shape[1])[None] < np.asarray(lengths)[:, None]
+        found, expected = found[kept], expected[kept]
+    difference = np.abs(found - expected).max()
+    return difference / np.abs(expected).max() if np.isfinite(difference) else np.inf

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Compares `attn run model` with what transformers computed.
+
+    check.py ATTN FOLDER [NAME ...]
+
+FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence and
+a padded batch. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import numpy as np
+
+import attn
+
+NEAR = 1e-10
+
+
+def compare(program, folder, file, batch):
+    members = {name: file[name] for name in attn.INPUTS if name in file and name.startswith("batch_") == batch}
+    if not members:
+        return "none"
+    what = "logits" if "logits" in file else "output"
+    expected = file["batch_alone" if "batch_alone" in file else "batch_" + what] if batch else file[what]
+    try:
+        found = attn.run(program, folder, members)
+    except attn.Refused as error:
+        return "refused: " + str(error).split("\n")[0]
+    except attn.Crashed as error:
+        return f"FAILED: {error}"
+    lengths = members.get("batch_decoder_lengths", members.get("batch_lengths"))
+    difference = attn.apart(found, expected, lengths)
+    if difference <= NEAR:
+        return f"{difference:.1e}"
+    if found.shape != expected.shape:
+        return f"APART: {found.shape}, expected {expected.shape}"
+    return f"APART: {difference:.1e}"
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    program, folder, names = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    counts = {"agree": 0, "refused": 0, "apart": 0}
+    print(f"{'model':24} {'one sequence':14} a padded batch")
+    for path in sorted(folder.glob("*/expected.npz")):
+        name = path.parent.name
+        if names and name not in names:
+            continue
+        with np.load(path) as file:
+            file = dict(file)
+        one, batch = (compare(program, path.parent, file, batch) for batch in (False, True))
+        if one == batch or one.startswith(("refused", "FAILED")):
+            print(f"{name:24} {one}", flush=True)
+        else:
+            print(f"{name:24} {one:14} {batch}", flush=True)
+        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch))
+        counts["apart" if bad else "refused" if one.startswith("refused") else "agree"] += 1
+    print(", ".join(f"{number} {what}" for what, number in counts.items()))
+    sys.exit(1 if counts["apart"] or not counts["agree"] + counts["refused"] else 0)
+
+
+main()

@@ -1,0 +1,173 @@
+// Published models, read from their folders, against what transformers computes: see tests/families/make.py.
+
+#include "attn/files/families/model.hpp"
+
+#include "attn/core/recorder.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/files/npz.hpp"
+#include "attn/files/weights/language_model.hpp"
+#include "attn/files/weights/state_dict.hpp"
+#include "attn/formula/verify.hpp"
+
+#include "sources.hpp"
+#include "temporary_folder.hpp"
+#include "test.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+using namespace attn;
+using namespace attn::files;
+
+namespace {
+
+const std::filesystem::path goldens = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
+
+std::vector<std::filesystem::path> folders()
+{
+    std::vector<std::filesystem::path> all;
+    for (const auto& entry : std::filesystem::directory_iterator(goldens))
+        all.push_back(entry.path());
+    std::ranges::sort(all);
+    REQUIRE(all.size() >= 30);
+    return all;
+}
+
+Model model_in(const std::filesystem::path& folder) { return read_model(folder, read_weights(folder)); }
+
+/// The largest difference, relative to the largest number.
+template <class Left, class Right>
+double distance(const Left& found, const Right& expected)
+{
+    REQUIRE(shape_of(found) == shape_of(expected));
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double one = std::abs(found.data()[i] - expected.data()[i]);
+        difference = !(one <= difference) ? one : difference;
+        size = std::max(size, std::abs(expected.data()[i]));
+    }
+    return difference / size;
+}
+
+template <class T>
+T array_in(const NamedArrays& arrays, const std::string& name)
+{
+    return from_array<T>(arrays.at(name));
+}
+
+/// Whether frequencies depend on the length of the text: keys in a cache are then rotated by those of a shorter one.
+bool depends_on_length(const Model& model)
+{
+    const RotaryScaling& scaling = model.description.layers.front().attention.rotary.scaling;
+    return std::holds_alternative<DynamicScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
+}
+
+/// The refusal of the small Llama with a change to its configuration.
+std::string refused(const std::string& family, const std::function<void(nlohmann::json&)>& change)
+{
+    const TemporaryFolder folder;
+    nlohmann::json config = read_json_object(goldens / family / "config.json", "a configuration");
+    change(config);
+    std::ofstream(folder / "config.json") << config.dump();
+    try {
+        (void)read_model(folder / "", read_weights(goldens / family));
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+} // namespace
+
+TEST_CASE("published models give the logits that transformers gives, of a sequence and of a padded batch", "[families]")
+{
+    for (const std::filesystem::path& folder : folders()) {
+        CAPTURE(folder.filename().string());
+        const Model model = model_in(folder);
+        const NamedArrays expected = read_npz(folder / "expected.npz");
+        const auto ids = array_in<Integers>(expected, "ids");
+        CHECK(distance(language_model(ids, model.weights, model.description), array_in<Matrix>(expected, "logits")) <=
+              1e-12);
+
+        const auto lengths = array_in<Integers>(expected, "batch_lengths");
+        const Tensor3 batch =
+            language_model(array_in<IntegerMatrix>(expected, "batch_ids"), lengths, model.weights, model.description);
+        const auto expected_batch = array_in<Tensor3>(expected, "batch_logits");
+        for (std::size_t b = 0; b < lengths.size(); ++b) {
+            const auto real = [&, length = static_cast<std::size_t>(lengths(b))](const Tensor3& all) {
+                return Matrix(xt::view(all, b, xt::range(std::size_t{0}, length), xt::all()));
+            };
+            CHECK(distance(real(batch), real(expected_batch)) <= 1e-12);
+        }
+    }
+}
+
+TEST_CASE("published models give the same token by token with a cache", "[families][property]")
+{
+    for (const std::filesystem::path& folder : folders()) {
+        CAPTURE(folder.filename().string());
+        const Model model = model_in(folder);
+        if (depends_on_length(model))
+            continue;
+        const NamedArrays expected = read_npz(folder / "expected.npz");
+        const auto ids = array_in<Integers>(expected, "ids");
+        const auto logits = array_in<Matrix>(expected, "logits");
+        LanguageModelCache<Matrix> cache;
+        for (std::size_t i = 0; i < ids.size();) {
+            const std::size_t taken = i == 0 ? 3 : 1; // a prompt, then one by one
+            const Integers next = xt::view(ids, xt::range(i, i + taken));
+            LanguageModelStep<Matrix> step = language_model(next, cache, model.weights, model.description);
+            CHECK(distance(step.logits, Matrix(xt::view(logits, xt::range(i, i + taken), xt::all()))) <= 1e-12);
+            cache = std::move(step.cache);
+            i += taken;
+        }
+    }
+}
+
+TEST_CASE("every step of a published model follows from its formula, with a cache, too", "[families]")
+{
+    for (const std::filesystem::path& folder : folders()) {
+        CAPTURE(folder.filename().string());
+        const Model model = model_in(folder);
+        Recorder recorder;
+        const Trace trace(recorder);
+        const auto ids = array_in<Integers>(read_npz(folder / "expected.npz"), "ids");
+        const Trace at_once = trace.scope("at_once"), first = trace.scope("first"), then = trace.scope("then");
+        (void)language_model(ids, model.weights, model.description, at_once);
+        const Integers prompt = xt::view(ids, xt::range(std::size_t{0}, std::size_t{7})),
+                       rest = xt::view(ids, xt::range(std::size_t{7}, ids.size()));
+        const auto step = language_model(prompt, {}, model.weights, model.description, first);
+        (void)language_model(rest, step.cache, model.weights, model.description, then);
+        const formula::Verification verification = formula::verify(recorder.recording());
+        CHECK(verification.passed());
+    }
+}
+
+TEST_CASE("a configuration that says something unknown is refused by name", "[families]")
+{
+    const auto with = [](const std::string& field, const nlohmann::json& value) {
+        return [=](nlohmann::json& config) { config[field] = value; };
+    };
+    CHECK_THAT(refused("llama", with("parallel_norm", true)),
+               ContainsSubstring("has a field parallel_norm, which is not known"));
+    CHECK_THAT(refused("llama", with("hidden_act", "mish")),
+               ContainsSubstring("hidden_act is \"mish\", expected one of relu"));
+    CHECK_THAT(refused("llama", with("model_type", "llama9")), ContainsSubstring("model_type \"llama9\" is not known"));
+    CHECK_THAT(refused("llama", with("model_type", 3)), ContainsSubstring("has no model_type"));
+    CHECK_THAT(refused("llama", with("rope_parameters", {{"rope_type", "longrope9"}})),
+               ContainsSubstring("rope_parameters.rope_type longrope9 is not known"));
+    CHECK_THAT(refused("llama", with("is_causal", false)), ContainsSubstring("is_causal is false, expected true"));
+    CHECK_THAT(refused("llama", with("quantization_config", {{"bits", 4}})), ContainsSubstring("quantised weights"));
+    CHECK_THAT(refused("llama", with("attention_bias", true)),
+               ContainsSubstring("has no bias of its query map, and config.json says that there is one"));
+    CHECK_THAT(refused("llama", with("architectures", {"LlamaForSequenceClassification"})),
+               ContainsSubstring("known of this family is LlamaForCausalLM"));
+    CHECK_THAT(refused("llama", with("num_attention_heads", 5)),
+               ContainsSubstring("q_proj.weight is (24, 24), expected (h_d_k, d_model) = (30, 24)"));
+    CHECK_THAT(refused("gemma3", with("layer_types", {"full_attention"})),
+               ContainsSubstring("layer_types lists 1 layers"));
+    CHECK_THAT(refused("falcon-new", with("parallel_attn", false)), ContainsSubstring("transformers fails"));
+    CHECK(refused("llama", [](nlohmann::json&) {}).empty());
+}
