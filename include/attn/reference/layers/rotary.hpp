@@ -54,6 +54,7 @@ struct LinearScaling {
 /// | frequencies | (pairs,) | base ** (-2 * arange(PAIRS) / D)                                                  |
 ///
 /// with L the original length. The length is the last position plus one, N + first: what came before, in a cache, counts.
+/// In a batch it is the same for all sequences, padding included, as in transformers.
 /// The keys in a cache stay as they were rotated when they were new, with a smaller base. So tokens that come one by one
 /// with a cache are rotated otherwise than all at once, as soon as there are more than L of them; transformers does the
 /// same. (Its module remembers: in 5.12.1 a text shorter than L after one that was longer still has that one's
