@@ -237,36 +237,46 @@ std::size_t Placement::unknown_before(const Target& target)
         std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
 }
 
-const std::vector<Array>& Placement::inner_results(std::size_t size)
+bool Placement::has_inner_result(std::size_t size, const std::function<bool(const Array&)>& is_meant)
 {
-    if (!inner_results_) {
-        inner_results_.emplace();
-        for (const Array* array : arrays_) { // other sizes are not kept
-            (*inner_results_)[array->size()];
-            (*inner_results_)[array->size() / 2];
-        }
-        for (std::size_t step = 0; step < steps_.size(); ++step)
-            add_inner_results(step);
+    const auto reference = [this](std::size_t i) -> const Array& { return steps_[i].value; };
+    const auto mine = [this](std::size_t i) -> const Array& { return known_.value(i); };
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+        if (!inner_results_.contains(step))
+            inner_results_.emplace(step, inner_results_of(step, reference));
+        if (known_.differs(step) && !following_inner_results_.contains(step))
+            following_inner_results_.emplace(step, inner_results_of(step, mine));
     }
-    return (*inner_results_)[size];
+    const auto has_it = [&](const auto& by_step) {
+        return std::ranges::any_of(by_step, [&](const auto& one) {
+            return std::ranges::any_of(one.second,
+                                       [&](const Array& inner) { return inner.size() == size && is_meant(inner); });
+        });
+    };
+    return has_it(inner_results_) || has_it(following_inner_results_);
 }
 
-void Placement::add_inner_results(std::size_t step)
+template <class ValueOf>
+std::vector<Array> Placement::inner_results_of(std::size_t step, const ValueOf& value_of) const
 {
-    const formula::Lookup lookup = [&](std::string_view name) {
+    std::vector<Array> results;
+    const formula::Lookup lookup = [&](std::string_view name) -> const Array* {
         const auto operand = step_names_.resolve(step, name);
-        return operand ? &steps_[*operand].value : nullptr;
+        return operand ? &value_of(*operand) : nullptr;
+    };
+    const auto is_of_use = [&](std::size_t size) {
+        return std::ranges::any_of(
+            arrays_, [&](const Array* array) { return array->size() == size || array->size() / 2 == size; });
     };
     try {
         if (steps_[step].formula.empty())
-            return;
-        for (const std::string& inner : formula::subexpressions(steps_[step].formula)) {
-            Array value = formula::evaluate(inner, lookup).value;
-            if (const auto same_size = inner_results_->find(value.size()); same_size != inner_results_->end())
-                same_size->second.push_back(std::move(value));
-        }
+            return results;
+        for (const std::string& inner : formula::subexpressions(steps_[step].formula))
+            if (Array value = formula::evaluate(inner, lookup).value; is_of_use(value.size()))
+                results.push_back(std::move(value));
     } catch (const formula::FormulaError&) { // its formula can't be computed: that is said where it is judged
     }
+    return results;
 }
 
 bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
@@ -322,6 +332,13 @@ std::set<std::size_t> Placement::innocent()
 void Placement::know(std::size_t step, const Array& own)
 {
     known_.set(step, &own, relative_distance(own, steps_[step].value) > hardly_different);
+    following_inner_results_.erase(following_inner_results_.lower_bound(step), following_inner_results_.end());
+}
+
+void Placement::unknow(std::size_t step)
+{
+    known_.unset(step);
+    following_inner_results_.erase(following_inner_results_.lower_bound(step), following_inner_results_.end());
 }
 
 void Placement::place(std::size_t i, const std::optional<Placed>& placed, std::string_view how, bool replaces)
@@ -388,7 +405,7 @@ void Placement::unplace(std::size_t i)
     const std::vector<std::size_t>& steps = steps_of_[names_[i]];
     for (std::size_t at = 0; at < steps.size(); ++at)
         if (replaced_[i][at] == nullptr)
-            known_.unset(steps[at]);
+            unknow(steps[at]);
         else
             know(steps[at], *replaced_[i][at]);
     placed_[i] = {};

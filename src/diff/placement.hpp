@@ -7,6 +7,7 @@
 #include "targets.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -107,8 +108,9 @@ protected:
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 
-    /// What formulas of the reference compute on the way to their values, of so many numbers.
-    const std::vector<Array>& inner_results(std::size_t size);
+    /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or from MINE's own.
+    /// @param size  how many numbers
+    bool has_inner_result(std::size_t size, const std::function<bool(const Array&)>& is_meant);
 
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }
@@ -156,6 +158,7 @@ protected:
 
 private:
     void know(std::size_t step, const Array& own);
+    void unknow(std::size_t step);
 
     /// The target that an array is nearest to, if it is near enough.
     /// @param value_of  the numbers of a step; nullptr where it can't be the one
@@ -184,7 +187,8 @@ private:
     void place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
                bool replaces = false);
 
-    void add_inner_results(std::size_t step);
+    template <class ValueOf>
+    std::vector<Array> inner_results_of(std::size_t step, const ValueOf& value_of) const;
 
     std::vector<Match::Part> parts_of(std::size_t i, const Placed& placed, bool with_copies = false) const;
 
@@ -197,10 +201,11 @@ private:
     std::vector<Match> matches_;
     std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names
     std::set<std::string, std::less<>> wrong_claims_;
-    std::map<const Target*, std::set<std::size_t>> sources_;                 ///< known_before()
-    std::optional<std::map<std::size_t, std::vector<Array>>> inner_results_; ///< by size, once they were asked for
-    std::set<std::size_t> innocent_;                     ///< steps that something right follows from
-    std::optional<std::map<std::size_t, Array>> scores_; ///< all_scores(), once they were asked for
+    std::map<const Target*, std::set<std::size_t>> sources_;            ///< known_before()
+    std::map<std::size_t, std::vector<Array>> inner_results_;           ///< by step, as the reference has them
+    std::map<std::size_t, std::vector<Array>> following_inner_results_; ///< as they follow from MINE's own arrays
+    std::set<std::size_t> innocent_;                                    ///< steps that something right follows from
+    std::optional<std::map<std::size_t, Array>> scores_;                ///< all_scores(), once they were asked for
 };
 
 /// True for what one user of a step adds to its gradient.

@@ -114,9 +114,19 @@ private:
         const std::vector<std::size_t>& steps = found->target->steps;
         if (found->fit.distance <= right_enough(*arrays_[i]))
             exact_.insert(steps.begin(), steps.end());
-        else if (is_exact || std::ranges::all_of(steps, [this](std::size_t step) { return exact_.contains(step); }))
+        else if (is_exact || std::ranges::all_of(steps, [this](std::size_t step) { return exact_.contains(step); }) ||
+                 !is_explained_before(names_[i]))
             return;
         place(i, found, found_by_numbers);
+    }
+
+    /// True where all that an array was computed from is explained: behind what is not, near numbers are near by a small mistake.
+    bool is_explained_before(const std::string& name)
+    {
+        is_explained_.clear();
+        const auto before =
+            graph_.all_before(name, [&](const std::string& read) { return read != name && is_explained(read); });
+        return std::ranges::all_of(before, [&](const std::string& read) { return read == name || is_explained(read); });
     }
 
     bool can_be_explained(std::size_t i) const
@@ -222,9 +232,8 @@ private:
     /// True for what a formula computes on the way to its value.
     bool is_inside_a_step(const Array& array)
     {
-        return std::ranges::any_of(inner_results(array.size()), [&](const Array& inner) {
-            return relative_distance(array, inner) <= right_enough(array);
-        });
+        return has_inner_result(
+            array.size(), [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); });
     }
 
     /// True for a table of which the reference has the first rows alone.
@@ -240,8 +249,7 @@ private:
         };
         return std::ranges::any_of(steps_, [&](const Step& step) { return are_its_first(step.value); }) ||
                std::ranges::any_of(arrays_, [&](const Array* other) {
-                   return other->size() < array.size() &&
-                          std::ranges::any_of(inner_results(other->size()), are_its_first);
+                   return other->size() < array.size() && has_inner_result(other->size(), are_its_first);
                });
     }
 

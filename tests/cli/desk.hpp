@@ -217,12 +217,12 @@ inline ExpertsWeights four_experts()
     return random_experts(numbers, 4, 3, 4);
 }
 
-/// Two heads of 1 + 2 features and values of 1, latents of 3.
+/// Two heads of 1 + 4 features and values of 1, latents of 3.
 inline LatentAttentionWeights small_latent_attention()
 {
     Numbers numbers(16);
-    return {{numbers.matrix(4, 6)},
-            {{numbers.matrix(4, 5)}, {numbers.vector(3)}},
+    return {{numbers.matrix(4, 10)},
+            {{numbers.matrix(4, 7)}, {numbers.vector(3)}},
             {numbers.matrix(3, 4)},
             {numbers.matrix(2, 4)}};
 }

@@ -242,7 +242,6 @@ std::vector<Change> changes()
         {"multi-head-attention", "", "--right-window 0"},
         {"attention", "", "--mask causal"},
         {"attention", "--mask causal", "--mask causal-top-left"},
-        {"latent-attention", "", "--heads 1"},
         {"latent-attention", "", "--scale 2"},
         {"latent-attention", "", "--mask causal"},
         {"latent-attention", "", "--rotary-base 3"},
@@ -339,9 +338,16 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
             const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
                                           flag.name == "--norm-epsilon" || flag.name == "--absorbed" ||
                                           (module.name == "attention" && flag.name == "--heads") ||
+                                          (module.name == "latent-attention" && flag.name == "--heads") ||
                                           (module.name == "encoder" && flag.name == "--final-epsilon");
             CHECK((has_its_own_test || changed.contains({module.name, flag.name})));
         }
+}
+
+TEST_CASE("the widths of latent attention belong to one number of heads", "[cli][run]")
+{
+    CHECK_THAT(refusal_of("latent-attention", "--heads 1"),
+               ContainsSubstring("4 columns, and none is left for the value"));
 }
 
 TEST_CASE("the flags of attn run mean what the library's options mean", "[cli][run]")

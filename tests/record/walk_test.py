@@ -74,8 +74,12 @@ class Walk(RecordTest):
                    "linear1.weight": (HIDDEN, WIDTH), "linear1.bias": (HIDDEN,), "linear2.weight": (WIDTH, HIDDEN),
                    "linear2.bias": (WIDTH,), "norm1.weight": (WIDTH,), "norm1.bias": (WIDTH,), "norm2.weight": (WIDTH,),
                    "norm2.bias": (WIDTH,)}
-        np.savez(self.folder / "weights.npz", **{name: draw(size=shape) for name, shape in tensors.items()})
+        self.weights = {name: draw(size=shape) for name, shape in tensors.items()}
         np.savez(self.folder / "input.npz", x=draw(size=(TOKENS, WIDTH)))
+        self.make_reference()
+
+    def make_reference(self):
+        np.savez(self.folder / "weights.npz", **self.weights)
         self.attn("run", "encoder-layer", "--heads", HEADS, "--norm", "pre", "--mask", "causal", "--input", "input.npz", "--weights",
                   "weights.npz", "--trace", "reference.npz", "--quiet")
 
@@ -129,6 +133,13 @@ class Walk(RecordTest):
 
     def test_the_residual_of_the_norm(self):
         self.assert_found([("a = a + l", "a = h + l")], r"residual1", "a = a + l", "residual_after_norm")
+
+    def test_a_small_mistake_is_found_where_it_is_made(self):
+        """Farther on, where little is added to the input, wrong numbers are near to the right ones."""
+        for name in ("self_attn.out_proj.weight", "linear2.weight"):
+            self.weights[name] /= 20
+        self.make_reference()
+        self.assert_found([("keepdims=True) + 1e-5)", "keepdims=True) + 0.05)")], r"norm1\.output", "return c / np.sqrt")
 
     def test_what_nothing_wrong_follows_from_is_never_at_fault(self):
         """The mask is a right one the other way round, and another table and a log are of no use."""

@@ -219,21 +219,21 @@ class Scripts(unittest.TestCase):
             shutil.copy(ROOT / path, self.root / path)
         (self.root / "tests/reference/layers").mkdir(parents=True)
         before = self.files()
-        for words in ([], ["Latent"], ["latent__attention"], ["a", "b"], ["rms_norm"]):
+        for words in ([], ["Linear"], ["linear__attention"], ["a", "b"], ["rms_norm"]):
             with self.subTest(words):
                 done = self.run_script("new-layer", *words)
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1))
                 self.assertEqual(self.files(), before)
-        done = self.run_script("new-layer", "latent_attention")
+        done = self.run_script("new-layer", "linear_attention")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for path in paths:
-            text = (self.root / path.format("reference/layers/latent_attention")).read_text()
-            self.assertIn("latent_attention", text)
+            text = (self.root / path.format("reference/layers/linear_attention")).read_text()
+            self.assertIn("linear_attention", text)
             self.assertFalse(re.search("rms_?norm", text, re.IGNORECASE), path)
         heart = (self.root / "include/attn/attn.hpp").read_text().splitlines()
         known = (ROOT / "include/attn/attn.hpp").read_text().splitlines()
-        self.assertEqual(sorted(set(heart) - set(known)), ['#include "attn/reference/layers/latent_attention.hpp"'])
-        self.assertEqual([line for line in heart if "latent" not in line], known)
+        self.assertEqual(sorted(set(heart) - set(known)), ['#include "attn/reference/layers/linear_attention.hpp"'])
+        self.assertEqual([line for line in heart if "linear_attention" not in line], known)
 
     def test_goldens_are_made_by_their_names(self):
         (self.root / "tests/golden").mkdir(parents=True)
