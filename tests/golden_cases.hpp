@@ -38,3 +38,6 @@ std::vector<GoldenCase> experts_cases(); // in reference/layers/experts.cpp
 
 /// Multi-head latent attention; see tests/golden/latent_attention.py.
 std::vector<GoldenCase> latent_attention_cases(); // in reference/layers/latent_attention.cpp
+
+/// Gated attention; see tests/golden/gated_attention.py.
+std::vector<GoldenCase> gated_attention_cases(); // in reference/layers/gated_attention.cpp

@@ -337,7 +337,8 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
             const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
-                                          flag.name == "--norm-epsilon" || flag.name == "--absorbed" ||
+                                          flag.name == "--norm-epsilon" || flag.name == "--norm-adds-one" ||
+                                          flag.name == "--absorbed" ||
                                           (module.name == "attention" && flag.name == "--heads") ||
                                           (module.name == "encoder" && flag.name == "--final-epsilon");
             CHECK((has_its_own_test || changed.contains({module.name, flag.name})));
@@ -492,6 +493,19 @@ TEST_CASE("attn run refuses a number that is none, where it is an option's", "[c
     }
 }
 
+TEST_CASE("attn run multi-head-attention takes a gate of the heads, and norms whose factor is 1 + gain", "[cli][run]")
+{
+    Numbers numbers(18);
+    MultiHeadWeights weights = heads_of_four();
+    weights.gate = random_linear(numbers, 4, 4);
+    weights.query_norm = RmsNormWeights{numbers.vector(2)};
+    const Example example = example_of("multi-head-attention");
+    const Desk desk(example.input, files::state_dict(weights));
+    MultiHeadOptions options{.heads = 2, .norm = {.adds_one = true}};
+    CHECK(equal(desk.output("multi-head-attention", words_of("--heads 2 --norm-adds-one")),
+                to_array(multi_head_attention(tokens(), weights, options).output)));
+}
+
 TEST_CASE("whole numbers of attn are decimal", "[cli][run]")
 {
     CHECK(equal(output_of("encoder", "--heads 02"), output_of("encoder", "--heads 2")));
@@ -508,6 +522,7 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
         {"attention", "--heads 3", "--heads 3 to divide the queries' features"},
         {"attention", "--mask causal-by-length", "causal by length needs lengths"},
         {"multi-head-attention", "--norm-epsilon 1e-6", "--norm-epsilon has no effect"},
+        {"multi-head-attention", "--norm-adds-one", "--norm-adds-one has no effect"},
         {"attention", "--prefix a.", "--prefix has no effect without --weights"},
         {"encoder-layer", "--rotary-base 100", "--rotary-base has no effect without --positions rotary"},
         {"encoder-layer", "--positions alibi --rotary-layout halves", "no effect without --positions rotary"},
