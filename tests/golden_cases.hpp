@@ -41,3 +41,6 @@ std::vector<GoldenCase> latent_attention_cases(); // in reference/layers/latent_
 
 /// Gated attention; see tests/golden/gated_attention.py.
 std::vector<GoldenCase> gated_attention_cases(); // in reference/layers/gated_attention.cpp
+
+/// Gated DeltaNet; see tests/golden/gated_delta_net.py.
+std::vector<GoldenCase> gated_delta_net_cases(); // in reference/layers/gated_delta_net.cpp
