@@ -28,8 +28,8 @@
 ///
 /// Here are the visitors of maps, norms, networks, multi-head attention, and the layers and stacks of encoder and decoder.
 /// Those of models and of other attentions stand in headers of their own: gpt.hpp, llama.hpp, transformer.hpp, recurrent.hpp,
-/// latent_attention.hpp, attention_variants.hpp. Each takes its struct apart by structured bindings, so that a new member does
-/// not compile until it is visited.
+/// latent_attention.hpp, gated_delta_net.hpp, attention_variants.hpp. Each takes its struct apart by structured bindings, so that
+/// a new member does not compile until it is visited.
 ///
 /// A visitor that fills weights from a file must know which layers, norms and biases there are. Where it has a function
 /// `begin_part(part, prefix)`, that function is called for each of these before it is visited, and can create it.
