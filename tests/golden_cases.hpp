@@ -38,3 +38,9 @@ std::vector<GoldenCase> experts_cases(); // in reference/layers/experts.cpp
 
 /// Multi-head latent attention; see tests/golden/latent_attention.py.
 std::vector<GoldenCase> latent_attention_cases(); // in reference/layers/latent_attention.cpp
+
+/// Gated attention; see tests/golden/gated_attention.py.
+std::vector<GoldenCase> gated_attention_cases(); // in reference/layers/gated_attention.cpp
+
+/// Gated DeltaNet; see tests/golden/gated_delta_net.py.
+std::vector<GoldenCase> gated_delta_net_cases(); // in reference/layers/gated_delta_net.cpp

@@ -30,6 +30,7 @@
 #include "attn/reference/layers/encoder.hpp"
 #include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
+#include "attn/reference/layers/gated_delta_net.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/latent_attention.hpp"
 #include "attn/reference/layers/layer_norm.hpp"

@@ -136,7 +136,7 @@ std::string inputs_text(const Module& module)
     for (const ModuleInput& input : module.inputs) {
         const bool is_single = input.axes.find(',') == std::string::npos;
         const std::string help = (input.is_required ? "" : "(optional) ") + input.help;
-        text += fmt::format("  {:<16}{:<26}{}", input.name, "(" + input.axes + (is_single ? ",)" : ")"), help);
+        text += fmt::format("  {:<15} {:<26}{}", input.name, "(" + input.axes + (is_single ? ",)" : ")"), help);
         text.erase(text.find_last_not_of(' ') + 1);
         text += '\n';
     }

@@ -7,6 +7,7 @@
 
 #include "attn/files/trace_file.hpp"
 #include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/gated_delta_net.hpp"
 #include "attn/files/weights/gpt.hpp"
 #include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/llama.hpp"
@@ -227,6 +228,24 @@ inline LatentAttentionWeights small_latent_attention()
             {numbers.matrix(2, 4)}};
 }
 
+/// Two heads of two features, filters of three tokens.
+inline GatedDeltaNetWeights small_delta_net()
+{
+    Numbers numbers(17);
+    const auto map = [&](std::size_t in, std::size_t out) { return LinearWeights{numbers.matrix(in, out)}; };
+    return {.query = map(4, 4),
+            .key = map(4, 4),
+            .value = map(4, 4),
+            .gate = map(4, 4),
+            .beta = map(4, 2),
+            .decay = map(4, 2),
+            .kernel = numbers.tensor3(12, 1, 3),
+            .dt_bias = numbers.vector(2),
+            .a_log = numbers.vector(2),
+            .norm = {numbers.vector(2)},
+            .output = map(4, 4)};
+}
+
 /// Two layers, three words, four positions.
 inline GptWeights small_gpt()
 {
@@ -271,6 +290,7 @@ inline std::vector<Example> examples()
     return {{"attention", {}, queries_keys_values(), {}},
             {"multi-head-attention", heads, x, files::state_dict(heads_of_four())},
             {"latent-attention", heads, x, files::state_dict(small_latent_attention())},
+            {"gated-delta-net", {}, x, files::state_dict(small_delta_net())},
             {"feed-forward", {}, x, files::state_dict(random_feed_forward(numbers, 4, 3))},
             {"layer-norm", {}, x, files::state_dict(random_norm(numbers, 4))},
             {"encoder-layer", heads, x, files::state_dict(stack_of(1).layers[0])},

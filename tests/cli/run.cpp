@@ -247,6 +247,8 @@ std::vector<Change> changes()
         {"latent-attention", "", "--rotary-base 3"},
         {"latent-attention", "", "--rotary-layout halves"},
         {"latent-attention", "", "--epsilon 0.5"},
+        {"gated-delta-net", "", "--key-heads 1"},
+        {"gated-delta-net", "", "--epsilon 0.5"},
         {"feed-forward", "", "--activation gelu"},
         {"feed-forward", "--activation gelu", "--activation gelu-tanh"},
         {"layer-norm", "", "--epsilon 0.5"},
@@ -336,7 +338,8 @@ TEST_CASE("every flag of attn run changes what comes out", "[cli][run][slow]")
         for (const Flag& flag : module.flags) {
             CAPTURE(module.name, flag.name);
             const bool has_its_own_test = flag.name == "--layers" || flag.name == "--without-output-map" ||
-                                          flag.name == "--norm-epsilon" || flag.name == "--absorbed" ||
+                                          flag.name == "--norm-epsilon" || flag.name == "--norm-adds-one" ||
+                                          flag.name == "--absorbed" || flag.name == "--chunk" ||
                                           (module.name == "attention" && flag.name == "--heads") ||
                                           (module.name == "latent-attention" && flag.name == "--heads") ||
                                           (module.name == "encoder" && flag.name == "--final-epsilon");
@@ -498,6 +501,49 @@ TEST_CASE("attn run refuses a number that is none, where it is an option's", "[c
     }
 }
 
+TEST_CASE("attn run gated-delta-net gives the same in chunks, and in two parts with what the first one keeps",
+          "[cli][run]")
+{
+    const Example example = example_of("gated-delta-net");
+    const Desk desk(example.input, example.weights);
+    const Array whole = desk.output("gated-delta-net");
+    const auto near = [&](const Array& found, std::size_t first) {
+        bool same = found.size() == whole.size() - first;
+        for (std::size_t i = 0; same && i < found.size(); ++i)
+            same = std::abs(found.values[i] - whole.values[first + i]) < 1e-12;
+        return same;
+    };
+    CHECK(near(desk.output("gated-delta-net", words_of("--chunk 2")), 0));
+
+    const Matrix x = from_array<Matrix>(example.input.at("x"));
+    const auto rows = [&](std::size_t begin, std::size_t end) {
+        return to_array(Matrix(xt::view(x, xt::range(begin, end), xt::all())));
+    };
+    const Recording first = Desk({{"x", rows(0, 2)}}, example.weights).recording("gated-delta-net");
+    const auto kept = [&](const char* name) {
+        return std::ranges::find(first.steps, std::string(name), &Step::path)->value;
+    };
+    const NamedArrays rest{{"x", rows(2, x.shape(0))},
+                           {"past_conv_state", kept("conv_state")},
+                           {"past_recurrent_state", kept("recurrent_state")}};
+    CHECK(near(Desk(rest, example.weights).output("gated-delta-net"), 2 * x.shape(1)));
+    CHECK_THAT(Desk(without(rest, "past_conv_state"), example.weights).refusal("gated-delta-net"),
+               ContainsSubstring("past_conv_state and past_recurrent_state belong together"));
+}
+
+TEST_CASE("attn run multi-head-attention takes a gate of the heads, and norms whose factor is 1 + gain", "[cli][run]")
+{
+    Numbers numbers(18);
+    MultiHeadWeights weights = heads_of_four();
+    weights.gate = random_linear(numbers, 4, 4);
+    weights.query_norm = RmsNormWeights{numbers.vector(2)};
+    const Example example = example_of("multi-head-attention");
+    const Desk desk(example.input, files::state_dict(weights));
+    MultiHeadOptions options{.heads = 2, .norm = {.adds_one = true}};
+    CHECK(equal(desk.output("multi-head-attention", words_of("--heads 2 --norm-adds-one")),
+                to_array(multi_head_attention(tokens(), weights, options).output)));
+}
+
 TEST_CASE("whole numbers of attn are decimal", "[cli][run]")
 {
     CHECK(equal(output_of("encoder", "--heads 02"), output_of("encoder", "--heads 2")));
@@ -514,6 +560,8 @@ TEST_CASE("attn run refuses flags that contradict each other, or have no effect"
         {"attention", "--heads 3", "--heads 3 to divide the queries' features"},
         {"attention", "--mask causal-by-length", "causal by length needs lengths"},
         {"multi-head-attention", "--norm-epsilon 1e-6", "--norm-epsilon has no effect"},
+        {"multi-head-attention", "--norm-adds-one", "--norm-adds-one has no effect"},
+        {"gated-delta-net", "--key-heads 3", "2 heads can't be divided evenly among 3 heads of keys"},
         {"attention", "--prefix a.", "--prefix has no effect without --weights"},
         {"encoder-layer", "--rotary-base 100", "--rotary-base has no effect without --positions rotary"},
         {"encoder-layer", "--positions alibi --rotary-layout halves", "no effect without --positions rotary"},

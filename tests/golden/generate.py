@@ -24,6 +24,8 @@ import backward
 import decoder
 import experts
 import flash
+import gated_attention
+import gated_delta_net
 import latent_attention
 import layers
 import lessons
@@ -336,6 +338,8 @@ GOLDENS = {
     "llama": llama.llama_golden,
     "experts": experts.cases,
     "latent_attention": latent_attention.cases,
+    "gated_attention": gated_attention.cases,
+    "gated_delta_net": gated_delta_net.cases,
     "sinks": sinks.cases,
     "small_model": lambda: sampled(small_model.small_model()),
     "training": training.training,

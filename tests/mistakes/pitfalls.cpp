@@ -239,8 +239,9 @@ TEST_CASE("every edit of every pitfall is about a step of some module", "[pitfal
     std::vector<Recording> recordings{of_tiles()};
     for (const MistakenRotation& one : mistaken_rotations())
         recordings.push_back(rotation(one.right, nullptr));
-    for (const auto& cases : {attention_cases(), layer_cases(), decoder_cases(), position_cases(), sinks_cases(),
-                              experts_cases(), latent_attention_cases()})
+    for (const auto& cases :
+         {attention_cases(), layer_cases(), decoder_cases(), position_cases(), sinks_cases(), experts_cases(),
+          latent_attention_cases(), gated_attention_cases(), gated_delta_net_cases()})
         for (const GoldenCase& one : cases) {
             Recorder recorder;
             one.run(Trace(recorder));
@@ -301,6 +302,20 @@ TEST_CASE("every mistake of latent attention is found by the golden of one, at i
         CAPTURE(id);
         CHECK_FALSE(kills_among(find_pitfall(id), cases).killed.empty());
     }
+}
+
+TEST_CASE("every mistake of gated attention and of the gated DeltaNet is found by the golden of one, at its step",
+          "[pitfalls][gated_attention][gated_delta_net][golden]")
+{
+    const auto find_all = [](const std::vector<GoldenCase>& cases, std::initializer_list<std::string_view> ids) {
+        for (const std::string_view id : ids) {
+            CAPTURE(id);
+            CHECK_FALSE(kills_among(find_pitfall(std::string(id)), cases).killed.empty());
+        }
+    };
+    find_all(gated_attention_cases(), {"gate_activation", "norm_gain_without_one", "qk_norm_all_heads"});
+    find_all(gated_delta_net_cases(),
+             {"delta_error_before_decay", "delta_write_keys", "delta_chunk_mask", "delta_query_scale", "state_lost"});
 }
 
 TEST_CASE("a sink that is left out is found by the golden of attention with sinks, at its step",

@@ -9,6 +9,7 @@ namespace attn::cli {
     MODULE(attention)                                                                                                  \
     MODULE(multi_head_attention)                                                                                       \
     MODULE(latent_attention)                                                                                           \
+    MODULE(gated_delta_net)                                                                                            \
     MODULE(feed_forward)                                                                                               \
     MODULE(layer_norm)                                                                                                 \
     MODULE(encoder_layer)                                                                                              \

@@ -375,8 +375,9 @@ void attend_by_heads(const MultiHeadFlags& flags, const T& x, const ModuleRun& r
     const auto weights = run.load<MultiHeadWeights>(sizes, {.has_output_map = !flags.has_no_output_map});
     const std::optional<KeyValueCacheOf<T>> past = packed_past(x, weights, flags.options.heads, inputs);
 
-    if (flags.norm_epsilon && !weights.query_norm && !weights.key_norm)
-        throw Error("--norm-epsilon has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
+    if ((flags.norm_epsilon || flags.options.norm.adds_one) && !weights.query_norm && !weights.key_norm)
+        throw Error(std::string(flags.norm_epsilon ? "--norm-epsilon" : "--norm-adds-one") +
+                    " has no effect: the weights have no norms of queries or keys, q_norm and k_norm");
     MultiHeadOptions options = masked(flags.options, {mask, bias});
     options.norm.epsilon = flags.norm_epsilon.value_or(options.norm.epsilon);
     if (past)
@@ -433,6 +434,8 @@ Module multi_head_attention_module()
                          {"--norm-epsilon", "E", number(flags->norm_epsilon, NumberRange::from_zero),
                           "of the norms of queries and keys, where the weights have q_norm and k_norm (default: "
                           "1e-5)"},
+                         {"--norm-adds-one", "", flags->options.norm.adds_one,
+                          "the factor of a feature is 1 + gain in the norms of queries and keys"},
                          {"--without-output-map", "", flags->has_no_output_map,
                           "leave out W^O: the output is the heads side by side"}},
             .run = with_tokens(

@@ -17,7 +17,7 @@ LinearMaps joined(std::initializer_list<const LinearWeights*> parts)
 
 const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view role)
 {
-    const auto& [query, key, value, output, query_norm, key_norm, sinks] =
+    const auto& [query, key, value, output, query_norm, key_norm, sinks, gate] =
         weights; // what is new has to be packed, or refused
     const auto refuse = [&](const char* what) {
         throw Error("fast: the weights of " + std::string(role) + " have " + what);
@@ -28,6 +28,8 @@ const LinearWeights& output_of(const MultiHeadWeights& weights, std::string_view
         refuse("a norm of queries or keys, which the fast layers do not compute");
     if (sinks)
         refuse("sinks, which the fast layers do not compute");
+    if (gate)
+        refuse("a gate, which the fast layers do not compute");
     return *output;
 }
 

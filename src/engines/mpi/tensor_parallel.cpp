@@ -59,7 +59,7 @@ void expect_fit(const T& x, const EncoderLayerWeights& shard, const EncoderOptio
     const FeedForwardWeights& network = shard.feed_forward;
     if (!attention.output || !is_plain(attention, options.attention.positions))
         throw Error(
-            "it takes plain multi-head attention with an output map: no shared heads, norms, sinks or positions");
+            "it takes plain multi-head attention with an output map: no shared heads, norms, sinks, gate or positions");
     constexpr std::size_t features = feature_axis<T>;
     for (const Matrix* map : {&attention.query.weight, &attention.key.weight, &attention.value.weight})
         expect_agreement("self_attn", "d_model", {"x", x, features}, {"a map's weights", *map, 0});

@@ -40,7 +40,7 @@ void expect_trainable(const GptWeights& weights, const GptOptions& options)
             refuse("a bias is missing", "one in every map and every norm");
         if (heads.query.weight.shape(1) != d_model || heads.value.weight.shape(1) != d_model ||
             !is_plain(heads, HeadPositions::none))
-            refuse("heads share keys and values, have norms or sinks, or have a size of their own",
+            refuse("heads share keys and values, have norms or sinks, or have a gate or a size of their own",
                    "heads of d_model / heads features");
     }
 }

@@ -27,8 +27,10 @@ bool is_rotary(const Settings& settings, std::size_t layer, std::size_t layers)
     return !settings.rotary_interval || (layer + 1) % *settings.rotary_interval != 0;
 }
 
-bool is_sliding(const std::string& type)
+bool is_sliding(const std::string& type, const Settings& settings)
 {
+    if (settings.states && type == "linear_attention")
+        return false;
     if (type != "sliding_attention" && type != "full_attention")
         throw Error("layer_types has \"" + type + "\", expected full_attention or sliding_attention");
     return type == "sliding_attention";
@@ -41,10 +43,10 @@ bool is_windowed(const Settings& settings, std::size_t layer, std::size_t layers
     if (types) {
         if (types->size() != layers)
             throw Error("layer_types lists " + text(types->size()) + " layers, and there are " + text(layers));
-        return is_sliding((*types)[layer]);
+        return is_sliding((*types)[layer], settings);
     }
     if (cycle)
-        return is_sliding((*cycle)[layer % cycle->size()]);
+        return is_sliding((*cycle)[layer % cycle->size()], settings);
     if (settings.window_pattern)
         return settings.window && (layer + 1) % *settings.window_pattern != 0;
     if (settings.uses_window_without_rotary)
@@ -79,7 +81,7 @@ ExpertsOptions experts_of(const Settings& settings)
     experts.expert.activation = settings.activation;
     if (!settings.normalizes_experts)
         experts.normalization = ExpertNormalization::none;
-    if (settings.expert_count && (experts.top == 0 || experts.top > *settings.expert_count))
+    if (settings.expert_count.value_or(0) > 0 && (experts.top == 0 || experts.top > *settings.expert_count))
         throw Error("each token has " + text(experts.top) + " experts, and there are " + text(*settings.expert_count));
     return experts;
 }
@@ -101,7 +103,24 @@ std::size_t rotary_width(const Settings& settings, std::size_t head_width)
     return rotary;
 }
 
+GatedDeltaNetOptions delta_net_of(const Settings& settings)
+{
+    GatedDeltaNetOptions options{.norm = {.epsilon = settings.norm.epsilon}};
+    if (settings.states)
+        options.key_heads = settings.states->key_heads;
+    return options;
+}
+
 } // namespace
+
+bool is_linear(const Settings& settings, std::size_t layer)
+{
+    if (!settings.states)
+        return false;
+    if (settings.layer_types)
+        return (*settings.layer_types)[layer] == "linear_attention";
+    return settings.attention_interval && (layer + 1) % *settings.attention_interval != 0;
+}
 
 bool has_experts(const Settings& settings, std::size_t layer)
 {
@@ -130,6 +149,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                .places = settings.places,
                                .is_parallel = settings.is_parallel,
                                .residual_scale = settings.residual_scale,
+                               .delta_net = delta_net_of(settings),
                                .activation = settings.activation,
                                .experts = experts_of(settings)};
         bool rotary = is_rotary(settings, i, layers);

@@ -48,7 +48,15 @@ std::string known_families()
 
 /// Our name of each map that can lie in a packed tensor, and what its rows are called there.
 constexpr std::pair<std::string_view, std::string_view> maps_of_packing[] = {
-    {"q_proj.", "query"}, {"k_proj.", "key"}, {"v_proj.", "value"}, {"gate_proj.", "gate"}, {"up_proj.", "up"}};
+    {"q_proj.", "query"},   {"k_proj.", "key"}, {"v_proj.", "value"},
+    {"gate_proj.", "gate"}, {"up_proj.", "up"}, {"g_proj.", "output_gate"}};
+
+/// Whether a packing, such as "query, key, value by group", has a map of that name.
+bool packs(const std::string& packing, std::string_view part)
+{
+    const std::string maps = ", " + packing.substr(0, packing.find(" by ")) + ",";
+    return maps.find(", " + std::string(part) + ",") != std::string::npos;
+}
 
 /// What a field of the configuration does.
 void apply(Settings& settings, const std::string& name, const Json& rule, const Json& value)
@@ -157,7 +165,7 @@ Dialect dialect_of(const Family& family, const Settings& settings, const NamedAr
     }
     for (const auto& [packed, packing] : family.unpack.items())
         for (const auto& [ours, part] : maps_of_packing)
-            if (packing.get<std::string>().find(part) != std::string::npos)
+            if (packs(packing.get<std::string>(), part))
                 dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(part) + ".");
     std::ranges::stable_sort(dialect.names, std::greater<>(), [](const auto& name) { return name.first.size(); });
     for (const Json& ending : family.ignored)

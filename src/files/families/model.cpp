@@ -14,8 +14,10 @@ namespace attn::files {
 
 void WeightsLoader::begin_part(SelfAttentionWeights& attention, const std::string& prefix)
 {
-    if (has(prefix + "kv_a_proj_with_mqa.weight"))
+    if (has(prefix + "self_attn.kv_a_proj_with_mqa.weight"))
         attention = LatentAttentionWeights{};
+    if (has(prefix + "linear_attn.A_log"))
+        attention = GatedDeltaNetWeights{};
 }
 
 void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefix)
@@ -61,6 +63,12 @@ AxisSizes sizes_of_heads(const Settings& settings, const std::size_t d_model)
 AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
 {
     AxisSizes sizes = settings.latent_width ? sizes_of_latents(settings, d_model) : sizes_of_heads(settings, d_model);
+    if (const auto& states = settings.states)
+        sizes.insert({{"linear_h", states->heads},
+                      {"linear_g_d_k", states->key_heads * states->d_k},
+                      {"linear_h_d_v", states->heads * states->d_v},
+                      {"linear_d_v", states->d_v},
+                      {"width", states->width}});
     if (settings.vocabulary)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.position_rows)
@@ -87,6 +95,8 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
         bias(heads->key, settings.projection_bias, "key");
         bias(heads->value, settings.projection_bias, "value");
         bias(*heads->output, settings.output_bias, "output");
+        if (heads->gate)
+            bias(*heads->gate, settings.projection_bias, "gate");
     }
     if (const auto* latents = std::get_if<LatentAttentionWeights>(&weights.self_attention)) {
         bias(latents->query, false, "query");
@@ -126,6 +136,7 @@ void expect_experts(const NetworkWeights& network, const Settings& settings, std
     if (mixture == nullptr)
         return;
     expect(mixture->shared_expert.has_value(), settings.shared_experts > 0, layer, "shared expert");
+    expect(mixture->shared_expert_gate.has_value(), settings.gates_shared_expert, layer, "gate of its shared expert");
     expect(mixture->correction_bias.has_value(), settings.corrects_experts, layer, "correction bias of its experts");
 }
 
@@ -143,8 +154,13 @@ void expect_head_norm(const std::optional<RmsNormWeights>& norm, std::size_t hea
 }
 
 /// Which kind of attention a layer has, and its norms.
-void expect_attention(const SelfAttentionWeights& weights, const Settings& settings, const std::string& layer)
+void expect_attention(const SelfAttentionWeights& weights, const Settings& settings, std::size_t i,
+                      const std::string& layer)
 {
+    const bool has_state = std::holds_alternative<GatedDeltaNetWeights>(weights);
+    expect(has_state, is_linear(settings, i), layer, "gated DeltaNet");
+    if (has_state)
+        return;
     const auto* latents = std::get_if<LatentAttentionWeights>(&weights);
     expect(latents != nullptr, settings.latent_width.has_value(), layer, "latent of keys and values");
     if (latents != nullptr)
@@ -155,6 +171,7 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
     expect_head_norm(attention.key_norm, settings.key_value_heads.value_or(settings.heads), attention.key, settings,
                      layer);
     expect(attention.sinks.has_value(), settings.has_sinks, layer, "sink of each head");
+    expect(attention.gate.has_value(), settings.has_gate, layer, "gate of its heads");
 }
 
 void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
@@ -164,7 +181,7 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
         const std::string layer = "layer " + std::to_string(i);
         expect_biases(block, settings, layer);
         expect_experts(block.feed_forward, settings, i, layer);
-        expect_attention(block.self_attention, settings, layer);
+        expect_attention(block.self_attention, settings, i, layer);
         for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
             if (*norm)
                 expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");

@@ -145,6 +145,11 @@ void set_rotary_interleave(Settings& settings, const Json& value)
     settings.rotary_layout = is_interleaved ? RotaryLayout::pairs : RotaryLayout::halves;
 }
 
+Settings::States& states_of(Settings& settings)
+{
+    return settings.states ? *settings.states : settings.states.emplace();
+}
+
 ExpertGroups& groups_of(Settings& settings)
 {
     auto& groups = settings.experts.groups;
@@ -180,6 +185,13 @@ const std::vector<Setting>& all_settings()
         row("network_bias", &Settings::network_bias),
         row("norm_bias", &Settings::norm_bias),
         row("has_sinks", &Settings::has_sinks),
+        row("has_gate", &Settings::has_gate),
+        row("linear_heads", [](Settings& s) -> std::size_t& { return states_of(s).heads; }),
+        row("linear_key_heads", [](Settings& s) -> std::size_t& { return states_of(s).key_heads; }),
+        row("linear_key_width", [](Settings& s) -> std::size_t& { return states_of(s).d_k; }),
+        row("linear_value_width", [](Settings& s) -> std::size_t& { return states_of(s).d_v; }),
+        row("linear_window", [](Settings& s) -> std::size_t& { return states_of(s).width; }),
+        row("attention_interval", &Settings::attention_interval),
         row("head_norms", &Settings::head_norms),
         row("norm", [](Settings& s) -> NormKind& { return s.norm.kind; }),
         row("epsilon", [](Settings& s) -> double& { return s.norm.epsilon; }),
@@ -194,6 +206,7 @@ const std::vector<Setting>& all_settings()
         row("first_sparse_layer", &Settings::first_sparse_layer),
         row("shared_experts", &Settings::shared_experts),
         row("corrects_experts", &Settings::corrects_experts),
+        row("gates_shared_expert", &Settings::gates_shared_expert),
         row("router_bias", &Settings::router_bias),
         row("normalizes_experts", &Settings::normalizes_experts),
         row("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),

@@ -28,10 +28,10 @@ struct Settings {
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
     /// @}
 
-    /// @name Which biases, norms and sinks the weights must have
+    /// @name Which biases, norms, sinks and gates the weights must have
     /// @{
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
-    bool norm_bias = false, has_sinks = false;
+    bool norm_bias = false, has_sinks = false, has_gate = false;
     HeadNorms head_norms = HeadNorms::none;
     /// @}
 
@@ -40,6 +40,13 @@ struct Settings {
     std::optional<std::size_t> latent_width = {}, query_latent_width = {};
     std::size_t plain_width = 0, rotary_width = 0, value_width = 0;
     /// @}
+
+    /// Gated DeltaNets, which are the layers of type linear_attention, or all but every so many-th.
+    struct States {
+        std::size_t heads = 1, key_heads = 1, d_k = 1, d_v = 1, width = 1;
+    };
+    std::optional<States> states = {};
+    std::optional<std::size_t> attention_interval = {};
 
     NormDescription norm = {};
     std::optional<double> head_norm_epsilon = {}; ///< of norms in attention, where it is another one
@@ -54,7 +61,7 @@ struct Settings {
     std::size_t first_sparse_layer = 0, shared_experts = 0;
     std::optional<std::vector<std::size_t>> dense_layers = {};
     ExpertsOptions experts = {};
-    bool normalizes_experts = true, corrects_experts = false;
+    bool normalizes_experts = true, corrects_experts = false, gates_shared_expert = false;
     std::optional<bool> router_bias = {};
     /// @}
 
@@ -97,6 +104,9 @@ struct Settings {
 /// @throws Error            where the value is of another kind
 /// @throws std::logic_error where there is no such setting: a family's file is wrong
 void set(Settings& settings, const std::string& name, const Json& value);
+
+/// Whether a layer is a gated DeltaNet.
+bool is_linear(const Settings& settings, std::size_t layer);
 
 /// Whether the network of a layer is a mixture of experts.
 bool has_experts(const Settings& settings, std::size_t layer);

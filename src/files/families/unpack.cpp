@@ -3,7 +3,9 @@
 #include "family.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/files/weights/gated_delta_net.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,10 @@ std::vector<Part> parts_of(const std::string& packing, std::size_t rows, const S
 {
     if (packing == "gate, up")
         return in_groups({{"gate", rows / 2}, {"up", rows / 2}}, 1);
+    if (packing == "query, output_gate by head") {
+        const std::size_t width = rows / 2 / std::max<std::size_t>(settings.heads, 1);
+        return in_groups({{"query", width}, {"output_gate", width}}, settings.heads);
+    }
     const std::size_t heads = settings.heads, shared = settings.key_value_heads.value_or(heads);
     if (shared == 0 || heads % shared != 0)
         throw Error(std::to_string(heads) + " heads can't be divided among " + std::to_string(shared) +
@@ -179,6 +185,8 @@ NamedArrays experts_apart(NamedArrays arrays, const Json& packed_experts)
 
 NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings)
 {
+    if (const auto& states = settings.states)
+        arrays = delta_net_unpacked(std::move(arrays), {states->heads, states->key_heads, states->d_k, states->d_v});
     return experts_apart(maps_apart(std::move(arrays), family.unpack, settings), family.packed_experts);
 }
 

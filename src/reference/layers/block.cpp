@@ -103,11 +103,13 @@ private:
 };
 
 template <Sequence T>
-T attend_to_each_other(const T& x, const SelfAttentionWeights& weights, const MultiHeadOptions& options,
-                       const Trace& trace)
+T attend_to_each_other(const T& x, const SelfAttentionWeights& weights, const BlockDescription& description,
+                       const MultiHeadOptions& options, const Trace& trace)
 {
     if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights))
         return latent_attention(x, *latent, options, trace).output;
+    if (const auto* delta_net = std::get_if<GatedDeltaNetWeights>(&weights))
+        return gated_delta_net(x, *delta_net, description.delta_net, trace).output;
     return multi_head_attention(x, std::get<MultiHeadWeights>(weights), options, trace).output;
 }
 
@@ -122,11 +124,16 @@ std::optional<Cache> past_of(const std::optional<Caches>& past)
 
 template <Sequence T>
 CachedBlockOf<T> attend_after(const T& x, const PastOfBlock<T>& past, const SelfAttentionWeights& weights,
-                              const MultiHeadOptions& options, const Trace& trace)
+                              const BlockDescription& description, const MultiHeadOptions& options, const Trace& trace)
 {
     if (const auto* latent = std::get_if<LatentAttentionWeights>(&weights)) {
         auto attended = cached_latent_attention(x, past_of<LatentCacheOf<T>>(past), *latent, options, trace);
         return {std::move(attended.output), std::move(attended.cache)};
+    }
+    if (const auto* delta_net = std::get_if<GatedDeltaNetWeights>(&weights)) {
+        auto read =
+            gated_delta_net(x, past_of<GatedDeltaNetCacheOf<T>>(past), *delta_net, description.delta_net, trace);
+        return {std::move(read.output), std::move(read.cache)};
     }
     auto attended = cached_self_attention(x, past_of<KeyValueCacheOf<T>>(past), std::get<MultiHeadWeights>(weights),
                                           options, trace);
@@ -185,7 +192,8 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
 
 StepOptions describe(const BlockDescription& description)
 {
-    const auto& [norm, places, is_parallel, residual_scale, attention, window, activation, experts] = description;
+    const auto& [norm, places, is_parallel, residual_scale, attention, delta_net, window, activation, experts] =
+        description; // those of a gated DeltaNet and of experts are said by their own steps
     StepOptions described{
         {"norm", std::string(name_of(norm.kind))},       {"epsilon", exact_text(norm.epsilon)},
         {"norms", std::string(name_of(places))},         {"heads", std::to_string(attention.heads)},
@@ -214,7 +222,7 @@ T decoder_block(const T& x, const BlockWeights& weights, const BlockDescription&
 {
     return block("decoder_block", x, weights, description, mask, trace,
                  [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                     return attend_to_each_other(y, weights.self_attention, of_heads, inside);
+                     return attend_to_each_other(y, weights.self_attention, description, of_heads, inside);
                  });
 }
 
@@ -225,7 +233,8 @@ CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, co
     CachedBlockOf<T> result;
     result.output = block("cached_decoder_block", x, weights, description, mask, trace,
                           [&](const T& y, const MultiHeadOptions& of_heads, const Trace& inside) {
-                              auto attended = attend_after<T>(y, past, weights.self_attention, of_heads, inside);
+                              auto attended =
+                                  attend_after<T>(y, past, weights.self_attention, description, of_heads, inside);
                               result.cache = std::move(attended.cache);
                               return std::move(attended.output);
                           });

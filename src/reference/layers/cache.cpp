@@ -34,6 +34,10 @@ void expect_memory(const Matrix& x, const KeyValueCache& memory, const MultiHead
     expect_agreement(cross, "h d_k", {"query weights", weights.query.weight, 1}, {"key", memory.keys, 1});
     if (weights.output)
         expect_agreement(cross, "h d_v", {"value", memory.values, 1}, {"output weights", weights.output->weight, 0});
+    if (weights.gate) {
+        expect_agreement(cross, "d_model", {"x", x, 1}, {"gate weights", weights.gate->weight, 0});
+        expect_agreement(cross, "h d_v", {"value", memory.values, 1}, {"gate weights", weights.gate->weight, 1});
+    }
     expect_even_split(cross, "key", shape_of(memory.keys), heads);
     expect_even_split(cross, "value", shape_of(memory.values), heads);
 }
@@ -67,7 +71,7 @@ CachedMultiHeadOf<T> cached_self_attention(const T& new_tokens, const PastOfToke
 
     // Attend in each head to the keys in the cache and to the new ones.
     AttendedHeads<T> heads = attend_by_heads(packed, past ? &*past : nullptr, weights, groups, options, trace);
-    T output = map_output(heads.merged, weights.output, trace);
+    T output = mix_heads(from.queries, heads.merged, weights, trace);
 
     // Keep what later tokens will attend to.
     T keys = cached(is_grouped ? "cache_keys[(b,) m, g_d_k]" : "cache_keys[(b,) m, h_d_k]", "keys", heads.keys, groups,
@@ -93,7 +97,7 @@ MultiHead cached_cross_attention(const Matrix& tokens, const KeyValueCache& memo
     // Only the queries are new.
     const PackedHeads<Matrix> packed{linear(x, weights.query, {"x", "query", "d_model", "h_d_k"}, trace), key, value};
     AttendedHeads<Matrix> heads = attend_by_heads<Matrix>(packed, nullptr, weights, groups, options, trace);
-    return {map_output(heads.merged, weights.output, trace), std::move(heads.weights)};
+    return {mix_heads(x, heads.merged, weights, trace), std::move(heads.weights)};
 }
 
 } // namespace attn

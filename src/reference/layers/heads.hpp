@@ -3,6 +3,8 @@
 #include "attn/core/shape.hpp"
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/multi_head.hpp"
+#include "attn/reference/ops/activation.hpp"
+#include "attn/reference/ops/batch.hpp"
 #include "attn/reference/ops/concat.hpp"
 
 #include <string>
@@ -238,14 +240,35 @@ T merge_heads(const std::vector<T>& contexts, const Trace& trace)
         "merged[(b,) n, h_d_v]", [&] { return merging("context", contexts.size()); }, concat_columns(contexts));
 }
 
-/// W^O, which mixes the heads; without it the output is another name of `merged`.
+/// W^O, which mixes the heads; without it the output is another name of them.
+/// @param name  of the heads side by side
 template <Sequence T>
-T map_output(const T& merged, const std::optional<LinearWeights>& output, const Trace& trace)
+T map_output(const T& heads, const std::optional<LinearWeights>& output, const Trace& trace,
+             std::string_view name = "merged")
 {
     if (output)
-        return linear(merged, *output, {"merged", "output", "h_d_v", "d_model"}, trace);
-    trace.alias("output", "merged");
-    return merged;
+        return linear(heads, *output, {name, "output", "h_d_v", "d_model"}, trace);
+    trace.alias("output", name);
+    return heads;
+}
+
+/// Multiplies each feature of the heads by a number from 0 to 1, which is made of the token that attends.
+template <Sequence T>
+T gate_heads(const T& x, const T& merged, const LinearWeights& weights, const Trace& trace)
+{
+    const T gate = linear(x, weights, {"x", "gate", "d_model", "h_d_v"}, trace);
+    const T share = token_by_token(gate, [](const Matrix& tokens) { return sigmoid(tokens); });
+    return trace("gated[(b,) n, h_d_v]", "merged * sigmoid(gate)", T(merged * share));
+}
+
+/// What the heads give together: gated where the weights have a gate, then mixed by W^O.
+/// @param x  the tokens that attend
+template <Sequence T>
+T mix_heads(const T& x, const T& merged, const MultiHeadWeights& weights, const Trace& trace)
+{
+    if (!weights.gate)
+        return map_output(merged, weights.output, trace);
+    return map_output(gate_heads(x, merged, *weights.gate, trace), weights.output, trace, "gated");
 }
 
 /// Checks everything that the weights of heads have to agree in.

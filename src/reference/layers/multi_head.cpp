@@ -43,6 +43,15 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
                          std::to_string(groups.groups) + " key/value heads and output weights " +
                          to_string(shape_of(weights.output->weight)) + " of " + std::to_string(groups.heads) +
                          " heads must agree in d_v, the features of one head");
+    if (weights.gate) {
+        const Matrix& gate = weights.gate->weight;
+        expect_agreement(caller, "d_model", {"query weights", query, 0}, {"gate weights", gate, 0});
+        if (gate.shape(1) * groups.groups != value.shape(1) * groups.heads)
+            throw ShapeError(std::string(caller) + ": gate weights " + to_string(shape_of(gate)) +
+                             " do not fit, expected a column for each of the " +
+                             std::to_string(value.shape(1) / groups.groups * groups.heads) + " features of " +
+                             std::to_string(groups.heads) + " heads");
+    }
     if (options.bias && options.positions == HeadPositions::alibi)
         throw Error(std::string(caller) + ": ALiBi is a bias, and another one is given: add them and give the sum");
     return groups;
@@ -66,9 +75,9 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
 {
-    const auto& [query, key, value, output, query_norm, key_norm, sinks] = weights;
+    const auto& [query, key, value, output, query_norm, key_norm, sinks, gate] = weights;
     return positions == HeadPositions::none && key.weight.shape(1) == query.weight.shape(1) && !query_norm &&
-           !key_norm && !sinks;
+           !key_norm && !sinks && !gate;
 }
 
 namespace {
@@ -136,7 +145,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
     options.rotary.first += earlier;
     if (given.positions == HeadPositions::rotary)
         options.rotary.scaling = share_factors(given.rotary.scaling, trace);
-    const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads] =
+    const auto& [query, key, value, output, norm_of_queries, norm_of_keys, sinks_of_heads, gate] =
         weights; // the maps are in packed and for merged
     const Packed<T> all_queries =
         normalized_together(packed.query, query_steps, groups.heads, norm_of_queries, options.norm, trace);
@@ -196,7 +205,7 @@ MultiHeadOf<T> multi_head_attention(const Sources<T>& given, const MultiHeadWeig
     // Attend in each head, then mix the heads by the output map.
     AttendedHeads<T> heads =
         attend_by_heads(packed, static_cast<const KeyValueCacheOf<T>*>(nullptr), weights, groups, options, trace);
-    return {map_output(heads.merged, weights.output, trace), std::move(heads.weights)};
+    return {mix_heads(from.queries, heads.merged, weights, trace), std::move(heads.weights)};
 }
 
 template <Sequence T>

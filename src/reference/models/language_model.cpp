@@ -131,11 +131,16 @@ T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const La
     return trace("logits[(b,) n, vocabulary]", formula, std::move(logits));
 }
 
-std::size_t tokens_in(const SelfAttentionCacheOf<Matrix>& cache)
+/// How many tokens a cache is of, as one of its layers says that keeps each of them.
+std::size_t tokens_in(const LanguageModelCache<Matrix>& cache)
 {
-    if (const auto* latents = std::get_if<LatentCache>(&cache))
-        return latents->latent.shape(0);
-    return std::get<KeyValueCache>(cache).keys.shape(0);
+    for (const auto& layer : cache) {
+        if (const auto* latents = std::get_if<LatentCache>(&layer))
+            return latents->latent.shape(0);
+        if (const auto* heads = std::get_if<KeyValueCache>(&layer))
+            return heads->keys.shape(0);
+    }
+    return 0; // states only, which no mask and no position asks about
 }
 
 /// @param before   how many tokens come before these
@@ -208,7 +213,7 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
         step.cache.push_back(std::move(cache));
         return std::move(output);
     };
-    const std::size_t before = past.empty() ? 0 : tokens_in(past.front());
+    const std::size_t before = tokens_in(past);
     step.logits = decode<Matrix>(ids, before, {}, weights, description, trace, layer);
     return step;
 }

@@ -239,6 +239,9 @@ TEST_CASE("a fast encoder layer refuses what it does not compute, and says which
     weights.self_attention.sinks = Vector{0.5, 0.25};
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("sinks, which the fast layers do not"));
     weights.self_attention.sinks.reset();
+    weights.self_attention.gate = weights.self_attention.value;
+    CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("a gate, which the fast layers do not"));
+    weights.self_attention.gate.reset();
     weights.self_attention.output.reset();
     CHECK_THROWS_WITH(fast::PackedEncoderLayer(weights), ContainsSubstring("no output map"));
 }

@@ -89,6 +89,9 @@ TEST_CASE("a trainer refuses what it can't train, and names it", "[train]")
     GptWeights with_sinks = decoder;
     with_sinks.layers[1].self_attention.sinks = numbers.vector(2);
     CHECK_THROWS_WITH(GptTrainer(with_sinks, {.model = {.heads = 2}}), ContainsSubstring("have norms or sinks, or"));
+    GptWeights gated = decoder;
+    gated.layers[1].self_attention.gate = gated.layers[1].self_attention.value;
+    CHECK_THROWS_WITH(GptTrainer(gated, {.model = {.heads = 2}}), ContainsSubstring("or have a gate or a size"));
     decoder.layers[1].norm2.bias.reset();
     CHECK_THROWS_WITH(GptTrainer(decoder, {.model = {.heads = 2}}), ContainsSubstring("a bias is missing"));
 }

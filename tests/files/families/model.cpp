@@ -234,5 +234,23 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(
         refused("deepseek-v2", with("attention_bias", false)),
         ContainsSubstring("layer 0 has bias of its query latent's map, and config.json says that there is none"));
+    CHECK_THAT(refused("qwen3-next", with("layer_types", {"full_attention", "linear_attention", "linear_attention",
+                                                          "full_attention"})),
+               ContainsSubstring("layer 0 has gated DeltaNet, and config.json says that there is none"));
+    CHECK_THAT(refused("qwen3-next",
+                       [](nlohmann::json& config) {
+                           config.erase("layer_types");
+                           config["full_attention_interval"] = 2;
+                       }),
+               ContainsSubstring("layer 1 has gated DeltaNet, and config.json says that there is none"));
+    CHECK_THAT(refused("qwen3-next", with("linear_num_key_heads", 3)),
+               ContainsSubstring("4 heads of values can't be divided evenly among 3 heads of keys"));
+    CHECK_THAT(refused("qwen3-next", with("linear_value_head_dim", 5)),
+               ContainsSubstring("linear_attn.in_proj_qkvz.weight is (56, 24), expected 64 rows: 2 times 32"));
+    CHECK_THAT(refused("qwen3-next", with("linear_conv_kernel_dim", 3)),
+               ContainsSubstring("conv1d.weight is (40, 1, 4), expected"));
+    CHECK_THAT(refused("qwen3", with("layer_types", {"linear_attention", "full_attention"})),
+               ContainsSubstring("layer_types has \"linear_attention\", expected full_attention"));
+    CHECK(refused("qwen3-next", [](nlohmann::json& config) { config.erase("layer_types"); }).empty());
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
 }

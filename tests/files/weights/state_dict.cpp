@@ -34,7 +34,8 @@ bool same_attention(const MultiHeadWeights& left, const MultiHeadWeights& right)
 {
     return same_map(left.query, right.query) && same_map(left.key, right.key) && same_map(left.value, right.value) &&
            left.output.has_value() == right.output.has_value() &&
-           (!left.output || same_map(*left.output, *right.output)) && left.sinks == right.sinks;
+           (!left.output || same_map(*left.output, *right.output)) && left.sinks == right.sinks &&
+           left.gate.has_value() == right.gate.has_value() && (!left.gate || same_map(*left.gate, *right.gate));
 }
 
 bool same_layer(const EncoderLayerWeights& left, const EncoderLayerWeights& right)
@@ -209,6 +210,16 @@ TEST_CASE("heads that stay side by side may have any size, and have no out_proj"
               "(6, 8) is not expected");
         CHECK_THROWS_AS(state_dict(weights), Error);
     }
+}
+
+TEST_CASE("the gate of heads is a map beside theirs", "[weights]")
+{
+    Numbers numbers(8);
+    MultiHeadWeights weights = random_heads(numbers, pytorch_sizes(6, 6, 6));
+    weights.gate = random_linear(numbers, 6, 6);
+    const NamedArrays arrays = state_dict(weights);
+    CHECK(arrays.at("g_proj.weight").shape == Shape{6, 6});
+    CHECK(same_attention(load_weights<MultiHeadWeights>(arrays, {{"d_model", 6}}), weights));
 }
 
 TEST_CASE("sinks of heads are a tensor beside their maps", "[weights]")

@@ -6,6 +6,7 @@
 #include "files/weights/examples.hpp"
 
 #include "attn/files/weights/attention_variants.hpp"
+#include "attn/files/weights/gated_delta_net.hpp"
 #include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/recurrent.hpp"
 #include "attn/files/weights/transformer.hpp"
@@ -252,4 +253,82 @@ TEST_CASE("a latent attention is loaded and saved under the names of Hugging Fac
           "2 tensors do not fit a latent attention with d_model 4:\n"
           "  kv_b_proj.weight is (14, 5), expected (h_d_n_v, d_c)\n"
           "  o_proj.weight is missing");
+}
+
+namespace {
+
+/// One head of keys for two of values; the numbers say the row.
+GatedDeltaNetWeights numbered_delta_net()
+{
+    const auto map = [](double first, std::size_t out) {
+        Matrix weight(Matrix::shape_type{4, out});
+        for (std::size_t i = 0; i < 4; ++i)
+            for (std::size_t j = 0; j < out; ++j)
+                weight(i, j) = first + static_cast<double>(j);
+        return LinearWeights{weight};
+    };
+    Numbers numbers(10);
+    return {.query = map(10, 4),
+            .key = map(20, 4),
+            .value = map(30, 12),
+            .gate = map(50, 12),
+            .beta = map(70, 4),
+            .decay = map(80, 4),
+            .kernel = numbers.tensor3(20, 1, 3),
+            .dt_bias = numbers.vector(4),
+            .a_log = numbers.vector(4),
+            .norm = {numbers.vector(3)},
+            .output = {numbers.matrix(12, 4)}};
+}
+
+/// A tensor whose rows have those numbers.
+Array rows_numbered(const std::vector<double>& rows)
+{
+    Array array{.shape = {rows.size(), 4}, .values = {}};
+    for (const double row : rows)
+        array.values.insert(array.values.end(), 4, row);
+    return array;
+}
+
+} // namespace
+
+TEST_CASE("a gated DeltaNet is loaded and saved with a tensor for each map, or with packed ones, group by group",
+          "[weights][visit]")
+{
+    const GatedDeltaNetWeights weights = numbered_delta_net(); // two heads of keys, four of values
+    const NamedArrays arrays = state_dict(weights);
+    CHECK(names_of(arrays) == Names{"in_proj_q.weight", "in_proj_k.weight", "in_proj_v.weight", "in_proj_z.weight",
+                                    "in_proj_b.weight", "in_proj_a.weight", "conv1d.weight", "dt_bias", "A_log",
+                                    "norm.weight", "out_proj.weight"});
+    CHECK(arrays.at("conv1d.weight").shape == Shape{20, 1, 3});
+    CHECK(same(state_dict(load_weights<GatedDeltaNetWeights>(arrays, {{"d_model", 4}})), arrays));
+    CHECK(same(delta_net_unpacked(arrays, std::optional<std::size_t>()), arrays));
+
+    NamedArrays packed = arrays, below = arrays;
+    for (const char* map : {"q", "k", "v", "z", "b", "a"})
+        packed.erase(std::string("in_proj_") + map + ".weight");
+    packed["in_proj_qkvz.weight"] = rows_numbered({10, 11, 20, 21, 30, 31, 32, 33, 34, 35, 50, 51, 52, 53, 54, 55, //
+                                                   12, 13, 22, 23, 36, 37, 38, 39, 40, 41, 56, 57, 58, 59, 60, 61});
+    packed["in_proj_ba.weight"] = rows_numbered({70, 71, 80, 81, 72, 73, 82, 83});
+    CHECK(same(delta_net_unpacked(packed, 2), arrays));
+    for (const char* map : {"q", "k", "v"})
+        below.erase(std::string("in_proj_") + map + ".weight");
+    below["in_proj_qkv.weight"] =
+        rows_numbered({10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41});
+    CHECK(same(delta_net_unpacked(below, 2), arrays));
+
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, 3),
+                      ContainsSubstring("conv1d.weight has 20 filters, expected 2 * 3 * "
+                                        "d_k for queries and keys, and 4 * 3 for values"));
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, DeltaNetHeads{4, 3, 2, 3}),
+                      ContainsSubstring("4 heads of values can't be divided evenly among 3 heads of keys"));
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, DeltaNetHeads{4, 2, 3, 3}),
+                      ContainsSubstring("in_proj_qkvz.weight is (32, 4), expected 36 rows: 2 times 18"));
+    packed["in_proj_k.weight"] = arrays.at("in_proj_k.weight");
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, 2),
+                      ContainsSubstring("holds in_proj_k.weight, which is there by itself, too"));
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, std::optional<std::size_t>()),
+                      ContainsSubstring("say how many heads of queries and keys there are"));
+    packed.erase("A_log");
+    CHECK_THROWS_WITH(delta_net_unpacked(packed, 2), ContainsSubstring("A_log is missing"));
 }

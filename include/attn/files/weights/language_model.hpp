@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/files/weights/gated_delta_net.hpp"
 #include "attn/files/weights/latent_attention.hpp"
 #include "attn/files/weights/visit.hpp"
 #include "attn/reference/models/language_model.hpp"
@@ -18,13 +19,22 @@ void visit_norm(auto& norm, const std::string& prefix, auto&& f)
         visit(*norm, prefix, f);
 }
 
-/// norm1, post_norm1, those of attention after self_attn, norm2, post_norm2, those of the network after feed_forward
+/// What attention is called in a block: linear_attn where it is a gated DeltaNet, as Hugging Face's models have it.
+template <class Weights>
+inline constexpr std::string_view attention_name = "self_attn.";
+template <>
+inline constexpr std::string_view attention_name<GatedDeltaNetWeights> = "linear_attn.";
+
+/// norm1, post_norm1, those of attention after self_attn or linear_attn, norm2, post_norm2, those of the network after feed_forward
 void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [norm1, post_norm1, self_attention, norm2, post_norm2, network] = w;
     visit_norm(norm1, prefix + "norm1.", f);
-    begin_part(f, self_attention, prefix + "self_attn.");
-    std::visit([&](auto& any) { visit(any, prefix + "self_attn.", f); }, self_attention);
+    begin_part(f, self_attention, prefix);
+    const auto visit_attention = [&]<class Weights>(Weights& any) {
+        visit(any, prefix + std::string(attention_name<std::remove_const_t<Weights>>), f);
+    };
+    std::visit(visit_attention, self_attention);
     visit_norm(post_norm1, prefix + "post_norm1.", f);
     visit_norm(norm2, prefix + "norm2.", f);
     begin_part(f, network, prefix + "feed_forward.");

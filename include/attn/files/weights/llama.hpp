@@ -45,10 +45,10 @@ void visit(Either<LlamaLayerWeights> auto& w, const std::string& prefix, auto&& 
             visit(*of_heads, named(name), f, "d_k");
     };
     auto& [norm1, self_attention, norm2, feed_forward] = w;
-    auto& [query, key, value, output, query_norm, key_norm, sinks] = self_attention;
+    auto& [query, key, value, output, query_norm, key_norm, sinks, gate_of_heads] = self_attention;
     auto& [gate, up, down] = feed_forward;
-    if (!output || sinks)
-        throw Error("a decoder like Llama's has an output map in each attention, and no sinks");
+    if (!output || sinks || gate_of_heads)
+        throw Error("a decoder like Llama's has an output map in each attention, and no sinks and no gate");
     visit(norm1, named(names.norm1), f);
     map(names.query, query, "d_model", "h_d_k");
     map(names.key, key, "d_model", "g_d_k");

@@ -20,7 +20,9 @@ namespace attn {
 struct LlamaLayerWeights; // visited in llama.hpp
 struct RecurrentWeights;  // visited in recurrent.hpp
 struct LatentAttentionWeights;
-using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights>; // visited in language_model.hpp
+struct GatedDeltaNetWeights;
+using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights,
+                                          GatedDeltaNetWeights>; // visited in language_model.hpp
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;

@@ -28,8 +28,8 @@
 ///
 /// Here are the visitors of maps, norms, networks, multi-head attention, and the layers and stacks of encoder and decoder.
 /// Those of models and of other attentions stand in headers of their own: gpt.hpp, llama.hpp, transformer.hpp, recurrent.hpp,
-/// latent_attention.hpp, attention_variants.hpp. Each takes its struct apart by structured bindings, so that a new member does
-/// not compile until it is visited.
+/// latent_attention.hpp, gated_delta_net.hpp, attention_variants.hpp. Each takes its struct apart by structured bindings, so that
+/// a new member does not compile until it is visited.
 ///
 /// A visitor that fills weights from a file must know which layers, norms and biases there are. Where it has a function
 /// `begin_part(part, prefix)`, that function is called for each of these before it is visited, and can create it.
@@ -180,11 +180,11 @@ MapsOfHeads maps_of(const MultiHeadWeights& w, const std::string& prefix, Visito
 /// out_proj.weight, out_proj.bias. Heads without an output map can have any size where their maps are not packed.
 ///
 /// Or an nn.Linear each, q_proj, k_proj and v_proj, where heads can have any size and share keys and values; and, as newer
-/// models have them, norms of queries and keys, and sinks: q_norm.weight, k_norm.weight, sinks.
+/// models have them, norms of queries and keys, sinks, and a gate: q_norm.weight, k_norm.weight, sinks, g_proj.weight.
 void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f)
 {
     begin_part(f, w, prefix);
-    auto& [query, key, value, output, query_norm, key_norm, sinks] = w;
+    auto& [query, key, value, output, query_norm, key_norm, sinks, gate] = w;
     const bool has_output = output.has_value();
     const MapsOfHeads maps = maps_of(w, prefix, f);
     std::string merged = "d_model";
@@ -221,6 +221,9 @@ void visit(Either<MultiHeadWeights> auto& w, const std::string& prefix, auto&& f
         visit(*output, prefix + "out_proj.", f, merged, "d_model");
     if (sinks)
         f(WeightTensor{prefix + "sinks", {"h"}}, *sinks);
+    begin_part(f, gate, prefix + "g_proj.");
+    if (gate)
+        visit(*gate, prefix + "g_proj.", f, "d_model", has_output ? merged : "h_d_v");
 }
 template <>
 inline constexpr std::string_view module_name<MultiHeadWeights> = "a multi-head attention";

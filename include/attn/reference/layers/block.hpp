@@ -3,6 +3,7 @@
 #include "attn/reference/layers/cache.hpp"
 #include "attn/reference/layers/experts.hpp"
 #include "attn/reference/layers/feed_forward.hpp"
+#include "attn/reference/layers/gated_delta_net.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
 #include "attn/reference/layers/latent_attention.hpp"
 #include "attn/reference/layers/norm.hpp"
@@ -35,6 +36,7 @@ struct BlockDescription {
     bool is_parallel = false;        ///< both sublayers of the same x: x + attention(x) + network(x)
     double residual_scale = 1;       ///< what a sublayer's result is multiplied by before it is added
     MultiHeadOptions attention = {}; ///< of either kind: heads, scale, positions; without masks, which are arguments
+    GatedDeltaNetOptions delta_net = {};        ///< where a gated DeltaNet stands in place of attention
     std::optional<std::size_t> window = {};     ///< a query can attend to so many keys only, its own the last of them
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
@@ -43,12 +45,12 @@ struct BlockDescription {
 /// The description as a trace records it.
 StepOptions describe(const BlockDescription& description);
 
-/// The self-attention of a layer: multi-head, or multi-head latent attention.
-using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights>;
+/// The self-attention of a layer: multi-head, or multi-head latent attention, or a gated DeltaNet in its place.
+using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights, GatedDeltaNetWeights>;
 
 /// What it keeps of earlier tokens.
 template <Sequence T>
-using SelfAttentionCacheOf = std::variant<KeyValueCacheOf<T>, LatentCacheOf<T>>;
+using SelfAttentionCacheOf = std::variant<KeyValueCacheOf<T>, LatentCacheOf<T>, GatedDeltaNetCacheOf<T>>;
 
 /// The cache of earlier tokens; none at the beginning.
 template <Sequence T>
@@ -72,9 +74,10 @@ struct BlockWeights {
 /// @param x            ((b,) n, d_model)
 /// @param weights      of both sublayers and the norms
 /// @param description  where norms stand, heads, positions, activation
-/// @param mask         (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder; optional
+/// @param mask         (n, n) or (b, n, n), true where a token can attend: causal_mask() in a decoder; optional. A gated DeltaNet
+///                     takes none: each of its tokens depends on those before it only
 /// @param trace        in the scopes norm1, self_attn, norm2 and feed_forward, the steps of norm(), multi_head_attention() or
-///                     latent_attention(), and feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
+///                     latent_attention() or gated_delta_net(), and feed_forward(), gated_feed_forward() or experts(), and in its own, with the norms before the sublayers:
 ///
 ///                     | step           | shape             | formula                         |
 ///                     |----------------|-------------------|---------------------------------|
@@ -113,7 +116,8 @@ struct CachedBlockOf {
 /// @param weights      of both sublayers and the norms
 /// @param description  where norms stand, heads, positions, activation
 /// @param mask         (n, m) or (b, n, m), m the tokens before and the new ones
-/// @param trace        as decoder_block(), with the steps of cached_self_attention() or cached_latent_attention() in self_attn
+/// @param trace        as decoder_block(), with the steps of cached_self_attention(), cached_latent_attention() or
+///                     gated_delta_net() in self_attn
 /// @throws ShapeError, Error  as decoder_block(), and where the past does not fit the weights, or is of the other kind of attention
 template <Sequence T>
 CachedBlockOf<T> cached_decoder_block(const T& x, const PastOfBlock<T>& past, const BlockWeights& weights,

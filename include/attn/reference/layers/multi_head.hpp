@@ -20,6 +20,7 @@ struct MultiHeadWeights {
     std::optional<RmsNormWeights> query_norm = {}; ///< (d_k), of each head's queries, where heads share them
     std::optional<RmsNormWeights> key_norm = {};   ///< (d_k), of each head's keys
     std::optional<Vector> sinks = {};              ///< (h): each head's sink, see WeighingOptions
+    std::optional<LinearWeights> gate = {};        ///< (d_model, h d_v): how much of each feature of the heads is kept
 };
 
 /// How attention depends on positions.
@@ -162,19 +163,22 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 The lists of factors of a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the
 ///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.
 ///
+///                 Where the weights have a gate, gate_weights, (d_model, h_d_v), follows `merged`, then `gate`, ((b,) n, h_d_v), which
+///                 is `x @ gate_weights`, and `gated`, `merged * sigmoid(gate)`, which the output map takes in place of `merged`.
+///
 ///                 Of several sequences `memory`, and `value_memory`, follow `x`, and stand in its place in the formulas of key
 ///                 and value.
 /// @throws ShapeError where tokens and weights disagree, h or g does not divide their columns, g does not divide h, or the mask
 ///                    does not fit
 /// @throws Error      where ALiBi is asked for and a bias is given, too
 /// @see Ainslie et al. 2023; Shazeer 2019 for g = 1; Su et al. 2021; Press, Smith and Lewis 2022; Henry et al. 2020 for
-///      norms of queries and keys
+///      norms of queries and keys; Qiu et al. 2025, "Gated Attention for Large Language Models", section 2, for the gate
 template <Sequence T>
 MultiHeadOf<T> multi_head_attention(const Sources<T>& from, const MultiHeadWeights& weights,
                                     const MultiHeadOptions& options = {}, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(multi_head_attention);
 
-/// True where every head has keys and values of its own, no norms, no sink and no positions.
+/// True where every head has keys and values of its own, no norms, no sink, no gate and no positions.
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions);
 
 } // namespace attn
