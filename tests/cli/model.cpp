@@ -51,6 +51,51 @@ TEST_CASE("attn run model writes a trace that is verified, and has gradients", "
     CHECK(grad.code == 0);
 }
 
+TEST_CASE("attn run model gives the last hidden states of an encoder, and says what it does not compute",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const Ended ended = run_on("model", golden("bert"), folder);
+    CAPTURE(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(ended.errors ==
+          "attn run: note: not computed: pooler.dense.bias, pooler.dense.weight: the pooler, a map of the "
+          "first token for classifiers\n");
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    const Recording trace = read_trace(folder / "t.npz");
+    REQUIRE(trace.find("output") != nullptr);
+    CHECK(trace.find("output") == trace.find("layers.1.output"));
+    CHECK(trace.find("causal") == nullptr);
+    const Ended grad = run({"attn", "grad", folder / "t.npz", "--of", "output", "-o", folder / "g.npz"});
+    CAPTURE(grad.errors);
+    CHECK(grad.code == 0);
+    CHECK(run({"attn", "verify", folder / "g.npz"}).code == 0);
+
+    const Ended described = run({"attn", "run", "model", "--weights", golden("bert"), "--dry-run"});
+    CHECK_THAT(described.output, ContainsSubstring("output the last hidden states, attention to all tokens"));
+    CHECK_THAT(described.output, ContainsSubstring("token_types 2"));
+    CHECK_THAT(described.output, ContainsSubstring("not computed: pooler.dense.bias, pooler.dense.weight"));
+}
+
+TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto run_with = [&](const std::string& family, const Array& types) {
+        const Array ids{{2, 3}, {4, 0, 2, 7, 1, 1}, ElementType::integer};
+        write_npz(folder / "in.npz", {{}, {{"ids", ids}, {"token_type_ids", types}}, {}});
+        return run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden(family), "--quiet",
+                    "--trace", folder / "t.npz"});
+    };
+    CHECK(run_with("bert", {{2, 3}, {0, 0, 1, 0, 1, 1}, ElementType::integer}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK_THAT(run_with("bert", {{2, 3}, {0, 0, 2, 0, 1, 1}, ElementType::integer}).errors,
+               ContainsSubstring("is 2, but table"));
+    CHECK_THAT(run_with("bert", {{2, 2}, {0, 0, 1, 0}, ElementType::integer}).errors,
+               ContainsSubstring("token_types (2, 2) and ids (2, 3) must have the same shape"));
+    CHECK_THAT(run_with("llama", {{2, 3}, {0, 0, 1, 0, 1, 1}, ElementType::integer}).errors,
+               ContainsSubstring("the model has no table of them"));
+}
+
 TEST_CASE("attn run model reads weights in parts, by their index", "[cli][run][families]")
 {
     const TemporaryFolder folder;

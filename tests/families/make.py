@@ -265,6 +265,10 @@ def make(name, config, fields, how, out):
     members["batch_" + what] = batch
     if apart(batch, alone) > 1e-10:
         members["batch_alone"] = alone
+    if kind == "encoder" and getattr(model.config, "type_vocab_size", 1) > 1:
+        types = torch.randint(0, model.config.type_vocab_size, (LENGTH,), generator=random)
+        members["token_type_ids"] = types
+        members["typed_" + what] = forward(model, {**inputs, "token_type_ids": types[None]})[0]
     if kind in ("decoder", "seq2seq", "audio") and (difference := apart(result, by_token(model, inputs))) > 1e-10:
         known(how, f"token by token with a cache: {difference:.1e} apart", notes)
     if kind == "audio":

@@ -25,11 +25,20 @@ struct Settings {
     std::size_t heads = 1;
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
     std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
+    std::optional<std::size_t> token_types = {};
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
+    /// @}
+
+    /// @name What is computed
+    /// @{
+    bool is_causal = true, has_logits = true;
+    std::optional<Activation> prediction_head = {}; ///< of a masked language model
     /// @}
 
     /// @name Which biases, norms and sinks the weights must have
     /// @{
+    bool has_embedding_norm = false, has_final_norm = true, has_first_norm = true;
+    bool has_vocabulary_bias = false, has_prediction_head_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
     bool norm_bias = false, has_sinks = false;
     HeadNorms head_norms = HeadNorms::none;
@@ -66,7 +75,7 @@ struct Settings {
 
     /// @name Windows: how many keys, and in which layers
     /// @{
-    std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {};
+    std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {}, full_interval = {};
     std::optional<bool> uses_window = {}, uses_window_without_rotary = {};
     std::optional<std::vector<std::string>> layer_types = {}, layer_types_cycle = {};
     /// @}
@@ -75,6 +84,7 @@ struct Settings {
     /// @{
     HeadPositions positions = HeadPositions::none;
     std::size_t first_position = 0;
+    std::optional<std::size_t> padding_id = {}; ///< which positions do not count
     RotaryLayout rotary_layout = RotaryLayout::halves;
     Json rotary_parameters = {}, rotary_scaling = {}, rotary_aliases = Json::object();
     std::optional<double> rotary_base = {}, rotary_share = {}, rotary_base_of_window = {};
