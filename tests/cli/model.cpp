@@ -96,6 +96,40 @@ TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][ru
                ContainsSubstring("the model has no table of them"));
 }
 
+TEST_CASE("attn run model takes an image or a sound where the model does, and nothing beside it",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto run_with = [&](const std::string& family, const NamedArrays& arrays) {
+        write_npz(folder / "in.npz", {{}, {arrays.begin(), arrays.end()}, {}});
+        return run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden(family), "--quiet",
+                    "--trace", folder / "t.npz"});
+    };
+    const Array ids{{2}, {4, 0}, ElementType::integer};
+    NamedArrays image = read_npz(golden("vit-plain") + "/expected.npz"),
+                sound = read_npz(golden("whisper") + "/expected.npz");
+    const Array pixels = image.at("pixel_values"), features = sound.at("input_features");
+    CHECK(run_with("vit-plain", {{"pixel_values", pixels}}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK(run_with("vit-plain", {{"pixel_values", image.at("batch_pixel_values")}}).code == 0);
+    CHECK(run_with("whisper", {{"input_features", features}}).code == 0);
+    CHECK(run_with("whisper", {{"input_features", sound.at("batch_input_features")}}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+
+    CHECK_THAT(run_with("vit-plain", {{"ids", ids}}).errors,
+               ContainsSubstring("has no array pixel_values, which a model of the family vit takes"));
+    CHECK_THAT(run_with("whisper", {{"input_features", features}, {"ids", ids}}).errors,
+               ContainsSubstring("has an array ids, and a model of the family whisper takes input_features alone"));
+    CHECK_THAT(run_with("vit-plain", {{"pixel_values", pixels}, {"lengths", ids}}).errors,
+               ContainsSubstring("has an array lengths"));
+    CHECK_THAT(run_with("llama", {{"pixel_values", pixels}}).errors, ContainsSubstring("has no array ids"));
+
+    const Ended described = run({"attn", "run", "model", "--weights", golden("vit-plain"), "--dry-run"});
+    CHECK_THAT(described.output, ContainsSubstring("image 8 by 12, patches 4 by 2, d_model 24"));
+    const Ended of_sound = run({"attn", "run", "model", "--weights", golden("whisper"), "--dry-run"});
+    CHECK_THAT(of_sound.output, ContainsSubstring("convolutions of stride 1 and 2, activation gelu, d_model 24"));
+}
+
 TEST_CASE("attn run model reads weights in parts, by their index", "[cli][run][families]")
 {
     const TemporaryFolder folder;

@@ -274,6 +274,7 @@ def make(name, config, fields, how, out):
     if kind == "audio":
         with torch.no_grad():
             members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]
+            members["batch_encoder_output"] = model.get_encoder()(case.batch["batch_input_features"]).last_hidden_state
     if left := unused(model, inputs, result):
         notes.append("without effect: " + " ".join(left))
     if not bool(torch.isfinite(batch).all() and torch.isfinite(result).all()):

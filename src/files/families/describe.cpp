@@ -118,6 +118,8 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
 {
     const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
     LanguageModelDescription model{.norm = settings.norm,
+                                   .image = settings.image,
+                                   .convolution_activation = settings.convolution_activation,
                                    .is_causal = settings.is_causal,
                                    .has_logits = settings.has_logits,
                                    .first_position = settings.first_position,
@@ -126,6 +128,14 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                    .head_activation = settings.prediction_head.value_or(default_activation),
                                    .logit_scale = settings.logit_scale,
                                    .logit_softcap = settings.logit_softcap};
+    if (settings.layers_too.value_or(layers) != layers)
+        throw Error("num_hidden_layers is " + text(*settings.layers_too) + ", expected " + text(layers) +
+                    ", as the family's own name says");
+    for (const std::size_t stride : settings.convolution_strides)
+        model.convolutions.push_back({.stride = stride});
+    if (settings.image &&
+        (settings.image->height % settings.patch.height != 0 || settings.image->width % settings.patch.width != 0))
+        throw Error("image_size is no whole number of patches of patch_size");
     if (settings.scales_embedding_by_width)
         model.embedding_scale = std::sqrt(static_cast<double>(d_model));
     if (settings.logit_divisor)

@@ -118,6 +118,8 @@ Family family_of(const Json& config)
                   .copies = object("copies"),
                   .unpack = object("unpack"),
                   .packed_experts = object("packed_experts"),
+                  .squeezed = all.contains("squeezed") ? all["squeezed"] : Json::array(),
+                  .kernels = all.contains("kernels") ? all["kernels"] : Json::array(),
                   .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
                   .not_computed = object("not_computed"),
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),

@@ -23,7 +23,8 @@ std::span<const FamilyFile> family_files();
 struct Family {
     std::string model_type;
     std::vector<std::string> architectures; ///< the first is meant where a configuration names none
-    Json always, fields, names, older_names, copies, unpack, packed_experts, ignored, not_computed, variants;
+    Json always, fields, names, older_names, copies, unpack, packed_experts, squeezed, kernels, ignored, not_computed,
+        variants;
     std::string base_prefix;
 };
 
@@ -36,7 +37,8 @@ Family family_of(const Json& config);
 Settings settings_of(const Family& family, const Json& config);
 
 /// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on, and
-/// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on.
+/// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on. Tensors with axes of one number lose these, and
+/// the kernels of convolutions along tokens, (out, in, window), become (out, window in).
 /// @throws Error where one is of another shape than the settings say
 NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings);
 

@@ -27,6 +27,14 @@ void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefi
         network = GatedFeedForwardWeights{};
 }
 
+void WeightsLoader::begin_part(InputWeights& input, const std::string& prefix)
+{
+    if (has(prefix + "patch_embedding.weight"))
+        input = PatchWeights{};
+    else if (has_any(prefix + "convolutions.0."))
+        input = std::vector<ConvolutionWeights>();
+}
+
 namespace {
 
 AxisSizes sizes_of_latents(const Settings& settings, const std::size_t d_model)
@@ -65,6 +73,14 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
         sizes["vocabulary"] = *settings.vocabulary;
     if (settings.token_types)
         sizes["types"] = *settings.token_types;
+    if (settings.channels)
+        sizes["channels"] = *settings.channels;
+    if (const auto& image = settings.image) {
+        const auto& [height, width] = settings.patch;
+        sizes["patch_height"] = height;
+        sizes["patch_width"] = width;
+        sizes["n_max"] = (image->height / height) * (image->width / width) + 1; // and the class token
+    }
     if (settings.position_rows)
         sizes["n_max"] = *settings.position_rows + settings.first_position;
     return sizes;
@@ -86,7 +102,7 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     };
     if (const auto* heads = std::get_if<MultiHeadWeights>(&weights.self_attention)) {
         bias(heads->query, settings.projection_bias, "query");
-        bias(heads->key, settings.projection_bias, "key");
+        bias(heads->key, settings.has_key_bias ? settings.projection_bias : false, "key");
         bias(heads->value, settings.projection_bias, "value");
         bias(*heads->output, settings.output_bias, "output");
     }
@@ -163,6 +179,10 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
 void expect_around(const LanguageModelWeights& weights, const Settings& settings)
 {
     const std::string model = "the model";
+    expect(std::holds_alternative<PatchWeights>(weights.embedding), settings.image.has_value(), model,
+           "patch embedding");
+    const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
+    expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolutions before its layers");
     expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
     expect(weights.token_types.has_value(), settings.token_types.has_value(), model, "table of token types");
     expect(weights.embedding_norm.has_value(), settings.has_embedding_norm, model, "norm after its embedding");
@@ -205,7 +225,7 @@ void tie_output(LanguageModelWeights& weights, const Settings& settings)
         return expect(output.has_value(), false, "the model", "output map");
     if (!output && !settings.is_tied)
         throw WeightsError("there is no output map, and config.json says that it is not tied to the embedding");
-    if (settings.is_tied && output && transpose(*output) == weights.embedding)
+    if (settings.is_tied && output && transpose(*output) == std::get<Matrix>(weights.embedding))
         output.reset();
 }
 

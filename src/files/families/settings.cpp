@@ -80,6 +80,20 @@ void read(const Json& value, Enum& target)
     refuse(value, "one of " + known);
 }
 
+/// A number of pixels in both directions, or [height, width].
+void read(const Json& value, ImageSize& target)
+{
+    if (value.is_array() && value.size() == 2) {
+        read(value[0], target.height);
+        read(value[1], target.width);
+    } else {
+        read(value, target.height);
+        target.width = target.height;
+    }
+    if (target.height == 0 || target.width == 0)
+        refuse(value, "at least one pixel");
+}
+
 /// The names that transformers has for activations, where they are not ours.
 void read(const Json& value, Activation& target)
 {
@@ -195,6 +209,13 @@ const std::vector<Setting>& all_settings()
         row("norm_bias", &Settings::norm_bias),
         row("is_causal", &Settings::is_causal),
         row("has_logits", &Settings::has_logits),
+        row("image", [](Settings& s) -> ImageSize& { return s.image ? *s.image : s.image.emplace(); }),
+        row("patch", &Settings::patch),
+        row("channels", &Settings::channels),
+        row("convolution_strides", &Settings::convolution_strides),
+        row("convolution_activation", &Settings::convolution_activation),
+        row("layers_too", &Settings::layers_too),
+        row("has_key_bias", &Settings::has_key_bias),
         row("prediction_head", &Settings::prediction_head),
         row("has_prediction_head_bias", &Settings::has_prediction_head_bias),
         row("has_vocabulary_bias", &Settings::has_vocabulary_bias),

@@ -24,6 +24,7 @@ struct Settings {
     /// @{
     std::size_t heads = 1;
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
+    std::optional<std::size_t> layers_too = {}; ///< by another name
     std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
     std::optional<std::size_t> token_types = {};
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
@@ -32,13 +33,18 @@ struct Settings {
     /// @name What is computed
     /// @{
     bool is_causal = true, has_logits = true;
+    std::optional<ImageSize> image = {}; ///< where tokens are patches of an image
+    ImageSize patch = {};
+    std::optional<std::size_t> channels = {}; ///< of an image, or of a sound, whose convolutions have strides
+    std::vector<std::size_t> convolution_strides = {};
+    Activation convolution_activation = default_activation;
     std::optional<Activation> prediction_head = {}; ///< of a masked language model
     /// @}
 
     /// @name Which biases, norms and sinks the weights must have
     /// @{
     bool has_embedding_norm = false, has_final_norm = true, has_first_norm = true;
-    bool has_vocabulary_bias = false, has_prediction_head_bias = true;
+    bool has_vocabulary_bias = false, has_prediction_head_bias = true, has_key_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
     bool norm_bias = false, has_sinks = false;
     HeadNorms head_norms = HeadNorms::none;

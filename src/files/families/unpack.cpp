@@ -4,6 +4,7 @@
 
 #include "attn/core/error.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,10 +176,43 @@ NamedArrays experts_apart(NamedArrays arrays, const Json& packed_experts)
     return arrays;
 }
 
+// --------------------------------------------------------------------------------------------------------- other axes
+
+/// Drops the first axes of one number: (1, 10, 24) becomes (10, 24).
+Array squeezed(Array array)
+{
+    while (array.rank() > 1 && array.shape.front() == 1)
+        array.shape.erase(array.shape.begin());
+    return array;
+}
+
+/// (out, in, window) becomes (out, window in).
+Array by_window(const Array& array, const std::string& name)
+{
+    if (array.rank() != 3)
+        throw Error(name + " is " + to_string(array.shape) + ", expected (out, in, window)");
+    Array map = permuted(array, {0, 2, 1});
+    map.shape = {array.shape[0], array.shape[1] * array.shape[2]};
+    return map;
+}
+
+NamedArrays in_our_axes(NamedArrays arrays, const Family& family)
+{
+    for (auto& [name, array] : arrays) {
+        const auto is_listed = [&](const Json& listed) { return is_called(name, listed.get<std::string>()); };
+        if (std::ranges::any_of(family.squeezed, is_listed))
+            array = squeezed(std::move(array));
+        if (std::ranges::any_of(family.kernels, is_listed))
+            array = by_window(array, name);
+    }
+    return arrays;
+}
+
 } // namespace
 
 NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings)
 {
+    arrays = in_our_axes(std::move(arrays), family);
     return experts_apart(maps_apart(std::move(arrays), family.unpack, settings), family.packed_experts);
 }
 

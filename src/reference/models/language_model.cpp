@@ -13,6 +13,23 @@
 namespace attn {
 namespace {
 
+/// Tokens on their way through the model, and the step that they are.
+template <Sequence T>
+struct Stream {
+    T tokens;
+    std::string name;
+
+    void normalize(const std::string& scope, const std::optional<LayerNormWeights>& weights,
+                   const NormDescription& description, const Trace& trace)
+    {
+        if (!weights)
+            return;
+        const Trace inside = trace.scope(scope, {{"x", name}});
+        tokens = norm(tokens, *weights, description, inside);
+        name = scope + ".output";
+    }
+};
+
 /// The row of each token in the table of positions where padding does not count, and has the row of its own id.
 /// @param padding  its id
 template <class Ids>
@@ -59,19 +76,31 @@ void add_types(Sum<T>& sum, const Ids& ids, const std::optional<Ids>& given, con
 }
 
 /// Adds learned positions.
-/// @param before  how many tokens come before these
-template <Sequence T, class Ids>
-void add_positions(Sum<T>& sum, const Ids& ids, std::size_t before, const LanguageModelDescription& description,
-                   const Matrix& table, const Trace& trace)
+/// @param first  the row of the first token
+template <Sequence T>
+void add_positions(Sum<T>& sum, std::size_t n, std::size_t first, const Matrix& table, const Trace& trace)
 {
-    if (description.padding_id) {
-        const Ids rows = count_tokens(ids, *description.padding_id, trace);
-        const Trace inside = trace.scope("position_embedding", {{"ids", "position_ids"}});
-        return sum.add(look_up(rows, {table}, {}, inside), "position_embedding.output");
-    }
     const Trace inside = trace.scope("position_embedding");
-    sum.add(learned_positions(table, ids.shape().back(), description.first_position + before, inside),
-            "position_embedding.positions");
+    sum.add(learned_positions(table, n, first, inside), "position_embedding.positions");
+}
+
+/// The same where padding does not count.
+/// @param padding  its id
+template <Sequence T, class Ids>
+void add_counted_positions(Sum<T>& sum, const Ids& ids, std::size_t padding, const Matrix& table, const Trace& trace)
+{
+    const Ids rows = count_tokens(ids, padding, trace);
+    const Trace inside = trace.scope("position_embedding", {{"ids", "position_ids"}});
+    sum.add(look_up(rows, {table}, {}, inside), "position_embedding.output");
+}
+
+/// The table of words.
+const Matrix& table_of(const LanguageModelWeights& weights)
+{
+    const auto* table = std::get_if<Matrix>(&weights.embedding);
+    if (table == nullptr)
+        throw Error("language_model: the model has no table of words: see image_model() and sound_model()");
+    return *table;
 }
 
 /// The rows of the embedding, scaled and with token types and positions where the model has them.
@@ -101,9 +130,28 @@ T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& w
         sum.tokens *= *scale;
     if (weights.token_types)
         add_types(sum, ids, token_types, *weights.token_types, trace);
-    if (weights.positions)
-        add_positions(sum, ids, before, description, *weights.positions, trace);
+    if (weights.positions && description.padding_id)
+        add_counted_positions(sum, ids, *description.padding_id, *weights.positions, trace);
+    else if (weights.positions)
+        add_positions(sum, ids.shape().back(), description.first_position + before, *weights.positions, trace);
     return trace(embedded, sum.formula, std::move(sum.tokens));
+}
+
+/// Tokens that are embedded already, with positions where the model has them.
+template <Sequence T>
+Stream<T> with_positions(const T& tokens, const LanguageModelWeights& weights,
+                         const LanguageModelDescription& description, const Trace& trace)
+{
+    if (weights.token_types || description.padding_id)
+        throw Error("language_model: the model counts or types its tokens by their ids: give these");
+    Stream<T> stream{trace.input("tokens[(b,) n, d_model]", tokens), "tokens"};
+    if (!weights.positions)
+        return stream;
+    expect_agreement("language_model", "d_model", {"tokens", tokens, feature_axis<T>},
+                     {"position_embedding", *weights.positions, 1});
+    Sum<T> sum{std::move(stream.tokens), "tokens"};
+    add_positions(sum, tokens.shape(token_axis<T>), description.first_position, *weights.positions, trace);
+    return {trace("embedded[(b,) n, d_model]", sum.formula, std::move(sum.tokens)), "embedded"};
 }
 
 /// The masks of the layers: one of the whole model, and one for each width of a window.
@@ -160,23 +208,6 @@ private:
     std::vector<Windowed> windows_;
 };
 
-/// Tokens on their way through the model, and the step that they are.
-template <Sequence T>
-struct Stream {
-    T tokens;
-    std::string name;
-
-    void normalize(const std::string& scope, const std::optional<LayerNormWeights>& weights,
-                   const NormDescription& description, const Trace& trace)
-    {
-        if (!weights)
-            return;
-        const Trace inside = trace.scope(scope, {{"x", name}});
-        tokens = norm(tokens, *weights, description, inside);
-        name = scope + ".output";
-    }
-};
-
 /// Passes the tokens through the head of a masked language model.
 template <Sequence T>
 void predict_tokens(Stream<T>& stream, const PredictionHeadWeights& weights,
@@ -193,8 +224,9 @@ void predict_tokens(Stream<T>& stream, const PredictionHeadWeights& weights,
 /// The logits, from the last layer's tokens.
 template <Sequence T>
 T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-            const Matrix& embedding, const Trace& trace)
+            const Trace& trace)
 {
+    const Matrix& embedding = trace.shared_input("embedding[vocabulary, d_model]", table_of(weights));
     const auto &scale = description.logit_scale, &softcap = description.logit_softcap;
     const bool has_bias = weights.output_bias.has_value();
     const bool is_product = !has_bias && !scale && !softcap;
@@ -229,30 +261,30 @@ std::size_t tokens_in(const SelfAttentionCacheOf<Matrix>& cache)
     return std::get<KeyValueCache>(cache).keys.shape(0);
 }
 
-/// @param before   how many tokens come before these
-/// @param lengths  of a batch: how many ids of each sequence are real; optional
-/// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
-template <Sequence T, class Ids, class Layer>
-T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths,
-         const LanguageModelWeights& weights, const LanguageModelDescription& description,
-         const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
+/// The scope of a model, whose layers are described.
+Trace model_scope(const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& caller)
 {
-    const auto& [token_types] = options;
     if (description.layers.size() != weights.layers.size())
         throw Error("language_model: " + std::to_string(description.layers.size()) + " layers are described, and " +
                     std::to_string(weights.layers.size()) + " layers have weights");
-    const Trace trace = caller.module("language_model", [&] {
+    return caller.module("language_model", [&] {
         return StepOptions{{"layers", std::to_string(weights.layers.size())}};
     });
-    const Ids& ids = trace.input("ids[(b,) n]", given_ids);
-    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", weights.embedding);
+}
 
-    // Look the tokens up.
-    Stream<T> stream{embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace), "embedded"};
+/// @param stream   embedded tokens
+/// @param before   how many tokens come before these
+/// @param lengths  of a batch: how many tokens of each sequence are real; optional
+/// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
+template <Sequence T, class Layer>
+T pass_through(Stream<T> stream, std::size_t before, const std::optional<Integers>& lengths,
+               const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& trace,
+               const Layer& layer)
+{
     stream.normalize("embedding_norm", weights.embedding_norm, description.norm, trace);
 
     // Pass them through the layers, where no token of a decoder attends to a later one.
-    const std::size_t n = ids.shape().back();
+    const std::size_t n = stream.tokens.shape(token_axis<T>);
     const Masks masks(n, before + n, lengths, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
@@ -270,7 +302,41 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
     }
     if (weights.prediction_head)
         predict_tokens(stream, *weights.prediction_head, description, trace);
-    return logits_of(stream, weights, description, embedding, trace);
+    return logits_of(stream, weights, description, trace);
+}
+
+/// The same of ids.
+template <Sequence T, class Ids, class Layer>
+T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths,
+         const LanguageModelWeights& weights, const LanguageModelDescription& description,
+         const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
+{
+    const auto& [token_types] = options;
+    const Trace trace = model_scope(weights, description, caller);
+    const Ids& ids = trace.input("ids[(b,) n]", given_ids);
+    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", table_of(weights));
+
+    // Look the tokens up.
+    Stream<T> stream{embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace), "embedded"};
+    return pass_through(std::move(stream), before, lengths, weights, description, trace, layer);
+}
+
+/// One layer without a cache.
+auto layer_of(const LanguageModelWeights& weights, const LanguageModelDescription& description)
+{
+    return [&](const auto& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
+        return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
+    };
+}
+
+/// The same of tokens that are embedded already.
+template <Sequence T>
+T encode(const T& tokens, const std::optional<Integers>& lengths, const LanguageModelWeights& weights,
+         const LanguageModelDescription& description, const Trace& caller)
+{
+    const Trace trace = model_scope(weights, description, caller);
+    return pass_through(with_positions(tokens, weights, description, trace), 0, lengths, weights, description, trace,
+                        layer_of(weights, description));
 }
 
 } // namespace
@@ -285,10 +351,7 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
                       const Trace& trace)
 {
-    return decode<Matrix>(ids, 0, {}, weights, description, options, trace,
-                          [&](const Matrix& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-                              return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
-                          });
+    return decode<Matrix>(ids, 0, {}, weights, description, options, trace, layer_of(weights, description));
 }
 
 Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
@@ -302,10 +365,20 @@ Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& 
                        const LanguageModelWeights& weights, const LanguageModelDescription& description,
                        const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, lengths, weights, description, options, trace,
-                           [&](const Tensor3& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-                               return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
-                           });
+    return decode<Tensor3>(ids, 0, lengths, weights, description, options, trace, layer_of(weights, description));
+}
+
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const Trace& trace)
+{
+    return encode(tokens, {}, weights, description, trace);
+}
+
+Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const Trace& trace)
+{
+    return encode(tokens, lengths, weights, description, trace);
 }
 
 LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,

@@ -9,6 +9,7 @@
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/mistakes/pitfalls.hpp"
+#include "attn/reference/models/signal_model.hpp"
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"
@@ -26,11 +27,13 @@ namespace {
 
 const std::filesystem::path goldens = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
 
+/// Those of models of text.
 std::vector<std::filesystem::path> folders()
 {
     std::vector<std::filesystem::path> all;
     for (const auto& entry : std::filesystem::directory_iterator(goldens))
-        all.push_back(entry.path());
+        if (read_npz(entry.path() / "expected.npz").contains("ids"))
+            all.push_back(entry.path());
     std::ranges::sort(all);
     REQUIRE(all.size() >= 30);
     return all;
@@ -177,6 +180,43 @@ TEST_CASE("an encoder adds what its table has for the types of tokens", "[famili
     CHECK_THROWS_WITH(
         language_model(Integers{1, 2}, without.weights, without.description, {.token_types = Integers{0, 0}}),
         ContainsSubstring("the model has no table of them"));
+}
+
+TEST_CASE("encoders of images and sounds give what transformers gives, alone and in a batch", "[families]")
+{
+    const Model vit = model_in(goldens / "vit-plain"), whisper = model_in(goldens / "whisper");
+    const NamedArrays of_image = read_npz(goldens / "vit-plain" / "expected.npz"),
+                      of_sound = read_npz(goldens / "whisper" / "expected.npz");
+    const auto image = array_in<Tensor3>(of_image, "pixel_values");
+    const auto sound = array_in<Matrix>(of_sound, "input_features");
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace first = trace.scope("a"), second = trace.scope("b"), third = trace.scope("c"),
+                fourth = trace.scope("d");
+    CHECK(distance(image_model(image, vit.weights, vit.description, first), array_in<Matrix>(of_image, "output")) <=
+          1e-12);
+    CHECK(distance(image_model(array_in<Tensor4>(of_image, "batch_pixel_values"), vit.weights, vit.description, second),
+                   array_in<Tensor3>(of_image, "batch_output")) <= 1e-12);
+    CHECK(distance(sound_model(sound, whisper.weights, whisper.description, third),
+                   array_in<Matrix>(of_sound, "encoder_output")) <= 1e-12);
+    CHECK(distance(sound_model(array_in<Tensor3>(of_sound, "batch_input_features"), whisper.weights,
+                               whisper.description, fourth),
+                   array_in<Tensor3>(of_sound, "batch_encoder_output")) <= 1e-12);
+    CHECK(formula::verify(recorder.recording()).passed());
+    CHECK(whisper.not_computed.size() == 1);
+    CHECK_THAT(whisper.not_computed.front(), ContainsSubstring("model.decoder.embed_positions.weight"));
+
+    const Tensor3 turned = xt::transpose(image, {0, 2, 1}); // as many patches of 2 by 4
+    CHECK_THROWS_WITH(image_model(turned, vit.weights, vit.description),
+                      ContainsSubstring("expected an image of 8 by 12 pixels"));
+    const Matrix shorter = xt::view(sound, xt::all(), xt::range(std::size_t{0}, sound.shape(1) - 2));
+    CHECK_THROWS_WITH(sound_model(shorter, whisper.weights, whisper.description),
+                      ContainsSubstring("there are 7 tokens, expected 8"));
+    CHECK_THROWS_WITH(sound_model(sound, vit.weights, vit.description), ContainsSubstring("the weights have 0"));
+    CHECK_THROWS_WITH(image_model(image, whisper.weights, whisper.description),
+                      ContainsSubstring("no patch embedding"));
+    CHECK_THROWS_WITH(language_model(Integers{1}, vit.weights, vit.description),
+                      ContainsSubstring("no table of words"));
 }
 
 TEST_CASE("tensors of an encoder are read under the names of before, and twice where they are the same", "[families]")
@@ -338,6 +378,14 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("bert-mlm", with("tie_word_embeddings", false)),
                ContainsSubstring("tie_word_embeddings is false, expected true"));
     CHECK_THAT(refused("roberta", with("pad_token_id", nullptr)), ContainsSubstring("pad_token_id is null"));
+    CHECK_THAT(refused("vit-plain", with("patch_size", {2, 4})),
+               ContainsSubstring("projection.weight is (24, 1, 4, 2), expected"));
+    CHECK_THAT(refused("vit-plain", with("image_size", {8, 13})), ContainsSubstring("no whole number of patches"));
+    CHECK_THAT(refused("vit-plain", with("image_size", 0)), ContainsSubstring("expected at least one pixel"));
+    CHECK_THAT(refused("vit-plain", with("num_channels", 3)), ContainsSubstring("(24, 1, 4, 2), expected"));
+    CHECK_THAT(refused("whisper", with("num_hidden_layers", 2)),
+               ContainsSubstring("num_hidden_layers is 2, expected 1"));
+    CHECK_THAT(refused("whisper", with("num_mel_bins", 7)), ContainsSubstring("conv1.weight is (24, 18), expected"));
     CHECK_THAT(refused("modernbert", with("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}})),
                ContainsSubstring("rope_scaling is {"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());

@@ -42,6 +42,33 @@ void visit(Either<PredictionHeadWeights> auto& w, const std::string& prefix, aut
     visit(norm, prefix + "norm.", f);
 }
 
+/// The table of words: weight
+void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f)
+{
+    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", "d_model"}}, table);
+}
+
+/// patch_embedding.weight, patch_embedding.bias, class_token
+void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [kernel, bias, class_token] = w;
+    f(WeightTensor{prefix + "patch_embedding.weight", {"d_model", "channels", "patch_height", "patch_width"}}, kernel);
+    f(WeightTensor{prefix + "patch_embedding.bias", {"d_model"}}, bias);
+    f(WeightTensor{prefix + "class_token", {"d_model"}}, class_token);
+}
+
+/// convolutions.0.weight, whose windows are three frames wide, convolutions.0.bias, convolutions.1.weight, …
+void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, const std::string& prefix, auto&& f)
+{
+    std::string window = "3*channels";
+    visit_layers(convolutions, prefix + "convolutions.", f, [&](auto& w, const std::string& of_layer) {
+        auto& [kernel, bias] = w;
+        f(WeightTensor{of_layer + "weight", {"d_model", window}, true}, kernel);
+        visit_bias(f, {of_layer + "bias", {"d_model"}}, bias);
+        window = "3*d_model";
+    });
+}
+
 /// A table that a model can lack.
 void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
 {
@@ -50,12 +77,13 @@ void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
         f(tensor, *table);
 }
 
-/// embedding.weight, position_embedding.weight, token_type_embedding.weight, embedding_norm, those of each layer after
+/// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm, those of each layer after
 /// layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias where there is one
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
     auto& [embedding, positions, token_types, embedding_norm, layers, norm, prediction_head, output, output_bias] = w;
-    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", "d_model"}}, embedding);
+    begin_part(f, embedding, prefix);
+    std::visit([&](auto& any) { visit_input(any, prefix, f); }, embedding);
     visit_table(positions, {prefix + "position_embedding.weight", {"n_max", "d_model"}}, f);
     visit_table(token_types, {prefix + "token_type_embedding.weight", {"types", "d_model"}}, f);
     visit_norm(embedding_norm, prefix + "embedding_norm.", f);

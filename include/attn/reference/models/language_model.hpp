@@ -1,16 +1,27 @@
 #pragma once
 
 #include "attn/reference/layers/block.hpp"
+#include "attn/reference/layers/convolution.hpp"
+#include "attn/reference/layers/patches.hpp"
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace attn {
 
+/// How large an image is, in pixels.
+struct ImageSize {
+    std::size_t height = 0, width = 0;
+};
+
 /// A decoder, or an encoder, as models have it: its layers, and what stands before and after them.
 struct LanguageModelDescription {
     std::vector<BlockDescription> layers = {};
-    NormDescription norm = {};      ///< after the embedding, and after the last layer
+    NormDescription norm = {};                              ///< after the embedding, and after the last layer
+    std::optional<ImageSize> image = {};                    ///< where tokens are made of an image
+    std::vector<ConvolutionOptions> convolutions = {};      ///< where they are made of sound
+    Activation convolution_activation = default_activation; ///< after each of these
     bool is_causal = true;          ///< false in an encoder, whose tokens attend to later ones, too
     bool has_logits = true;         ///< false where the tokens after the last layer are the result
     std::size_t first_position = 0; ///< the row of the position table for the first token; 2 in OPT
@@ -30,9 +41,12 @@ struct PredictionHeadWeights {
     LayerNormWeights norm;
 };
 
+/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, or convolutions along a sound.
+using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>>;
+
 /// The learned parameters of a decoder or an encoder.
 struct LanguageModelWeights {
-    Matrix embedding;                       ///< (vocabulary, d_model)
+    InputWeights embedding;
     std::optional<Matrix> positions = {};   ///< (n_max, d_model): learned positions
     std::optional<Matrix> token_types = {}; ///< (types, d_model): added by the type of a token, as in BERT
     std::optional<LayerNormWeights> embedding_norm = {};
@@ -114,6 +128,16 @@ Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& 
 Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
                        const LanguageModelWeights& weights, const LanguageModelDescription& description,
                        const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace = {});
+
+/// The same for tokens that are embedded already, such as patches of an image: positions are added to them.
+/// @param tokens  (n, d_model)
+/// @throws Error of a model that counts or types its tokens by their ids
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const Trace& trace = {});
+/// The same for a batch, (b, n, d_model).
+Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 /// @param past  the cache of the tokens before them; an empty one at the beginning
