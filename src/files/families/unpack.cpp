@@ -196,13 +196,17 @@ Array by_window(const Array& array, const std::string& name)
     return map;
 }
 
+bool is_listed(const std::string& name, const Json& list)
+{
+    return std::ranges::any_of(list, [&](const Json& last) { return is_called(name, last.get<std::string>()); });
+}
+
 NamedArrays in_our_axes(NamedArrays arrays, const Family& family)
 {
     for (auto& [name, array] : arrays) {
-        const auto is_listed = [&](const Json& listed) { return is_called(name, listed.get<std::string>()); };
-        if (std::ranges::any_of(family.squeezed, is_listed))
+        if (is_listed(name, family.squeezed))
             array = squeezed(std::move(array));
-        if (std::ranges::any_of(family.kernels, is_listed))
+        if (is_listed(name, family.kernels))
             array = by_window(array, name);
     }
     return arrays;

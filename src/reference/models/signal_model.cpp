@@ -24,11 +24,11 @@ Tensor3 encode(const Tensor3& tokens, const LanguageModelWeights& weights, const
 
 /// An image or a sound is as large as what positions were learned for.
 template <Sequence T>
-void expect_all_positions(std::string_view function, const T& tokens, const LanguageModelWeights& weights)
+void expect_all_positions(std::string_view model, const T& tokens, const LanguageModelWeights& weights)
 {
     const std::size_t n = tokens.shape(token_axis<T>);
     if (weights.positions && weights.positions->shape(0) != n)
-        throw ShapeError(std::string(function) + ": there are " + std::to_string(n) + " tokens, expected " +
+        throw ShapeError(std::string(model) + ": there are " + std::to_string(n) + " tokens, expected " +
                          std::to_string(weights.positions->shape(0)) + ", one for each learned position");
 }
 
