@@ -262,7 +262,7 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
         const std::string path = "convolution.layer." + std::to_string(depth);
         //! [by_convolution]
         const Trace layer = convolutions.scope("layer", depth, {{"x", from}});
-        tokens = convolution(tokens, {numbers.matrix(3 * d, d)}, layer);
+        tokens = convolution(tokens, {numbers.matrix(3 * d, d)}, {}, layer);
         arrived.push_back(moved(layer, tokens)(last));
         //! [by_convolution]
         from = path + ".output";
@@ -329,7 +329,7 @@ void count_waiting(const Trace& waiting, RandomNumbers& numbers)
           [&](X x, Run run) { gru(x, three, before, run); });
     count("lstm[lengths]", "n", [&](X x, Run run) { lstm(x, four, run); });
     count("convolution[lengths]", "0 * n + 1",
-          [&](X x, Run run) { convolution(x, kernel, run); });
+          [&](X x, Run run) { convolution(x, kernel, {}, run); });
     count("attention[lengths]", "0 * n + 3",
           [&](X x, Run run) { multi_head_attention(x, head, {}, run); });
 }

@@ -51,6 +51,85 @@ TEST_CASE("attn run model writes a trace that is verified, and has gradients", "
     CHECK(grad.code == 0);
 }
 
+TEST_CASE("attn run model gives the last hidden states of an encoder, and says what it does not compute",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const Ended ended = run_on("model", golden("bert"), folder);
+    CAPTURE(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(ended.errors ==
+          "attn run: note: not computed: pooler.dense.bias, pooler.dense.weight: the pooler, a map of the "
+          "first token for classifiers\n");
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    const Recording trace = read_trace(folder / "t.npz");
+    REQUIRE(trace.find("output") != nullptr);
+    CHECK(trace.find("output") == trace.find("layers.1.output"));
+    CHECK(trace.find("causal") == nullptr);
+    const Ended grad = run({"attn", "grad", folder / "t.npz", "--of", "output", "-o", folder / "g.npz"});
+    CAPTURE(grad.errors);
+    CHECK(grad.code == 0);
+    CHECK(run({"attn", "verify", folder / "g.npz"}).code == 0);
+
+    const Ended described = run({"attn", "run", "model", "--weights", golden("bert"), "--dry-run"});
+    CHECK_THAT(described.output, ContainsSubstring("output the last hidden states, attention to all tokens"));
+    CHECK_THAT(described.output, ContainsSubstring("token_types 2"));
+    CHECK_THAT(described.output, ContainsSubstring("not computed: pooler.dense.bias, pooler.dense.weight"));
+}
+
+TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto run_with = [&](const std::string& family, const Array& types) {
+        const Array ids{{2, 3}, {4, 0, 2, 7, 1, 1}, ElementType::integer};
+        write_npz(folder / "in.npz", {{}, {{"ids", ids}, {"token_type_ids", types}}, {}});
+        return run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden(family), "--quiet",
+                    "--trace", folder / "t.npz"});
+    };
+    CHECK(run_with("bert", {{2, 3}, {0, 0, 1, 0, 1, 1}, ElementType::integer}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK_THAT(run_with("bert", {{2, 3}, {0, 0, 2, 0, 1, 1}, ElementType::integer}).errors,
+               ContainsSubstring("is 2, but table"));
+    CHECK_THAT(run_with("bert", {{2, 2}, {0, 0, 1, 0}, ElementType::integer}).errors,
+               ContainsSubstring("token_types (2, 2) and ids (2, 3) must have the same shape"));
+    CHECK_THAT(run_with("llama", {{2, 3}, {0, 0, 1, 0, 1, 1}, ElementType::integer}).errors,
+               ContainsSubstring("the model has no table of them"));
+}
+
+TEST_CASE("attn run model takes an image or a sound where the model does, and nothing beside it",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto run_with = [&](const std::string& family, const NamedArrays& arrays) {
+        write_npz(folder / "in.npz", {{}, {arrays.begin(), arrays.end()}, {}});
+        return run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden(family), "--quiet",
+                    "--trace", folder / "t.npz"});
+    };
+    const Array ids{{2}, {4, 0}, ElementType::integer};
+    NamedArrays image = read_npz(golden("vit-plain") + "/expected.npz"),
+                sound = read_npz(golden("whisper") + "/expected.npz");
+    const Array pixels = image.at("pixel_values"), features = sound.at("input_features");
+    CHECK(run_with("vit-plain", {{"pixel_values", pixels}}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK(run_with("vit-plain", {{"pixel_values", image.at("batch_pixel_values")}}).code == 0);
+    CHECK(run_with("whisper", {{"input_features", features}}).code == 0);
+    CHECK(run_with("whisper", {{"input_features", sound.at("batch_input_features")}}).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+
+    CHECK_THAT(run_with("vit-plain", {{"ids", ids}}).errors,
+               ContainsSubstring("has no array pixel_values, which a model of the family vit takes"));
+    CHECK_THAT(run_with("whisper", {{"input_features", features}, {"ids", ids}}).errors,
+               ContainsSubstring("has an array ids, and a model of the family whisper takes input_features alone"));
+    CHECK_THAT(run_with("vit-plain", {{"pixel_values", pixels}, {"lengths", ids}}).errors,
+               ContainsSubstring("has an array lengths"));
+    CHECK_THAT(run_with("llama", {{"pixel_values", pixels}}).errors, ContainsSubstring("has no array ids"));
+
+    const Ended described = run({"attn", "run", "model", "--weights", golden("vit-plain"), "--dry-run"});
+    CHECK_THAT(described.output, ContainsSubstring("image 8 by 12, patches 4 by 2, d_model 24"));
+    const Ended of_sound = run({"attn", "run", "model", "--weights", golden("whisper"), "--dry-run"});
+    CHECK_THAT(of_sound.output, ContainsSubstring("convolutions of stride 1 and 2, activation gelu, d_model 24"));
+}
+
 TEST_CASE("attn run model reads weights in parts, by their index", "[cli][run][families]")
 {
     const TemporaryFolder folder;

@@ -10,7 +10,7 @@ import numpy as np
 INPUTS = dict(
     ids="ids", decoder_ids="decoder_ids", input_features="input_features", pixel_values="pixel_values",
     batch_ids="ids", batch_lengths="lengths", batch_decoder_ids="decoder_ids", batch_decoder_lengths="decoder_lengths",
-    batch_input_features="input_features", batch_pixel_values="pixel_values",
+    batch_input_features="input_features", batch_pixel_values="pixel_values", token_type_ids="token_type_ids",
 )  # fmt: skip
 
 
@@ -38,11 +38,12 @@ def run(program, folder, arrays, *flags):
 
 
 def apart(found, expected, lengths=None):
-    """The largest difference, of the largest expected number. Of padding rows nothing is expected."""
+    """The largest difference, of the largest expected number unless all are 0. Of padding rows nothing is expected."""
     if found.shape != expected.shape:
         return np.inf
     if lengths is not None:
         kept = np.arange(expected.shape[1])[None] < np.asarray(lengths)[:, None]
         found, expected = found[kept], expected[kept]
     difference = np.abs(found - expected).max()
-    return difference / np.abs(expected).max() if np.isfinite(difference) else np.inf
+    size = np.abs(expected).max()
+    return difference / (size if size > 0 else 1) if np.isfinite(difference) else np.inf

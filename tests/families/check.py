@@ -3,8 +3,8 @@
 
     check.py ATTN FOLDER [NAME ...]
 
-FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence and
-a padded batch. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
+FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence,
+a padded batch, and one sequence whose tokens have types. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
 """
 
 import pathlib
@@ -18,12 +18,19 @@ import attn
 NEAR = 1e-10
 
 
-def compare(program, folder, file, batch):
+def compare(program, folder, file, kind):
+    """Of one sequence (""), of a batch ("batch_"), or of one whose tokens have types ("typed_")."""
+    batch = kind == "batch_"
     members = {name: file[name] for name in attn.INPUTS if name in file and name.startswith("batch_") == batch}
-    if not members:
+    if kind == "":
+        members.pop("token_type_ids", None)
+    what = kind + ("logits" if "logits" in file else "output")
+    if "encoder_output" in file:  # attn computes the encoder alone
+        members = {name: array for name, array in members.items() if "decoder" not in name}
+        what = kind + "encoder_output"
+    if not members or what not in file:
         return "none"
-    what = "logits" if "logits" in file else "output"
-    expected = file["batch_alone" if "batch_alone" in file else "batch_" + what] if batch else file[what]
+    expected = file["batch_alone" if batch and "batch_alone" in file else what]
     try:
         found = attn.run(program, folder, members)
     except attn.Refused as error:
@@ -44,19 +51,19 @@ def main():
         sys.exit(__doc__)
     program, folder, names = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     counts = {"agree": 0, "refused": 0, "apart": 0}
-    print(f"{'model':24} {'one sequence':14} a padded batch")
+    print(f"{'model':24} {'one sequence':14} a padded batch, token types")
     for path in sorted(folder.glob("*/expected.npz")):
         name = path.parent.name
         if names and name not in names:
             continue
         with np.load(path) as file:
             file = dict(file)
-        one, batch = (compare(program, path.parent, file, batch) for batch in (False, True))
+        one, batch, typed = (compare(program, path.parent, file, kind) for kind in ("", "batch_", "typed_"))
         if one == batch or one.startswith(("refused", "FAILED")):
             print(f"{name:24} {one}", flush=True)
         else:
-            print(f"{name:24} {one:14} {batch}", flush=True)
-        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch))
+            print(f"{name:24} {one:14} {batch:14}" + ("" if typed == "none" else f" {typed}"), flush=True)
+        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch, typed))
         counts["apart" if bad else "refused" if one.startswith("refused") else "agree"] += 1
     print(", ".join(f"{number} {what}" for what, number in counts.items()))
     sys.exit(1 if counts["apart"] or not counts["agree"] + counts["refused"] else 0)

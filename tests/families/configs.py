@@ -109,6 +109,8 @@ ENCODERS = [
     ("bert-mlm", "BertConfig", dict(BERT, layer_norm_eps=1e-3, hidden_act="gelu_new"), dict(kind="encoder", heads="BertForMaskedLM")),
     ("roberta", "RobertaConfig", dict(BERT, pad_token_id=1, type_vocab_size=1), dict(kind="encoder", heads="RobertaModel")),
     ("roberta-mlm", "RobertaConfig", dict(BERT, pad_token_id=1, type_vocab_size=1), dict(kind="encoder", heads="RobertaForMaskedLM")),
+    ("xlm-roberta-mlm", "XLMRobertaConfig", dict(BERT, pad_token_id=2), dict(kind="encoder", heads="XLMRobertaForMaskedLM")),
+    ("camembert", "CamembertConfig", dict(BERT, pad_token_id=1), dict(kind="encoder", heads="CamembertModel")),
     ("distilbert", "DistilBertConfig", dict(vocab_size=40, dim=24, n_layers=2, n_heads=4, hidden_dim=32, max_position_embeddings=20), dict(kind="encoder", heads="DistilBertModel")),
     ("distilbert-mlm", "DistilBertConfig", dict(vocab_size=40, dim=24, n_layers=2, n_heads=4, hidden_dim=32, max_position_embeddings=20, activation="relu"), dict(kind="encoder", heads="DistilBertForMaskedLM")),
     ("modernbert", "ModernBertConfig", dict(MODERN), dict(kind="encoder", heads="ModernBertModel")),

@@ -265,11 +265,16 @@ def make(name, config, fields, how, out):
     members["batch_" + what] = batch
     if apart(batch, alone) > 1e-10:
         members["batch_alone"] = alone
+    if kind == "encoder" and getattr(model.config, "type_vocab_size", 1) > 1:
+        types = torch.randint(0, model.config.type_vocab_size, (LENGTH,), generator=random)
+        members["token_type_ids"] = types
+        members["typed_" + what] = forward(model, {**inputs, "token_type_ids": types[None]})[0]
     if kind in ("decoder", "seq2seq", "audio") and (difference := apart(result, by_token(model, inputs))) > 1e-10:
         known(how, f"token by token with a cache: {difference:.1e} apart", notes)
     if kind == "audio":
         with torch.no_grad():
             members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]
+            members["batch_encoder_output"] = model.get_encoder()(case.batch["batch_input_features"]).last_hidden_state
     if left := unused(model, inputs, result):
         notes.append("without effect: " + " ".join(left))
     if not bool(torch.isfinite(batch).all() and torch.isfinite(result).all()):

@@ -69,7 +69,8 @@ TEST_CASE("attention has two products in line and a convolution one, whatever th
         Numbers numbers(n);
         const Matrix x = numbers.matrix(n, 3);
         const ConvolutionWeights kernel{numbers.matrix(9, 2)};
-        CHECK(products_in_line(recorded([&](const Trace& trace) { convolution(x, kernel, trace); }).recording()) == 1);
+        CHECK(products_in_line(recorded([&](const Trace& trace) { convolution(x, kernel, {}, trace); }).recording()) ==
+              1);
         CHECK(products_in_line(recorded([&](const Trace& trace) {
                                    scaled_dot_product_attention(x, x, x, {}, trace);
                                }).recording()) == 2);

@@ -3,8 +3,10 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/cli/print_escaped.hpp"
 #include "attn/files/families/model.hpp"
 #include "attn/files/weights/language_model.hpp"
+#include "attn/reference/models/signal_model.hpp"
 
 namespace attn::cli {
 namespace {
@@ -41,17 +43,50 @@ void add_layers(std::vector<std::string>& lines, const std::vector<BlockDescript
     }
 }
 
+/// What makes the tokens, and how wide they are.
+StepOptions text_of_input(const InputWeights& input, const LanguageModelDescription& description)
+{
+    const auto text = [](std::size_t number) { return std::to_string(number); };
+    if (const auto* table = std::get_if<Matrix>(&input))
+        return {{"vocabulary", text(table->shape(0))}, {"d_model", text(table->shape(1))}};
+    if (const auto* patches = std::get_if<PatchWeights>(&input)) {
+        const auto& kernel = patches->kernel;
+        const ImageSize size = description.image.value_or(ImageSize{});
+        return {{"image", text(size.height) + " by " + text(size.width)},
+                {"patches", text(kernel.shape(2)) + " by " + text(kernel.shape(3))},
+                {"d_model", text(kernel.shape(0))}};
+    }
+    std::string strides;
+    for (const ConvolutionOptions& convolution : description.convolutions)
+        strides += (strides.empty() ? "" : " and ") + text(convolution.stride);
+    const auto& first = std::get<std::vector<ConvolutionWeights>>(input).front();
+    return {{"convolutions of stride", strides},
+            {"activation", std::string(name_of(description.convolution_activation))},
+            {"d_model", text(first.kernel.shape(1))}};
+}
+
 std::vector<std::string> description_of(const std::filesystem::path& folder)
 {
-    const auto [family, description, weights] = files::read_model(folder, files::read_weights(folder));
-    const auto& [layers, norm, first_position, embedding_scale, logit_scale, logit_softcap] = description;
-    StepOptions around{{"vocabulary", std::to_string(weights.embedding.shape(0))},
-                       {"d_model", std::to_string(weights.embedding.shape(1))},
-                       {"layers", std::to_string(layers.size())},
-                       {"parameters", std::to_string(files::total(files::parameters(weights)))},
-                       {"output", weights.output ? "a map of its own" : "tied to the embedding"}};
-    if (weights.positions)
+    const auto [family, description, weights, not_computed] = files::read_model(folder, files::read_weights(folder));
+    const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_position,
+                 padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] = description;
+    StepOptions around = text_of_input(weights.embedding, description);
+    for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
+                                           {"parameters", std::to_string(files::total(files::parameters(weights)))},
+                                           {"output", !has_logits      ? "the last hidden states"
+                                                      : weights.output ? "a map of its own"
+                                                                       : "tied to the embedding"}})
+        around.emplace_back(name, value);
+    if (!is_causal)
+        around.emplace_back("attention", "to all tokens");
+    if (padding_id)
+        around.emplace_back("positions", "learned, of tokens other than " + std::to_string(*padding_id));
+    else if (weights.positions)
         around.emplace_back("positions", "learned, from row " + std::to_string(first_position));
+    if (weights.token_types)
+        around.emplace_back("token_types", std::to_string(weights.token_types->shape(0)));
+    if (weights.prediction_head)
+        around.emplace_back("head", std::string(name_of(head_activation)));
     for (const auto& [name, value] : {std::pair("embedding_scale", embedding_scale),
                                       {"logit_scale", logit_scale},
                                       {"logit_softcap", logit_softcap}})
@@ -59,7 +94,79 @@ std::vector<std::string> description_of(const std::filesystem::path& folder)
             around.emplace_back(name, exact_text(*value));
     std::vector<std::string> lines{family + ", as " + (folder / "config.json").string() + " says", text_of(around)};
     add_layers(lines, layers, weights.layers);
+    for (const std::string& part : not_computed)
+        lines.push_back("not computed: " + part);
     return lines;
+}
+
+/// The types of tokens, or nothing where none are given.
+template <class Ids>
+LanguageModelOptions<Ids> options_of(const ModuleRun& run)
+{
+    if (!run.inputs.has("token_type_ids"))
+        return {};
+    return {.token_types = run.inputs.get<Ids>("token_type_ids")};
+}
+
+/// The name of what a model takes.
+std::string input_of(const InputWeights& input)
+{
+    return std::holds_alternative<Matrix>(input)         ? "ids"
+           : std::holds_alternative<PatchWeights>(input) ? "pixel_values"
+                                                         : "input_features";
+}
+
+/// @param taken  what the model takes
+void expect_inputs(const std::string& taken, const files::Model& model, const ModuleRun& run)
+{
+    const std::string family = "a model of the family " + model.family + " takes";
+    if (!run.inputs.has(taken))
+        throw InputNamesError("has no array " + taken + ", which " + family);
+    for (const char* name : {"ids", "lengths", "token_type_ids", "pixel_values", "input_features"}) {
+        const bool is_of_ids = name == std::string("lengths") || name == std::string("token_type_ids");
+        if (run.inputs.has(name) && (is_of_ids ? taken != "ids" : taken != name))
+            throw InputNamesError("has an array " + std::string(name) + ", and " + family + " " + taken + " alone");
+    }
+}
+
+template <class Ids>
+void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
+{
+    const LanguageModelOptions<Ids> options = options_of<Ids>(run);
+    if constexpr (std::same_as<Ids, Integers>) {
+        expect_no_lengths(run);
+        (void)language_model(ids, model.weights, model.description, options, run.trace);
+    } else {
+        (void)language_model(ids, run.inputs.lengths("lengths", ids.shape(0)), model.weights, model.description,
+                             options, run.trace);
+    }
+    if (model.description.has_logits)
+        run.trace.alias("output", "logits");
+}
+
+void run_model(const ModuleRun& run)
+{
+    const files::Model model = files::read_model(run.weights_path, run.arrays);
+    const auto& [family, description, weights, not_computed] = model;
+    run.learned = files::parameters(weights);
+    const std::string taken = input_of(weights.embedding);
+    expect_inputs(taken, model, run);
+    for (const std::string& part : not_computed)
+        print_error("attn run", Error("note: not computed: " + part));
+
+    if (taken == "pixel_values") {
+        if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
+            (void)image_model(run.input<Tensor3>(taken), weights, description, run.trace);
+        else
+            (void)image_model(run.input<Tensor4>(taken), weights, description, run.trace);
+    } else if (taken == "input_features") {
+        if (run.inputs.rank(taken, 2, 3, "a sound (features, frames) or a batch of sounds") == 2)
+            (void)sound_model(run.input<Matrix>(taken), weights, description, run.trace);
+        else
+            (void)sound_model(run.input<Tensor3>(taken), weights, description, run.trace);
+    } else {
+        with_ids([&model](const auto& ids, const ModuleRun& same) { run_on_ids(ids, model, same); })(run);
+    }
 }
 
 } // namespace
@@ -67,22 +174,15 @@ std::vector<std::string> description_of(const std::filesystem::path& folder)
 Module model_module()
 {
     return {.name = "model",
-            .summary = "a decoder as Hugging Face publishes it, computed as its config.json says",
-            .inputs = {ids_input(), lengths_input()},
+            .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
+            .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
+                       lengths_input(),
+                       {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given",
+                        false, InputKind::whole_numbers},
+                       {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
+                       {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
             .describe_folder = description_of,
-            .run = with_ids([]<class Ids>(const Ids& ids, const ModuleRun& run) {
-                const files::Model model = files::read_model(run.weights_path, run.arrays);
-                const LanguageModelWeights& weights = model.weights;
-                run.learned = files::parameters(weights);
-                if constexpr (std::same_as<Ids, Integers>) {
-                    expect_no_lengths(run);
-                    (void)language_model(ids, weights, model.description, run.trace);
-                } else {
-                    (void)language_model(ids, run.inputs.lengths("lengths", ids.shape(0)), weights, model.description,
-                                         run.trace);
-                }
-                run.trace.alias("output", "logits");
-            })};
+            .run = run_model};
 }
 
 } // namespace attn::cli

@@ -47,6 +47,8 @@ bool is_windowed(const Settings& settings, std::size_t layer, std::size_t layers
     }
     if (cycle)
         return is_sliding((*cycle)[layer % cycle->size()], settings);
+    if (settings.full_interval)
+        return layer % std::max<std::size_t>(*settings.full_interval, 1) != 0;
     if (settings.window_pattern)
         return settings.window && (layer + 1) % *settings.window_pattern != 0;
     if (settings.uses_window_without_rotary)
@@ -135,10 +137,24 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
 {
     const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
     LanguageModelDescription model{.norm = settings.norm,
+                                   .image = settings.image,
+                                   .convolution_activation = settings.convolution_activation,
+                                   .is_causal = settings.is_causal,
+                                   .has_logits = settings.has_logits,
                                    .first_position = settings.first_position,
+                                   .padding_id = settings.padding_id,
                                    .embedding_scale = settings.embedding_scale,
+                                   .head_activation = settings.prediction_head.value_or(default_activation),
                                    .logit_scale = settings.logit_scale,
                                    .logit_softcap = settings.logit_softcap};
+    if (settings.layers_too.value_or(layers) != layers)
+        throw Error("num_hidden_layers is " + text(*settings.layers_too) + ", expected " + text(layers) +
+                    ", as the family's own name says");
+    for (const std::size_t stride : settings.convolution_strides)
+        model.convolutions.push_back({.stride = stride});
+    if (settings.image &&
+        (settings.image->height % settings.patch.height != 0 || settings.image->width % settings.patch.width != 0))
+        throw Error("image_size is no whole number of patches of patch_size");
     if (settings.scales_embedding_by_width)
         model.embedding_scale = std::sqrt(static_cast<double>(d_model));
     if (settings.logit_divisor)
@@ -147,6 +163,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
     for (std::size_t i = 0; i < layers; ++i) {
         BlockDescription layer{.norm = settings.norm,
                                .places = settings.places,
+                               .has_first_norm = i > 0 || settings.has_first_norm,
                                .is_parallel = settings.is_parallel,
                                .residual_scale = settings.residual_scale,
                                .delta_net = delta_net_of(settings),

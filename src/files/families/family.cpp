@@ -5,6 +5,7 @@
 #include "attn/core/error.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -114,14 +115,21 @@ Family family_of(const Json& config)
         throw Error("model_type \"" + model_type + "\" is not known; known are " + known_families());
     const Json all = merged(model_type);
     const auto object = [&](const char* key) { return all.contains(key) ? all[key] : Json::object(); };
+    const Json& architecture = all["architecture"];
     Family family{.model_type = model_type,
-                  .architecture = all["architecture"].get<std::string>(),
+                  .architectures = architecture.is_string() ? std::vector{architecture.get<std::string>()}
+                                                            : architecture.get<std::vector<std::string>>(),
                   .always = object("always"),
                   .fields = object("fields"),
                   .names = object("names"),
+                  .older_names = object("older_names"),
+                  .copies = object("copies"),
                   .unpack = object("unpack"),
                   .packed_experts = object("packed_experts"),
+                  .squeezed = all.contains("squeezed") ? all["squeezed"] : Json::array(),
+                  .kernels = all.contains("kernels") ? all["kernels"] : Json::array(),
                   .ignored = all.contains("ignored") ? all["ignored"] : Json::array(),
+                  .not_computed = object("not_computed"),
                   .variants = all.contains("variants") ? all["variants"] : Json::array(),
                   .base_prefix = all.value("base_prefix", "")};
     for (const Json& variant : family.variants)
@@ -145,10 +153,54 @@ Settings settings_of(const Family& family, const Json& config)
         else if (rule.contains("default"))
             apply(settings, name, rule, rule["default"]);
     }
-    if (settings.architectures && *settings.architectures != std::vector{family.architecture})
+    const auto is_of_config = [&](const std::string& name) { return *settings.architectures == std::vector{name}; };
+    if (settings.architectures && std::ranges::none_of(family.architectures, is_of_config)) {
+        std::string known;
+        for (const std::string& name : family.architectures)
+            known += (known.empty() ? "" : " and ") + name;
         throw Error("architectures " + config["architectures"].dump() + " is not known; known of this family is " +
-                    family.architecture);
+                    known);
+    }
     return settings;
+}
+
+NamedArrays renamed(NamedArrays arrays, const Family& family)
+{
+    NamedArrays all;
+    for (auto& [name, array] : arrays) {
+        std::string now = name;
+        for (const auto& [before, after] : family.older_names.items())
+            if (now.ends_with(before))
+                now.replace(now.size() - before.size(), before.size(), after.get<std::string>());
+        if (!all.emplace(now, std::move(array)).second)
+            throw Error(now + " is there twice, under its name of before, too");
+    }
+    for (const auto& [copy, original] : family.copies.items()) {
+        const auto found = all.find(copy), same = all.find(original.get<std::string>());
+        if (found == all.end())
+            continue;
+        if (same == all.end() || !identical(found->second, same->second))
+            throw Error(copy + " is not the same as " + original.get<std::string>() + ", expected a copy of it");
+        all.erase(found);
+    }
+    return all;
+}
+
+std::vector<std::string> take_not_computed(NamedArrays& arrays, const Family& family)
+{
+    std::vector<std::string> lines;
+    for (const auto& [part, what] : family.not_computed.items()) {
+        std::string names;
+        for (auto at = arrays.begin(); at != arrays.end();) {
+            const bool is_part = at->first.starts_with(part) || at->first.starts_with(family.base_prefix + part);
+            if (is_part)
+                names += (names.empty() ? "" : ", ") + at->first;
+            at = is_part ? arrays.erase(at) : std::next(at);
+        }
+        if (!names.empty())
+            lines.push_back(names + ": " + what.get<std::string>());
+    }
+    return lines;
 }
 
 Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays)

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace attn::files {
 
@@ -20,8 +21,10 @@ std::span<const FamilyFile> family_files();
 
 /// A family with everything that it has from the one that it is like; see README.md beside the files.
 struct Family {
-    std::string model_type, architecture;
-    Json always, fields, names, unpack, packed_experts, ignored, variants;
+    std::string model_type;
+    std::vector<std::string> architectures; ///< the first is meant where a configuration names none
+    Json always, fields, names, older_names, copies, unpack, packed_experts, squeezed, kernels, ignored, not_computed,
+        variants;
     std::string base_prefix;
 };
 
@@ -34,9 +37,18 @@ Family family_of(const Json& config);
 Settings settings_of(const Family& family, const Json& config);
 
 /// Tensors that hold several maps, taken apart: attn.qkv_proj.weight becomes attn.qkv_proj.query.weight and so on, and
-/// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on.
+/// experts.gate_up_proj of all experts becomes experts.0.gate_proj.weight and so on. Tensors with axes of one number lose these, and
+/// the kernels of convolutions along tokens, (out, in, window), become (out, window in).
 /// @throws Error where one is of another shape than the settings say
 NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings);
+
+/// Tensors under the names of today: of those that had others before. What is there twice is dropped.
+/// @throws Error where two tensors differ that must be the same
+NamedArrays renamed(NamedArrays arrays, const Family& family);
+
+/// Takes out the tensors of parts that are not computed here.
+/// @return a line for each such part: its tensors, and what it is
+std::vector<std::string> take_not_computed(NamedArrays& arrays, const Family& family);
 
 /// Our names and the family's.
 /// @param arrays  unpacked

@@ -29,6 +29,14 @@ void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefi
         network = GatedFeedForwardWeights{};
 }
 
+void WeightsLoader::begin_part(InputWeights& input, const std::string& prefix)
+{
+    if (has(prefix + "patch_embedding.weight"))
+        input = PatchWeights{};
+    else if (has_any(prefix + "convolutions.0."))
+        input = std::vector<ConvolutionWeights>();
+}
+
 namespace {
 
 AxisSizes sizes_of_latents(const Settings& settings, const std::size_t d_model)
@@ -71,6 +79,16 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
                       {"width", states->width}});
     if (settings.vocabulary)
         sizes["vocabulary"] = *settings.vocabulary;
+    if (settings.token_types)
+        sizes["types"] = *settings.token_types;
+    if (settings.channels)
+        sizes["channels"] = *settings.channels;
+    if (const auto& image = settings.image) {
+        const auto& [height, width] = settings.patch;
+        sizes["patch_height"] = height;
+        sizes["patch_width"] = width;
+        sizes["n_max"] = (image->height / height) * (image->width / width) + 1; // and the class token
+    }
     if (settings.position_rows)
         sizes["n_max"] = *settings.position_rows + settings.first_position;
     return sizes;
@@ -92,7 +110,7 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
     };
     if (const auto* heads = std::get_if<MultiHeadWeights>(&weights.self_attention)) {
         bias(heads->query, settings.projection_bias, "query");
-        bias(heads->key, settings.projection_bias, "key");
+        bias(heads->key, settings.has_key_bias ? settings.projection_bias : false, "key");
         bias(heads->value, settings.projection_bias, "value");
         bias(*heads->output, settings.output_bias, "output");
         if (heads->gate)
@@ -174,6 +192,31 @@ void expect_attention(const SelfAttentionWeights& weights, const Settings& setti
     expect(attention.gate.has_value(), settings.has_gate, layer, "gate of its heads");
 }
 
+/// What stands before and after the layers.
+void expect_around(const LanguageModelWeights& weights, const Settings& settings)
+{
+    const std::string model = "the model";
+    expect(std::holds_alternative<PatchWeights>(weights.embedding), settings.image.has_value(), model,
+           "patch embedding");
+    const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
+    expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolutions before its layers");
+    expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
+    expect(weights.token_types.has_value(), settings.token_types.has_value(), model, "table of token types");
+    expect(weights.embedding_norm.has_value(), settings.has_embedding_norm, model, "norm after its embedding");
+    expect(weights.norm.has_value(), settings.has_final_norm, model, "norm after its last layer");
+    for (const auto* norm : {&weights.embedding_norm, &weights.norm})
+        if (*norm)
+            expect((*norm)->bias.has_value(), settings.norm_bias, model, "bias of its norms");
+    const auto& head = weights.prediction_head;
+    expect(head.has_value(), settings.prediction_head.has_value(), model, "head before its logits");
+    if (head) {
+        expect(head->map.bias.has_value(), settings.has_prediction_head_bias, model, "bias of its head's map");
+        expect(head->norm.bias.has_value(), settings.norm_bias, model, "bias of its head's norm");
+    }
+    expect(weights.output_bias.has_value(), settings.has_logits && settings.has_vocabulary_bias, model,
+           "bias of its logits");
+}
+
 void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
 {
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
@@ -185,17 +228,22 @@ void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
         for (const auto* norm : {&block.norm1, &block.norm2, &block.post_norm1, &block.post_norm2})
             if (*norm)
                 expect((*norm)->bias.has_value(), settings.norm_bias, layer, "bias of its norms");
+        if (!settings.has_first_norm)
+            expect(block.norm1.has_value(), i > 0, layer, "norm before its attention");
     }
-    expect(weights.positions.has_value(), settings.has_position_table, "the model", "table of positions");
+    expect_around(weights, settings);
 }
 
 /// Tied where config.json says so. A file can have the same numbers twice.
-void tie_output(LanguageModelWeights& weights, bool is_tied)
+void tie_output(LanguageModelWeights& weights, const Settings& settings)
 {
-    if (!weights.output && !is_tied)
+    auto& output = weights.output;
+    if (!settings.has_logits)
+        return expect(output.has_value(), false, "the model", "output map");
+    if (!output && !settings.is_tied)
         throw WeightsError("there is no output map, and config.json says that it is not tied to the embedding");
-    if (is_tied && weights.output && transpose(weights.output->weight) == weights.embedding && !weights.output->bias)
-        weights.output.reset();
+    if (settings.is_tied && output && transpose(*output) == std::get<Matrix>(weights.embedding))
+        output.reset();
 }
 
 /// What the configuration of a folder says.
@@ -225,6 +273,8 @@ Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
     const auto [family, settings, d_model, layers, description] = read_config(folder);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
+    arrays = renamed(std::move(arrays), family);
+    model.not_computed = take_not_computed(arrays, family);
     arrays = unpacked(std::move(arrays), family, settings);
     const LoadOptions options{.layers = layers,
                               .module = "a model of the family " + family.model_type,
@@ -232,7 +282,7 @@ Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
                               .dialect = dialect_of(family, settings, arrays)};
     model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, d_model), options);
     expect_parts(model.weights, settings);
-    tie_output(model.weights, settings.is_tied);
+    tie_output(model.weights, settings);
     return model;
 }
 

@@ -80,6 +80,20 @@ void read(const Json& value, Enum& target)
     refuse(value, "one of " + known);
 }
 
+/// A number of pixels in both directions, or [height, width].
+void read(const Json& value, ImageSize& target)
+{
+    if (value.is_array() && value.size() == 2) {
+        read(value[0], target.height);
+        read(value[1], target.width);
+    } else {
+        read(value, target.height);
+        target.width = target.height;
+    }
+    if (target.height == 0 || target.width == 0)
+        refuse(value, "at least one pixel");
+}
+
 /// The names that transformers has for activations, where they are not ours.
 void read(const Json& value, Activation& target)
 {
@@ -138,6 +152,12 @@ void set_all_biases(Settings& settings, const Json& value)
     read(value, settings.network_bias);
 }
 
+void set_activation_and_head(Settings& settings, const Json& value)
+{
+    read(value, settings.activation);
+    settings.prediction_head = settings.activation;
+}
+
 void set_rotary_interleave(Settings& settings, const Json& value)
 {
     bool is_interleaved = false;
@@ -148,6 +168,14 @@ void set_rotary_interleave(Settings& settings, const Json& value)
 Settings::States& states_of(Settings& settings)
 {
     return settings.states ? *settings.states : settings.states.emplace();
+}
+
+/// The keys to both sides of a query, and the one at its own place.
+void set_window_both_sides(Settings& settings, const Json& value)
+{
+    read(value, settings.window);
+    if (settings.window)
+        *settings.window = *settings.window / 2 + 1;
 }
 
 ExpertGroups& groups_of(Settings& settings)
@@ -184,6 +212,24 @@ const std::vector<Setting>& all_settings()
         row("output_bias", &Settings::output_bias),
         row("network_bias", &Settings::network_bias),
         row("norm_bias", &Settings::norm_bias),
+        row("is_causal", &Settings::is_causal),
+        row("has_logits", &Settings::has_logits),
+        row("image", [](Settings& s) -> ImageSize& { return s.image ? *s.image : s.image.emplace(); }),
+        row("patch", &Settings::patch),
+        row("channels", &Settings::channels),
+        row("convolution_strides", &Settings::convolution_strides),
+        row("convolution_activation", &Settings::convolution_activation),
+        row("layers_too", &Settings::layers_too),
+        row("has_key_bias", &Settings::has_key_bias),
+        row("prediction_head", &Settings::prediction_head),
+        row("has_prediction_head_bias", &Settings::has_prediction_head_bias),
+        row("has_vocabulary_bias", &Settings::has_vocabulary_bias),
+        row("has_embedding_norm", &Settings::has_embedding_norm),
+        row("has_final_norm", &Settings::has_final_norm),
+        row("has_first_norm", &Settings::has_first_norm),
+        row("token_types", &Settings::token_types),
+        row("padding_id",
+            [](Settings& s) -> std::size_t& { return s.padding_id ? *s.padding_id : s.padding_id.emplace(); }),
         row("has_sinks", &Settings::has_sinks),
         row("has_gate", &Settings::has_gate),
         row("linear_heads", [](Settings& s) -> std::size_t& { return states_of(s).heads; }),
@@ -200,6 +246,7 @@ const std::vector<Setting>& all_settings()
         row("is_parallel", &Settings::is_parallel),
         row("residual_scale", &Settings::residual_scale),
         row("activation", &Settings::activation),
+        {"activation_and_head", set_activation_and_head},
         row("expert_count", &Settings::expert_count),
         row("sparse_step", &Settings::sparse_step),
         row("dense_layers", &Settings::dense_layers),
@@ -228,6 +275,8 @@ const std::vector<Setting>& all_settings()
         row("uses_window", &Settings::uses_window),
         row("uses_window_without_rotary", &Settings::uses_window_without_rotary),
         row("first_windowed_layer", &Settings::first_windowed_layer),
+        {"window_both_sides", set_window_both_sides},
+        row("full_interval", &Settings::full_interval),
         row("window_pattern", &Settings::window_pattern),
         row("layer_types", &Settings::layer_types),
         row("layer_types_cycle", &Settings::layer_types_cycle),

@@ -24,12 +24,27 @@ struct Settings {
     /// @{
     std::size_t heads = 1;
     std::optional<std::size_t> vocabulary = {}, d_model = {}, d_ff = {}, layers = {}, key_value_heads = {};
+    std::optional<std::size_t> layers_too = {}; ///< by another name
     std::optional<std::size_t> head_width = {}, query_width = {}, position_rows = {};
+    std::optional<std::size_t> token_types = {};
     bool has_position_table = false, is_tied = false, maps_are_in_out = false;
+    /// @}
+
+    /// @name What is computed
+    /// @{
+    bool is_causal = true, has_logits = true;
+    std::optional<ImageSize> image = {}; ///< where tokens are patches of an image
+    ImageSize patch = {};
+    std::optional<std::size_t> channels = {}; ///< of an image, or of a sound, whose convolutions have strides
+    std::vector<std::size_t> convolution_strides = {};
+    Activation convolution_activation = default_activation;
+    std::optional<Activation> prediction_head = {}; ///< of a masked language model
     /// @}
 
     /// @name Which biases, norms, sinks and gates the weights must have
     /// @{
+    bool has_embedding_norm = false, has_final_norm = true, has_first_norm = true;
+    bool has_vocabulary_bias = false, has_prediction_head_bias = true, has_key_bias = true;
     std::optional<bool> projection_bias = {}, output_bias = {}, network_bias = {};
     bool norm_bias = false, has_sinks = false, has_gate = false;
     HeadNorms head_norms = HeadNorms::none;
@@ -73,7 +88,7 @@ struct Settings {
 
     /// @name Windows: how many keys, and in which layers
     /// @{
-    std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {};
+    std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {}, full_interval = {};
     std::optional<bool> uses_window = {}, uses_window_without_rotary = {};
     std::optional<std::vector<std::string>> layer_types = {}, layer_types_cycle = {};
     /// @}
@@ -82,6 +97,7 @@ struct Settings {
     /// @{
     HeadPositions positions = HeadPositions::none;
     std::size_t first_position = 0;
+    std::optional<std::size_t> padding_id = {}; ///< which positions do not count
     RotaryLayout rotary_layout = RotaryLayout::halves;
     Json rotary_parameters = {}, rotary_scaling = {}, rotary_aliases = Json::object();
     std::optional<double> rotary_base = {}, rotary_share = {}, rotary_base_of_window = {};

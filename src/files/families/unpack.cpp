@@ -181,10 +181,47 @@ NamedArrays experts_apart(NamedArrays arrays, const Json& packed_experts)
     return arrays;
 }
 
+// --------------------------------------------------------------------------------------------------------- other axes
+
+/// Drops the first axes of one number: (1, 10, 24) becomes (10, 24).
+Array squeezed(Array array)
+{
+    while (array.rank() > 1 && array.shape.front() == 1)
+        array.shape.erase(array.shape.begin());
+    return array;
+}
+
+/// (out, in, window) becomes (out, window in).
+Array by_window(const Array& array, const std::string& name)
+{
+    if (array.rank() != 3)
+        throw Error(name + " is " + to_string(array.shape) + ", expected (out, in, window)");
+    Array map = permuted(array, {0, 2, 1});
+    map.shape = {array.shape[0], array.shape[1] * array.shape[2]};
+    return map;
+}
+
+bool is_listed(const std::string& name, const Json& list)
+{
+    return std::ranges::any_of(list, [&](const Json& last) { return is_called(name, last.get<std::string>()); });
+}
+
+NamedArrays in_our_axes(NamedArrays arrays, const Family& family)
+{
+    for (auto& [name, array] : arrays) {
+        if (is_listed(name, family.squeezed))
+            array = squeezed(std::move(array));
+        if (is_listed(name, family.kernels))
+            array = by_window(array, name);
+    }
+    return arrays;
+}
+
 } // namespace
 
 NamedArrays unpacked(NamedArrays arrays, const Family& family, const Settings& settings)
 {
+    arrays = in_our_axes(std::move(arrays), family);
     if (const auto& states = settings.states)
         arrays = delta_net_unpacked(std::move(arrays), {states->heads, states->key_heads, states->d_k, states->d_v});
     return experts_apart(maps_apart(std::move(arrays), family.unpack, settings), family.packed_experts);

@@ -167,7 +167,7 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
     };
 
     // Attend to the other tokens.
-    const Named<T> normalized = block.before(x, "norm1", weights.norm1);
+    const Named<T> normalized = description.has_first_norm ? block.before(x, "norm1", weights.norm1) : x;
     const Named<T> attended =
         block.result(normalized, "self_attn", "post_norm1", weights.post_norm1,
                      [&](const T& y, const Trace& inside) { return attend(y, of_heads, inside); });
@@ -192,8 +192,8 @@ T block(std::string_view function, const T& tokens, const BlockWeights& weights,
 
 StepOptions describe(const BlockDescription& description)
 {
-    const auto& [norm, places, is_parallel, residual_scale, attention, delta_net, window, activation, experts] =
-        description; // those of a gated DeltaNet and of experts are said by their own steps
+    const auto& [norm, places, has_first_norm, is_parallel, residual_scale, attention, delta_net, window, activation,
+                 experts] = description; // those of a gated DeltaNet and of experts are said by their own steps
     StepOptions described{
         {"norm", std::string(name_of(norm.kind))},       {"epsilon", exact_text(norm.epsilon)},
         {"norms", std::string(name_of(places))},         {"heads", std::to_string(attention.heads)},
@@ -204,6 +204,7 @@ StepOptions describe(const BlockDescription& description)
             described.emplace_back(name, std::move(value));
     };
     add(norm.adds_one, "adds_one", "true");
+    add(!has_first_norm, "first_norm", "none");
     add(is_parallel, "sublayers", "parallel");
     add(residual_scale != 1, "residual_scale", exact_text(residual_scale));
     add(attention.softcap.has_value(), "softcap", exact_text(attention.softcap.value_or(0)));

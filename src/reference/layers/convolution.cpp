@@ -1,5 +1,6 @@
 #include "attn/reference/layers/convolution.hpp"
 
+#include "attn/core/error.hpp"
 #include "attn/core/shape.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
@@ -46,15 +47,17 @@ T pad(const T& x, std::size_t margin)
     return padded;
 }
 
-/// The windows of n tokens: a window's tokens are next to each other in storage.
+/// The windows of every stride of n tokens: a window's tokens are next to each other in storage.
 template <Sequence T>
-T slide(const T& padded, std::size_t n, std::size_t width)
+T slide(const T& padded, std::size_t n, std::size_t width, std::size_t stride)
 {
-    const std::size_t d = padded.shape(feature_axis<T>), margin = width / 2;
-    T windows = zeros(padded, n, width * d);
-    for (std::size_t token = 0; token < windows.size() / (width * d); ++token)
-        std::copy_n(padded.data() + (token + 2 * (token / n) * margin) * d, width * d,
-                    windows.data() + token * width * d);
+    const std::size_t d = padded.shape(feature_axis<T>), margin = width / 2, count = (n - 1) / stride + 1;
+    T windows = zeros(padded, count, width * d);
+    for (std::size_t window = 0; window < windows.size() / (width * d); ++window) {
+        const std::size_t sequence = window / count, token = window % count * stride;
+        std::copy_n(padded.data() + (sequence * (n + 2 * margin) + token) * d, width * d,
+                    windows.data() + window * width * d);
+    }
     return windows;
 }
 
@@ -64,11 +67,12 @@ std::string formula_of_padded(std::size_t margin)
     return "concat(" + zeros + ", x, " + zeros + ", axis=-2)";
 }
 
-std::string formula_of_windows(std::size_t width, std::size_t n)
+std::string formula_of_windows(std::size_t width, std::size_t n, std::size_t stride)
 {
+    const std::string step = stride == 1 ? "" : ":" + std::to_string(stride);
     std::string parts;
     for (std::size_t i = 0; i < width; ++i)
-        parts += "padded[..., " + std::to_string(i) + ":" + std::to_string(i + n) + ", :], ";
+        parts += "padded[..., " + std::to_string(i) + ":" + std::to_string(i + n) + step + ", :], ";
     return "concat(" + parts + "axis=-1)";
 }
 
@@ -86,10 +90,18 @@ T padded_input(const T& x, std::size_t margin, const Trace& trace)
 } // namespace
 
 template <Sequence T>
-T convolution(const T& given, const ConvolutionWeights& weights, const Trace& caller)
+T convolution(const T& given, const ConvolutionWeights& weights, const ConvolutionOptions& options, const Trace& caller)
 {
     const std::size_t width = width_of(given, weights), n = given.shape(token_axis<T>);
-    const Trace trace = caller.module("convolution", [&] { return StepOptions{{"width", std::to_string(width)}}; });
+    const auto& [stride] = options;
+    if (stride == 0)
+        throw Error("convolution: the stride is 0, expected at least 1");
+    const Trace trace = caller.module("convolution", [&, every = stride] {
+        StepOptions described{{"width", std::to_string(width)}};
+        if (every != 1)
+            described.emplace_back("stride", std::to_string(every));
+        return described;
+    });
     const T& x = trace.input("x[(b,) n, d_in]", given);
     const Matrix& kernel = trace.input("kernel[d_window, d_out]", weights.kernel);
     const Vector* bias = weights.bias ? &trace.input("bias[d_out]", *weights.bias) : nullptr;
@@ -97,7 +109,8 @@ T convolution(const T& given, const ConvolutionWeights& weights, const Trace& ca
     // Lay the neighbours of each token side by side.
     const T padded = padded_input(x, width / 2, trace);
     const T windows = trace(
-        "windows[(b,) n, d_window]", [&] { return formula_of_windows(width, n); }, slide(padded, n, width));
+        "windows[(b,) n, d_window]", [&, every = stride] { return formula_of_windows(width, n, every); },
+        slide(padded, n, width, stride));
 
     // Map each window, all by the same matrix.
     const T product = matmul(windows, kernel);
@@ -106,7 +119,7 @@ T convolution(const T& given, const ConvolutionWeights& weights, const Trace& ca
     return trace("output[(b,) n, d_out]", "windows @ kernel + bias", T(product + *bias));
 }
 
-template Matrix convolution(const Matrix&, const ConvolutionWeights&, const Trace&);
-template Tensor3 convolution(const Tensor3&, const ConvolutionWeights&, const Trace&);
+template Matrix convolution(const Matrix&, const ConvolutionWeights&, const ConvolutionOptions&, const Trace&);
+template Tensor3 convolution(const Tensor3&, const ConvolutionWeights&, const ConvolutionOptions&, const Trace&);
 
 } // namespace attn

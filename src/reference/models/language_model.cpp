@@ -1,6 +1,8 @@
 #include "attn/reference/models/language_model.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/reference/layers/activation.hpp"
+#include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/residual.hpp"
 #include "attn/reference/ops/concat.hpp"
 #include "predict.hpp"
@@ -10,78 +12,6 @@
 
 namespace attn {
 namespace {
-
-/// The rows of the embedding, scaled and with positions where the model has them.
-/// @param before  how many tokens come before these
-template <Sequence T, class Ids>
-T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& weights,
-               const LanguageModelDescription& description, const Matrix& embedding, const Trace& trace)
-{
-    const std::optional<double>& scale = description.embedding_scale;
-    constexpr std::string_view embedded = "embedded[(b,) n, d_model]";
-    if (!scale && !weights.positions)
-        return trace(embedded, "embedding[ids]", T(take_rows(embedding, ids)));
-
-    T tokens = trace("tokens[(b,) n, d_model]", "embedding[ids]", T(take_rows(embedding, ids)));
-    std::string formula = scale ? exact_text(*scale) + " * tokens" : "tokens";
-    if (scale)
-        tokens *= *scale;
-    if (weights.positions) {
-        expect_agreement("language_model", "d_model", {"embedding", embedding, 1},
-                         {"position_embedding", *weights.positions, 1});
-        const Trace inside = trace.scope("position_embedding");
-        const Matrix positions =
-            learned_positions(*weights.positions, ids.shape().back(), description.first_position + before, inside);
-        tokens += positions;
-        formula += " + position_embedding.positions";
-    }
-    return trace(embedded, formula, std::move(tokens));
-}
-
-/// The masks of the layers: one of the whole model, and one for each width of a window.
-class Masks {
-public:
-    Masks(std::size_t n, std::size_t m, const std::optional<Integers>& lengths,
-          const std::vector<BlockDescription>& layers, const Trace& trace)
-        : mask_(join_masks(n, m, {.causal = Causal::bottom_right, .key_lengths = lengths}, trace))
-    {
-        for (const BlockDescription& layer : layers) {
-            if (!layer.window || find(*layer.window) != nullptr)
-                continue;
-            const Trace inside = trace.scope("window", windows_.size(), {{"given_mask", "mask"}});
-            windows_.push_back(
-                {*layer.window, join_masks(n, m, {.given = mask_, .window = {.left = *layer.window - 1}}, inside)});
-        }
-    }
-
-    /// The mask of a layer, and the step that it is.
-    struct OfLayer {
-        OptionalMask mask;
-        std::string name;
-    };
-    OfLayer of(const BlockDescription& layer) const
-    {
-        if (!layer.window)
-            return {mask_, "mask"};
-        const Windowed* found = find(*layer.window);
-        return {found->mask, "window." + std::to_string(found - windows_.data()) + ".mask"};
-    }
-
-private:
-    struct Windowed {
-        std::size_t width;
-        OptionalMask mask;
-    };
-
-    const Windowed* find(std::size_t width) const
-    {
-        const auto found = std::ranges::find(windows_, width, &Windowed::width);
-        return found == windows_.end() ? nullptr : &*found;
-    }
-
-    OptionalMask mask_;
-    std::vector<Windowed> windows_;
-};
 
 /// Tokens on their way through the model, and the step that they are.
 template <Sequence T>
@@ -100,23 +30,216 @@ struct Stream {
     }
 };
 
-/// The logits of the next token, from the last layer's tokens.
+/// The row of each token in the table of positions where padding does not count, and has the row of its own id.
+/// @param padding  its id
+template <class Ids>
+Ids count_tokens(const Ids& ids, std::size_t padding, const Trace& trace)
+{
+    const std::string p = std::to_string(padding), n = std::to_string(ids.shape().back());
+    const auto id = static_cast<std::int64_t>(padding);
+    Ids is_token = ids;
+    for (std::int64_t& any : is_token)
+        any = any == id ? 0 : 1;
+    const Ids counted = trace("counted[(b,) n]", "1 * (ids < " + p + ") + 1 * (ids > " + p + ")", std::move(is_token));
+    Ids rows = counted;
+    for (std::size_t i = 0, count = 0; i < rows.size(); ++i) {
+        count = (i % ids.shape().back() == 0 ? 0 : count) + static_cast<std::size_t>(counted.data()[i]);
+        rows.data()[i] = id + counted.data()[i] * static_cast<std::int64_t>(count);
+    }
+    return trace("position_ids[(b,) n]",
+                 p + " + counted * (counted @ (arange(" + n + ")[:, None] <= arange(" + n + ")))", std::move(rows));
+}
+
+/// Tokens, and what is added to them.
+template <Sequence T>
+struct Sum {
+    T tokens;
+    std::string formula;
+
+    void add(const auto& table_rows, const std::string& step)
+    {
+        tokens += table_rows;
+        formula += " + " + step;
+    }
+};
+
+/// Adds what a table has for the type of each token.
+template <Sequence T, class Ids>
+void add_types(Sum<T>& sum, const Ids& ids, const std::optional<Ids>& given, const Matrix& table, const Trace& trace)
+{
+    Ids none = ids;
+    none.fill(0);
+    const Ids types =
+        given ? trace.input("token_types[(b,) n]", *given) : trace("token_types[(b,) n]", "0 * ids", std::move(none));
+    const Trace inside = trace.scope("token_type_embedding", {{"ids", "token_types"}});
+    sum.add(look_up(types, {table}, {}, inside), "token_type_embedding.output");
+}
+
+/// Adds learned positions.
+/// @param first  the row of the first token
+template <Sequence T>
+void add_positions(Sum<T>& sum, std::size_t n, std::size_t first, const Matrix& table, const Trace& trace)
+{
+    const Trace inside = trace.scope("position_embedding");
+    sum.add(learned_positions(table, n, first, inside), "position_embedding.positions");
+}
+
+/// The same where padding does not count.
+/// @param padding  its id
+template <Sequence T, class Ids>
+void add_counted_positions(Sum<T>& sum, const Ids& ids, std::size_t padding, const Matrix& table, const Trace& trace)
+{
+    const Ids rows = count_tokens(ids, padding, trace);
+    const Trace inside = trace.scope("position_embedding", {{"ids", "position_ids"}});
+    sum.add(look_up(rows, {table}, {}, inside), "position_embedding.output");
+}
+
+/// The table of words.
+const Matrix& table_of(const LanguageModelWeights& weights)
+{
+    const auto* table = std::get_if<Matrix>(&weights.embedding);
+    if (table == nullptr)
+        throw Error("language_model: the model has no table of words: see image_model() and sound_model()");
+    return *table;
+}
+
+/// The rows of the embedding, scaled and with token types and positions where the model has them.
+/// @param before  how many tokens come before these
+template <Sequence T, class Ids>
+T embed_tokens(const Ids& ids, std::size_t before, const LanguageModelWeights& weights,
+               const LanguageModelDescription& description, const std::optional<Ids>& token_types,
+               const Matrix& embedding, const Trace& trace)
+{
+    const std::optional<double>& scale = description.embedding_scale;
+    constexpr std::string_view embedded = "embedded[(b,) n, d_model]";
+    if (token_types && !weights.token_types)
+        throw Error("language_model: tokens have types, and the model has no table of them");
+    if (token_types && token_types->shape() != ids.shape())
+        throw ShapeError("language_model: token_types " + to_string(shape_of(*token_types)) + " and ids " +
+                         to_string(shape_of(ids)) + " must have the same shape");
+    for (const auto& [name, table] :
+         {std::pair("position_embedding", &weights.positions), {"token_type_embedding", &weights.token_types}})
+        if (*table)
+            expect_agreement("language_model", "d_model", {"embedding", embedding, 1}, {name, **table, 1});
+    if (!scale && !weights.positions && !weights.token_types)
+        return trace(embedded, "embedding[ids]", T(take_rows(embedding, ids)));
+
+    Sum<T> sum{trace("tokens[(b,) n, d_model]", "embedding[ids]", T(take_rows(embedding, ids))),
+               scale ? exact_text(*scale) + " * tokens" : "tokens"};
+    if (scale)
+        sum.tokens *= *scale;
+    if (weights.token_types)
+        add_types(sum, ids, token_types, *weights.token_types, trace);
+    if (weights.positions && description.padding_id)
+        add_counted_positions(sum, ids, *description.padding_id, *weights.positions, trace);
+    else if (weights.positions)
+        add_positions(sum, ids.shape().back(), description.first_position + before, *weights.positions, trace);
+    return trace(embedded, sum.formula, std::move(sum.tokens));
+}
+
+/// Tokens that are embedded already, with positions where the model has them.
+template <Sequence T>
+Stream<T> with_positions(const T& tokens, const LanguageModelWeights& weights,
+                         const LanguageModelDescription& description, const Trace& trace)
+{
+    if (weights.token_types || description.padding_id)
+        throw Error("language_model: the model counts or types its tokens by their ids: give these");
+    Stream<T> stream{trace.input("tokens[(b,) n, d_model]", tokens), "tokens"};
+    if (!weights.positions)
+        return stream;
+    expect_agreement("language_model", "d_model", {"tokens", tokens, feature_axis<T>},
+                     {"position_embedding", *weights.positions, 1});
+    Sum<T> sum{std::move(stream.tokens), "tokens"};
+    add_positions(sum, tokens.shape(token_axis<T>), description.first_position, *weights.positions, trace);
+    return {trace("embedded[(b,) n, d_model]", sum.formula, std::move(sum.tokens)), "embedded"};
+}
+
+/// The masks of the layers: one of the whole model, and one for each width of a window.
+class Masks {
+public:
+    Masks(std::size_t n, std::size_t m, const std::optional<Integers>& lengths,
+          const LanguageModelDescription& description, const Trace& trace)
+        : mask_(join_masks(n, m, {.causal = causal_of(description), .key_lengths = lengths}, trace))
+    {
+        for (const BlockDescription& layer : description.layers) {
+            if (!layer.window || find(*layer.window) != nullptr)
+                continue;
+            Window window{.left = *layer.window - 1};
+            if (!description.is_causal)
+                window.right = window.left;
+            const Trace inside = trace.scope("window", windows_.size());
+            if (mask_)
+                inside.alias("given_mask", "mask");
+            windows_.push_back({*layer.window, join_masks(n, m, {.given = mask_, .window = window}, inside)});
+        }
+    }
+
+    /// The mask of a layer, and the step that it is, where it has one.
+    struct OfLayer {
+        OptionalMask mask;
+        std::string name;
+    };
+    OfLayer of(const BlockDescription& layer) const
+    {
+        if (!layer.window)
+            return {mask_, "mask"};
+        const Windowed* found = find(*layer.window);
+        return {found->mask, "window." + std::to_string(found - windows_.data()) + ".mask"};
+    }
+
+private:
+    struct Windowed {
+        std::size_t width;
+        OptionalMask mask;
+    };
+
+    static std::optional<Causal> causal_of(const LanguageModelDescription& description)
+    {
+        return description.is_causal ? std::optional(Causal::bottom_right) : std::nullopt;
+    }
+
+    const Windowed* find(std::size_t width) const
+    {
+        const auto found = std::ranges::find(windows_, width, &Windowed::width);
+        return found == windows_.end() ? nullptr : &*found;
+    }
+
+    OptionalMask mask_;
+    std::vector<Windowed> windows_;
+};
+
+/// Passes the tokens through the head of a masked language model.
+template <Sequence T>
+void predict_tokens(Stream<T>& stream, const PredictionHeadWeights& weights,
+                    const LanguageModelDescription& description, const Trace& trace)
+{
+    const Trace head = trace.scope("prediction_head", {{"x", stream.name}});
+    const T hidden =
+        linear(stream.tokens, weights.map, {.name = "hidden", .d_in = "d_model", .d_out = "d_model"}, head);
+    stream = {activate("activated[(b,) n, d_model]", "hidden", hidden, description.head_activation, head), "activated"};
+    stream.normalize("norm", weights.norm, description.norm, head);
+    stream.name = "prediction_head." + stream.name;
+}
+
+/// The logits, from the last layer's tokens.
 template <Sequence T>
 T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
-            const Matrix& embedding, const Trace& trace)
+            const Trace& trace)
 {
-    const auto& [layers, norm, first_position, embedding_scale, scale, softcap] = description;
-    const bool has_bias = weights.output && weights.output->bias;
+    const Matrix& embedding = trace.shared_input("embedding[vocabulary, d_model]", table_of(weights));
+    const auto &scale = description.logit_scale, &softcap = description.logit_softcap;
+    const bool has_bias = weights.output_bias.has_value();
     const bool is_product = !has_bias && !scale && !softcap;
-    const std::optional<Matrix> output = weights.output ? std::optional(weights.output->weight) : std::nullopt;
-    T logits = predict("language_model", last.tokens, "embedding", embedding, output, trace,
+    T logits = predict("language_model", last.tokens, "embedding", embedding, weights.output, trace,
                        {.tokens = last.name, .logits = is_product ? "logits" : "products"});
     if (is_product)
         return logits;
 
     std::string formula = "products";
     if (has_bias) {
-        const Vector& bias = trace.input("output_bias[vocabulary]", *weights.output->bias);
+        const Vector& bias = trace.input("output_bias[vocabulary]", *weights.output_bias);
+        expect_agreement("language_model", "vocabulary", {"products", logits, feature_axis<T>},
+                         {"output_bias", bias, 0});
         logits += bias;
         formula = scale || softcap ? "(products + output_bias)" : "products + output_bias";
     }
@@ -143,39 +266,82 @@ std::size_t tokens_in(const LanguageModelCache<Matrix>& cache)
     return 0; // states only, which no mask and no position asks about
 }
 
-/// @param before   how many tokens come before these
-/// @param lengths  of a batch: how many ids of each sequence are real; optional
-/// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
-template <Sequence T, class Ids, class Layer>
-T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths,
-         const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& caller,
-         const Layer& layer)
+/// The scope of a model, whose layers are described.
+Trace model_scope(const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& caller)
 {
     if (description.layers.size() != weights.layers.size())
         throw Error("language_model: " + std::to_string(description.layers.size()) + " layers are described, and " +
                     std::to_string(weights.layers.size()) + " layers have weights");
-    const Trace trace = caller.module("language_model", [&] {
+    return caller.module("language_model", [&] {
         return StepOptions{{"layers", std::to_string(weights.layers.size())}};
     });
-    const Ids& ids = trace.input("ids[(b,) n]", given_ids);
-    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", weights.embedding);
+}
 
-    // Look the tokens up.
-    Stream<T> stream{embed_tokens<T>(ids, before, weights, description, embedding, trace), "embedded"};
+/// @param stream   embedded tokens
+/// @param before   how many tokens come before these
+/// @param lengths  of a batch: how many tokens of each sequence are real; optional
+/// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
+template <Sequence T, class Layer>
+T pass_through(Stream<T> stream, std::size_t before, const std::optional<Integers>& lengths,
+               const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& trace,
+               const Layer& layer)
+{
     stream.normalize("embedding_norm", weights.embedding_norm, description.norm, trace);
 
-    // Pass them through the layers, where no token attends to a later one.
-    const std::size_t n = ids.shape().back();
-    const Masks masks(n, before + n, lengths, description.layers, trace);
+    // Pass them through the layers, where no token of a decoder attends to a later one.
+    const std::size_t n = stream.tokens.shape(token_axis<T>);
+    const Masks masks(n, before + n, lengths, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
-        const Trace inside = trace.scope("layers", i, {{"x", stream.name}, {"mask", mask_name}});
+        const Trace inside = trace.scope("layers", i, {{"x", stream.name}});
+        if (mask)
+            inside.alias("mask", mask_name);
         stream = {layer(stream.tokens, i, mask, inside), "layers." + std::to_string(i) + ".output"};
     }
     stream.normalize("norm", weights.norm, description.norm, trace);
 
     // Compare the result with every word.
-    return logits_of(stream, weights, description, embedding, trace);
+    if (!description.has_logits) {
+        trace.alias("output", stream.name);
+        return std::move(stream.tokens);
+    }
+    if (weights.prediction_head)
+        predict_tokens(stream, *weights.prediction_head, description, trace);
+    return logits_of(stream, weights, description, trace);
+}
+
+/// The same of ids.
+template <Sequence T, class Ids, class Layer>
+T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths,
+         const LanguageModelWeights& weights, const LanguageModelDescription& description,
+         const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
+{
+    const auto& [token_types] = options;
+    const Trace trace = model_scope(weights, description, caller);
+    const Ids& ids = trace.input("ids[(b,) n]", given_ids);
+    const Matrix& embedding = trace.input("embedding[vocabulary, d_model]", table_of(weights));
+
+    // Look the tokens up.
+    Stream<T> stream{embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace), "embedded"};
+    return pass_through(std::move(stream), before, lengths, weights, description, trace, layer);
+}
+
+/// One layer without a cache.
+auto layer_of(const LanguageModelWeights& weights, const LanguageModelDescription& description)
+{
+    return [&](const auto& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
+        return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
+    };
+}
+
+/// The same of tokens that are embedded already.
+template <Sequence T>
+T encode(const T& tokens, const std::optional<Integers>& lengths, const LanguageModelWeights& weights,
+         const LanguageModelDescription& description, const Trace& caller)
+{
+    const Trace trace = model_scope(weights, description, caller);
+    return pass_through(with_positions(tokens, weights, description, trace), 0, lengths, weights, description, trace,
+                        layer_of(weights, description));
 }
 
 } // namespace
@@ -183,26 +349,49 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
 Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace)
 {
-    return decode<Matrix>(ids, 0, {}, weights, description, trace,
-                          [&](const Matrix& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-                              return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
-                          });
+    return language_model(ids, weights, description, LanguageModelOptions<Integers>{}, trace);
+}
+
+Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
+                      const Trace& trace)
+{
+    return decode<Matrix>(ids, 0, {}, weights, description, options, trace, layer_of(weights, description));
 }
 
 Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
                        const LanguageModelWeights& weights, const LanguageModelDescription& description,
                        const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, lengths, weights, description, trace,
-                           [&](const Tensor3& x, std::size_t i, const OptionalMask& mask, const Trace& inside) {
-                               return decoder_block(x, weights.layers[i], description.layers[i], mask, inside);
-                           });
+    return language_model(ids, lengths, weights, description, LanguageModelOptions<IntegerMatrix>{}, trace);
+}
+
+Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace)
+{
+    return decode<Tensor3>(ids, 0, lengths, weights, description, options, trace, layer_of(weights, description));
+}
+
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const Trace& trace)
+{
+    return encode(tokens, {}, weights, description, trace);
+}
+
+Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const Trace& trace)
+{
+    return encode(tokens, lengths, weights, description, trace);
 }
 
 LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
                                          const LanguageModelWeights& weights,
                                          const LanguageModelDescription& description, const Trace& trace)
 {
+    if (!description.is_causal)
+        throw Error("language_model: an encoder has no cache: tokens before a new one would attend to it");
     if (!past.empty() && past.size() != weights.layers.size())
         throw ShapeError("language_model: a cache of " + std::to_string(past.size()) + " layers is no cache of " +
                          std::to_string(weights.layers.size()));
@@ -214,7 +403,7 @@ LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageMode
         return std::move(output);
     };
     const std::size_t before = tokens_in(past);
-    step.logits = decode<Matrix>(ids, before, {}, weights, description, trace, layer);
+    step.logits = decode<Matrix>(ids, before, {}, weights, description, LanguageModelOptions<Integers>{}, trace, layer);
     return step;
 }
 

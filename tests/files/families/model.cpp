@@ -9,6 +9,7 @@
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/verify.hpp"
 #include "attn/mistakes/pitfalls.hpp"
+#include "attn/reference/models/signal_model.hpp"
 
 #include "sources.hpp"
 #include "temporary_folder.hpp"
@@ -26,11 +27,13 @@ namespace {
 
 const std::filesystem::path goldens = std::filesystem::path(ATTN_SOURCE_FOLDER) / "tests" / "golden" / "families";
 
+/// Those of models of text.
 std::vector<std::filesystem::path> folders()
 {
     std::vector<std::filesystem::path> all;
     for (const auto& entry : std::filesystem::directory_iterator(goldens))
-        all.push_back(entry.path());
+        if (read_npz(entry.path() / "expected.npz").contains("ids"))
+            all.push_back(entry.path());
     std::ranges::sort(all);
     REQUIRE(all.size() >= 30);
     return all;
@@ -58,6 +61,13 @@ T array_in(const NamedArrays& arrays, const std::string& name)
     return from_array<T>(arrays.at(name));
 }
 
+/// What transformers gives: logits, or the last hidden states.
+template <class T>
+T expected_of(const NamedArrays& expected, const std::string& which = "")
+{
+    return array_in<T>(expected, which + (expected.contains("logits") ? "logits" : "output"));
+}
+
 /// Whether frequencies depend on the length of the text: keys in a cache are then rotated by those of a shorter one.
 bool depends_on_length(const Model& model)
 {
@@ -82,20 +92,19 @@ std::string refused(const std::string& family, const std::function<void(nlohmann
 
 } // namespace
 
-TEST_CASE("published models give the logits that transformers gives, of a sequence and of a padded batch", "[families]")
+TEST_CASE("published models give what transformers gives, of a sequence and of a padded batch", "[families]")
 {
     for (const std::filesystem::path& folder : folders()) {
         CAPTURE(folder.filename().string());
         const Model model = model_in(folder);
         const NamedArrays expected = read_npz(folder / "expected.npz");
         const auto ids = array_in<Integers>(expected, "ids");
-        CHECK(distance(language_model(ids, model.weights, model.description), array_in<Matrix>(expected, "logits")) <=
-              1e-12);
+        CHECK(distance(language_model(ids, model.weights, model.description), expected_of<Matrix>(expected)) <= 1e-12);
 
         const auto lengths = array_in<Integers>(expected, "batch_lengths");
         const Tensor3 batch =
             language_model(array_in<IntegerMatrix>(expected, "batch_ids"), lengths, model.weights, model.description);
-        const auto expected_batch = array_in<Tensor3>(expected, "batch_logits");
+        const auto expected_batch = expected_of<Tensor3>(expected, "batch_");
         for (std::size_t b = 0; b < lengths.size(); ++b) {
             const auto real = [&, length = static_cast<std::size_t>(lengths(b))](const Tensor3& all) {
                 return Matrix(xt::view(all, b, xt::range(std::size_t{0}, length), xt::all()));
@@ -110,7 +119,7 @@ TEST_CASE("published models give the same token by token with a cache", "[famili
     for (const std::filesystem::path& folder : folders()) {
         CAPTURE(folder.filename().string());
         const Model model = model_in(folder);
-        if (depends_on_length(model))
+        if (depends_on_length(model) || !model.description.is_causal)
             continue;
         const NamedArrays expected = read_npz(folder / "expected.npz");
         const auto ids = array_in<Integers>(expected, "ids");
@@ -137,6 +146,10 @@ TEST_CASE("every step of a published model follows from its formula, with a cach
         const auto ids = array_in<Integers>(read_npz(folder / "expected.npz"), "ids");
         const Trace at_once = trace.scope("at_once"), first = trace.scope("first"), then = trace.scope("then");
         (void)language_model(ids, model.weights, model.description, at_once);
+        if (!model.description.is_causal) {
+            CHECK(formula::verify(recorder.recording()).passed());
+            continue;
+        }
         const Integers prompt = xt::view(ids, xt::range(std::size_t{0}, std::size_t{7})),
                        rest = xt::view(ids, xt::range(std::size_t{7}, ids.size()));
         const auto step = language_model(prompt, {}, model.weights, model.description, first);
@@ -144,6 +157,128 @@ TEST_CASE("every step of a published model follows from its formula, with a cach
         const formula::Verification verification = formula::verify(recorder.recording());
         CHECK(verification.passed());
     }
+}
+
+TEST_CASE("an encoder adds what its table has for the types of tokens", "[families]")
+{
+    for (const char* name : {"bert", "bert-mlm"}) {
+        const Model model = model_in(goldens / name);
+        const NamedArrays expected = read_npz(goldens / name / "expected.npz");
+        const auto ids = array_in<Integers>(expected, "ids"), types = array_in<Integers>(expected, "token_type_ids");
+        const auto typed = expected_of<Matrix>(expected, "typed_");
+        Recorder recorder;
+        CHECK(distance(language_model(ids, model.weights, model.description, {.token_types = types}, Trace(recorder)),
+                       typed) <= 1e-12);
+        CHECK(formula::verify(recorder.recording()).passed());
+        CHECK(distance(language_model(ids, model.weights, model.description), typed) > 1e-3);
+        CHECK_THROWS_WITH(language_model(ids, model.weights, model.description, {.token_types = Integers{0, 1}}),
+                          ContainsSubstring("token_types (2,) and ids (12,) must have the same shape"));
+        CHECK_THROWS_WITH(language_model(ids, {}, model.weights, model.description),
+                          ContainsSubstring("an encoder has no cache"));
+    }
+    const Model without = model_in(goldens / "modernbert");
+    CHECK_THROWS_WITH(
+        language_model(Integers{1, 2}, without.weights, without.description, {.token_types = Integers{0, 0}}),
+        ContainsSubstring("the model has no table of them"));
+}
+
+TEST_CASE("encoders of images and sounds give what transformers gives, alone and in a batch", "[families]")
+{
+    const Model vit = model_in(goldens / "vit-plain"), whisper = model_in(goldens / "whisper");
+    const NamedArrays of_image = read_npz(goldens / "vit-plain" / "expected.npz"),
+                      of_sound = read_npz(goldens / "whisper" / "expected.npz");
+    const auto image = array_in<Tensor3>(of_image, "pixel_values");
+    const auto sound = array_in<Matrix>(of_sound, "input_features");
+    Recorder recorder;
+    const Trace trace(recorder);
+    const Trace first = trace.scope("a"), second = trace.scope("b"), third = trace.scope("c"),
+                fourth = trace.scope("d");
+    CHECK(distance(image_model(image, vit.weights, vit.description, first), array_in<Matrix>(of_image, "output")) <=
+          1e-12);
+    CHECK(distance(image_model(array_in<Tensor4>(of_image, "batch_pixel_values"), vit.weights, vit.description, second),
+                   array_in<Tensor3>(of_image, "batch_output")) <= 1e-12);
+    CHECK(distance(sound_model(sound, whisper.weights, whisper.description, third),
+                   array_in<Matrix>(of_sound, "encoder_output")) <= 1e-12);
+    CHECK(distance(sound_model(array_in<Tensor3>(of_sound, "batch_input_features"), whisper.weights,
+                               whisper.description, fourth),
+                   array_in<Tensor3>(of_sound, "batch_encoder_output")) <= 1e-12);
+    CHECK(formula::verify(recorder.recording()).passed());
+    CHECK(whisper.not_computed.size() == 1);
+    CHECK_THAT(whisper.not_computed.front(), ContainsSubstring("model.decoder.embed_positions.weight"));
+
+    const Tensor3 turned = xt::transpose(image, {0, 2, 1}); // as many patches of 2 by 4
+    CHECK_THROWS_WITH(image_model(turned, vit.weights, vit.description),
+                      ContainsSubstring("expected an image of 8 by 12 pixels"));
+    const Matrix shorter = xt::view(sound, xt::all(), xt::range(std::size_t{0}, sound.shape(1) - 2));
+    CHECK_THROWS_WITH(sound_model(shorter, whisper.weights, whisper.description),
+                      ContainsSubstring("there are 7 tokens, expected 8"));
+    CHECK_THROWS_WITH(sound_model(sound, vit.weights, vit.description), ContainsSubstring("the weights have 0"));
+    CHECK_THROWS_WITH(image_model(image, whisper.weights, whisper.description),
+                      ContainsSubstring("no patch embedding"));
+    CHECK_THROWS_WITH(language_model(Integers{1}, vit.weights, vit.description),
+                      ContainsSubstring("no table of words"));
+}
+
+TEST_CASE("tensors of an encoder are read under the names of before, and twice where they are the same", "[families]")
+{
+    const std::filesystem::path folder = goldens / "bert-mlm";
+    const NamedArrays today = read_weights(folder);
+    const auto logits = [&](NamedArrays arrays) {
+        const Model model = read_model(folder, std::move(arrays));
+        return language_model(Integers{4, 0, 7}, model.weights, model.description);
+    };
+    const Matrix expected = logits(today);
+
+    NamedArrays before;
+    for (const auto& [name, array] : today) {
+        std::string then = name;
+        for (const auto& [now, old] :
+             {std::pair("LayerNorm.weight", "LayerNorm.gamma"), {"LayerNorm.bias", "LayerNorm.beta"}})
+            if (then.ends_with(now))
+                then.replace(then.size() - std::string(now).size(), std::string::npos, old);
+        before[then] = array;
+    }
+    before["cls.predictions.decoder.weight"] = before.at("bert.embeddings.word_embeddings.weight");
+    before["cls.predictions.decoder.bias"] = before.at("cls.predictions.bias");
+    before["bert.embeddings.position_ids"] = Array{{1, 20}, std::vector<double>(20), ElementType::integer};
+    before["cls.seq_relationship.bias"] = Array{{2}, {1, 2}};
+    CHECK(distance(logits(before), expected) == 0);
+    CHECK(read_model(folder, before).not_computed ==
+          std::vector<std::string>{"cls.seq_relationship.bias: whether one sentence follows the other"});
+
+    before["cls.predictions.decoder.bias"].values[3] += 1;
+    CHECK_THROWS_WITH(logits(before), ContainsSubstring("is not the same as cls.predictions.bias"));
+    NamedArrays twice = today;
+    twice["bert.embeddings.LayerNorm.gamma"] = twice.at("bert.embeddings.LayerNorm.weight");
+    CHECK_THROWS_WITH(logits(twice), ContainsSubstring("bert.embeddings.LayerNorm.weight is there twice"));
+}
+
+TEST_CASE("norms and biases around the layers must be there where the family has them, and nowhere else", "[families]")
+{
+    const auto refusal = [](const std::string& family, const std::string& name, bool is_left_out) -> std::string {
+        NamedArrays arrays = read_weights(goldens / family);
+        if (is_left_out)
+            arrays.erase(name);
+        else
+            arrays[name] = arrays.begin()->second;
+        try {
+            (void)read_model(goldens / family, std::move(arrays));
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    };
+    CHECK_THAT(refusal("llama", "model.norm.weight", true), ContainsSubstring("has no norm after its last layer"));
+    CHECK_THAT(refusal("phi", "lm_head.bias", true), ContainsSubstring("has no bias of its logits"));
+    CHECK_THAT(refusal("llama", "lm_head.bias", false), ContainsSubstring("lm_head.bias"));
+    CHECK_THAT(refusal("modernbert", "embeddings.norm.weight", true), ContainsSubstring("no norm after its embedding"));
+    CHECK_THAT(refusal("modernbert", "layers.1.attn_norm.weight", true),
+               ContainsSubstring("layer 1 has no norm before its attention"));
+    CHECK_THAT(refusal("bert", "embeddings.token_type_embeddings.weight", true),
+               ContainsSubstring("has no table of token types"));
+    CHECK_THAT(refusal("bert", "cls.predictions.bias", false), ContainsSubstring("cls.predictions.bias"));
+    CHECK_THAT(refusal("roberta-mlm", "lm_head.bias", true), ContainsSubstring("has no bias of its logits"));
+    CHECK_THAT(refusal("roberta-mlm", "lm_head.layer_norm.weight", true), ContainsSubstring("is missing"));
 }
 
 TEST_CASE("a window that is missing or off by one, or a sink that is left out, changes what gpt-oss gives",
@@ -252,5 +387,24 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("qwen3", with("layer_types", {"linear_attention", "full_attention"})),
                ContainsSubstring("layer_types has \"linear_attention\", expected full_attention"));
     CHECK(refused("qwen3-next", [](nlohmann::json& config) { config.erase("layer_types"); }).empty());
+    CHECK_THAT(refused("bert", with("is_decoder", true)), ContainsSubstring("is_decoder is true, expected false"));
+    CHECK_THAT(refused("bert", with("add_cross_attention", true)), ContainsSubstring("add_cross_attention is true"));
+    CHECK_THAT(refused("bert", with("position_embedding_type", "relative_key")),
+               ContainsSubstring("position_embedding_type is \"relative_key\", expected \"absolute\""));
+    CHECK_THAT(refused("bert", with("architectures", {"BertForSequenceClassification"})),
+               ContainsSubstring("known of this family is BertModel and BertForMaskedLM"));
+    CHECK_THAT(refused("bert-mlm", with("tie_word_embeddings", false)),
+               ContainsSubstring("tie_word_embeddings is false, expected true"));
+    CHECK_THAT(refused("roberta", with("pad_token_id", nullptr)), ContainsSubstring("pad_token_id is null"));
+    CHECK_THAT(refused("vit-plain", with("patch_size", {2, 4})),
+               ContainsSubstring("projection.weight is (24, 1, 4, 2), expected"));
+    CHECK_THAT(refused("vit-plain", with("image_size", {8, 13})), ContainsSubstring("no whole number of patches"));
+    CHECK_THAT(refused("vit-plain", with("image_size", 0)), ContainsSubstring("expected at least one pixel"));
+    CHECK_THAT(refused("vit-plain", with("num_channels", 3)), ContainsSubstring("(24, 1, 4, 2), expected"));
+    CHECK_THAT(refused("whisper", with("num_hidden_layers", 2)),
+               ContainsSubstring("num_hidden_layers is 2, expected 1"));
+    CHECK_THAT(refused("whisper", with("num_mel_bins", 7)), ContainsSubstring("conv1.weight is (24, 18), expected"));
+    CHECK_THAT(refused("modernbert", with("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}})),
+               ContainsSubstring("rope_scaling is {"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
 }

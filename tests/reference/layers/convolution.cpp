@@ -61,7 +61,7 @@ TEST_CASE("a convolution of a batch is that of each sequence, traced or not", "[
         for (std::size_t b = 0; b < 3; ++b)
             CHECK(close(sequence_by_hand(found, b), convolution(sequence_by_hand(x, b), weights)));
         CHECK(wrong_steps(recorded([&](const Trace& trace) {
-                  CHECK(same_bits(convolution(x, weights, trace), found));
+                  CHECK(same_bits(convolution(x, weights, {}, trace), found));
               })).empty());
     }
 }
@@ -74,11 +74,30 @@ TEST_CASE("after any step is replaced, everything else of a convolution follows 
     const Matrix sequence = numbers.matrix(4, 2);
     for (const std::size_t width : {1, 3}) {
         const ConvolutionWeights biased{numbers.matrix(2 * width, 3), numbers.vector(3)}, plain{biased.kernel};
-        const auto run = [&](const Trace& trace) { convolution(x, biased, trace); };
+        const auto run = [&](const Trace& trace) { convolution(x, biased, {}, trace); };
         CHECK(expect_replacements_used(run) >= 10);
         expect_roundings_used(run);
-        expect_replacements_used([&](const Trace& trace) { convolution(sequence, plain, trace); });
+        expect_replacements_used([&](const Trace& trace) { convolution(sequence, plain, {}, trace); });
     }
+}
+
+TEST_CASE("a convolution with a stride gives every so many outputs of the one without", "[layers][convolution]")
+{
+    Numbers numbers(17);
+    for (const std::size_t n : {1, 4, 5}) {
+        const Tensor3 x = numbers.tensor3(2, n, 3);
+        const ConvolutionWeights weights{numbers.matrix(9, 2), numbers.vector(2)};
+        const Tensor3 all = convolution(x, weights);
+        for (const std::size_t stride : {1, 2, 3, 7}) {
+            const Tensor3 every = xt::view(all, xt::all(), xt::range(std::size_t{0}, n, stride), xt::all());
+            CHECK(same_bits(convolution(x, weights, {.stride = stride}), every));
+            CHECK(wrong_steps(recorded([&](const Trace& trace) {
+                      (void)convolution(x, weights, {.stride = stride}, trace);
+                  })).empty());
+        }
+    }
+    CHECK_THROWS_WITH(convolution(numbers.matrix(4, 3), {numbers.matrix(9, 2)}, {.stride = 0}),
+                      "convolution: the stride is 0, expected at least 1");
 }
 
 TEST_CASE("a convolution says what does not fit", "[layers][convolution][error]")

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace attn::files {
 
@@ -13,6 +14,8 @@ struct Model {
     std::string family; ///< "llama"
     LanguageModelDescription description;
     LanguageModelWeights weights;
+    std::vector<std::string> not_computed =
+        {}; ///< tensors of parts that nothing is computed with, a line for each part
 };
 
 /// The model of a folder, as save_pretrained() of transformers writes it.

@@ -44,22 +44,67 @@ void visit(Either<BlockWeights> auto& w, const std::string& prefix, auto&& f)
 template <>
 inline constexpr std::string_view module_name<BlockWeights> = "a block";
 
-/// embedding.weight, position_embedding.weight, embedding_norm, those of each layer after layers.0, layers.1, …, of norm, and
-/// of output where it is not tied
+/// map.weight, map.bias, and those of the norm after norm
+void visit(Either<PredictionHeadWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [map, norm] = w;
+    visit(map, prefix + "map.", f, "d_model", "d_model");
+    visit(norm, prefix + "norm.", f);
+}
+
+/// The table of words: weight
+void visit_input(Either<Matrix> auto& table, const std::string& prefix, auto&& f)
+{
+    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", "d_model"}}, table);
+}
+
+/// patch_embedding.weight, patch_embedding.bias, class_token
+void visit_input(Either<PatchWeights> auto& w, const std::string& prefix, auto&& f)
+{
+    auto& [kernel, bias, class_token] = w;
+    f(WeightTensor{prefix + "patch_embedding.weight", {"d_model", "channels", "patch_height", "patch_width"}}, kernel);
+    f(WeightTensor{prefix + "patch_embedding.bias", {"d_model"}}, bias);
+    f(WeightTensor{prefix + "class_token", {"d_model"}}, class_token);
+}
+
+/// convolutions.0.weight, whose windows are three frames wide, convolutions.0.bias, convolutions.1.weight, …
+void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, const std::string& prefix, auto&& f)
+{
+    std::string window = "3*channels";
+    visit_layers(convolutions, prefix + "convolutions.", f, [&](auto& w, const std::string& of_layer) {
+        auto& [kernel, bias] = w;
+        f(WeightTensor{of_layer + "weight", {"d_model", window}, true}, kernel);
+        visit_bias(f, {of_layer + "bias", {"d_model"}}, bias);
+        window = "3*d_model";
+    });
+}
+
+/// A table that a model can lack.
+void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
+{
+    begin_part(f, table, tensor.name);
+    if (table)
+        f(tensor, *table);
+}
+
+/// What makes tokens: embedding.weight for instance; then position_embedding.weight, token_type_embedding.weight, embedding_norm, those of each layer after
+/// layers.0, layers.1, …, of norm, of prediction_head, output.weight where it is not tied, and output.bias where there is one
 void visit(Either<LanguageModelWeights> auto& w, const std::string& prefix, auto&& f)
 {
-    auto& [embedding, positions, embedding_norm, layers, norm, output] = w;
-    f(WeightTensor{prefix + "embedding.weight", {"vocabulary", "d_model"}}, embedding);
-    begin_part(f, positions, prefix + "position_embedding.");
-    if (positions)
-        f(WeightTensor{prefix + "position_embedding.weight", {"n_max", "d_model"}}, *positions);
+    auto& [embedding, positions, token_types, embedding_norm, layers, norm, prediction_head, output, output_bias] = w;
+    begin_part(f, embedding, prefix);
+    std::visit([&](auto& any) { visit_input(any, prefix, f); }, embedding);
+    visit_table(positions, {prefix + "position_embedding.weight", {"n_max", "d_model"}}, f);
+    visit_table(token_types, {prefix + "token_type_embedding.weight", {"types", "d_model"}}, f);
     visit_norm(embedding_norm, prefix + "embedding_norm.", f);
     visit_layers(layers, prefix + "layers.", f,
                  [&](auto& layer, const std::string& of_layer) { visit(layer, of_layer, f); });
     visit_norm(norm, prefix + "norm.", f);
-    begin_part(f, output, prefix + "output.");
-    if (output)
-        visit(*output, prefix + "output.", f, "d_model", "vocabulary");
+    begin_part(f, prediction_head, prefix + "prediction_head.");
+    if (prediction_head)
+        visit(*prediction_head, prefix + "prediction_head.", f);
+    visit_table(output, {prefix + "output.weight", {"vocabulary", "d_model"}, true}, f);
+    visit_bias(f, {prefix + "output.bias", {"vocabulary"}}, output_bias);
 }
 template <>
 inline constexpr std::string_view module_name<LanguageModelWeights> = "a language model";

@@ -4,6 +4,7 @@
 #include "attn/files/npz.hpp"
 #include "attn/files/weights/dialect.hpp"
 #include "attn/files/weights/visit.hpp"
+#include "attn/reference/layers/convolution.hpp"
 #include "attn/reference/ops/matmul.hpp"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ struct LatentAttentionWeights;
 struct GatedDeltaNetWeights;
 using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights,
                                           GatedDeltaNetWeights>; // visited in language_model.hpp
+struct PatchWeights;
+using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>>; // there, too
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;
@@ -78,6 +81,7 @@ public:
     void begin_part(LlamaLayerWeights& weights, const std::string& prefix);
     void begin_part(SelfAttentionWeights& attention, const std::string& prefix);
     void begin_part(NetworkWeights& network, const std::string& prefix);
+    void begin_part(InputWeights& input, const std::string& prefix);
     void begin_part(std::optional<Vector>& bias, const std::string& name);
     template <class Part>
     void begin_part(std::optional<Part>& part, const std::string& prefix)
@@ -94,6 +98,10 @@ public:
     void begin_part(std::vector<GatedFeedForwardWeights>& experts, const std::string& prefix)
     {
         experts.resize(std::max<std::size_t>(count_after(prefix), 1)); // of a layer, however many of these there are
+    }
+    void begin_part(std::vector<ConvolutionWeights>& convolutions, const std::string& prefix)
+    {
+        convolutions.resize(std::max<std::size_t>(count_after(prefix), 1)); // before the layers, however many these are
     }
     template <class Layer>
     void begin_part(Layer&, const std::string& prefix)

@@ -43,6 +43,7 @@ public:
 private:
     static Array to_stored(const Vector& part, bool) { return to_array(part); }
     static Array to_stored(const Tensor3& part, bool) { return to_array(part); }
+    static Array to_stored(const Tensor4& part, bool) { return to_array(part); }
     static Array to_stored(const Matrix& part, bool is_transposed)
     {
         return to_array(is_transposed ? transpose(part) : part);

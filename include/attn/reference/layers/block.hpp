@@ -33,11 +33,13 @@ std::string_view name_of(NormPlaces places);
 struct BlockDescription {
     NormDescription norm = {};
     NormPlaces places = NormPlaces::before;
+    bool has_first_norm = true;      ///< false in ModernBERT's first layer, which a norm stands in front of
     bool is_parallel = false;        ///< both sublayers of the same x: x + attention(x) + network(x)
     double residual_scale = 1;       ///< what a sublayer's result is multiplied by before it is added
     MultiHeadOptions attention = {}; ///< of either kind: heads, scale, positions; without masks, which are arguments
     GatedDeltaNetOptions delta_net = {};        ///< where a gated DeltaNet stands in place of attention
-    std::optional<std::size_t> window = {};     ///< a query can attend to so many keys only, its own the last of them
+    /// A query can attend to so many keys only, its own the last of them; in an encoder also to as many after its own.
+    std::optional<std::size_t> window = {};
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
 };

@@ -1,31 +1,66 @@
 #pragma once
 
 #include "attn/reference/layers/block.hpp"
+#include "attn/reference/layers/convolution.hpp"
+#include "attn/reference/layers/patches.hpp"
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace attn {
 
-/// A decoder as models have it: its layers, and what stands before and after them.
-struct LanguageModelDescription {
-    std::vector<BlockDescription> layers = {};
-    NormDescription norm = {};      ///< after the embedding, and after the last layer
-    std::size_t first_position = 0; ///< the row of the position table for the first token; 2 in OPT
-    std::optional<double> embedding_scale =
-        {};                                   ///< what a row of the embedding is multiplied by; sqrt(d_model) in Gemma
-    std::optional<double> logit_scale = {};   ///< what logits are multiplied by
-    std::optional<double> logit_softcap = {}; ///< then C tanh(logits / C)
+/// How large an image is, in pixels.
+struct ImageSize {
+    std::size_t height = 0, width = 0;
 };
 
-/// The learned parameters of a decoder.
+/// A decoder, or an encoder, as models have it: its layers, and what stands before and after them.
+struct LanguageModelDescription {
+    std::vector<BlockDescription> layers = {};
+    NormDescription norm = {};                              ///< after the embedding, and after the last layer
+    std::optional<ImageSize> image = {};                    ///< where tokens are made of an image
+    std::vector<ConvolutionOptions> convolutions = {};      ///< where they are made of sound
+    Activation convolution_activation = default_activation; ///< after each of these
+    bool is_causal = true;          ///< false in an encoder, whose tokens attend to later ones, too
+    bool has_logits = true;         ///< false where the tokens after the last layer are the result
+    std::size_t first_position = 0; ///< the row of the position table for the first token; 2 in OPT
+    /// The id of padding where positions count the other tokens only, from the next row on, and padding has the row of
+    /// its id: 1 in RoBERTa.
+    std::optional<std::size_t> padding_id = {};
+    std::optional<double> embedding_scale =
+        {}; ///< what a row of the embedding is multiplied by; sqrt(d_model) in Gemma
+    Activation head_activation = default_activation; ///< of the head before the logits, where the weights have one
+    std::optional<double> logit_scale = {};          ///< what logits are multiplied by
+    std::optional<double> logit_softcap = {};        ///< then C tanh(logits / C)
+};
+
+/// The head of a masked language model, before its logits: norm(activation(x W + b)).
+struct PredictionHeadWeights {
+    LinearWeights map; ///< (d_model, d_model)
+    LayerNormWeights norm;
+};
+
+/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, or convolutions along a sound.
+using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>>;
+
+/// The learned parameters of a decoder or an encoder.
 struct LanguageModelWeights {
-    Matrix embedding;                     ///< (vocabulary, d_model)
-    std::optional<Matrix> positions = {}; ///< (n_max, d_model): learned positions
+    InputWeights embedding;
+    std::optional<Matrix> positions = {};   ///< (n_max, d_model): learned positions
+    std::optional<Matrix> token_types = {}; ///< (types, d_model): added by the type of a token, as in BERT
     std::optional<LayerNormWeights> embedding_norm = {};
     std::vector<BlockWeights> layers = {};
     std::optional<LayerNormWeights> norm = {}; ///< after the last layer
-    std::optional<LinearWeights> output = {};  ///< (d_model, vocabulary); tied unless given
+    std::optional<PredictionHeadWeights> prediction_head = {};
+    std::optional<Matrix> output = {};      ///< (d_model, vocabulary); tied unless given
+    std::optional<Vector> output_bias = {}; ///< (vocabulary)
+};
+
+/// What a model can take besides ids, either Integers or IntegerMatrix.
+template <class Ids>
+struct LanguageModelOptions {
+    std::optional<Ids> token_types = {}; ///< ((b,) n): the type of each token, a row of the table; all 0 unless given
 };
 
 /// What self-attention keeps of the tokens so far, per layer; empty at the beginning.
@@ -39,7 +74,8 @@ struct LanguageModelStep {
     LanguageModelCache<T> cache;
 };
 
-/// A decoder that is described, such as GPT-2, Llama or Gemma: for every token, the logits of the one after it.
+/// A decoder that is described, such as GPT-2, Llama or Gemma: for every token, the logits of the one after it. Or an
+/// encoder, such as BERT: for every token, the last hidden state, or the logits of the token in its place.
 ///
 /// @param ids          (n): rows of the embedding
 /// @param weights      of embedding, layers, norms and output
@@ -62,22 +98,51 @@ struct LanguageModelStep {
 ///                     `embedding_norm.output`. Layers with a window have their mask from the scope window.0 (of the first
 ///                     width, window.1 of another). With an output map, a bias, a scale or a softcap, `products` comes
 ///                     before `logits`.
-/// @return the logits, (n, vocabulary)
-/// @throws ShapeError where an id is no row of the embedding, or weights disagree
-/// @throws Error      where there are not as many descriptions as layers, or as decoder_block()
+///
+///                     An encoder has no `causal`, and no mask but that of lengths or a window, which goes as far to both
+///                     sides. Token types are looked up in the scope token_type_embedding. Where positions count tokens
+///                     only, `counted` is `1 * (ids < P) + 1 * (ids > P)`, of the padding's id P, `position_ids` is
+///                     `P + counted * (counted @ (arange(N)[:, None] <= arange(N)))`, and position_embedding looks them
+///                     up. A head has the steps `hidden` and `activated` and the norm in the scope prediction_head. Without logits,
+///                     `output` is another name of the last tokens.
+/// @return the logits, (n, vocabulary), or the tokens after the last layer, (n, d_model)
+/// @throws ShapeError where an id or a type is no row of its table, or weights disagree
+/// @throws Error      where there are not as many descriptions as layers, there are types and no table of them, or as
+///                    decoder_block()
 Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace = {});
+/// @copydoc language_model(const Integers&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
+/// @param options  token types
+Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const LanguageModelOptions<Integers>& options,
+                      const Trace& trace = {});
 
 /// The same for a batch, (b, n): each step has the axis b in front.
 /// @param lengths  (b): how many ids of each sequence are real, what follows is padding; optional
-/// @return the logits, (b, n, vocabulary)
+/// @return the logits, (b, n, vocabulary), or the tokens
 Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const Trace& trace = {});
+/// @copydoc language_model(const IntegerMatrix&, const std::optional<Integers>&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
+/// @param options  token types
+Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
+                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                       const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace = {});
+
+/// The same for tokens that are embedded already, such as patches of an image: positions are added to them.
+/// @param tokens  (n, d_model)
+/// @throws Error of a model that counts or types its tokens by their ids
+Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
+                      const LanguageModelDescription& description, const Trace& trace = {});
+/// The same for a batch, (b, n, d_model).
+Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
                        const LanguageModelWeights& weights, const LanguageModelDescription& description,
                        const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 /// @param past  the cache of the tokens before them; an empty one at the beginning
 /// @return the logits of the new tokens, which are those of all tokens at once, and the cache with the new ones in it
+/// @throws Error of an encoder, whose earlier tokens would attend to the new ones
 LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,
                                          const LanguageModelWeights& weights,
                                          const LanguageModelDescription& description, const Trace& trace = {});

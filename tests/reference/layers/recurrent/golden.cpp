@@ -124,9 +124,9 @@ TEST_CASE("every step of a convolution leads to PyTorch's conv1d", "[layers][con
         const ConvolutionWeights weights{of.get<Matrix>("kernel"), of.maybe<Vector>("bias")};
         Recorder recorder;
         if (of.find("x")->rank() == 3)
-            convolution(of.get<Tensor3>("x"), weights, Trace(recorder));
+            convolution(of.get<Tensor3>("x"), weights, {}, Trace(recorder));
         else
-            convolution(of.get<Matrix>("x"), weights, Trace(recorder));
+            convolution(of.get<Matrix>("x"), weights, {}, Trace(recorder));
         CHECK(difference(recorder.recording(), of.steps) == "");
         for (const StepCheck& check : verify(recorder.recording()).checks)
             CHECK(check.message == "");

@@ -227,5 +227,5 @@ TEST_CASE("the doc comments of recurrent layers and convolutions list their step
     const ConvolutionWeights kernel{numbers.matrix(9, 2), numbers.vector(2)};
     const Matrix four_tokens = numbers.matrix(4, 3);
     CHECK(promised("reference/layers/convolution.hpp", "convolution") ==
-          kept(recorded([&](const Trace& trace) { convolution(four_tokens, kernel, trace); })));
+          kept(recorded([&](const Trace& trace) { convolution(four_tokens, kernel, {}, trace); })));
 }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attn/core/tensor.hpp"
+#include "attn/core/trace.hpp"
+
+#include <cstddef>
+
+namespace attn {
+
+/// The learned parameters of a patch embedding: a convolution whose windows lie side by side.
+struct PatchWeights {
+    Tensor4 kernel;     ///< (d_model, channels, patch_height, patch_width)
+    Vector bias;        ///< (d_model)
+    Vector class_token; ///< (d_model): a token that stands before those of the patches
+};
+
+/// The tokens of an image: one for each patch, row by row, a linear map of its pixels; and before them the class token.
+///
+/// @param pixel_values  (channels, height, width), a whole number of patches high and wide
+/// @param weights       the map, whose kernel says how large a patch is, and the class token
+/// @param trace         | step         | shape                                           | formula |
+///                      |--------------|-------------------------------------------------|---------|
+///                      | pixel_values | ((b,) channels, height, width)                  |         |
+///                      | patches      | ((b,) patches, d_patch)                         | reshape(permute(reshape(pixel_values, C, R, P, K, Q), 1, 3, 0, 2, 4), R * K, C * P * Q) |
+///                      | kernel       | (d_model, channels, patch_height, patch_width)  |         |
+///                      | bias         | (d_model,)                                      |         |
+///                      | embedded     | ((b,) patches, d_model)                         | patches @ reshape(kernel, D, C * P * Q).T + bias |
+///                      | class_token  | (d_model,)                                      |         |
+///                      | output       | ((b,) n, d_model)                               | concat(class_token[None, :], embedded, axis=0) |
+///
+///                      with the numbers in place of the channels C, the R rows of K patches, the P by Q pixels of a patch, and
+///                      d_model D; in a batch, the first axis stays where it is, and the class token is repeated
+/// @return (n, d_model), one token more than patches
+/// @throws ShapeError where the image is no whole number of patches, or has other channels than the kernel
+/// @see Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
+Matrix embed_patches(const Tensor3& pixel_values, const PatchWeights& weights, const Trace& trace = {});
+/// The same for a batch, (b, channels, height, width).
+/// @return (b, n, d_model)
+Tensor3 embed_patches(const Tensor4& pixel_values, const PatchWeights& weights, const Trace& trace = {});
+
+} // namespace attn

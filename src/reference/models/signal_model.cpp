@@ -1,0 +1,112 @@
+#include "attn/reference/models/signal_model.hpp"
+
+#include "attn/core/error.hpp"
+#include "attn/core/shape.hpp"
+#include "attn/reference/layers/activation.hpp"
+#include "attn/reference/ops/matmul.hpp"
+
+#include <string>
+
+namespace attn {
+namespace {
+
+Matrix encode(const Matrix& tokens, const LanguageModelWeights& weights, const LanguageModelDescription& description,
+              const Trace& trace)
+{
+    return language_model(tokens, weights, description, trace);
+}
+
+Tensor3 encode(const Tensor3& tokens, const LanguageModelWeights& weights, const LanguageModelDescription& description,
+               const Trace& trace)
+{
+    return language_model(tokens, std::nullopt, weights, description, trace);
+}
+
+/// An image or a sound is as large as what positions were learned for.
+template <Sequence T>
+void expect_all_positions(std::string_view model, const T& tokens, const LanguageModelWeights& weights)
+{
+    const std::size_t n = tokens.shape(token_axis<T>);
+    if (weights.positions && weights.positions->shape(0) != n)
+        throw ShapeError(std::string(model) + ": there are " + std::to_string(n) + " tokens, expected " +
+                         std::to_string(weights.positions->shape(0)) + ", one for each learned position");
+}
+
+template <Sequence T, class Image>
+T model_of_image(const Image& pixel_values, const LanguageModelWeights& weights,
+                 const LanguageModelDescription& description, const Trace& caller)
+{
+    const auto* patches = std::get_if<PatchWeights>(&weights.embedding);
+    if (patches == nullptr)
+        throw Error("image_model: the weights have no patch embedding");
+    const Shape shape = shape_of(pixel_values);
+    const std::size_t height = shape[shape.size() - 2], width = shape.back();
+    if (const auto& size = description.image; size && (size->height != height || size->width != width))
+        throw ShapeError("image_model: pixel_values " + to_string(shape) + ", expected an image of " +
+                         std::to_string(size->height) + " by " + std::to_string(size->width) + " pixels");
+    const Trace trace = caller.module("image_model");
+    const Image& image = trace.input("pixel_values[(b,) channels, height, width]", pixel_values);
+    const Trace inside = trace.scope("patch_embedding", {{"pixel_values", "pixel_values"}});
+    const T tokens = embed_patches(image, *patches, inside);
+    expect_all_positions("image_model", tokens, weights);
+    trace.alias("tokens", "patch_embedding.output");
+    return encode(tokens, weights, description, trace);
+}
+
+/// The axes of frames and features exchanged.
+Matrix turned(const Matrix& features) { return transpose(features); }
+Tensor3 turned(const Tensor3& features) { return xt::transpose(features, {0, 2, 1}); }
+
+template <Sequence T>
+T model_of_sound(const T& given, const LanguageModelWeights& weights, const LanguageModelDescription& description,
+                 const Trace& caller)
+{
+    const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
+    if (convolutions == nullptr || convolutions->empty() || convolutions->size() != description.convolutions.size())
+        throw Error("sound_model: " + std::to_string(description.convolutions.size()) +
+                    " convolutions are described, and the weights have " +
+                    std::to_string(convolutions == nullptr ? 0 : convolutions->size()));
+    const Trace trace = caller.module("sound_model");
+    const T& features = trace.input("input_features[(b,) features, frames]", given);
+
+    // Make tokens of neighbouring frames.
+    T tokens = trace("frames[(b,) frames, features]", "input_features.T", turned(features));
+    std::string name = "frames";
+    for (std::size_t i = 0; i < convolutions->size(); ++i) {
+        const Trace inside = trace.scope("convolution", i, {{"x", name}});
+        const T mapped = convolution(tokens, (*convolutions)[i], description.convolutions[i], inside);
+        tokens = activate("activated[(b,) n, d_model]", "output", mapped, description.convolution_activation, inside);
+        name = "convolution." + std::to_string(i) + ".activated";
+    }
+    expect_all_positions("sound_model", tokens, weights);
+    trace.alias("tokens", name);
+    return encode(tokens, weights, description, trace);
+}
+
+} // namespace
+
+Matrix image_model(const Tensor3& pixel_values, const LanguageModelWeights& weights,
+                   const LanguageModelDescription& description, const Trace& trace)
+{
+    return model_of_image<Matrix>(pixel_values, weights, description, trace);
+}
+
+Tensor3 image_model(const Tensor4& pixel_values, const LanguageModelWeights& weights,
+                    const LanguageModelDescription& description, const Trace& trace)
+{
+    return model_of_image<Tensor3>(pixel_values, weights, description, trace);
+}
+
+Matrix sound_model(const Matrix& input_features, const LanguageModelWeights& weights,
+                   const LanguageModelDescription& description, const Trace& trace)
+{
+    return model_of_sound(input_features, weights, description, trace);
+}
+
+Tensor3 sound_model(const Tensor3& input_features, const LanguageModelWeights& weights,
+                    const LanguageModelDescription& description, const Trace& trace)
+{
+    return model_of_sound(input_features, weights, description, trace);
+}
+
+} // namespace attn
