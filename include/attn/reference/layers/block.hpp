@@ -37,7 +37,7 @@ struct BlockDescription {
     bool is_parallel = false;        ///< both sublayers of the same x: x + attention(x) + network(x)
     double residual_scale = 1;       ///< what a sublayer's result is multiplied by before it is added
     MultiHeadOptions attention = {}; ///< of either kind: heads, scale, positions; without masks, which are arguments
-    GatedDeltaNetOptions delta_net = {};        ///< where a gated DeltaNet stands in place of attention
+    GatedDeltaNetOptions delta_net = {}; ///< where a gated DeltaNet stands in place of attention
     /// A query can attend to so many keys only, its own the last of them; in an encoder also to as many after its own.
     std::optional<std::size_t> window = {};
     Activation activation = default_activation; ///< of the network
