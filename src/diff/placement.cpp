@@ -237,7 +237,7 @@ std::size_t Placement::unknown_before(const Target& target)
         std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
 }
 
-bool Placement::has_inner_result(std::size_t size, const std::function<bool(const Array&)>& is_meant)
+bool Placement::has_inner_result(const std::function<bool(const Array&)>& is_meant)
 {
     const auto reference = [this](std::size_t i) -> const Array& { return steps_[i].value; };
     const auto mine = [this](std::size_t i) -> const Array& { return known_.value(i); };
@@ -248,10 +248,7 @@ bool Placement::has_inner_result(std::size_t size, const std::function<bool(cons
             following_inner_results_.emplace(step, inner_results_of(step, mine));
     }
     const auto has_it = [&](const auto& by_step) {
-        return std::ranges::any_of(by_step, [&](const auto& one) {
-            return std::ranges::any_of(one.second,
-                                       [&](const Array& inner) { return inner.size() == size && is_meant(inner); });
-        });
+        return std::ranges::any_of(by_step, [&](const auto& one) { return std::ranges::any_of(one.second, is_meant); });
     };
     return has_it(inner_results_) || has_it(following_inner_results_);
 }

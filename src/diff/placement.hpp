@@ -109,8 +109,7 @@ protected:
     std::size_t unknown_before(const Target& target);
 
     /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or from MINE's own.
-    /// @param size  how many numbers
-    bool has_inner_result(std::size_t size, const std::function<bool(const Array&)>& is_meant);
+    bool has_inner_result(const std::function<bool(const Array&)>& is_meant);
 
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }

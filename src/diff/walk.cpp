@@ -233,7 +233,7 @@ private:
     bool is_inside_a_step(const Array& array)
     {
         return has_inner_result(
-            array.size(), [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); });
+            [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); });
     }
 
     /// True for a table of which the reference has the first rows alone.
@@ -248,9 +248,7 @@ private:
                    right_enough(array);
         };
         return std::ranges::any_of(steps_, [&](const Step& step) { return are_its_first(step.value); }) ||
-               std::ranges::any_of(arrays_, [&](const Array* other) {
-                   return other->size() < array.size() && has_inner_result(other->size(), are_its_first);
-               });
+               has_inner_result(are_its_first);
     }
 
     /// True where an array is a part of one that is explained, or the same with an axis split.
