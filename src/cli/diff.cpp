@@ -61,10 +61,11 @@ void print_likely_mistakes(const diff::Diff& diff)
 {
     const std::vector<diff::Diagnosis> diagnoses = diff::diagnose(diff);
     const Step* later = diagnoses.empty() ? nullptr : diagnoses.front().later;
-    if (diff::is_diagnosis_cut(diff))
+    const bool is_named = !diagnoses.empty() && later == nullptr;
+    if (!is_named && diff::is_diagnosis_cut(diff))
         print("looks like none of the well-known mistakes that were tried; the model is too large to try all of them: "
               "save some of the steps before, or give --budget\n");
-    else if (diff.first_wrong() != nullptr && (diagnoses.empty() || later != nullptr))
+    else if (!is_named && diff.first_wrong() != nullptr)
         print("looks like none of the well-known mistakes that attn pitfalls lists\n");
     for (const diff::Diagnosis& diagnosis : diagnoses) {
         const Step& step = *diagnosis.steps.front();

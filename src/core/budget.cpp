@@ -24,7 +24,7 @@ Budget Budget::of_operations(double operations)
     return budget;
 }
 
-double Budget::left() const { return billion * static_cast<double>(size_) - operations_; }
+double Budget::left() const { return billion * static_cast<double>(size_) - operations_ - set_aside_; }
 
 void Budget::spend(double operations)
 {
@@ -61,6 +61,20 @@ BudgetScope::BudgetScope(const Budget& budget) : own_(budget), around_(std::exch
 BudgetScope::~BudgetScope() { current = around_; }
 
 Budget* current_budget() { return current; }
+
+BudgetShare::BudgetShare(double part) : budget_(current)
+{
+    if (budget_ == nullptr)
+        return;
+    set_aside_ = (1 - part) * std::max(budget_->left(), 0.0);
+    budget_->set_aside_ += set_aside_;
+}
+
+BudgetShare::~BudgetShare()
+{
+    if (budget_ != nullptr)
+        budget_->set_aside_ -= set_aside_;
+}
 
 void spend(double operations)
 {

@@ -441,6 +441,8 @@ Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
     Diff result = judged(mine, options, {});
     Hypothesis hypothesis{.no_step = look_alikes(result)};
     try {
+        constexpr double part = 0.5; // the rest is for the mistakes and for power
+        const BudgetShare share(part);
         if (!hypothesis.no_step.empty())
             result = judged(mine, options, hypothesis);
         return refined(result, options, std::move(hypothesis));

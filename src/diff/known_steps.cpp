@@ -46,6 +46,14 @@ void KnownSteps::unset(std::size_t step)
     forget_from(step);
 }
 
+void KnownSteps::confirm(std::size_t step, const Array& own)
+{
+    Known& one = known_[step];
+    one.own = &own;
+    one.is_set = true;
+    one.differs = true;
+}
+
 void KnownSteps::set_formula(std::size_t step, std::string formula)
 {
     known_[step].formula = std::move(formula);

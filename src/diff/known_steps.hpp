@@ -25,6 +25,9 @@ public:
     void set(std::size_t step, const Array* own, bool differs);
     void unset(std::size_t step);
 
+    /// The same of an array that has the numbers of value(): what follows from these need not be computed again.
+    void confirm(std::size_t step, const Array& own);
+
     /// By which MINE computes a step, where that is another one than the reference's.
     void set_formula(std::size_t step, std::string formula);
 

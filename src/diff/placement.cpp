@@ -103,28 +103,28 @@ std::optional<Placed> Placement::placed_at(const Target& target, std::size_t i)
     return fit ? std::optional(Placed{&target, *fit}) : std::nullopt;
 }
 
-template <class ValueOf>
-std::optional<Placed> Placement::nearest(std::size_t i, const ValueOf& value_of)
+template <class NumbersOf>
+std::optional<Placed> Placement::nearest(std::size_t i, const NumbersOf& numbers_of)
 {
-    return nearest(i, *arrays_[i], arrays_[i]->size(), value_of);
+    return nearest(i, *arrays_[i], arrays_[i]->size(), numbers_of);
 }
 
-template <class ValueOf>
+template <class NumbersOf>
 std::optional<Placed> Placement::nearest(std::size_t i, const Array& numbers, std::size_t telling,
-                                         const ValueOf& value_of)
+                                         const NumbersOf& numbers_of)
 {
     std::optional<Placed> best;
-    const double near = std::min(near_enough(*arrays_[i]), near_by_chance(telling));
+    const Sought sought{numbers, std::min(near_enough(*arrays_[i]), near_by_chance(telling))};
     constexpr double operations = 10; // names are looked at only where sizes are the same
     spend(operations * static_cast<double>(targets_.size()));
     for (const Target& target : targets_) {
         if (!fits(i, target))
             continue;
-        const auto value = stacked(target, value_of);
-        if (!value || !can_be_as_near(near, numbers, *value))
+        const auto value = numbers_of(target, sought);
+        if (!value)
             continue;
         const auto fit = best_fit(numbers, target, *value);
-        if (fit && fit->distance <= near && (!best || is_better({&target, *fit}, *best, i)))
+        if (fit && fit->distance <= sought.near && (!best || is_better({&target, *fit}, *best, i)))
             best = Placed{&target, *fit};
     }
     return best;
@@ -138,20 +138,24 @@ double Placement::near_by_chance(std::size_t numbers) const
 
 std::optional<Placed> Placement::nearest_right(std::size_t i)
 {
-    return nearest(i, [&](std::size_t step) { return &steps_[step].value; });
+    return nearest(i, [this](const Target& target, const Sought& sought) {
+        const auto value_of = [this](std::size_t step) { return &steps_[step].value; };
+        return sought.can_be(target.length) ? stacked(target, value_of) : std::nullopt;
+    });
 }
 
 std::optional<Placed> Placement::nearest_following(std::size_t i)
 {
-    return nearest(i, [&](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; });
+    return nearest(i,
+                   having([this](std::size_t step) { return known_.differs(step) ? &known_.value(step) : nullptr; }));
 }
 
 std::optional<Placed> Placement::nearest_mistaken(std::size_t i)
 {
-    return nearest(i, [&](std::size_t step) -> const Array* {
-        const auto found = hypothesis_.mistaken.find(steps_[step].path);
-        return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
-    });
+    return nearest(i, having([this](std::size_t step) -> const Array* {
+                       const auto found = hypothesis_.mistaken.find(steps_[step].path);
+                       return found == hypothesis_.mistaken.end() ? nullptr : &found->second;
+                   }));
 }
 
 std::optional<Placed> Placement::nearest_shifted(std::size_t i)
@@ -164,10 +168,10 @@ std::optional<Placed> Placement::nearest_shifted(std::size_t i)
     const auto finite = static_cast<std::size_t>(std::ranges::count_if(array.values, is_finite));
     if (scores_->empty() || finite <= rows)
         return std::nullopt; // of each row's largest nothing is left
-    return nearest(i, shifted(array), finite - rows, [&](std::size_t step) {
-        const auto scores = scores_->find(step);
-        return scores != scores_->end() ? &scores->second : nullptr;
-    });
+    return nearest(i, shifted(array), finite - rows, having([this](std::size_t step) {
+                       const auto scores = scores_->find(step);
+                       return scores != scores_->end() ? &scores->second : nullptr;
+                   }));
 }
 
 std::map<std::size_t, Array> Placement::all_scores()
@@ -328,7 +332,11 @@ std::set<std::size_t> Placement::innocent()
 
 void Placement::know(std::size_t step, const Array& own)
 {
-    known_.set(step, &own, relative_distance(own, steps_[step].value) > hardly_different);
+    const bool differs = relative_distance(own, steps_[step].value) > hardly_different;
+    if (differs && known_.own(step) == nullptr && known_.differs(step) &&
+        relative_distance(own, known_.value(step)) <= hardly_different)
+        return known_.confirm(step, own);
+    known_.set(step, &own, differs);
     following_inner_results_.erase(following_inner_results_.lower_bound(step), following_inner_results_.end());
 }
 
@@ -355,6 +363,7 @@ void Placement::place_shifted(std::size_t i, const Placed& placed)
 void Placement::place(std::size_t i, const Placed& placed, std::string_view how, std::vector<Match::Part> parts,
                       bool replaces)
 {
+    ++changes_;
     std::vector<const Array*>& replaced = replaced_[i];
     replaced.clear();
     placed_[i] = placed;
@@ -399,6 +408,7 @@ void Placement::place_misshapen(std::size_t i, std::size_t step)
 
 void Placement::unplace(std::size_t i)
 {
+    ++changes_;
     const std::vector<std::size_t>& steps = steps_of_[names_[i]];
     for (std::size_t at = 0; at < steps.size(); ++at)
         if (replaced_[i][at] == nullptr)

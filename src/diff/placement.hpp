@@ -76,6 +76,9 @@ protected:
 
     // -------------------------------------------------------------------------------------------- what is known so far
 
+    /// How often an array was placed or taken back: as long as it is the same, so is all that is known.
+    std::size_t changes() const { return changes_; }
+
     bool is_placed(std::size_t i) const { return placed_[i].target != nullptr; }
     const Placed& placed(std::size_t i) const { return placed_[i]; }
 
@@ -159,15 +162,34 @@ private:
     void know(std::size_t step, const Array& own);
     void unknow(std::size_t step);
 
+    /// Numbers whose target is looked for, and how near it has to be.
+    struct Sought {
+        const Array& numbers;
+        double near, length = length_of(numbers);
+        bool can_be(double of_length) const { return can_be_as_near(near, length, of_length); }
+    };
+
     /// The target that an array is nearest to, if it is near enough.
-    /// @param value_of  the numbers of a step; nullptr where it can't be the one
-    template <class ValueOf>
-    std::optional<Placed> nearest(std::size_t i, const ValueOf& value_of);
+    /// @param numbers_of  what a target has, of what is sought; nothing where it can't be the one
+    template <class NumbersOf>
+    std::optional<Placed> nearest(std::size_t i, const NumbersOf& numbers_of);
 
     /// The same of other numbers in an array's place.
     /// @param telling  how many of them tell something
+    template <class NumbersOf>
+    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling,
+                                  const NumbersOf& numbers_of);
+
+    /// What a target would have.
+    /// @param value_of  from the number of a step to a pointer to its array; nullptr where it has none
     template <class ValueOf>
-    std::optional<Placed> nearest(std::size_t i, const Array& numbers, std::size_t telling, const ValueOf& value_of);
+    static auto having(const ValueOf& value_of)
+    {
+        return [value_of](const Target& target, const Sought& sought) {
+            auto value = stacked(target, value_of);
+            return value && sought.can_be(length_of(*value)) ? value : std::nullopt;
+        };
+    }
 
     /// How near so few numbers have to be to a step's that hardly any other step's are so by chance.
     double near_by_chance(std::size_t numbers) const;
@@ -196,6 +218,7 @@ private:
 
     KnownSteps known_;
     std::vector<Placed> placed_;
+    std::size_t changes_ = 0;
     std::map<std::size_t, std::vector<const Array*>> replaced_; ///< what MINE had before for the steps of each array
     std::vector<Match> matches_;
     std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names

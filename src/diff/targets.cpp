@@ -69,6 +69,9 @@ public:
             add_packed(name, {"query_bias", "key_bias", "value_bias"});
             add_heads_side_by_side(name, steps);
         }
+        for (Target& target : targets_)
+            for (const std::size_t step : target.steps)
+                target.length = std::hypot(target.length, length_of(steps_[step].value));
         std::ranges::stable_sort(targets_, {}, [](const Target& target) { return target.first(); });
         return std::move(targets_);
     }
@@ -241,10 +244,9 @@ double distance_of(const Array& found, const Array& expected, const Place& place
 {
     double square = 0, expected_square = 0;
     std::size_t compared = 0, nans = 0;
-    const double lowest = lowest_of(expected);
     for (std::size_t i = 0; i < found.size(); i += stride) {
         const double right = expected.values[place(i)];
-        if (right == -infinity && found.values[i] >= lowest)
+        if (right == -infinity && found.values[i] >= lowest_of(expected))
             return infinity; // not masked
         nans += std::isnan(found.values[i]) && !std::isnan(right) ? 1 : 0;
         if (std::isinf(right) || std::isnan(found.values[i]))
@@ -345,17 +347,19 @@ double relative_distance(const Array& found, const Array& expected)
                                                  found, expected, [](std::size_t i) { return i; }, 1);
 }
 
-bool can_be_as_near(double distance, const Array& found, const Array& expected)
+double length_of(const Array& array)
 {
-    constexpr double operations = 60; // what a pair takes beside its numbers
-    spend(operations + static_cast<double>(found.size()));
-    double found_square = 0, expected_square = 0;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        found_square += found.values[i] * found.values[i];
-        expected_square += expected.values[i] * expected.values[i];
-    }
+    constexpr double operations = 30, operations_each = 0.5; // beside its numbers
+    spend(operations + operations_each * static_cast<double>(array.size()));
+    double square = 0;
+    for (const double number : array.values)
+        square += number * number;
+    return std::sqrt(square);
+}
+
+bool can_be_as_near(double distance, double found_length, double expected_length)
+{
     constexpr double rounding = 1e-6;
-    const double found_length = std::sqrt(found_square), expected_length = std::sqrt(expected_square);
     return !std::isfinite(found_length + expected_length) ||
            std::abs(found_length - expected_length) <= (distance + rounding) * expected_length;
 }
@@ -369,8 +373,6 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
     if (found.size() != numbers.size() || numbers.rank() > most_axes)
         return std::nullopt;
     const std::size_t stride = found.size() / samples + 1;
-    constexpr double operations = 1000, operations_each = 4;
-    spend(operations + operations_each * static_cast<double>(found.size()));
     std::optional<Fit> best, best_natural;
     Axes order(numbers.rank());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -378,10 +380,14 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
         if (!merges(permuted_shape(numbers.shape, order), found.shape))
             continue;
         const Places place(numbers.shape, order);
-        double distance = distance_of(found, numbers, place, stride);
-        spend(operations + operations_each * static_cast<double>(found.size()));
-        if (stride > 1 && distance < far_away)
-            distance = distance_of(found, numbers, place, 1);
+        double distance = infinity;
+        for (const std::size_t every : {stride, std::size_t{1}}) {
+            constexpr double operations = 1000, operations_each = 4;
+            spend(operations + operations_each * static_cast<double>(found.size() / every));
+            distance = distance_of(found, numbers, place, every);
+            if (every == 1 || !(distance < far_away))
+                break;
+        }
         std::optional<Fit>& nearest = is_natural(target, order) ? best_natural : best;
         const double most = nearest && std::ranges::is_sorted(nearest->order) ? clearly_nearer : 1;
         if (!nearest || distance < most * nearest->distance)

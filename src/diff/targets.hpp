@@ -19,6 +19,7 @@ struct Target {
     std::string text;                                  ///< "self_attn.head.{h}.scaled"
     std::size_t size = 0;                              ///< of all numbers
     bool is_masked = false;                            ///< minus infinity is among them
+    double length = 0;                                 ///< of the reference's numbers as one vector
     std::vector<std::vector<std::size_t>> copies = {}; ///< further steps that each of these is, where heads share it
 
     std::size_t first() const { return steps.front(); }
@@ -60,9 +61,12 @@ double right_enough(const Array& found);
 /// NaN here where most numbers are none: it tells nothing of the step.
 double relative_distance(const Array& found, const Array& expected);
 
-/// False where no order of the numbers has that relative_distance or a smaller one: as vectors, one is longer than the other by
-/// more than that.
-bool can_be_as_near(double distance, const Array& found, const Array& expected);
+/// The length of an array's numbers as one vector.
+double length_of(const Array& array);
+
+/// False where no order of some numbers has that relative_distance from others, or a smaller one: as vectors, one is longer than
+/// the other by more than that.
+bool can_be_as_near(double distance, double found_length, double expected_length);
 
 /// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.

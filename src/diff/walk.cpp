@@ -123,7 +123,6 @@ private:
     /// True where all that an array was computed from is explained: behind what is not, near numbers are near by a small mistake.
     bool is_explained_before(const std::string& name)
     {
-        is_explained_.clear();
         const auto before =
             graph_.all_before(name, [&](const std::string& read) { return read != name && is_explained(read); });
         return std::ranges::all_of(before, [&](const std::string& read) { return read == name || is_explained(read); });
@@ -182,7 +181,6 @@ private:
     {
         if (!my_result_ || (is_a_step(*my_result_) && !is_wrong_claim(*my_result_)))
             return std::nullopt;
-        is_explained_.clear();
         const auto on_the_way =
             graph_.all_before(*my_result_, [this](const std::string& name) { return is_explained(name); });
         for (const std::string& name : graph_.order()) {
@@ -202,6 +200,8 @@ private:
     {
         if (is_a_step(name) || !mine_.contains(name))
             return !is_wrong_claim(name);
+        if (std::exchange(explained_at_, changes()) != changes())
+            is_explained_.clear();
         const auto known = is_explained_.find(name);
         if (known != is_explained_.end())
             return known->second;
@@ -508,6 +508,7 @@ private:
     const ArrayViews& mine_;
     const AllowedKeys allowed_;
     std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
+    std::size_t explained_at_ = 0;                           ///< the changes() of which is_explained_ is
     std::set<std::size_t> exact_;                            ///< steps whose numbers an array has
     const double least_left_ = current_budget()->left() / 2; ///< of the budget, so that all can be judged
     std::set<std::size_t> given_up_;                         ///< arrays that no step was found for

@@ -38,12 +38,15 @@ public:
 
     std::size_t size() const { return size_; }
 
-    /// How many operations are left.
+    /// How many operations are left, but for those that are set aside.
     double left() const;
 
 private:
+    friend class BudgetShare;
+
     std::size_t size_;
     double operations_ = 0, bytes_ = 0; ///< spent, and taken
+    double set_aside_ = 0;              ///< of the operations
     double most_bytes_ = 0;             ///< once it has been asked how much memory there is
 };
 
@@ -66,6 +69,20 @@ private:
 
 /// The budget that is being spent; nullptr where nobody counts.
 Budget* current_budget();
+
+/// For as long as this lives, no more than a part of what is left of the budget can be spent: the rest is for what comes after.
+class BudgetShare {
+public:
+    /// @param part  between 0 and 1
+    explicit BudgetShare(double part);
+    ~BudgetShare();
+    BudgetShare(const BudgetShare&) = delete;
+    BudgetShare& operator=(const BudgetShare&) = delete;
+
+private:
+    Budget* budget_;
+    double set_aside_ = 0;
+};
 
 /// Spends it, where somebody counts.
 /// @throws BudgetError where less is left
