@@ -135,6 +135,41 @@ TEST_CASE("of later wrong steps, the first that a mistake explains is the one th
     CHECK(found.front().later->path == "self_attn.output");
 }
 
+TEST_CASE("tiled key/value heads are named by the result, with norms of queries and keys and without",
+          "[diff][diagnose]")
+{
+    constexpr std::size_t heads = 4, width = 2;
+    Numbers numbers(29);
+    const Matrix x = numbers.matrix(5, 6);
+    MultiHeadWeights shared{{numbers.matrix(6, 8), std::nullopt},
+                            {numbers.matrix(6, 4), std::nullopt},
+                            {numbers.matrix(6, 4), std::nullopt},
+                            LinearWeights{numbers.matrix(8, 6), std::nullopt}};
+    const auto tiled = [](const LinearWeights& map) { // 0 1 0 1
+        Matrix columns(Matrix::shape_type{6, heads * width});
+        for (std::size_t row = 0; row < 6; ++row)
+            for (std::size_t column = 0; column < heads * width; ++column)
+                columns(row, column) = map.weight(row, column % (2 * width));
+        return LinearWeights{columns, std::nullopt};
+    };
+    for (const bool has_norms : {false, true}) {
+        CAPTURE(has_norms);
+        if (has_norms)
+            shared.query_norm = shared.key_norm = RmsNormWeights{numbers.vector(width)};
+        MultiHeadWeights mine = shared;
+        mine.key = tiled(shared.key);
+        mine.value = tiled(shared.value);
+        const MultiHeadOptions options{.heads = heads, .positions = HeadPositions::rotary};
+        const auto run_with = [&](const MultiHeadWeights& weights) {
+            return [&](const Trace& trace) { multi_head_attention(x, weights, options, trace); };
+        };
+        const Run right = run_with(shared), wrong = run_with(mine);
+        const std::string step = has_norms ? "head.0.key_norm.x" : "head.0.rotary_key.x";
+        CHECK(diagnosed(right, arrays_of(recording_of(wrong)), {"output"}) ==
+              std::vector<std::string>{"kv_tiled in " + step});
+    }
+}
+
 TEST_CASE("half of a mistake that is made in two steps together is not that mistake", "[diff][diagnose]")
 {
     const Run run = [](const Trace& trace) { (void)sinusoidal_positions(4, 6, {}, trace); };

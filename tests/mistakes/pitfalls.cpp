@@ -186,6 +186,25 @@ TEST_CASE("a mistake of scaled or partial rotary positions is a rotation with ot
     }
 }
 
+TEST_CASE("a rotation of neighbours by the angles of halves is a form of the other layout", "[pitfalls][rotary]")
+{
+    const RotaryOptions halves{.base = 50, .layout = RotaryLayout::halves, .first = 3};
+    Pitfall pitfall = find_pitfall("rotary_layout");
+    pitfall.forms = pitfall.forms.subspan(2, 1);
+    Mistaken listener(pitfall);
+    const Array found = rotation(halves, &listener).steps.back().value;
+    CHECK(listener.broken().size() == 1);
+    for (std::size_t token = 0; token < 4; ++token)
+        for (std::size_t feature = 0; feature < 6; ++feature) {
+            const auto x = [&](std::size_t of) { return std::sin(static_cast<double>(token * 6 + of)); };
+            const double angle =
+                             static_cast<double>(token + 3) * std::pow(50, -2.0 * static_cast<double>(feature % 3) / 6),
+                         other = feature % 2 == 0 ? -x(feature + 1) : x(feature - 1);
+            const double expected = x(feature) * std::cos(angle) + other * std::sin(angle);
+            CHECK(found.values[token * 6 + feature] == Approx(expected).epsilon(1e-12).margin(1e-12));
+        }
+}
+
 TEST_CASE("every pitfall is found by a lesson's golden and by a module's, at its step", "[pitfalls][golden][slow]")
 {
     std::vector<GoldenCase> cases = attention_cases();
