@@ -408,3 +408,13 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
                ContainsSubstring("rope_scaling is {"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
 }
+
+TEST_CASE("the page on weights lists every family", "[families][docs]")
+{
+    const std::string page = attn::test::source_file("docs/your_weights.md").text;
+    for (const auto& entry : std::filesystem::directory_iterator(ATTN_SOURCE_FOLDER "/src/files/families"))
+        if (entry.path().extension() == ".json" && entry.path().stem() != "common") {
+            CAPTURE(entry.path());
+            CHECK(page.find('`' + entry.path().stem().string() + '`') != std::string::npos);
+        }
+}
