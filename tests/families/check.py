@@ -30,7 +30,7 @@ def compare(program, folder, file, kind):
         what = kind + "encoder_output"
     if not members or what not in file:
         return "none"
-    expected = file["batch_alone" if batch and "batch_alone" in file else what]
+    expected = file[what]
     try:
         found = attn.run(program, folder, members)
     except attn.Refused as error:

@@ -263,8 +263,6 @@ def make(name, config, fields, how, out):
     what = "logits" if model.get_output_embeddings() is not None else "output"
     members[what] = result[0]
     members["batch_" + what] = batch
-    if apart(batch, alone) > 1e-10:
-        members["batch_alone"] = alone
     if kind == "encoder" and getattr(model.config, "type_vocab_size", 1) > 1:
         types = torch.randint(0, model.config.type_vocab_size, (LENGTH,), generator=random)
         members["token_type_ids"] = types
