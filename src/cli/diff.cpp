@@ -230,10 +230,9 @@ void print_names(const diff::Diff& diff)
 void print_power(const diff::Power& power, const diff::Diff& diff)
 {
     if (power.times_off > 1)
-        print("no number of the result is off by more than roundings can do, but in the mean they are off by {:.2g} "
-              "times "
-              "what roundings do\n",
-              power.times_off);
+        print("no number of {} is off by more than roundings can do, but in the mean they are off by {:.2g} times what "
+              "roundings do\n",
+              power.off_in, power.times_off);
     for (const diff::Diagnosis& nearer : power.nearer)
         print("within what roundings of {} can do, but nearer to {}: {}\n  {} = {} where {} is right\n",
               name_of(diff.type), nearer.pitfall->id, nearer.pitfall->sentence, nearer.steps.front()->path,
@@ -327,7 +326,8 @@ Json json_of(const diff::Power& power)
         nearer.push_back(json_of(diagnosis));
     return {{"possible", power.possible}, {"seen", power.seen},
             {"nearer", nearer},           {"times_off", json_of(power.times_off)},
-            {"save", power.save},         {"is_cut", power.is_cut}};
+            {"off_in", power.off_in},     {"save", power.save},
+            {"is_cut", power.is_cut}};
 }
 
 Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }

@@ -97,13 +97,17 @@ public:
         return std::move(power_);
     }
 
-    /// How many times more than roundings the last step that was compared is off, in the mean.
-    double times_off()
+    /// Looks for the step that is off by the most times more than roundings, in the mean.
+    void note_times_off(Power& power)
     {
-        if (compared_.empty())
-            return 0;
-        const Array& right = right_of(compared_.back()).value;
-        return squares_of(compared_.back().found, right, right, compared_.back().noise).mean_off();
+        for (Compared& one : compared_) {
+            const Array& right = right_of(one).value;
+            if (const double times = squares_of(one.found, right, right, one.noise).mean_off();
+                times > power.times_off) {
+                power.times_off = times;
+                power.off_in = world_.reference[one.step].path;
+            }
+        }
     }
 
 private:
@@ -272,18 +276,18 @@ private:
 
 namespace {
 
-/// How many times more than roundings the result is off, in the mean, as if MINE had nothing else: each step of a long way can be
-/// right to its tolerance where all together are wrong.
-double times_off(const Diff& diff)
+/// The same of the result, as if MINE had nothing else: each step of a long way can be right to its tolerance where all together
+/// are wrong.
+void note_times_off_of_result(const Diff& diff, Power& power)
 {
     const std::vector<Claim>& claims = diff.world->claims.claims;
     const auto result = std::ranges::find(claims, result_of(diff.world->recording), &Claim::step);
     if (result == claims.end() || result->array == nullptr || diff.world->has_rounded_inputs)
-        return 0; // alone it does not say which inputs it was computed from
+        return; // alone it does not say which inputs it was computed from
     DiffOptions options;
     options.type = diff.type;
     const Diff alone = compare(diff.world->run, {{diff.world->reference[result->step].path, *result->array}}, options);
-    return Measure(alone).times_off();
+    Measure(alone).note_times_off(power);
 }
 
 } // namespace
@@ -291,9 +295,11 @@ double times_off(const Diff& diff)
 Power power_of(const Diff& diff)
 {
     const BudgetScope budget;
-    Power power = Measure(diff).power();
+    Measure measure(diff);
+    Power power = measure.power();
     try {
-        power.times_off = times_off(diff);
+        measure.note_times_off(power);
+        note_times_off_of_result(diff, power);
     } catch (const BudgetError&) {
         power.is_cut = true;
     }

@@ -94,6 +94,38 @@ TEST_CASE("in a short type the result alone shows less than all arrays do, and t
     CHECK(power_of(diff::compare(reference, some)).seen > from_result.seen);
 }
 
+TEST_CASE("an epsilon that is none of the well-known ones is undecided in float16, by a norm and not by the result",
+          "[diff]")
+{
+    const auto run_with = [](double epsilon) {
+        return [epsilon](const Trace& trace) {
+            Numbers numbers(33);
+            const EncoderLayerWeights weights = random_encoder_layer(numbers, 32, 48);
+            EncoderOptions options{.placement = NormPlacement::pre};
+            options.attention.heads = 4;
+            options.norm.epsilon = epsilon;
+            encoder_layer(numbers.tensor3(2, 10, 32), weights, options, trace);
+        };
+    };
+    const auto power_with = [&](double epsilon, const std::vector<std::string>& saved) {
+        const NamedArrays all = rounded(in_type(run_with(epsilon), Precision::float16), Precision::float16);
+        NamedArrays mine;
+        for (const std::string& name : saved)
+            mine.emplace(name, all.at(name));
+        const Recording reference = recording_of(run_with(1e-5));
+        const Diff result = diff::compare(reference, std::move(mine));
+        REQUIRE(result.passed());
+        return power_of(result);
+    };
+    const std::vector<std::string> modules{"x", "norm1.output", "self_attn.output", "norm2.output", "output"};
+    CHECK(power_with(1e-5, modules).decides());
+    CHECK(power_with(6e-3, {"x", "output"}).times_off <= 1);
+    const Power wrong = power_with(6e-3, modules);
+    CHECK_FALSE(wrong.decides());
+    CHECK(wrong.times_off > 1);
+    CHECK(wrong.off_in == "norm1.output");
+}
+
 TEST_CASE("a mistake within what roundings can do, and nearer to MINE's numbers, is told", "[diff]")
 {
     const Recording reference = recording_of(layer_with(1e-12));

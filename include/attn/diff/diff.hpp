@@ -172,7 +172,8 @@ struct Power {
     std::size_t possible = 0;      ///< of the well-known mistakes, those that would change some step of the reference
     std::size_t seen = 0;          ///< those of them that would have been found in what was compared
     std::vector<Diagnosis> nearer; ///< mistakes that give MINE's numbers much better than the right formulas do
-    double times_off = 0; ///< the result is off by so many times more than roundings, in the mean; 0: too few numbers
+    double times_off = 0; ///< a step is off by so many times more than roundings, in the mean; 0: too few numbers
+    std::string off_in;   ///< the step of which times_off is largest; empty where it is 0
     std::vector<std::string> save; ///< steps that would show the others, those first that show most
     bool is_cut = false;           ///< not all mistakes were tried
 
