@@ -101,9 +101,8 @@ public:
     void note_times_off(Power& power)
     {
         for (Compared& one : compared_) {
-            const Array& right = right_of(one).value;
-            if (const double times = squares_of(one.found, right, right, one.noise).mean_off();
-                times > power.times_off) {
+            const auto [right, noise] = typical(one.step);
+            if (const double times = squares_of(one.found, right, right, noise).mean_off(); times > power.times_off) {
                 power.times_off = times;
                 power.off_in = world_.reference[one.step].path;
             }
@@ -202,16 +201,20 @@ private:
     {
         if (!one.right) {
             one.right = world_.recompute(one.step, more_draws);
-            one.noise = noise_of(one.step);
+            one.noise = typical(one.step).noise;
         }
         return *one.right;
     }
 
-    /// How far off right numbers are in the mean, at most: where each number that the step is computed from is off by a whole
-    /// rounding, its formula's operations err, and it is rounded itself.
-    double noise_of(std::size_t step)
+    /// What is right, and how far off right numbers are in the mean, at most: where each number that the step is computed from is off
+    /// by a whole rounding, its formula's operations err, and it is rounded itself.
+    struct Typical {
+        Array right;
+        double noise;
+    };
+    Typical typical(std::size_t step)
     {
-        const Diff::World::Both both = world_.evaluate_both(
+        Diff::World::Both both = world_.evaluate_both(
             step, world_.reference[step].formula, [this](std::size_t i) -> const Array& { return world_.plain(i); },
             [this](std::size_t i) -> const Array& { return world_.moved(i); });
         double sum = 0;
@@ -224,7 +227,8 @@ private:
                 ++count;
             }
         }
-        return smallest_of(world_.type) + (count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count)));
+        const double mean = count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
+        return {std::move(both.plain.value), smallest_of(world_.type) + mean};
     }
 
     /// The steps that would tell: those that are edited, or what they are computed from where MINE has them.

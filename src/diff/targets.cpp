@@ -244,9 +244,12 @@ double distance_of(const Array& found, const Array& expected, const Place& place
 {
     double square = 0, expected_square = 0;
     std::size_t compared = 0, nans = 0;
+    std::optional<double> lowest; // few arrays are masked
     for (std::size_t i = 0; i < found.size(); i += stride) {
         const double right = expected.values[place(i)];
-        if (right == -infinity && found.values[i] >= lowest_of(expected))
+        if (right == -infinity && !lowest)
+            lowest = lowest_of(expected);
+        if (right == -infinity && found.values[i] >= *lowest)
             return infinity; // not masked
         nans += std::isnan(found.values[i]) && !std::isnan(right) ? 1 : 0;
         if (std::isinf(right) || std::isnan(found.values[i]))
