@@ -205,10 +205,10 @@ T within_best_groups(const T& scores, const std::string& name, const ExpertGroup
     // Score each group by its best experts, and keep the best groups.
     const T group_scores = trace(
         "group_scores[(b,) n, groups]",
-        [best = best] { return "sum(where(top_k(grouped, " + std::to_string(best) + "), grouped, 0), axis=-1)"; },
+        [top = best] { return "sum(where(top_k(grouped, " + std::to_string(top) + "), grouped, 0), axis=-1)"; },
         sum_of_features(apply_mask(top_k(grouped, best), grouped, 0.0)));
     const MaskOf<T> kept_groups = trace(
-        "kept_groups[(b,) n, groups]", [kept = kept] { return "top_k(group_scores, " + std::to_string(kept) + ")"; },
+        "kept_groups[(b,) n, groups]", [top = kept] { return "top_k(group_scores, " + std::to_string(top) + ")"; },
         top_k(group_scores, kept));
 
     return trace(

@@ -72,8 +72,8 @@ T gated_feed_forward(const T& tokens, const GatedFeedForwardWeights& weights, co
         up = limited_up(std::move(up), *limit, trace);
     const T gated = trace(
         "gated[(b,) n, d_ff]",
-        [&, limit = limit.has_value(), shift = up_shift] {
-            const std::string name = limit ? "limited_up" : "up";
+        [is_limited = limit.has_value(), shift = up_shift] {
+            const std::string name = is_limited ? "limited_up" : "up";
             return "activated * " + (shift == 0 ? name : "(" + name + " + " + exact_text(shift) + ")");
         },
         up_shift == 0 ? T(activated * up) : T(activated * (up + up_shift)));

@@ -57,10 +57,9 @@ Vector dynamic_scaling(const DynamicScaling& scaling, const Turning& of, const T
     const double slower = factor * longest / static_cast<double>(original) - (factor - 1);
     const double base = trace(
         "base",
-        [&, factor = exact_text(factor), original = text(original)] {
-            return exact_text(of.base) + " * (" + factor + " * maximum(" + of.length_text() + ", " + original + ") / " +
-                   original + " - (" + factor + " - 1)) ** (" + text(of.features) + " / (" + text(of.features) +
-                   " - 2))";
+        [&of, f = exact_text(factor), l = text(original)] {
+            return exact_text(of.base) + " * (" + f + " * maximum(" + of.length_text() + ", " + l + ") / " + l +
+                   " - (" + f + " - 1)) ** (" + text(of.features) + " / (" + text(of.features) + " - 2))";
         },
         of.base * std::pow(slower, d / (d - 2)));
     return powers_of(base, "base", of.features, "frequencies[pairs]", trace);
@@ -133,9 +132,9 @@ Vector llama3_scaling(const Llama3Scaling& scaling, const Turning& of, const Tra
     const Vector rotations = static_cast<double>(original) * trained / (2 * std::numbers::pi);
     const Vector ramp = trace(
         "ramp[pairs]",
-        [&, low = exact_text(low), high = exact_text(high), &length = original] {
-            return "minimum(maximum((" + text(length) + " * unscaled / (2 * pi) - " + low + ") / (" + high + " - " +
-                   low + "), 0), 1)";
+        [from = exact_text(low), to = exact_text(high), length = text(original)] {
+            return "minimum(maximum((" + length + " * unscaled / (2 * pi) - " + from + ") / (" + to + " - " + from +
+                   "), 0), 1)";
         },
         between_0_and_1((rotations - low) / (high - low)));
     return along_ramp(trained, ramp, factor, trace);
