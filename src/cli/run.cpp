@@ -7,6 +7,7 @@
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/trace_file.hpp"
+#include "attn/files/weights/rename.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/formula/overflow.hpp"
 
@@ -25,6 +26,7 @@ struct Request {
     mistakes::InterventionFlags interventions;
     std::filesystem::path input, weights, trace;
     std::string prefix;
+    std::vector<std::string> renames;
     bool parameters = false, is_without_config = false, is_dry = false;
 };
 
@@ -55,12 +57,17 @@ void print_parameters(const std::vector<files::Parameter>& parameters)
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
-/// Weights, rounded where --round is given.
-files::NamedArrays read_rounded(const Request& request)
+/// Weights, under the names that --rename gives, and rounded where --round is given.
+files::NamedArrays read_weights(const Request& request)
 {
     if (request.weights.empty())
         return {};
     files::NamedArrays arrays = files::read_weights(request.weights, request.prefix);
+    try {
+        arrays = files::rename_tensors(std::move(arrays), request.renames);
+    } catch (const Error& error) {
+        throw Error(request.weights.string() + ": --rename: " + error.what());
+    }
     for (auto& [name, array] : arrays)
         if (request.interventions.round && array.type == ElementType::real)
             for (double& value : array.values)
@@ -85,7 +92,7 @@ int run(const Module& module, const Request& request)
 {
     module.check(!request.weights.empty());
     if (request.is_dry) {
-        for (const std::string& line : module.describe_folder(request.weights))
+        for (const std::string& line : module.describe_folder(request.weights, read_weights(request)))
             print("{}\n", line);
         return 0;
     }
@@ -95,7 +102,7 @@ int run(const Module& module, const Request& request)
     if (!request.weights.empty() && !module.describe_folder && !request.is_without_config)
         expect_no_config(request.weights);
     const files::NamedArrays arrays = files::read_npz(request.input);
-    const files::NamedArrays weights = read_rounded(request);
+    const files::NamedArrays weights = read_weights(request);
 
     Recorder recorder;
     show::ConsoleListener console(show::standard_output(request.console), show::style_of(request.console));
@@ -167,6 +174,9 @@ FlagGroup file_flags(const Module& module, Request& request)
              "of the model that they are from",
              false, "--weights"});
     }
+    if (module.weights != Weights::none)
+        files.flags.push_back({"--rename", "OLD=NEW", request.renames,
+                               "read the tensor OLD as NEW; a * stands for any text, in both", false, "--weights"});
     if (module.weights != Weights::none)
         files.flags.push_back({"--parameters", "", request.parameters,
                                "print a table of the weights in place of the steps", false, "--weights"});

@@ -170,6 +170,29 @@ TEST_CASE("attn run model prints what a folder describes, and needs no input for
     CHECK_THAT(without.errors, ContainsSubstring("--input is missing"));
 }
 
+TEST_CASE("attn run model reads a model under somebody's own names with --rename", "[cli][run][families]")
+{
+    const TemporaryFolder folder, own;
+    REQUIRE(run_on("model", golden("llama"), folder).code == 0);
+    const Array expected = read_npz(folder / "t.npz").at("output");
+    NamedArrays weights;
+    for (const auto& [name, array] : read_safetensors(golden("llama") + "/model.safetensors"))
+        weights.emplace(name.starts_with("model.layers.") ? "blocks." + name.substr(13) : name, array);
+    write_safetensors(own / "model.safetensors", weights);
+    std::filesystem::copy_file(golden("llama") + "/config.json", own / "config.json");
+    const std::string own_folder = own.path().string();
+    const Ended unknown = run_on("model", own_folder, folder);
+    CHECK(unknown.code == 2);
+    CHECK_THAT(unknown.errors, ContainsSubstring("blocks.0."));
+    const std::vector<std::string> rename{"--rename", "blocks.*=model.layers.*"};
+    REQUIRE(run_on("model", own_folder, folder, rename).code == 0);
+    CHECK(read_npz(folder / "t.npz").at("output").values == expected.values);
+    CHECK(run({"attn", "run", "model", "--weights", own_folder, "--dry-run", rename[0], rename[1]}).code == 0);
+    const Ended misspelt = run_on("model", own_folder, folder, {"--rename", "block.*=model.layers.*"});
+    CHECK(misspelt.code == 2);
+    CHECK_THAT(misspelt.errors, ContainsSubstring("--rename: block.*=model.layers.* fits no tensor"));
+}
+
 TEST_CASE("attn run model says what is missing in a folder", "[cli][run][families]")
 {
     const TemporaryFolder folder, empty;

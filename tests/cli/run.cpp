@@ -172,6 +172,10 @@ TEST_CASE("weights from .safetensors are the same as from .npz, and of a larger 
         CHECK(equal(desk.output(example.module, example.needed + Words{"--prefix", "model."}), expected));
         CHECK_THAT(desk.refusal(example.module, example.needed),
                    ContainsSubstring("other.weight (1,) is not expected"));
+        const Words as_prefix{"--prefix", "model.", "--rename", "*=*"};
+        CHECK(equal(desk.output(example.module, example.needed + as_prefix), expected));
+        CHECK_THAT(desk.refusal(example.module, example.needed + Words{"--rename", "model.*=*", "--rename", "none=x"}),
+                   ContainsSubstring("--rename: none=x fits no tensor"));
         CHECK_THAT(desk.refusal(example.module, example.needed + Words{"--prefix", "encoder."}),
                    ContainsSubstring("large.safetensors") && ContainsSubstring("\"encoder.\""));
     }

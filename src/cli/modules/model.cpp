@@ -65,9 +65,9 @@ StepOptions text_of_input(const InputWeights& input, const LanguageModelDescript
             {"d_model", text(first.kernel.shape(1))}};
 }
 
-std::vector<std::string> description_of(const std::filesystem::path& folder)
+std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays)
 {
-    const auto [family, description, weights, not_computed] = files::read_model(folder, files::read_weights(folder));
+    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays);
     const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_position,
                  padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] = description;
     StepOptions around = text_of_input(weights.embedding, description);

@@ -54,9 +54,11 @@ struct Module {
     std::vector<ModuleInput> inputs;
     Weights weights = Weights::required;
     std::string what_weights = "the module's state_dict"; ///< for --help
-    /// Where the weights are a folder with config.json: what is read from it, line by line, for --dry-run; empty for others.
+    /// Where the weights are a folder with config.json: what it and its tensors describe, line by line, for --dry-run; empty for
+    /// others.
     /// @throws Error, WeightsError as run
-    std::function<std::vector<std::string>(const std::filesystem::path& folder)> describe_folder = {};
+    std::function<std::vector<std::string>(const std::filesystem::path& folder, const files::NamedArrays& arrays)>
+        describe_folder = {};
     std::vector<Flag> flags = {};
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error
