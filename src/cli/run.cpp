@@ -174,12 +174,12 @@ FlagGroup file_flags(const Module& module, Request& request)
              "of the model that they are from",
              false, "--weights"});
     }
-    if (module.weights != Weights::none)
+    if (module.weights != Weights::none) {
         files.flags.push_back({"--rename", "OLD=NEW", request.renames,
                                "read the tensor OLD as NEW; a * stands for any text, in both", false, "--weights"});
-    if (module.weights != Weights::none)
         files.flags.push_back({"--parameters", "", request.parameters,
                                "print a table of the weights in place of the steps", false, "--weights"});
+    }
     files.flags.push_back({"--trace", "FILE.npz", request.trace, "write every step to this file"});
     return files;
 }

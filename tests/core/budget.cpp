@@ -37,6 +37,22 @@ TEST_CASE("a budget is spent to its end, by everything inside its scope, and by 
     CHECK(current_budget() == nullptr);
 }
 
+TEST_CASE("a share of a budget ends at its part, and what was set aside is there afterwards", "[budget]")
+{
+    const BudgetScope budget(Budget::of_operations(100));
+    {
+        const BudgetShare half(0.5);
+        CHECK(current_budget()->left() == 50);
+        {
+            const BudgetShare quarter(0.5);
+            CHECK(current_budget()->left() == 25);
+        }
+        spend(50);
+        CHECK_THROWS_AS(spend(1), BudgetError);
+    }
+    CHECK(current_budget()->left() == 49);
+}
+
 TEST_CASE("memory is given back to the budget, and what is too much is named with what there is", "[budget]")
 {
     const BudgetScope budget(Budget(1));

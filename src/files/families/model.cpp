@@ -99,7 +99,7 @@ AxisSizes sizes_of(const Settings& settings, const std::size_t d_model)
 void expect(bool is_there, bool expected, const std::string& layer, std::string_view part)
 {
     if (is_there != expected)
-        throw WeightsError(layer + " has " + (is_there ? "" : "no ") + std::string(part) +
+        throw WeightsError(layer + " has " + (is_there ? "a " : "no ") + std::string(part) +
                            ", and config.json says that " + (expected ? "there is one" : "there is none"));
 }
 
@@ -147,7 +147,7 @@ void expect_biases(const BlockWeights& weights, const Settings& settings, const 
 void expect_experts(const NetworkWeights& network, const Settings& settings, std::size_t i, const std::string& layer)
 {
     const auto* mixture = std::get_if<ExpertsWeights>(&network);
-    expect(mixture != nullptr, has_experts(settings, i), layer, "experts");
+    expect(mixture != nullptr, has_experts(settings, i), layer, "mixture of experts");
     if (mixture != nullptr && mixture->experts.size() != *settings.expert_count)
         throw WeightsError(layer + " has " + std::to_string(mixture->experts.size()) +
                            " experts, and config.json says " + std::to_string(*settings.expert_count));
@@ -199,7 +199,7 @@ void expect_around(const LanguageModelWeights& weights, const Settings& settings
     expect(std::holds_alternative<PatchWeights>(weights.embedding), settings.image.has_value(), model,
            "patch embedding");
     const auto* convolutions = std::get_if<std::vector<ConvolutionWeights>>(&weights.embedding);
-    expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolutions before its layers");
+    expect(convolutions != nullptr, !settings.convolution_strides.empty(), model, "convolution before its layers");
     expect(weights.positions.has_value(), settings.has_position_table, model, "table of positions");
     expect(weights.token_types.has_value(), settings.token_types.has_value(), model, "table of token types");
     expect(weights.embedding_norm.has_value(), settings.has_embedding_norm, model, "norm after its embedding");
@@ -239,7 +239,7 @@ void tie_output(LanguageModelWeights& weights, const Settings& settings)
 {
     auto& output = weights.output;
     if (!settings.has_logits)
-        return expect(output.has_value(), false, "the model", "output map");
+        return expect(output.has_value(), false, "the model", "map to the logits");
     if (!output && !settings.is_tied)
         throw WeightsError("there is no output map, and config.json says that it is not tied to the embedding");
     if (settings.is_tied && output && transpose(*output) == std::get<Matrix>(weights.embedding))

@@ -83,8 +83,8 @@ NamedArrays rename_tensors(NamedArrays arrays, const std::vector<std::string>& r
     }
     for (const Rename& rename : all)
         if (!rename.fits_any)
-            throw Error(rename.text + " fits no tensor" + (arrays.empty() ? "" : ", such as " + arrays.begin()->first) +
-                        ", that no earlier rename fits");
+            throw Error(rename.text + " fits no tensor, or only those that an earlier rename fits" +
+                        (arrays.empty() ? "" : "; the first tensor is " + arrays.begin()->first));
     return result;
 }
 

@@ -355,29 +355,29 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("deepseek-v3", with("num_key_value_heads", 2)),
                ContainsSubstring("num_key_value_heads is 2, expected num_attention_heads, 4"));
     CHECK_THAT(refused("deepseek-v3", with("q_lora_rank", nullptr)),
-               ContainsSubstring("layer 0 has latent of queries, and config.json says that there is none"));
+               ContainsSubstring("layer 0 has a latent of queries, and config.json says that there is none"));
     CHECK_THAT(refused("deepseek-v3", with("kv_lora_rank", 9)),
                ContainsSubstring("kv_a_layernorm.weight is (10,), expected (d_c,) = (9,)"));
     CHECK_THAT(refused("deepseek-v3", with("first_k_dense_replace", 0)),
-               ContainsSubstring("layer 0 has no experts, and config.json says that there is one"));
+               ContainsSubstring("layer 0 has no mixture of experts, and config.json says that there is one"));
     CHECK_THAT(refused("deepseek-v3", with("n_shared_experts", 0)),
-               ContainsSubstring("layer 1 has shared expert, and config.json says that there is none"));
+               ContainsSubstring("layer 1 has a shared expert, and config.json says that there is none"));
     CHECK_THAT(refused("deepseek-v3", with("n_group", nullptr)),
                ContainsSubstring("n_group is null, expected a whole number"));
     CHECK_THAT(refused("deepseek-v2", with("topk_method", "noaux_tc")),
                ContainsSubstring("topk_method is \"noaux_tc\", expected \"greedy\""));
     CHECK_THAT(
         refused("deepseek-v2", with("attention_bias", false)),
-        ContainsSubstring("layer 0 has bias of its query latent's map, and config.json says that there is none"));
+        ContainsSubstring("layer 0 has a bias of its query latent's map, and config.json says that there is none"));
     CHECK_THAT(refused("qwen3-next", with("layer_types", {"full_attention", "linear_attention", "linear_attention",
                                                           "full_attention"})),
-               ContainsSubstring("layer 0 has gated DeltaNet, and config.json says that there is none"));
+               ContainsSubstring("layer 0 has a gated DeltaNet, and config.json says that there is none"));
     CHECK_THAT(refused("qwen3-next",
                        [](nlohmann::json& config) {
                            config.erase("layer_types");
                            config["full_attention_interval"] = 2;
                        }),
-               ContainsSubstring("layer 1 has gated DeltaNet, and config.json says that there is none"));
+               ContainsSubstring("layer 1 has a gated DeltaNet, and config.json says that there is none"));
     CHECK_THAT(refused("qwen3-next", with("linear_num_key_heads", 3)),
                ContainsSubstring("4 heads of values can't be divided evenly among 3 heads of keys"));
     CHECK_THAT(refused("qwen3-next", with("linear_value_head_dim", 5)),
