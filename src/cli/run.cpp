@@ -58,11 +58,13 @@ void print_parameters(const std::vector<files::Parameter>& parameters)
 // ----------------------------------------------------------------------------------------------------------------- run
 
 /// Weights, under the names that --rename gives, and rounded where --round is given.
-files::NamedArrays read_weights(const Request& request)
+files::NamedArrays read_weights(const Module& module, const Request& request)
 {
     if (request.weights.empty())
         return {};
-    files::NamedArrays arrays = files::read_weights(request.weights, request.prefix);
+    const bool are_all_needed = !module.needed_tensors || !request.renames.empty(); // whose names nobody knows yet
+    files::NamedArrays arrays = files::read_weights(
+        request.weights, request.prefix, are_all_needed ? files::any_name : module.needed_tensors(request.weights));
     try {
         arrays = files::rename_tensors(std::move(arrays), request.renames);
     } catch (const Error& error) {
@@ -92,7 +94,7 @@ int run(const Module& module, const Request& request)
 {
     module.check(!request.weights.empty());
     if (request.is_dry) {
-        for (const std::string& line : module.describe_folder(request.weights, read_weights(request)))
+        for (const std::string& line : module.describe_folder(request.weights, read_weights(module, request)))
             print("{}\n", line);
         return 0;
     }
@@ -102,7 +104,7 @@ int run(const Module& module, const Request& request)
     if (!request.weights.empty() && !module.describe_folder && !request.is_without_config)
         expect_no_config(request.weights);
     const files::NamedArrays arrays = files::read_npz(request.input);
-    const files::NamedArrays weights = read_weights(request);
+    const files::NamedArrays weights = read_weights(module, request);
 
     Recorder recorder;
     show::ConsoleListener console(show::standard_output(request.console), show::style_of(request.console));

@@ -100,22 +100,24 @@ std::optional<std::string> NpzReader::text(const std::string& name, std::size_t 
 std::string NpzReader::comment() const { return archive_->comment(); }
 
 void read_npz_each(const fs::path& path, const std::function<void(const std::string&, Array)>& take,
-                   const NpzLimits& limits)
+                   const NpzLimits& limits, const NameFilter& is_wanted)
 {
     const NpzReader file(path);
     std::size_t elements_left = limits.elements;
     for (std::size_t place = 0; place < file.names().size(); ++place) {
+        if (!is_wanted(file.names()[place]))
+            continue;
         Array array = file.array(place, elements_left);
         elements_left -= array.size();
         take(file.names()[place], std::move(array));
     }
 }
 
-NamedArrays read_npz(const fs::path& path, const NpzLimits& limits)
+NamedArrays read_npz(const fs::path& path, const NpzLimits& limits, const NameFilter& is_wanted)
 {
     NamedArrays arrays;
     read_npz_each(
-        path, [&](const std::string& name, Array array) { arrays.emplace(name, std::move(array)); }, limits);
+        path, [&](const std::string& name, Array array) { arrays.emplace(name, std::move(array)); }, limits, is_wanted);
     return arrays;
 }
 

@@ -40,6 +40,9 @@ public:
         return static_cast<std::size_t>(file_.gcount());
     }
 
+    /// Goes to a byte of the file.
+    void seek(std::size_t byte) { file_.seekg(static_cast<std::streamoff>(byte)); }
+
     /// @param count  no more than the file has
     std::string text(std::size_t count)
     {
@@ -125,17 +128,20 @@ void expect_few_elements(const Layout& layout, std::size_t most)
     }
 }
 
-NamedArrays read_arrays(Reader& file, const NpzLimits& limits)
+NamedArrays read_arrays(Reader& file, const NpzLimits& limits, const NameFilter& is_wanted)
 {
     const std::string header = read_header(file);
     const StoredTensors tensors = parse_safetensors_header(header);
-    const Layout layout = layout_of(tensors, file.size() - length_bytes - header.size());
+    const std::size_t data = length_bytes + header.size();
+    Layout layout = layout_of(tensors, file.size() - data);
+    std::erase_if(layout, [&](const auto* entry) { return !is_wanted(entry->first); });
     expect_few_elements(layout, limits.elements);
 
     NamedArrays arrays;
     const ByteSource source = [&](std::span<char> buffer) { return file(buffer); };
     for (const auto* entry : layout)
         arrays[entry->first] = about_tensor(entry->first, [&, &tensor = entry->second] {
+            file.seek(data + tensor.begin);
             return Array{tensor.shape, read_elements(source, *tensor.format, element_count(tensor.shape)),
                          tensor.format->type};
         });
@@ -171,10 +177,10 @@ std::string encode(const NamedArrays& arrays)
 
 } // namespace
 
-NamedArrays read_safetensors(const fs::path& path, const NpzLimits& limits)
+NamedArrays read_safetensors(const fs::path& path, const NpzLimits& limits, const NameFilter& is_wanted)
 {
     Reader file(path);
-    return about_file(path, "", [&] { return read_arrays(file, limits); });
+    return about_file(path, "", [&] { return read_arrays(file, limits, is_wanted); });
 }
 
 void write_safetensors(const fs::path& path, const NamedArrays& arrays)

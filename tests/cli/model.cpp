@@ -96,6 +96,45 @@ TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][ru
                ContainsSubstring("the model has no table of them"));
 }
 
+TEST_CASE("attn run model computes some of the layers, from tokens where the first is not among them",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    REQUIRE(run_on("model", golden("gemma2"), folder).code == 0);
+    const Recording whole = read_trace(folder / "t.npz");
+    REQUIRE(run_on("model", golden("gemma2"), folder, {"--layers", "0:2"}).code == 0);
+    const Recording first = read_trace(folder / "t.npz");
+    REQUIRE(first.find("output") != nullptr);
+    CHECK(first.find("output") == first.find("layers.1.output"));
+    CHECK(first.find("logits") == nullptr);
+    CHECK(identical(first.find("output")->value, whole.find("layers.1.output")->value));
+
+    write_npz(folder / "tokens.npz", {{}, {{"tokens", first.find("output")->value}}, {}});
+    const std::vector<std::string> rest{
+        "attn", "run", "model", "--input", folder / "tokens.npz", "--weights", golden("gemma2"), "--layers", "2:"};
+    std::vector<std::string> traced = rest, described = rest;
+    traced.insert(traced.end(), {"--quiet", "--trace", folder / "rest.npz"});
+    described.emplace_back("--dry-run");
+    REQUIRE(run(traced).code == 0);
+    CHECK(run({"attn", "verify", folder / "rest.npz"}).code == 0);
+    const Recording last = read_trace(folder / "rest.npz");
+    REQUIRE(last.find("layers.2.x") != nullptr);
+    CHECK(identical(last.find("logits")->value, whole.find("logits")->value));
+    CHECK_THAT(run(described).output, ContainsSubstring("input the tokens after layer 1"));
+    CHECK_THAT(run(described).output, ContainsSubstring("\nlayer 2: "));
+
+    const auto refused = [&](const std::string& layers) {
+        return run_on("model", golden("gemma2"), folder, {"--layers", layers});
+    };
+    CHECK_THAT(refused("2:").errors,
+               ContainsSubstring("has no array tokens, which layer 2 of the family gemma2 takes"));
+    CHECK_THAT(refused("0:9").errors, ContainsSubstring("config.json: has 3 layers, 0:3, and 0:9 are none of them"));
+    CHECK_THAT(refused("2").errors, ContainsSubstring("--layers: 2 is not FROM:TO"));
+    CHECK_THAT(refused("2:2").errors, ContainsSubstring("--layers: 2:2 is no layer"));
+    CHECK_THAT(refused("a:").errors, ContainsSubstring("a is not a whole number"));
+    CHECK(refused("9:").code == 2);
+}
+
 TEST_CASE("attn run model takes an image or a sound where the model does, and nothing beside it",
           "[cli][run][families]")
 {
@@ -196,9 +235,9 @@ TEST_CASE("attn run model reads a model under somebody's own names with --rename
 TEST_CASE("attn run model says what is missing in a folder", "[cli][run][families]")
 {
     const TemporaryFolder folder, empty;
-    CHECK_THAT(run_on("model", empty.path().string(), folder).errors, ContainsSubstring("model.safetensors"));
-    std::filesystem::copy_file(golden("llama") + "/model.safetensors", empty / "model.safetensors");
     CHECK_THAT(run_on("model", empty.path().string(), folder).errors, ContainsSubstring("config.json"));
+    std::filesystem::copy_file(golden("llama") + "/config.json", empty / "config.json");
+    CHECK_THAT(run_on("model", empty.path().string(), folder).errors, ContainsSubstring("model.safetensors"));
 }
 
 TEST_CASE("a part of a model whose configuration says more than the flags is refused, unless they alone should say it",

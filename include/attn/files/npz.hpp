@@ -31,6 +31,10 @@ struct Npz {
 /// Arrays by name.
 using NamedArrays = std::map<std::string, Array, std::less<>>;
 
+/// Which arrays to read, by their names.
+using NameFilter = std::function<bool(const std::string& name)>;
+inline bool any_name(const std::string&) { return true; }
+
 class ZipReader;
 
 /// An .npz file whose arrays are read when they are asked for.
@@ -68,14 +72,16 @@ private:
 
 /// Reads the arrays of an .npz file, stored or deflated; every other member is ignored, so a trace can be read as well.
 ///
+/// @param is_wanted  the others are passed over
 /// @throws FileError  where the file is missing or damaged, two members share a name, or an array cannot be decoded
 /// @see decode_npy for the arrays that are understood
-NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits = {});
+NamedArrays read_npz(const std::filesystem::path& path, const NpzLimits& limits = {},
+                     const NameFilter& is_wanted = any_name);
 
 /// The same array by array in the file's order, for those who don't keep all of them.
 /// @param take  hears each array's name and gets the array
 void read_npz_each(const std::filesystem::path& path, const std::function<void(const std::string&, Array)>& take,
-                   const NpzLimits& limits = {});
+                   const NpzLimits& limits = {}, const NameFilter& is_wanted = any_name);
 
 /// Writes an .npz file that numpy.load reads; the texts come first. All of it or nothing, and always the same bytes.
 ///

@@ -17,12 +17,14 @@ namespace attn::files {
 /// Nothing in the file is trusted: the tensors must cover its data exactly, without overlap or hole, and memory grows
 /// with the bytes that are there, never with what the header promises. The metadata is checked and left out.
 ///
-/// @param limits  refuse more elements, all tensors together, before reading the first one
+/// @param limits     refuse more elements, all tensors that are read together, before reading the first one
+/// @param is_wanted  the others are passed over
 /// @throws FileError  where the file is missing, cut, or anything but what the format says; where a name or a key comes
 ///                    twice; where a tensor has another dtype, or a whole number beyond 2^53, which a double no longer
 ///                    counts exactly
 /// @see https://github.com/huggingface/safetensors#format
-NamedArrays read_safetensors(const std::filesystem::path& path, const NpzLimits& limits = {});
+NamedArrays read_safetensors(const std::filesystem::path& path, const NpzLimits& limits = {},
+                             const NameFilter& is_wanted = any_name);
 
 /// Writes a .safetensors file, the tensors in the order of their names. All of it or nothing, and always the same bytes.
 ///

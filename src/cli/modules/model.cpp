@@ -30,15 +30,17 @@ std::string layer_text(const BlockDescription& description, const BlockWeights& 
 }
 
 /// "layers 0 to 5: …": those that are alike together.
-void add_layers(std::vector<std::string>& lines, const std::vector<BlockDescription>& descriptions,
+void add_layers(std::vector<std::string>& lines, const LanguageModelDescription& description,
                 const std::vector<BlockWeights>& weights)
 {
+    const std::vector<BlockDescription>& descriptions = description.layers;
+    const auto number = [&](std::size_t i) { return std::to_string(description.first_layer + i); };
     for (std::size_t first = 0, last = 0; first < weights.size(); first = last + 1) {
         const std::string text = layer_text(descriptions[first], weights[first]);
         for (last = first; last + 1 < weights.size() && layer_text(descriptions[last + 1], weights[last + 1]) == text;)
             ++last;
-        const std::string numbers = first == last ? "layer " + std::to_string(first)
-                                                  : "layers " + std::to_string(first) + " to " + std::to_string(last);
+        const std::string numbers =
+            first == last ? "layer " + number(first) : "layers " + number(first) + " to " + number(last);
         lines.push_back(numbers + ": " + text);
     }
 }
@@ -47,6 +49,8 @@ void add_layers(std::vector<std::string>& lines, const std::vector<BlockDescript
 StepOptions text_of_input(const InputWeights& input, const LanguageModelDescription& description)
 {
     const auto text = [](std::size_t number) { return std::to_string(number); };
+    if (description.first_layer > 0)
+        return {{"input", "the tokens after layer " + text(description.first_layer - 1)}};
     if (const auto* table = std::get_if<Matrix>(&input))
         return {{"vocabulary", text(table->shape(0))}, {"d_model", text(table->shape(1))}};
     if (const auto* patches = std::get_if<PatchWeights>(&input)) {
@@ -65,11 +69,13 @@ StepOptions text_of_input(const InputWeights& input, const LanguageModelDescript
             {"d_model", text(first.kernel.shape(1))}};
 }
 
-std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays)
+std::vector<std::string> description_of(const std::filesystem::path& folder, const files::NamedArrays& arrays,
+                                        const files::LayerRange& range)
 {
-    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays);
-    const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_position,
-                 padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] = description;
+    const auto [family, description, weights, not_computed] = files::read_model(folder, arrays, range);
+    const auto& [layers, norm, image, convolutions, convolution_activation, is_causal, has_logits, first_layer,
+                 first_position, padding_id, embedding_scale, head_activation, logit_scale, logit_softcap] =
+        description;
     StepOptions around = text_of_input(weights.embedding, description);
     for (auto& [name, value] : StepOptions{{"layers", std::to_string(layers.size())},
                                            {"parameters", std::to_string(files::total(files::parameters(weights)))},
@@ -93,7 +99,7 @@ std::vector<std::string> description_of(const std::filesystem::path& folder, con
         if (value)
             around.emplace_back(name, exact_text(*value));
     std::vector<std::string> lines{family + ", as " + (folder / "config.json").string() + " says", text_of(around)};
-    add_layers(lines, layers, weights.layers);
+    add_layers(lines, description, weights.layers);
     for (const std::string& part : not_computed)
         lines.push_back("not computed: " + part);
     return lines;
@@ -109,9 +115,11 @@ LanguageModelOptions<Ids> options_of(const ModuleRun& run)
 }
 
 /// The name of what a model takes.
-std::string input_of(const InputWeights& input)
+std::string input_of(const files::Model& model)
 {
-    return std::holds_alternative<Matrix>(input)         ? "ids"
+    const InputWeights& input = model.weights.embedding;
+    return model.description.first_layer > 0             ? "tokens"
+           : std::holds_alternative<Matrix>(input)       ? "ids"
            : std::holds_alternative<PatchWeights>(input) ? "pixel_values"
                                                          : "input_features";
 }
@@ -119,13 +127,16 @@ std::string input_of(const InputWeights& input)
 /// @param taken  what the model takes
 void expect_inputs(const std::string& taken, const files::Model& model, const ModuleRun& run)
 {
-    const std::string family = "a model of the family " + model.family + " takes";
+    const std::size_t first = model.description.first_layer;
+    const std::string family =
+        (first > 0 ? "layer " + std::to_string(first) : "a model") + " of the family " + model.family + " takes";
     if (!run.inputs.has(taken))
         throw InputNamesError("has no array " + taken + ", which " + family);
-    for (const char* name : {"ids", "lengths", "token_type_ids", "pixel_values", "input_features"}) {
-        const bool is_of_ids = name == std::string("lengths") || name == std::string("token_type_ids");
-        if (run.inputs.has(name) && (is_of_ids ? taken != "ids" : taken != name))
-            throw InputNamesError("has an array " + std::string(name) + ", and " + family + " " + taken + " alone");
+    for (const std::string name : {"ids", "tokens", "lengths", "token_type_ids", "pixel_values", "input_features"}) {
+        const bool is_beside = (name == "lengths" && (taken == "ids" || taken == "tokens")) ||
+                               (name == "token_type_ids" && taken == "ids");
+        if (run.inputs.has(name) && name != taken && !is_beside)
+            throw InputNamesError("has an array " + name + ", and " + family + " " + taken + " alone");
     }
 }
 
@@ -140,16 +151,26 @@ void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
         (void)language_model(ids, run.inputs.lengths("lengths", ids.shape(0)), model.weights, model.description,
                              options, run.trace);
     }
-    if (model.description.has_logits)
-        run.trace.alias("output", "logits");
 }
 
-void run_model(const ModuleRun& run)
+void run_on_tokens(const files::Model& model, const ModuleRun& run)
 {
-    const files::Model model = files::read_model(run.weights_path, run.arrays);
+    const auto& [family, description, weights, not_computed] = model;
+    if (run.inputs.rank("tokens", 2, 3, "a sequence (n, d_model) or a batch of sequences (b, n, d_model)") == 2) {
+        expect_no_lengths(run);
+        (void)language_model(run.inputs.get<Matrix>("tokens"), weights, description, run.trace);
+    } else {
+        const auto tokens = run.inputs.get<Tensor3>("tokens");
+        (void)language_model(tokens, run.inputs.lengths("lengths", tokens.shape(0)), weights, description, run.trace);
+    }
+}
+
+void run_model(const ModuleRun& run, const files::LayerRange& range)
+{
+    const files::Model model = files::read_model(run.weights_path, run.arrays, range);
     const auto& [family, description, weights, not_computed] = model;
     run.learned = files::parameters(weights);
-    const std::string taken = input_of(weights.embedding);
+    const std::string taken = input_of(model);
     expect_inputs(taken, model, run);
     for (const std::string& part : not_computed)
         print_error("attn run", Error("note: not computed: " + part));
@@ -164,25 +185,57 @@ void run_model(const ModuleRun& run)
             (void)sound_model(run.input<Matrix>(taken), weights, description, run.trace);
         else
             (void)sound_model(run.input<Tensor3>(taken), weights, description, run.trace);
+    } else if (taken == "tokens") {
+        run_on_tokens(model, run);
     } else {
         with_ids([&model](const auto& ids, const ModuleRun& same) { run_on_ids(ids, model, same); })(run);
     }
+    if (description.has_logits)
+        run.trace.alias("output", "logits");
+}
+
+/// "0:4" is the first four layers, "4:" those from layer 4 on.
+files::LayerRange layers_called(const std::string& text)
+{
+    const std::size_t colon = text.find(':');
+    files::LayerRange range;
+    std::optional<std::size_t> first;
+    const auto read = [](std::optional<std::size_t>& number, const std::string& digits) {
+        if (!digits.empty())
+            whole_number(number, 0).take(digits);
+    };
+    if (colon == std::string::npos)
+        throw Error(text + " is not FROM:TO, such as 0:4 for the first four layers, or 4: for those from layer 4 on");
+    read(first, text.substr(0, colon));
+    read(range.last, text.substr(colon + 1));
+    range.first = first.value_or(0);
+    if (range.last && *range.last <= range.first)
+        throw Error(text + " is no layer: TO is the first that is left out");
+    return range;
 }
 
 } // namespace
 
 Module model_module()
 {
-    return {.name = "model",
-            .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
-            .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
-                       lengths_input(),
-                       {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given",
-                        false, InputKind::whole_numbers},
-                       {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
-                       {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
-            .describe_folder = description_of,
-            .run = run_model};
+    const auto range = std::make_shared<files::LayerRange>();
+    return {
+        .name = "model",
+        .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
+        .inputs = {{"ids", "(b,) n", "the ids of the tokens, of a text", false, InputKind::whole_numbers},
+                   {"tokens", "(b,) n, d_model",
+                    "what comes out of the layer before the first one of --layers, in place of ids"},
+                   lengths_input(),
+                   {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given", false,
+                    InputKind::whole_numbers},
+                   {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
+                   {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
+        .describe_folder = [range](const std::filesystem::path& folder,
+                                   const files::NamedArrays& arrays) { return description_of(folder, arrays, *range); },
+        .needed_tensors = [range](const std::filesystem::path& folder) { return files::tensors_of(folder, *range); },
+        .flags = {{"--layers", "FROM:TO", FlagValue([range](const std::string& text) { *range = layers_called(text); }),
+                   "compute these layers alone, 0:4 the first four: no other tensors are read"}},
+        .run = [range](const ModuleRun& run) { run_model(run, *range); }};
 }
 
 } // namespace attn::cli

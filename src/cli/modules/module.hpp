@@ -59,6 +59,9 @@ struct Module {
     /// @throws Error, WeightsError as run
     std::function<std::vector<std::string>(const std::filesystem::path& folder, const files::NamedArrays& arrays)>
         describe_folder = {};
+    /// Where the weights are such a folder: which of its tensors flags ask for.
+    /// @throws Error as run
+    std::function<files::NameFilter(const std::filesystem::path& folder)> needed_tensors = {};
     std::vector<Flag> flags = {};
     /// Refuses flags that contradict each other or have no effect, before any file is read.
     /// @throws Error

@@ -203,7 +203,7 @@ std::vector<std::string> take_not_computed(NamedArrays& arrays, const Family& fa
     return lines;
 }
 
-Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays)
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays, const Part& part)
 {
     const std::string& base = family.base_prefix;
     const bool lacks_base =
@@ -213,12 +213,15 @@ Dialect dialect_of(const Family& family, const Settings& settings, const NamedAr
         std::string name = theirs.is_null() ? "(none)." : theirs.get<std::string>();
         if (lacks_base && name.starts_with(base))
             name.erase(0, base.size());
+        if (ours == "layers." && !part.is_at_beginning())
+            for (std::size_t i = 0; i < part.size(); ++i)
+                dialect.names.emplace_back(ours + std::to_string(i) + ".", name + std::to_string(part.first + i) + ".");
         dialect.names.emplace_back(ours, name);
     }
     for (const auto& [packed, packing] : family.unpack.items())
-        for (const auto& [ours, part] : maps_of_packing)
-            if (packs(packing.get<std::string>(), part))
-                dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(part) + ".");
+        for (const auto& [ours, map] : maps_of_packing)
+            if (packs(packing.get<std::string>(), map))
+                dialect.names.emplace_back(ours, packed.substr(packed.rfind('.') + 1) + "." + std::string(map) + ".");
     std::ranges::stable_sort(dialect.names, std::greater<>(), [](const auto& name) { return name.first.size(); });
     for (const Json& ending : family.ignored)
         dialect.ignored.push_back(ending.get<std::string>());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/files/families/model.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/npz.hpp"
 #include "attn/files/weights/dialect.hpp"
@@ -50,8 +51,31 @@ NamedArrays renamed(NamedArrays arrays, const Family& family);
 /// @return a line for each such part: its tensors, and what it is
 std::vector<std::string> take_not_computed(NamedArrays& arrays, const Family& family);
 
+/// Layers of a model, from the first to before the last.
+struct Part {
+    std::size_t first, last, all; ///< of so many layers
+
+    bool is_at_beginning() const { return first == 0; }
+    bool is_at_end() const { return last == all; }
+    bool is_whole() const { return is_at_beginning() && is_at_end(); }
+    std::size_t size() const { return last - first; }
+};
+
 /// Our names and the family's.
 /// @param arrays  unpacked
-Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays);
+/// @param part    whose layers we count from 0
+Dialect dialect_of(const Family& family, const Settings& settings, const NamedArrays& arrays, const Part& part);
+
+/// @throws Error where the model has no such layers
+Part part_of(const LayerRange& range, std::size_t layers);
+
+/// The tensors that a part is computed with, and those of no known place.
+NameFilter tensors_of(const Part& part, const Family& family, const Settings& settings);
+
+/// What the weights of a part must have.
+Settings settings_of(const Part& part, Settings settings);
+
+/// What is computed of it.
+LanguageModelDescription description_of(const Part& part, LanguageModelDescription model);
 
 } // namespace attn::files

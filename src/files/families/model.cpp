@@ -31,7 +31,9 @@ void WeightsLoader::begin_part(NetworkWeights& network, const std::string& prefi
 
 void WeightsLoader::begin_part(InputWeights& input, const std::string& prefix)
 {
-    if (has(prefix + "patch_embedding.weight"))
+    if (!options_.has_input)
+        input = std::monostate();
+    else if (has(prefix + "patch_embedding.weight"))
         input = PatchWeights{};
     else if (has_any(prefix + "convolutions.0."))
         input = std::vector<ConvolutionWeights>();
@@ -217,10 +219,10 @@ void expect_around(const LanguageModelWeights& weights, const Settings& settings
            "bias of its logits");
 }
 
-void expect_parts(const LanguageModelWeights& weights, const Settings& settings)
+void expect_parts(const LanguageModelWeights& weights, const Settings& settings, const Part& part)
 {
-    for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-        const BlockWeights& block = weights.layers[i];
+    for (std::size_t i = part.first; i < part.last; ++i) {
+        const BlockWeights& block = weights.layers[i - part.first];
         const std::string layer = "layer " + std::to_string(i);
         expect_biases(block, settings, layer);
         expect_experts(block.feed_forward, settings, i, layer);
@@ -250,39 +252,52 @@ void tie_output(LanguageModelWeights& weights, const Settings& settings)
 struct Configured {
     Family family;
     Settings settings;
-    std::size_t d_model, layers;
-    LanguageModelDescription description;
+    Part part;
+    LanguageModelDescription description; ///< of the part
 };
 
-Configured read_config(const std::filesystem::path& folder)
+Configured read_config(const std::filesystem::path& folder, const LayerRange& layers)
 {
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
     return about_file(file, "", [&]() -> Configured {
         const Family family = family_of(config);
         const Settings settings = settings_of(family, config);
-        const std::size_t d_model = settings.d_model.value(), layers = settings.layers.value();
-        return {family, settings, d_model, layers, description_of(settings, d_model, layers)};
+        const std::size_t d_model = settings.d_model.value(), all = settings.layers.value();
+        const LanguageModelDescription whole = description_of(settings, d_model, all);
+        const Part part = part_of(layers, all);
+        return {family, settings, part, description_of(part, whole)};
     });
 }
 
 } // namespace
 
-Model read_model(const std::filesystem::path& folder, NamedArrays arrays)
+NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers)
 {
-    const auto [family, settings, d_model, layers, description] = read_config(folder);
+    const auto [family, settings, part, description] = read_config(folder, layers);
+    return tensors_of(part, family, settings);
+}
+
+Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers)
+{
+    const auto [family, settings, part, description] = read_config(folder, layers);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
     arrays = renamed(std::move(arrays), family);
+    const NameFilter is_of_part = tensors_of(part, family, settings);
+    std::erase_if(arrays, [&](const auto& entry) { return !is_of_part(entry.first); });
     model.not_computed = take_not_computed(arrays, family);
     arrays = unpacked(std::move(arrays), family, settings);
-    const LoadOptions options{.layers = layers,
+    const Settings expected = settings_of(part, settings);
+    const bool has_tied_output = expected.has_logits && settings.is_tied;
+    const LoadOptions options{.layers = part.size(),
+                              .has_input = part.is_at_beginning() || has_tied_output,
                               .module = "a model of the family " + family.model_type,
                               .ignored = "rotary_emb.inv_freq", // in older files; they follow from their base
-                              .dialect = dialect_of(family, settings, arrays)};
-    model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, d_model), options);
-    expect_parts(model.weights, settings);
-    tie_output(model.weights, settings);
+                              .dialect = dialect_of(family, settings, arrays, part)};
+    model.weights = load_weights<LanguageModelWeights>(arrays, sizes_of(settings, *settings.d_model), options);
+    expect_parts(model.weights, expected, part);
+    tie_output(model.weights, expected);
     return model;
 }
 

@@ -36,31 +36,32 @@ std::set<std::string> shards_in(const std::filesystem::path& index_file)
 }
 
 /// The weights of a folder: in one file, or in parts with an index.
-NamedArrays read_folder(const std::filesystem::path& folder)
+NamedArrays read_folder(const std::filesystem::path& folder, const NameFilter& is_wanted)
 {
     const std::filesystem::path index = folder / "model.safetensors.index.json";
     if (!std::filesystem::exists(index)) {
         const std::filesystem::path npz = folder / "model.npz";
-        return std::filesystem::exists(npz) ? read_npz(npz) : read_safetensors(folder / "model.safetensors");
+        return std::filesystem::exists(npz) ? read_npz(npz, {}, is_wanted)
+                                            : read_safetensors(folder / "model.safetensors", {}, is_wanted);
     }
     NamedArrays all;
     for (const std::string& shard : shards_in(index))
-        for (auto& [name, array] : read_safetensors(folder / shard))
+        for (auto& [name, array] : read_safetensors(folder / shard, {}, is_wanted))
             if (!all.emplace(name, std::move(array)).second)
                 throw FileError(folder / shard, "has a tensor " + name + ", which another part has, too");
     return all;
 }
 
-NamedArrays read_file(const std::filesystem::path& path)
+NamedArrays read_file(const std::filesystem::path& path, const NameFilter& is_wanted)
 {
-    return is_safetensors(path) ? read_safetensors(path) : read_npz(path);
+    return is_safetensors(path) ? read_safetensors(path, {}, is_wanted) : read_npz(path, {}, is_wanted);
 }
 
 } // namespace
 
-NamedArrays read_weights(const std::filesystem::path& path, std::string_view prefix)
+NamedArrays read_weights(const std::filesystem::path& path, std::string_view prefix, const NameFilter& is_wanted)
 {
-    NamedArrays all = std::filesystem::is_directory(path) ? read_folder(path) : read_file(path);
+    NamedArrays all = std::filesystem::is_directory(path) ? read_folder(path, is_wanted) : read_file(path, is_wanted);
     if (prefix.empty())
         return all;
     NamedArrays chosen;

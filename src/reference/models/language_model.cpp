@@ -226,7 +226,9 @@ template <Sequence T>
 T logits_of(const Stream<T>& last, const LanguageModelWeights& weights, const LanguageModelDescription& description,
             const Trace& trace)
 {
-    const Matrix& embedding = trace.shared_input("embedding[vocabulary, d_model]", table_of(weights));
+    const Matrix not_needed; // beside an output map
+    const Matrix& embedding =
+        weights.output ? not_needed : trace.shared_input("embedding[vocabulary, d_model]", table_of(weights));
     const auto &scale = description.logit_scale, &softcap = description.logit_softcap;
     const bool has_bias = weights.output_bias.has_value();
     const bool is_product = !has_bias && !scale && !softcap;
@@ -293,10 +295,11 @@ T pass_through(Stream<T> stream, std::size_t before, const std::optional<Integer
     const Masks masks(n, before + n, lengths, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
-        const Trace inside = trace.scope("layers", i, {{"x", stream.name}});
+        const std::size_t number = description.first_layer + i;
+        const Trace inside = trace.scope("layers", number, {{"x", stream.name}});
         if (mask)
             inside.alias("mask", mask_name);
-        stream = {layer(stream.tokens, i, mask, inside), "layers." + std::to_string(i) + ".output"};
+        stream = {layer(stream.tokens, i, mask, inside), "layers." + std::to_string(number) + ".output"};
     }
     stream.normalize("norm", weights.norm, description.norm, trace);
 

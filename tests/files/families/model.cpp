@@ -159,6 +159,49 @@ TEST_CASE("every step of a published model follows from its formula, with a cach
     }
 }
 
+TEST_CASE("layers of a published model, one after the other, give what transformers gives", "[families]")
+{
+    for (const std::filesystem::path& folder : folders()) {
+        CAPTURE(folder.filename().string());
+        const NamedArrays expected = read_npz(folder / "expected.npz");
+        const std::size_t layers = model_in(folder).weights.layers.size();
+        Matrix tokens;
+        Recorder recorder;
+        for (std::size_t i = 0; i < layers; ++i) {
+            const LayerRange range{i, i + 1};
+            const NamedArrays arrays = read_weights(folder, {}, tensors_of(folder, range));
+            CHECK(arrays.size() < read_weights(folder).size());
+            const Model part = read_model(folder, arrays, range);
+            const Trace root(recorder);
+            const Trace trace = root.scope("part", i);
+            tokens = i == 0 ? language_model(array_in<Integers>(expected, "ids"), part.weights, part.description, trace)
+                            : language_model(tokens, part.weights, part.description, trace);
+            const std::string scope = "part." + std::to_string(i) + ".layers.";
+            CHECK(recorder.recording().find(scope + std::to_string(i) + ".output") != nullptr);
+            CHECK(recorder.recording().find(scope + std::to_string(i + 1) + ".output") == nullptr);
+        }
+        CHECK(distance(tokens, expected_of<Matrix>(expected)) <= 1e-12);
+        CHECK(formula::verify(recorder.recording()).passed());
+    }
+}
+
+TEST_CASE("layers of a model name the tensors that they lack, and layers that are not there are refused", "[families]")
+{
+    const std::filesystem::path folder = goldens / "llama";
+    const std::size_t layers = model_in(folder).weights.layers.size();
+    NamedArrays arrays = read_weights(folder);
+    const std::string missing = "model.layers.1.self_attn.k_proj.weight";
+    arrays.erase(missing);
+    CHECK_NOTHROW(read_model(folder, arrays, {0, 1}));
+    CHECK_THROWS_WITH(read_model(folder, arrays, {1, {}}), ContainsSubstring(missing + " is missing"));
+    arrays = read_weights(folder);
+    arrays["model.layers." + std::to_string(layers) + ".mlp.up_proj.weight"] = Array{{1, 1}, {0}};
+    CHECK_THROWS_WITH(read_model(folder, arrays, {0, 1}),
+                      ContainsSubstring("mlp.up_proj.weight (1, 1) is not expected"));
+    CHECK_THROWS_WITH(tensors_of(folder, {layers, {}}), ContainsSubstring("are none of them"));
+    CHECK_THROWS_WITH(read_model(folder, read_weights(folder), {0, layers + 1}), ContainsSubstring("are none of them"));
+}
+
 TEST_CASE("an encoder adds what its table has for the types of tokens", "[families]")
 {
     for (const char* name : {"bert", "bert-mlm"}) {

@@ -79,6 +79,9 @@ void visit_input(Either<std::vector<ConvolutionWeights>> auto& convolutions, con
     });
 }
 
+/// Nothing, where tokens are given.
+void visit_input(Either<std::monostate> auto&, const std::string&, auto&&) {}
+
 /// A table that a model can lack.
 void visit_table(auto& table, const WeightTensor& tensor, auto&& f)
 {

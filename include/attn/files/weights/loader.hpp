@@ -25,7 +25,7 @@ struct GatedDeltaNetWeights;
 using SelfAttentionWeights = std::variant<MultiHeadWeights, LatentAttentionWeights,
                                           GatedDeltaNetWeights>; // visited in language_model.hpp
 struct PatchWeights;
-using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>>; // there, too
+using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>, std::monostate>; // there, too
 struct FeedForwardWeights;
 struct GatedFeedForwardWeights;
 struct ExpertsWeights;
@@ -45,6 +45,7 @@ public:
 struct LoadOptions {
     std::optional<std::size_t> layers = {}; ///< of each stack; as many as the file has unless given
     bool has_output_map = true;             ///< false for heads side by side: no out_proj, and heads of any size
+    bool has_input = true;                  ///< false for layers of a model that takes tokens: nothing makes them
     std::string module = {};                ///< for messages: "a GRU"; by the struct unless given
     std::string ignored = {};               ///< tensors with this ending are left out
     std::optional<Dialect> dialect = {};    ///< the names of the file; found by dialect_of() unless given

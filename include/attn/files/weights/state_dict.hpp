@@ -15,9 +15,11 @@
 namespace attn::files {
 
 /// Reads the tensors of a .safetensors or .npz file, by the name's ending.
-/// @param prefix  takes only the tensors whose names begin with it, without it: "encoder." of a larger model
+/// @param prefix     takes only the tensors whose names begin with it, without it: "encoder." of a larger model
+/// @param is_wanted  of tensors by their names in the file: the others are not read
 /// @throws FileError  where the file is damaged or has another ending, or no tensor has that prefix
-NamedArrays read_weights(const std::filesystem::path& path, std::string_view prefix = {});
+NamedArrays read_weights(const std::filesystem::path& path, std::string_view prefix = {},
+                         const NameFilter& is_wanted = any_name);
 
 /// Writes a .safetensors or .npz file, by the name's ending, for read_weights() or PyTorch's load_state_dict().
 /// @throws FileError  where the file has another ending or can't be written

@@ -22,8 +22,9 @@ struct LanguageModelDescription {
     std::optional<ImageSize> image = {};                    ///< where tokens are made of an image
     std::vector<ConvolutionOptions> convolutions = {};      ///< where they are made of sound
     Activation convolution_activation = default_activation; ///< after each of these
-    bool is_causal = true;          ///< false in an encoder, whose tokens attend to later ones, too
-    bool has_logits = true;         ///< false where the tokens after the last layer are the result
+    bool is_causal = true;       ///< false in an encoder, whose tokens attend to later ones, too
+    bool has_logits = true;      ///< false where the tokens after the last layer are the result
+    std::size_t first_layer = 0; ///< the number of the first of these layers, which are a part of a model, in its scope
     std::size_t first_position = 0; ///< the row of the position table for the first token; 2 in OPT
     /// The id of padding where positions count the other tokens only, from the next row on, and padding has the row of
     /// its id: 1 in RoBERTa.
@@ -41,8 +42,9 @@ struct PredictionHeadWeights {
     LayerNormWeights norm;
 };
 
-/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, or convolutions along a sound.
-using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>>;
+/// What makes tokens of the input: a table of words (vocabulary, d_model), patches of an image, or convolutions along a sound;
+/// nothing in a part of a model that takes tokens.
+using InputWeights = std::variant<Matrix, PatchWeights, std::vector<ConvolutionWeights>, std::monostate>;
 
 /// The learned parameters of a decoder or an encoder.
 struct LanguageModelWeights {
