@@ -96,6 +96,43 @@ TEST_CASE("attn run model takes the types of tokens, and checks them", "[cli][ru
                ContainsSubstring("the model has no table of them"));
 }
 
+TEST_CASE("attn run model takes an attention mask, which hides padding on either side", "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto run_with = [&](const std::string& family, const NamedArrays& more) {
+        NamedArrays arrays{{"ids", Array{{2, 3}, {4, 0, 2, 0, 7, 1}, ElementType::integer}}};
+        arrays.insert(more.begin(), more.end());
+        write_npz(folder / "in.npz", {{}, {arrays.begin(), arrays.end()}, {}});
+        return run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden(family), "--quiet",
+                    "--trace", folder / "t.npz"});
+    };
+    const auto mask = [](std::vector<double> ones) {
+        return NamedArrays{{"attention_mask", Array{{2, 3}, std::move(ones), ElementType::integer}}};
+    };
+    const auto output = [&] { return read_trace(folder / "t.npz").find("output")->value; };
+    REQUIRE(run_with("llama", {{"lengths", Array{{2}, {3, 2}, ElementType::integer}}}).code == 0);
+    const Array of_lengths = output();
+    REQUIRE(run_with("llama", mask({1, 1, 1, 1, 1, 0})).code == 0);
+    CHECK(identical(output(), of_lengths));
+    REQUIRE(run_with("llama", mask({1, 1, 1, 0, 1, 1})).code == 0);
+    CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+    CHECK_FALSE(identical(output(), of_lengths));
+
+    CHECK_THAT(run_with("gpt2", mask({1, 1, 1, 0, 1, 1})).errors, ContainsSubstring("the model has learned positions"));
+    CHECK_THAT(run_with("llama", mask({1, 1, 1, 0, 2, 1})).errors, ContainsSubstring("attention_mask"));
+    NamedArrays both = mask({1, 1, 1, 1, 1, 0});
+    both["lengths"] = Array{{2}, {3, 2}, ElementType::integer};
+    CHECK_THAT(run_with("llama", both).errors, ContainsSubstring("has lengths and attention_mask"));
+    CHECK_THAT(run_with("llama", {{"attention_mask", Array{{3}, {1, 1, 1}, ElementType::integer}}}).errors,
+               ContainsSubstring("attention_mask"));
+    write_npz(folder / "in.npz", {{},
+                                  {{"ids", Array{{2}, {4, 0}, ElementType::integer}},
+                                   {"attention_mask", Array{{1, 2}, {1, 1}, ElementType::integer}}},
+                                  {}});
+    CHECK_THAT(run({"attn", "run", "model", "--input", folder / "in.npz", "--weights", golden("llama")}).errors,
+               ContainsSubstring("and one sequence: leave its padding out"));
+}
+
 TEST_CASE("attn run model computes some of the layers, from tokens where the first is not among them",
           "[cli][run][families]")
 {

@@ -11,6 +11,7 @@ INPUTS = dict(
     ids="ids", decoder_ids="decoder_ids", input_features="input_features", pixel_values="pixel_values",
     batch_ids="ids", batch_lengths="lengths", batch_decoder_ids="decoder_ids", batch_decoder_lengths="decoder_lengths",
     batch_input_features="input_features", batch_pixel_values="pixel_values", token_type_ids="token_type_ids",
+    left_ids="ids", left_attention_mask="attention_mask",
 )  # fmt: skip
 
 
@@ -37,12 +38,16 @@ def run(program, folder, arrays, *flags):
             return file["output"]
 
 
-def apart(found, expected, lengths=None):
+def real(lengths, expected):
+    """Which tokens are no padding."""
+    return np.arange(expected.shape[1])[None] < np.asarray(lengths)[:, None]
+
+
+def apart(found, expected, kept=None):
     """The largest difference, of the largest expected number unless all are 0. Of padding rows nothing is expected."""
     if found.shape != expected.shape:
         return np.inf
-    if lengths is not None:
-        kept = np.arange(expected.shape[1])[None] < np.asarray(lengths)[:, None]
+    if kept is not None:
         found, expected = found[kept], expected[kept]
     difference = np.abs(found - expected).max()
     size = np.abs(expected).max()

@@ -4,7 +4,7 @@
     check.py ATTN FOLDER [NAME ...]
 
 FOLDER has for each model config.json, model.safetensors and expected.npz, as make.py writes them: a line a model, one sequence,
-a padded batch, and one sequence whose tokens have types. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
+a batch that is padded on the right, the same on the left, and one sequence whose tokens have types. Exit code 0 where all that isn't refused agrees to 1e-10, 1 where something does not. Needs NumPy.
 """
 
 import pathlib
@@ -19,9 +19,10 @@ NEAR = 1e-10
 
 
 def compare(program, folder, file, kind):
-    """Of one sequence (""), of a batch ("batch_"), or of one whose tokens have types ("typed_")."""
-    batch = kind == "batch_"
-    members = {name: file[name] for name in attn.INPUTS if name in file and name.startswith("batch_") == batch}
+    """Of one sequence (""), of a batch ("batch_", "left_"), or of one whose tokens have types ("typed_")."""
+    own = kind if kind in ("batch_", "left_") else ""
+    prefixes = {name: name.split("_")[0] + "_" if name.startswith(("batch_", "left_")) else "" for name in attn.INPUTS}
+    members = {name: file[name] for name in attn.INPUTS if name in file and prefixes[name] == own}
     if kind == "":
         members.pop("token_type_ids", None)
     what = kind + ("logits" if "logits" in file else "output")
@@ -38,7 +39,10 @@ def compare(program, folder, file, kind):
     except attn.Crashed as error:
         return f"FAILED: {error}"
     lengths = members.get("batch_decoder_lengths", members.get("batch_lengths"))
-    difference = attn.apart(found, expected, lengths)
+    kept = None if lengths is None else attn.real(lengths, expected)
+    if kind == "left_":
+        kept = members["left_attention_mask"] == 1
+    difference = attn.apart(found, expected, kept)
     if difference <= NEAR:
         return f"{difference:.1e}"
     if found.shape != expected.shape:
@@ -51,19 +55,19 @@ def main():
         sys.exit(__doc__)
     program, folder, names = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     counts = {"agree": 0, "refused": 0, "apart": 0}
-    print(f"{'model':24} {'one sequence':14} a padded batch, token types")
+    print(f"{'model':24} {'one sequence':14} {'padded right':14} padded left, token types")
     for path in sorted(folder.glob("*/expected.npz")):
         name = path.parent.name
         if names and name not in names:
             continue
         with np.load(path) as file:
             file = dict(file)
-        one, batch, typed = (compare(program, path.parent, file, kind) for kind in ("", "batch_", "typed_"))
-        if one == batch or one.startswith(("refused", "FAILED")):
+        one, batch, left, typed = (compare(program, path.parent, file, kind) for kind in ("", "batch_", "left_", "typed_"))
+        if one.startswith(("refused", "FAILED")):
             print(f"{name:24} {one}", flush=True)
         else:
-            print(f"{name:24} {one:14} {batch:14}" + ("" if typed == "none" else f" {typed}"), flush=True)
-        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch, typed))
+            print(f"{name:24} {one:14} {batch:14} {left[:60]}" + ("" if typed == "none" else f" {typed}"), flush=True)
+        bad = any(word.startswith(("APART", "FAILED")) for word in (one, batch, left, typed))
         counts["apart" if bad else "refused" if one.startswith("refused") else "agree"] += 1
     print(", ".join(f"{number} {what}" for what, number in counts.items()))
     sys.exit(1 if counts["apart"] or not counts["agree"] + counts["refused"] else 0)

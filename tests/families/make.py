@@ -178,6 +178,15 @@ class Case:
             inputs["decoder_attention_mask"] = mask_of(DECODER_LENGTHS, DECODER_LENGTHS[0])
         return inputs
 
+    def on_the_left(self):
+        """The same batch with its padding before the tokens; nothing where there are two kinds of them."""
+        if self.kind not in ("decoder", "encoder"):
+            return None
+        ids, mask = torch.full_like(self.batch["batch_ids"], self.pad), mask_of(LENGTHS, LENGTH).flip(1)
+        for row, length in enumerate(LENGTHS):
+            ids[row, LENGTH - length :] = self.batch["batch_ids"][row, :length]
+        return {"left_ids": ids, "left_attention_mask": mask}
+
     def out_lengths(self, whole):
         lengths = self.batch.get("batch_decoder_lengths", self.batch.get("batch_lengths"))
         return [whole] * len(LENGTHS) if lengths is None else lengths.tolist()
@@ -263,6 +272,9 @@ def make(name, config, fields, how, out):
     what = "logits" if model.get_output_embeddings() is not None else "output"
     members[what] = result[0]
     members["batch_" + what] = batch
+    if left := case.on_the_left():
+        padded = forward(model, {"input_ids": left["left_ids"], "attention_mask": left["left_attention_mask"]})
+        members |= {**left, "left_" + what: padded * left["left_attention_mask"][..., None]}
     if kind == "encoder" and getattr(model.config, "type_vocab_size", 1) > 1:
         types = torch.randint(0, model.config.type_vocab_size, (LENGTH,), generator=random)
         members["token_type_ids"] = types
@@ -273,8 +285,8 @@ def make(name, config, fields, how, out):
         with torch.no_grad():
             members["encoder_output"] = model.get_encoder()(inputs["input_features"]).last_hidden_state[0]
             members["batch_encoder_output"] = model.get_encoder()(case.batch["batch_input_features"]).last_hidden_state
-    if left := unused(model, inputs, result):
-        notes.append("without effect: " + " ".join(left))
+    if unmoved := unused(model, inputs, result):
+        notes.append("without effect: " + " ".join(unmoved))
     if not bool(torch.isfinite(batch).all() and torch.isfinite(result).all()):
         raise SystemExit(f"make: {name}: not finite")
 

@@ -132,12 +132,40 @@ void expect_inputs(const std::string& taken, const files::Model& model, const Mo
         (first > 0 ? "layer " + std::to_string(first) : "a model") + " of the family " + model.family + " takes";
     if (!run.inputs.has(taken))
         throw InputNamesError("has no array " + taken + ", which " + family);
-    for (const std::string name : {"ids", "tokens", "lengths", "token_type_ids", "pixel_values", "input_features"}) {
-        const bool is_beside = (name == "lengths" && (taken == "ids" || taken == "tokens")) ||
-                               (name == "token_type_ids" && taken == "ids");
+    for (const std::string name :
+         {"ids", "tokens", "lengths", "attention_mask", "token_type_ids", "pixel_values", "input_features"}) {
+        const bool is_beside =
+            ((name == "lengths" || name == "attention_mask") && (taken == "ids" || taken == "tokens")) ||
+            (name == "token_type_ids" && taken == "ids");
         if (run.inputs.has(name) && name != taken && !is_beside)
             throw InputNamesError("has an array " + name + ", and " + family + " " + taken + " alone");
     }
+}
+
+/// Which tokens of a batch are real.
+Padding padding_of(const ModuleRun& run, const Shape& batch)
+{
+    if (!run.inputs.has("attention_mask")) {
+        const std::optional<Integers> lengths = run.inputs.lengths("lengths", batch.front());
+        return lengths ? Padding(*lengths) : Padding();
+    }
+    if (run.inputs.has("lengths"))
+        throw InputNamesError("has lengths and attention_mask: give one of them");
+    const auto ones = run.inputs.get<Matrix>("attention_mask");
+    if (shape_of(ones) != Shape{batch[0], batch[1]})
+        throw ShapeError("attention_mask is " + to_string(shape_of(ones)) +
+                         ", expected (b, n) = " + to_string(Shape{batch[0], batch[1]}));
+    Mask mask(ones.shape());
+    std::ranges::transform(ones, mask.begin(), [](double one) { return one != 0; });
+    return mask;
+}
+
+/// One sequence has no padding.
+void expect_no_padding(const ModuleRun& run)
+{
+    expect_no_lengths(run);
+    if (run.inputs.has("attention_mask"))
+        throw InputNamesError("has an array attention_mask, and one sequence: leave its padding out");
 }
 
 template <class Ids>
@@ -145,11 +173,10 @@ void run_on_ids(const Ids& ids, const files::Model& model, const ModuleRun& run)
 {
     const LanguageModelOptions<Ids> options = options_of<Ids>(run);
     if constexpr (std::same_as<Ids, Integers>) {
-        expect_no_lengths(run);
+        expect_no_padding(run);
         (void)language_model(ids, model.weights, model.description, options, run.trace);
     } else {
-        (void)language_model(ids, run.inputs.lengths("lengths", ids.shape(0)), model.weights, model.description,
-                             options, run.trace);
+        (void)language_model(ids, padding_of(run, shape_of(ids)), model.weights, model.description, options, run.trace);
     }
 }
 
@@ -157,11 +184,11 @@ void run_on_tokens(const files::Model& model, const ModuleRun& run)
 {
     const auto& [family, description, weights, not_computed] = model;
     if (run.inputs.rank("tokens", 2, 3, "a sequence (n, d_model) or a batch of sequences (b, n, d_model)") == 2) {
-        expect_no_lengths(run);
+        expect_no_padding(run);
         (void)language_model(run.inputs.get<Matrix>("tokens"), weights, description, run.trace);
     } else {
         const auto tokens = run.inputs.get<Tensor3>("tokens");
-        (void)language_model(tokens, run.inputs.lengths("lengths", tokens.shape(0)), weights, description, run.trace);
+        (void)language_model(tokens, padding_of(run, shape_of(tokens)), weights, description, run.trace);
     }
 }
 
@@ -226,6 +253,8 @@ Module model_module()
                    {"tokens", "(b,) n, d_model",
                     "what comes out of the layer before the first one of --layers, in place of ids"},
                    lengths_input(),
+                   {"attention_mask", "b, n", "in place of lengths: 1 for a token, 0 for padding on either side", false,
+                    InputKind::zero_or_one},
                    {"token_type_ids", "(b,) n", "the type of each token, such as its sentence's; 0 unless given", false,
                     InputKind::whole_numbers},
                    {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},

@@ -49,9 +49,21 @@ void expect_fit(const MaskParts& parts, std::size_t n, std::size_t m)
     Shape scores = std::visit([](const auto& any) { return shape_of(any); }, *parts.given);
     scores.end()[-2] = n;
     scores.end()[-1] = m;
-    if (scores.size() > 2 && parts.key_lengths && !(scores.size() == 4 && scores[0] == 1))
-        scores[0] = parts.key_lengths->size();
+    if (scores.size() > 2 && (parts.key_lengths || parts.padding) && !(scores.size() == 4 && scores[0] == 1))
+        scores[0] = parts.key_lengths ? parts.key_lengths->size() : parts.padding->shape(0);
     expect_fit("mask", *parts.given, scores);
+}
+
+/// Padding has to be for m keys.
+void expect_padding(const MaskParts& parts, std::size_t m)
+{
+    if (!parts.padding)
+        return;
+    if (parts.key_lengths)
+        throw Error("lengths and padding say the same: give one of them");
+    if (parts.padding->shape(1) != m)
+        throw ShapeError("padding " + to_string(shape_of(*parts.padding)) + " is not for m = " + std::to_string(m) +
+                         " keys");
 }
 
 void expect_lengths(std::string_view function, const Integers& lengths, std::size_t m)
@@ -283,9 +295,13 @@ Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const 
         joined.add(causal_by_length(*lengths, n, m, trace), "causal");
     else if (parts.causal)
         joined.add(causal_mask(n, m, *parts.causal, trace, parts.past), "causal");
-    if (lengths && !is_by_length) // which hides padding, too
-        joined.add(for_all_queries(padding_mask(*lengths, m, trace), n), "padding",
-                   joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
+    std::optional<Mask> padding;
+    if (parts.padding)
+        padding = trace.input("padding[b, m]", *parts.padding);
+    else if (lengths && !is_by_length) // which hides padding, too
+        padding = padding_mask(*lengths, m, trace);
+    if (padding)
+        joined.add(for_all_queries(*padding, n), "padding", joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
     if (parts.window.is_limited())
         joined.add(window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace), "window");
     return joined;
@@ -298,7 +314,8 @@ OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, co
 {
     if (parts.given)
         expect_fit(parts, n, m);
-    if (!parts.causal && !parts.key_lengths && !parts.window.is_limited())
+    expect_padding(parts, m);
+    if (!parts.causal && !parts.key_lengths && !parts.padding && !parts.window.is_limited())
         return share(label, parts.given, trace);
 
     Joined joined = joined_parts(n, m, parts, trace);

@@ -157,9 +157,9 @@ Stream<T> with_positions(const T& tokens, const LanguageModelWeights& weights,
 /// The masks of the layers: one of the whole model, and one for each width of a window.
 class Masks {
 public:
-    Masks(std::size_t n, std::size_t m, const std::optional<Integers>& lengths,
-          const LanguageModelDescription& description, const Trace& trace)
-        : mask_(join_masks(n, m, {.causal = causal_of(description), .key_lengths = lengths}, trace))
+    Masks(std::size_t n, std::size_t m, const Padding& padding, const LanguageModelDescription& description,
+          const Trace& trace)
+        : mask_(join_masks(n, m, parts_of(padding, description), trace))
     {
         for (const BlockDescription& layer : description.layers) {
             if (!layer.window || find(*layer.window) != nullptr)
@@ -193,9 +193,16 @@ private:
         OptionalMask mask;
     };
 
-    static std::optional<Causal> causal_of(const LanguageModelDescription& description)
+    static MaskParts parts_of(const Padding& padding, const LanguageModelDescription& description)
     {
-        return description.is_causal ? std::optional(Causal::bottom_right) : std::nullopt;
+        MaskParts parts;
+        if (description.is_causal)
+            parts.causal = Causal::bottom_right;
+        if (const auto* lengths = std::get_if<Integers>(&padding))
+            parts.key_lengths = *lengths;
+        if (const auto* mask = std::get_if<Mask>(&padding))
+            parts.padding = *mask;
+        return parts;
     }
 
     const Windowed* find(std::size_t width) const
@@ -279,20 +286,49 @@ Trace model_scope(const LanguageModelWeights& weights, const LanguageModelDescri
     });
 }
 
+/// Whether a token of any sequence is not real, and a later one is.
+bool is_before_tokens(const Padding& padding)
+{
+    const auto* mask = std::get_if<Mask>(&padding);
+    for (std::size_t b = 0; mask != nullptr && b < mask->shape(0); ++b)
+        if (!std::ranges::is_sorted(xt::row(*mask, b), std::greater<>()))
+            return true;
+    return false;
+}
+
+/// Padding before a token gives it another position, which does not matter where positions only say how far apart tokens are.
+void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
+                    const LanguageModelDescription& description)
+{
+    if (!is_before_tokens(padding))
+        return;
+    if (weights.positions && description.is_causal)
+        throw Error(
+            "language_model: padding stands before a token, and the model has learned positions, which count it or "
+            "not, as one asks: put it behind the tokens");
+    const auto has_state = [](const BlockWeights& layer) {
+        return std::holds_alternative<GatedDeltaNetWeights>(layer.self_attention);
+    };
+    if (std::ranges::any_of(weights.layers, has_state))
+        throw Error(
+            "language_model: padding stands before a token, and the state of a gated DeltaNet would have it: put "
+            "it behind the tokens");
+}
+
 /// @param stream   embedded tokens
 /// @param before   how many tokens come before these
-/// @param lengths  of a batch: how many tokens of each sequence are real; optional
+/// @param padding  of a batch
 /// @param layer    one layer: from (tokens, number, mask, its scope) to what comes out
 template <Sequence T, class Layer>
-T pass_through(Stream<T> stream, std::size_t before, const std::optional<Integers>& lengths,
-               const LanguageModelWeights& weights, const LanguageModelDescription& description, const Trace& trace,
-               const Layer& layer)
+T pass_through(Stream<T> stream, std::size_t before, const Padding& padding, const LanguageModelWeights& weights,
+               const LanguageModelDescription& description, const Trace& trace, const Layer& layer)
 {
+    expect_unmoved(padding, weights, description);
     stream.normalize("embedding_norm", weights.embedding_norm, description.norm, trace);
 
     // Pass them through the layers, where no token of a decoder attends to a later one.
     const std::size_t n = stream.tokens.shape(token_axis<T>);
-    const Masks masks(n, before + n, lengths, description, trace);
+    const Masks masks(n, before + n, padding, description, trace);
     for (std::size_t i = 0; i < weights.layers.size(); ++i) {
         const auto [mask, mask_name] = masks.of(description.layers[i]);
         const std::size_t number = description.first_layer + i;
@@ -315,9 +351,9 @@ T pass_through(Stream<T> stream, std::size_t before, const std::optional<Integer
 
 /// The same of ids.
 template <Sequence T, class Ids, class Layer>
-T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>& lengths,
-         const LanguageModelWeights& weights, const LanguageModelDescription& description,
-         const LanguageModelOptions<Ids>& options, const Trace& caller, const Layer& layer)
+T decode(const Ids& given_ids, std::size_t before, const Padding& padding, const LanguageModelWeights& weights,
+         const LanguageModelDescription& description, const LanguageModelOptions<Ids>& options, const Trace& caller,
+         const Layer& layer)
 {
     const auto& [token_types] = options;
     const Trace trace = model_scope(weights, description, caller);
@@ -326,7 +362,7 @@ T decode(const Ids& given_ids, std::size_t before, const std::optional<Integers>
 
     // Look the tokens up.
     Stream<T> stream{embed_tokens<T>(ids, before, weights, description, token_types, embedding, trace), "embedded"};
-    return pass_through(std::move(stream), before, lengths, weights, description, trace, layer);
+    return pass_through(std::move(stream), before, padding, weights, description, trace, layer);
 }
 
 /// One layer without a cache.
@@ -339,11 +375,11 @@ auto layer_of(const LanguageModelWeights& weights, const LanguageModelDescriptio
 
 /// The same of tokens that are embedded already.
 template <Sequence T>
-T encode(const T& tokens, const std::optional<Integers>& lengths, const LanguageModelWeights& weights,
+T encode(const T& tokens, const Padding& padding, const LanguageModelWeights& weights,
          const LanguageModelDescription& description, const Trace& caller)
 {
     const Trace trace = model_scope(weights, description, caller);
-    return pass_through(with_positions(tokens, weights, description, trace), 0, lengths, weights, description, trace,
+    return pass_through(with_positions(tokens, weights, description, trace), 0, padding, weights, description, trace,
                         layer_of(weights, description));
 }
 
@@ -362,18 +398,17 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
     return decode<Matrix>(ids, 0, {}, weights, description, options, trace, layer_of(weights, description));
 }
 
-Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const Trace& trace)
+Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const Trace& trace)
 {
-    return language_model(ids, lengths, weights, description, LanguageModelOptions<IntegerMatrix>{}, trace);
+    return language_model(ids, padding, weights, description, LanguageModelOptions<IntegerMatrix>{}, trace);
 }
 
-Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace)
+Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const LanguageModelOptions<IntegerMatrix>& options,
+                       const Trace& trace)
 {
-    return decode<Tensor3>(ids, 0, lengths, weights, description, options, trace, layer_of(weights, description));
+    return decode<Tensor3>(ids, 0, padding, weights, description, options, trace, layer_of(weights, description));
 }
 
 Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
@@ -382,11 +417,10 @@ Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
     return encode(tokens, {}, weights, description, trace);
 }
 
-Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const Trace& trace)
+Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const Trace& trace)
 {
-    return encode(tokens, lengths, weights, description, trace);
+    return encode(tokens, padding, weights, description, trace);
 }
 
 LanguageModelStep<Matrix> language_model(const Integers& ids, const LanguageModelCache<Matrix>& past,

@@ -19,7 +19,7 @@ Matrix encode(const Matrix& tokens, const LanguageModelWeights& weights, const L
 Tensor3 encode(const Tensor3& tokens, const LanguageModelWeights& weights, const LanguageModelDescription& description,
                const Trace& trace)
 {
-    return language_model(tokens, std::nullopt, weights, description, trace);
+    return language_model(tokens, Padding{}, weights, description, trace);
 }
 
 /// An image or a sound is as large as what positions were learned for.

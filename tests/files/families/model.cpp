@@ -114,6 +114,50 @@ TEST_CASE("published models give what transformers gives, of a sequence and of a
     }
 }
 
+TEST_CASE("a batch that is padded on the left gives its tokens what they have without padding, or is refused",
+          "[families]")
+{
+    std::size_t computed = 0;
+    for (const std::filesystem::path& folder : folders()) {
+        CAPTURE(folder.filename().string());
+        const Model model = model_in(folder);
+        const NamedArrays expected = read_npz(folder / "expected.npz");
+        const auto lengths = array_in<Integers>(expected, "batch_lengths");
+        const auto ids = array_in<IntegerMatrix>(expected, "batch_ids");
+        const std::size_t n = ids.shape(1);
+        IntegerMatrix moved = ids;
+        moved.fill(static_cast<std::int64_t>(model.description.padding_id.value_or(0)));
+        Mask mask(ids.shape(), false);
+        for (std::size_t b = 0; b < lengths.size(); ++b) {
+            const auto length = static_cast<std::size_t>(lengths(b));
+            xt::view(moved, b, xt::range(n - length, n)) = xt::view(ids, b, xt::range(std::size_t{0}, length));
+            xt::view(mask, b, xt::range(n - length, n)) = true;
+        }
+        const bool has_state = folder.filename().string().starts_with("qwen3-next");
+        if (has_state || (model.weights.positions && model.description.is_causal)) {
+            CHECK_THROWS_WITH(language_model(moved, mask, model.weights, model.description),
+                              ContainsSubstring("padding stands before a token"));
+            CHECK_NOTHROW(language_model(ids, Mask(ids.shape(), true), model.weights, model.description));
+            continue;
+        }
+        if (model.weights.positions && !model.description.padding_id)
+            continue; // an encoder's, whose positions count padding: other numbers
+        Recorder recorder;
+        const Tensor3 found = language_model(moved, mask, model.weights, model.description, Trace(recorder));
+        CHECK(formula::verify(recorder.recording()).passed());
+        const auto of_batch = expected_of<Tensor3>(expected, "batch_");
+        for (std::size_t b = 0; b < lengths.size(); ++b) {
+            const auto length = static_cast<std::size_t>(lengths(b));
+            const Matrix real = xt::view(found, b, xt::range(n - length, n), xt::all());
+            if (!depends_on_length(model))
+                CHECK(distance(real, Matrix(xt::view(of_batch, b, xt::range(std::size_t{0}, length), xt::all()))) <=
+                      1e-12);
+        }
+        ++computed;
+    }
+    CHECK(computed >= 20);
+}
+
 TEST_CASE("published models give the same token by token with a cache", "[families][property]")
 {
     for (const std::filesystem::path& folder : folders()) {

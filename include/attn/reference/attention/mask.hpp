@@ -94,6 +94,7 @@ struct MaskParts {
     Window window = {};                       ///< no keys outside of it
     std::size_t past = 0;                     ///< how many of the keys were there before the first query
     bool has_heads = false;                   ///< the mask is for scores (b, h, n, m)
+    std::optional<Mask> padding = {};         ///< (b, m): in place of lengths, true where a key is real
 };
 
 /// The parts of a mask joined to one mask.
@@ -103,7 +104,7 @@ struct MaskParts {
 ///               | given_mask | ((b,) n, m)   |                                                  | a mask is given, and something else |
 ///               | causal     | (n, m)        | as causal_mask()                                 | asked for    |
 ///               | lengths    | (b,)          |                                                  | lengths are given |
-///               | padding    | (b, m)        | as padding_mask()                                | lengths are given |
+///               | padding    | (b, m)        | as padding_mask(), or an input                   | lengths are given, or padding is |
 ///               | window     | (n, m)        | (arange(M) >= arange(N)[:, None] + (M - N - LEFT)) & (arange(M) <= arange(N)[:, None] + (M - N + RIGHT)) | there is a limit: what of it there is |
 ///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window | anything is given: what of it there is |
 ///
@@ -111,8 +112,10 @@ struct MaskParts {
 ///               alone, `mask` is another name. By length, `causal` is that of causal_by_length(), which leaves no padding
 ///               to hide. With heads, parts (b, n, m) are `[:, None]`, and padding is `padding[:, None, None, :]`.
 /// @return nothing where nothing is given: every query can attend to every key
-/// @throws ShapeError where the given mask is not for n queries, m keys and as many sequences as lengths
-/// @throws Error      where it is causal by length, or a window is aligned so, and there are no lengths
+/// @throws ShapeError where the given mask is not for n queries, m keys and as many sequences as lengths or padding, or
+///                    padding is not for m keys
+/// @throws Error      where it is causal by length, or a window is aligned so, and there are no lengths; where there are
+///                    lengths and padding
 OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, const Trace& trace = {},
                         std::string_view label = "mask[(b,) n, m]");
 

@@ -65,6 +65,9 @@ struct LanguageModelOptions {
     std::optional<Ids> token_types = {}; ///< ((b,) n): the type of each token, a row of the table; all 0 unless given
 };
 
+/// Which tokens of the sequences of a batch are real: all, the first (b) of each, or those where a mask (b, n) is true.
+using Padding = std::variant<std::monostate, Integers, Mask>;
+
 /// What self-attention keeps of the tokens so far, per layer; empty at the beginning.
 template <Sequence T>
 using LanguageModelCache = std::vector<SelfAttentionCacheOf<T>>;
@@ -120,16 +123,17 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
                       const Trace& trace = {});
 
 /// The same for a batch, (b, n): each step has the axis b in front.
-/// @param lengths  (b): how many ids of each sequence are real, what follows is padding; optional
-/// @return the logits, (b, n, vocabulary), or the tokens
-Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const Trace& trace = {});
+/// @param padding  which tokens of each sequence are real; all of them unless given
+/// @return the logits, (b, n, vocabulary), or the tokens; those of padding mean nothing
+/// @throws Error where padding stands before a token, and a decoder has learned positions, which can count it or not, or a
+///               gated DeltaNet, whose state would have it
+Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const Trace& trace = {});
 /// @copydoc language_model(const IntegerMatrix&, const std::optional<Integers>&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
 /// @param options  token types
-Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const LanguageModelOptions<IntegerMatrix>& options, const Trace& trace = {});
+Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const LanguageModelOptions<IntegerMatrix>& options,
+                       const Trace& trace = {});
 
 /// The same for tokens that are embedded already, such as patches of an image: positions are added to them.
 /// @param tokens  (n, d_model)
@@ -137,9 +141,8 @@ Tensor3 language_model(const IntegerMatrix& ids, const std::optional<Integers>& 
 Matrix language_model(const Matrix& tokens, const LanguageModelWeights& weights,
                       const LanguageModelDescription& description, const Trace& trace = {});
 /// The same for a batch, (b, n, d_model).
-Tensor3 language_model(const Tensor3& tokens, const std::optional<Integers>& lengths,
-                       const LanguageModelWeights& weights, const LanguageModelDescription& description,
-                       const Trace& trace = {});
+Tensor3 language_model(const Tensor3& tokens, const Padding& padding, const LanguageModelWeights& weights,
+                       const LanguageModelDescription& description, const Trace& trace = {});
 
 /// The same for tokens that follow those in a cache.
 /// @param past  the cache of the tokens before them; an empty one at the beginning
