@@ -125,7 +125,9 @@ Rotation rotation_of(const RotaryOptions& options, std::size_t earlier, std::siz
 
 Scoring scoring_of(const MultiHeadOptions& options, const Masking& masking, Buffer& buffer)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] =
+        options;
+    expect_no_scaled_queries("attn::fast", options);
     if (mask || bias)
         throw Error("attn::fast: a mask or a bias is among the options of attention, expected the mask as Masking, and "
                     "no bias");

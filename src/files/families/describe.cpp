@@ -18,7 +18,7 @@ bool is_rotary(const Settings& settings, std::size_t layer, std::size_t layers)
 {
     if (settings.positions != HeadPositions::rotary)
         return false;
-    if (settings.rotary_layers) {
+    if (settings.rotary_layers && !settings.rotary_layers->empty()) {
         if (settings.rotary_layers->size() != layers)
             throw Error("no_rope_layers lists " + text(settings.rotary_layers->size()) + " layers, and there are " +
                         text(layers));
@@ -29,7 +29,7 @@ bool is_rotary(const Settings& settings, std::size_t layer, std::size_t layers)
 
 bool is_sliding(const std::string& type, const Settings& settings)
 {
-    if (settings.states && type == "linear_attention")
+    if ((settings.states && type == "linear_attention") || (settings.chunk && type == "chunked_attention"))
         return false;
     if (type != "sliding_attention" && type != "full_attention")
         throw Error("layer_types has \"" + type + "\", expected full_attention or sliding_attention");
@@ -63,6 +63,14 @@ std::optional<std::size_t> window_of(const Settings& settings, std::size_t layer
     if (!settings.window || *settings.window == 0 || !settings.uses_window.value_or(true))
         throw Error("layer " + text(layer) + " has a window, and sliding_window does not say how wide it is");
     return settings.window;
+}
+
+/// Whether a layer attends within chunks: as layer_types says, or where its positions rotate.
+std::optional<std::size_t> chunk_of(const Settings& settings, std::size_t layer, bool has_rotary)
+{
+    const auto& types = settings.layer_types;
+    const bool has_chunks = types ? (*types)[layer] == "chunked_attention" : has_rotary;
+    return has_chunks ? settings.chunk : std::nullopt;
 }
 
 std::optional<double> scale_of(const Settings& settings, std::size_t layer, std::size_t head_width)
@@ -128,6 +136,8 @@ bool has_experts(const Settings& settings, std::size_t layer)
 {
     if (settings.expert_count.value_or(0) == 0 || layer < settings.first_sparse_layer)
         return false;
+    if (const auto& sparse = settings.sparse_layers)
+        return std::ranges::find(*sparse, layer) != sparse->end();
     const auto& dense = settings.dense_layers;
     const bool is_dense = dense && std::ranges::find(*dense, layer) != dense->end();
     return !is_dense && (layer + 1) % settings.sparse_step.value_or(1) == 0;
@@ -171,6 +181,7 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                .experts = experts_of(settings)};
         bool rotary = is_rotary(settings, i, layers);
         layer.window = window_of(settings, i, layers, rotary);
+        layer.chunk = chunk_of(settings, i, rotary);
         if (settings.has_rotary_in_windows_only && settings.window)
             rotary = layer.window.has_value();
         layer.attention = {.heads = settings.heads,
@@ -183,6 +194,10 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                                     .adds_one = settings.norm.adds_one}};
         if (rotary)
             layer.attention.rotary = rotary_of(settings, layer.window.has_value(), rotary_width(settings, head_width));
+        if (settings.has_unit_heads && rotary)
+            layer.attention.unit_epsilon = settings.norm.epsilon;
+        if (settings.has_temperature && !rotary)
+            layer.attention.temperature = settings.temperature;
         if (settings.is_scaled_by_mscale)
             layer.attention.scale =
                 latent_attention_scale(layer.attention.rotary.scaling, settings.plain_width + settings.rotary_width);

@@ -74,7 +74,7 @@ struct Settings {
     /// @{
     std::optional<std::size_t> expert_count = {}, sparse_step = {};
     std::size_t first_sparse_layer = 0, shared_experts = 0;
-    std::optional<std::vector<std::size_t>> dense_layers = {};
+    std::optional<std::vector<std::size_t>> dense_layers = {}, sparse_layers = {};
     ExpertsOptions experts = {};
     bool normalizes_experts = true, corrects_experts = false, gates_shared_expert = false;
     std::optional<bool> router_bias = {};
@@ -84,10 +84,14 @@ struct Settings {
     /// @{
     std::optional<double> scale = {}, scale_width = {}, softcap = {};
     bool is_scaled = true, is_scaled_by_layer = false, is_scaled_by_mscale = false;
+    bool has_unit_heads = false, has_temperature = false; ///< where positions rotate, and where they do not
+    QueryTemperature temperature = {};
     /// @}
 
-    /// @name Windows: how many keys, and in which layers
+    /// @name Windows and chunks: how many keys, and in which layers
     /// @{
+    std::optional<std::size_t> chunk =
+        {}; ///< in layers of type chunked_attention, or unless others are listed where positions rotate
     std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {}, full_interval = {};
     std::optional<bool> uses_window = {}, uses_window_without_rotary = {};
     std::optional<std::vector<std::string>> layer_types = {}, layer_types_cycle = {};

@@ -207,6 +207,24 @@ AnyMask window_mask(std::size_t n, std::size_t m, const Window& window, const Pl
     return trace("window[n, m]", formula, Mask(xt::view(near, 0, xt::all(), xt::all())));
 }
 
+/// The keys of each query's own chunk. The last query stands at the last key.
+Mask chunk_mask(std::size_t n, std::size_t m, std::size_t chunk, const Trace& trace)
+{
+    if (chunk == 0 || n > m)
+        throw Error("chunks have at least one token, and there are as many keys as queries, or more");
+    expect_memory("chunk", {n, m}, sizeof(bool));
+    Mask same(Mask::shape_type{n, m});
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < m; ++j)
+            same(i, j) = j / chunk == (i + m - n) / chunk;
+    const auto formula = [&] {
+        const std::string size = " / " + std::to_string(chunk) + ")", of_keys = std::to_string(m);
+        return "floor(arange(" + of_keys + ")" + size + " == floor((arange(" + std::to_string(n) + ")[:, None] + (" +
+               of_keys + " - " + std::to_string(n) + "))" + size;
+    };
+    return trace("chunk[n, m]", formula, std::move(same));
+}
+
 /// Collects what allows a pair, and how the formula of the joined mask reads.
 struct Joined {
     bool has_heads = false;
@@ -304,6 +322,8 @@ Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const 
         joined.add(for_all_queries(*padding, n), "padding", joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
     if (parts.window.is_limited())
         joined.add(window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace), "window");
+    if (parts.chunk)
+        joined.add(chunk_mask(n, m, *parts.chunk, trace), "chunk");
     return joined;
 }
 
@@ -315,17 +335,19 @@ OptionalMask join_masks(std::size_t n, std::size_t m, const MaskParts& parts, co
     if (parts.given)
         expect_fit(parts, n, m);
     expect_padding(parts, m);
-    if (!parts.causal && !parts.key_lengths && !parts.padding && !parts.window.is_limited())
+    const bool is_given_alone =
+        !parts.causal && !parts.key_lengths && !parts.padding && !parts.window.is_limited() && !parts.chunk;
+    if (is_given_alone)
         return share(label, parts.given, trace);
 
     Joined joined = joined_parts(n, m, parts, trace);
-    if (joined.formula == "causal" || joined.formula == "window") {
+    if (joined.formula == "causal" || joined.formula == "window" || joined.formula == "chunk") {
         if (trace.has_listener())
             trace.alias(parse_step_label(label).name, joined.formula);
         return std::move(*joined.mask);
     }
     // Padding by itself has no axis of queries to broadcast with.
-    if (!parts.given && !parts.causal && !parts.window.is_limited())
+    if (!parts.given && !parts.causal && !parts.window.is_limited() && !parts.chunk)
         joined.formula =
             "repeat(" + joined.formula + ", " + std::to_string(n) + (joined.has_heads ? ", axis=2)" : ", axis=1)");
     return std::visit([&](auto& any) -> AnyMask { return trace(label, joined.formula, std::move(any)); }, *joined.mask);

@@ -11,13 +11,16 @@ namespace attn {
 /// positions nor a causal mask.
 inline MultiHeadOptions cross_options(const DecoderOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options.attention;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] =
+        options.attention; // scaled by their positions, which a memory has not
+
     return {.heads = heads,
             .mask = options.memory_mask,
             .bias = options.memory_bias,
             .scale = scale,
             .softcap = softcap,
-            .norm = norm};
+            .norm = norm,
+            .unit_epsilon = unit_epsilon};
 }
 
 /// In the scope of cross-attention its mask and bias are those of the memory, not of self-attention, which a scope around has.

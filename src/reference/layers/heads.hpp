@@ -126,10 +126,11 @@ struct PlacedSteps {
     std::string_view norm;        ///< the scope of its norm: "query_norm"
     std::string_view norm_output; ///< its result: "query_norm.output"
     std::string_view rotary;      ///< the scope of its rotation: "rotary_query"
+    std::string_view unit;        ///< the scope where it is scaled to one: "unit_query"
 };
 
-inline constexpr PlacedSteps query_steps{"query", "query_norm", "query_norm.output", "rotary_query"};
-inline constexpr PlacedSteps key_steps{"key", "key_norm", "key_norm.output", "rotary_key"};
+inline constexpr PlacedSteps query_steps{"query", "query_norm", "query_norm.output", "rotary_query", "unit_query"};
+inline constexpr PlacedSteps key_steps{"key", "key_norm", "key_norm.output", "rotary_key", "unit_key"};
 
 /// The queries or the keys of all heads, side by side: after the norm of all of them, where it is as wide.
 template <Sequence T>
@@ -151,14 +152,6 @@ Packed<T> normalized_together(const T& packed, PlacedSteps steps, std::size_t he
     return {rms_norm(packed, *norm, options, inside), steps, std::nullopt};
 }
 
-/// Rotated after their norm.
-template <Sequence T>
-T turned(const T& normalized, const PlacedSteps& steps, const RotaryOptions& options, const Trace& trace)
-{
-    const Trace turning = trace.scope(steps.rotary, {{"x", steps.norm_output}});
-    return rotary(normalized, options, turning);
-}
-
 /// The norm of all heads' queries or keys. Its gain is one weight, which the heads share: a step beside theirs.
 /// @param trace  the scope of the attention
 inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const std::optional<RmsNormWeights>& norm,
@@ -170,8 +163,8 @@ inline std::optional<RmsNormWeights> shared_norm(std::string_view scope, const s
     return RmsNormWeights{inside.input("gain[d_k]", norm->gain)};
 }
 
-/// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions where the
-/// options say so.
+/// One head's queries or keys: normalised where the weights have such a norm, then rotated by their positions, then scaled to one,
+/// where the options say so.
 /// @param norm   as shared_norm() gives it
 /// @param trace  the head's scope
 template <Sequence T>
@@ -179,22 +172,31 @@ T placed_head(const Packed<T>& all, std::string_view label, std::size_t head, st
               const std::optional<RmsNormWeights>& norm, const MultiHeadOptions& options, const Trace& trace)
 {
     const auto& [packed, steps, own_norm] = all;
-    const bool is_rotary = options.positions == HeadPositions::rotary;
-    if (!norm && !is_rotary)
+    T placed;
+    std::string last; // the step that they are; none yet
+    const auto pass = [&, columns_of_heads = &packed, name = steps.packed](std::string_view scope, const char* input,
+                                                                           const auto& work) {
+        const Trace inside = last.empty() ? trace.scope(scope) : trace.scope(scope, {{"x", last}});
+        if (last.empty())
+            placed = split_head(input, name, *columns_of_heads, head, heads, inside);
+        placed = work(placed, inside);
+        last = std::string(scope) + ".output";
+    };
+    if (norm)
+        pass(steps.norm, "x[(b,) n, d_model]", [&, scope = std::string(steps.norm)](const T& x, const Trace& inside) {
+            inside.alias("gain", scope + ".gain");
+            return rms_norm(x, *norm, options.norm, inside);
+        });
+    if (options.positions == HeadPositions::rotary)
+        pass(steps.rotary, "x[(b,) n, d]",
+             [&](const T& x, const Trace& inside) { return rotary(x, options.rotary, inside); });
+    if (options.unit_epsilon)
+        pass(steps.unit, "x[(b,) n, d_model]",
+             [&](const T& x, const Trace& inside) { return rms_norm(x, *options.unit_epsilon, inside); });
+    if (last.empty())
         return split_head(label, steps.packed, packed, head, heads, trace);
-
-    const Trace first = trace.scope(norm ? steps.norm : steps.rotary);
-    T placed = split_head(norm ? "x[(b,) n, d_model]" : "x[(b,) n, d]", steps.packed, packed, head, heads, first);
-    if (norm) {
-        first.alias("gain", std::string(steps.norm) + ".gain");
-        placed = rms_norm(placed, *norm, options.norm, first);
-    }
-    if (norm && is_rotary)
-        placed = turned(placed, steps, options.rotary, trace);
-    else if (is_rotary)
-        placed = rotary(placed, options.rotary, first);
     if (trace.has_listener())
-        trace.alias(parse_step_label(label).name, std::string(is_rotary ? steps.rotary : steps.norm) + ".output");
+        trace.alias(parse_step_label(label).name, last);
     return placed;
 }
 

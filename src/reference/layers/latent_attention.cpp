@@ -301,6 +301,7 @@ CachedLatentAttentionOf<T> attend(std::string_view function, const T& tokens, co
                                   const Trace& caller)
 {
     const Sizes sizes = expect_sizes(function, tokens, weights, given);
+    expect_no_scaled_queries(function, given);
     if (past)
         expect_past(function, tokens, *past, weights, sizes);
     const std::size_t earlier = past ? past->latent.shape(token_axis<T>) : 0;

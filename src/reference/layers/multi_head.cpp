@@ -4,6 +4,8 @@
 
 #include "attn/core/choices.hpp"
 
+#include <cmath>
+
 namespace attn {
 namespace {
 
@@ -59,7 +61,8 @@ Groups expect_groups(std::string_view caller, const MultiHeadWeights& weights, c
 
 StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = options;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] =
+        options;
     StepOptions described{{"heads", std::to_string(heads)}};
     if (groups.is_grouped())
         described.emplace_back("key_value_heads", std::to_string(groups.groups));
@@ -70,7 +73,19 @@ StepOptions describe(const Groups& groups, const MultiHeadOptions& options)
         described.emplace_back("positions", std::string(name_of(positions)));
     if (softcap)
         described.emplace_back("softcap", exact_text(*softcap));
+    if (unit_epsilon)
+        described.emplace_back("unit_epsilon", exact_text(*unit_epsilon));
+    if (temperature)
+        described.emplace_back("temperature",
+                               exact_text(temperature->strength) + " from every " + std::to_string(temperature->every));
     return described;
+}
+
+void expect_no_scaled_queries(std::string_view function, const MultiHeadOptions& options)
+{
+    if (options.unit_epsilon || options.temperature)
+        throw Error(std::string(function) +
+                    ": queries and keys that are scaled to one, and temperatures, are not computed here");
 }
 
 bool is_plain(const MultiHeadWeights& weights, HeadPositions positions)
@@ -117,12 +132,35 @@ Vector sink_of(const Vector& sinks, std::size_t head, const Trace& trace)
         Vector(Vector::shape_type{1}, sinks(head)));
 }
 
+/// What the queries of each position are multiplied by: a step that all heads share.
+/// @param before  how many tokens come before the first
+/// @param trace   the scope of the attention
+std::optional<Vector> temperature_of(const std::optional<QueryTemperature>& temperature, std::size_t n,
+                                     std::size_t before, const Trace& trace)
+{
+    if (!temperature)
+        return std::nullopt;
+    const auto [strength, every] = *temperature;
+    if (every == 0)
+        throw Error("attention: a temperature rises after every so many tokens, at least one");
+    Vector factors(Vector::shape_type{n});
+    for (std::size_t i = 0; i < n; ++i)
+        factors(i) = 1 + strength * std::log(1 + static_cast<double>((i + before + 1) / every));
+    return trace(
+        "temperature[n]",
+        [n, before, factor = exact_text(strength), step = std::to_string(temperature->every)] {
+            return "1 + " + factor + " * log(1 + floor((arange(" + std::to_string(n) + ") + " +
+                   std::to_string(before + 1) + ") / " + step + "))";
+        },
+        std::move(factors));
+}
+
 } // namespace
 
 AttentionOptions options_of_head(const MultiHeadOptions& all, std::size_t n, std::size_t m, std::size_t head,
                                  const Trace& trace)
 {
-    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm] = all;
+    const auto& [heads, mask, bias, causal, scale, softcap, positions, rotary, norm, unit_epsilon, temperature] = all;
     AttentionOptions options{.scale = scale, .softcap = softcap};
     options.bias = positions == HeadPositions::alibi ? OptionalBias(alibi_bias(n, m, alibi_slopes(heads)(head), trace))
                                                      : of_head("bias", bias, head, heads, trace);
@@ -153,6 +191,7 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         normalized_together(packed.key, key_steps, groups.groups, norm_of_keys, options.norm, trace);
     const auto query_norm = shared_norm("query_norm", all_queries.norm, trace);
     const auto key_norm = shared_norm("key_norm", all_keys.norm, trace);
+    const auto temperature = temperature_of(options.temperature, n, earlier, trace);
     const auto sinks = shared_sinks(sinks_of_heads, groups.heads, trace);
 
     AttendedHeads<T> all;
@@ -162,7 +201,11 @@ AttendedHeads<T> attend_by_heads(const PackedHeads<T>& packed, const KeyValueCac
         const std::size_t group = groups.of(i);
 
         // Take the head's queries, and the keys and values of its group, after those of the past.
-        const T queries = placed_head(all_queries, "queries[(b,) n, d_k]", i, groups.heads, query_norm, options, head);
+        T queries = placed_head(all_queries, temperature ? "plain_queries[(b,) n, d_k]" : "queries[(b,) n, d_k]", i,
+                                groups.heads, query_norm, options, head);
+        if (temperature)
+            queries = head("queries[(b,) n, d_k]", "plain_queries * temperature[:, None]",
+                           T(queries * xt::view(*temperature, xt::all(), xt::newaxis())));
         T keys = placed_head(all_keys, past ? "new_keys[(b,) n, d_k]" : "keys[(b,) m, d_k]", group, groups.groups,
                              key_norm, options, head);
         if (past)

@@ -7,6 +7,21 @@
 #include <string>
 
 namespace attn {
+namespace {
+
+/// Scales each token to a mean square of 1. Epsilon prevents a division by zero for a token of zeros.
+template <Sequence T>
+T scaled_to_one(std::string_view label, const T& x, double epsilon, const Trace& trace)
+{
+    const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
+    const PerToken<T> length = xt::sqrt(mean_square + epsilon);
+    return trace(
+        label, [&] { return "x / sqrt(mean_square[..., None] + " + exact_text(epsilon) + ")"; },
+        T(x / spread(length, x.shape(feature_axis<T>))));
+}
+
+} // namespace
+
 template <Sequence T>
 T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
 {
@@ -18,12 +33,7 @@ T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions&
     });
     const T& x = trace.input("x[(b,) n, d_model]", tokens);
 
-    // Scale each token to a mean square of 1. Epsilon prevents a division by zero for a token of zeros.
-    const PerToken<T> mean_square = trace("mean_square[(b,) n]", "mean(x ** 2, axis=-1)", mean_of_features(T(x * x)));
-    const PerToken<T> length = xt::sqrt(mean_square + added);
-    const T normalized = trace(
-        "normalized[(b,) n, d_model]", [&] { return "x / sqrt(mean_square[..., None] + " + epsilon + ")"; },
-        T(x / spread(length, weights.gain.size())));
+    const T normalized = scaled_to_one("normalized[(b,) n, d_model]", x, added, trace);
 
     // Apply the learned gain of each feature.
     const Vector& gain = trace.input("gain[d_model]", weights.gain);
@@ -32,6 +42,17 @@ T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions&
     return trace("output[(b,) n, d_model]", "normalized * gain", T(normalized * gain));
 }
 
+template <Sequence T>
+T rms_norm(const T& tokens, double epsilon, const Trace& caller)
+{
+    const Trace trace = caller.module("rms_norm", [&] {
+        return StepOptions{{"epsilon", exact_text(epsilon)}, {"gain", "none"}};
+    });
+    return scaled_to_one("output[(b,) n, d_model]", trace.input("x[(b,) n, d_model]", tokens), epsilon, trace);
+}
+
+template Matrix rms_norm(const Matrix&, double, const Trace&);
+template Tensor3 rms_norm(const Tensor3&, double, const Trace&);
 template Matrix rms_norm(const Matrix&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
 template Tensor3 rms_norm(const Tensor3&, const RmsNormWeights&, const RmsNormOptions&, const Trace&);
 

@@ -154,7 +154,7 @@ Stream<T> with_positions(const T& tokens, const LanguageModelWeights& weights,
     return {trace("embedded[(b,) n, d_model]", sum.formula, std::move(sum.tokens)), "embedded"};
 }
 
-/// The masks of the layers: one of the whole model, and one for each width of a window.
+/// The masks of the layers: one of the whole model, and one for each width of a window or a chunk.
 class Masks {
 public:
     Masks(std::size_t n, std::size_t m, const Padding& padding, const LanguageModelDescription& description,
@@ -162,15 +162,20 @@ public:
         : mask_(join_masks(n, m, parts_of(padding, description), trace))
     {
         for (const BlockDescription& layer : description.layers) {
-            if (!layer.window || find(*layer.window) != nullptr)
+            if ((!layer.window && !layer.chunk) || find(layer) != nullptr)
                 continue;
-            Window window{.left = *layer.window - 1};
+            MaskParts parts{.given = mask_};
+            if (layer.window)
+                parts.window.left = *layer.window - 1;
             if (!description.is_causal)
-                window.right = window.left;
-            const Trace inside = trace.scope("window", windows_.size());
+                parts.window.right = parts.window.left;
+            parts.chunk = layer.chunk;
+            const std::string scope = layer.window ? "window" : "chunk";
+            const Trace inside = trace.scope(scope, near_.size());
             if (mask_)
                 inside.alias("given_mask", "mask");
-            windows_.push_back({*layer.window, join_masks(n, m, {.given = mask_, .window = window}, inside)});
+            near_.push_back({layer.window, layer.chunk, scope + "." + std::to_string(near_.size()) + ".mask",
+                             join_masks(n, m, parts, inside)});
         }
     }
 
@@ -181,15 +186,17 @@ public:
     };
     OfLayer of(const BlockDescription& layer) const
     {
-        if (!layer.window)
+        if (!layer.window && !layer.chunk)
             return {mask_, "mask"};
-        const Windowed* found = find(*layer.window);
-        return {found->mask, "window." + std::to_string(found - windows_.data()) + ".mask"};
+        const Near* found = find(layer);
+        return {found->mask, found->name};
     }
 
 private:
-    struct Windowed {
-        std::size_t width;
+    /// The mask of layers whose queries attend to keys near them.
+    struct Near {
+        std::optional<std::size_t> window, chunk;
+        std::string name;
         OptionalMask mask;
     };
 
@@ -205,14 +212,15 @@ private:
         return parts;
     }
 
-    const Windowed* find(std::size_t width) const
+    const Near* find(const BlockDescription& layer) const
     {
-        const auto found = std::ranges::find(windows_, width, &Windowed::width);
-        return found == windows_.end() ? nullptr : &*found;
+        const auto found = std::ranges::find_if(
+            near_, [&](const Near& near) { return near.window == layer.window && near.chunk == layer.chunk; });
+        return found == near_.end() ? nullptr : &*found;
     }
 
     OptionalMask mask_;
-    std::vector<Windowed> windows_;
+    std::vector<Near> near_;
 };
 
 /// Passes the tokens through the head of a masked language model.
@@ -306,6 +314,9 @@ void expect_unmoved(const Padding& padding, const LanguageModelWeights& weights,
         throw Error(
             "language_model: padding stands before a token, and the model has learned positions, which count it or "
             "not, as one asks: put it behind the tokens");
+    if (std::ranges::any_of(description.layers, [](const BlockDescription& layer) { return layer.chunk.has_value(); }))
+        throw Error(
+            "language_model: padding stands before a token, and chunks begin at the first: put it behind the tokens");
     const auto has_state = [](const BlockWeights& layer) {
         return std::holds_alternative<GatedDeltaNetWeights>(layer.self_attention);
     };

@@ -281,6 +281,40 @@ TEST_CASE("a window hides keys that are further away than its limits, from each 
     CHECK(alone.steps().front().formula == "arange(5) >= arange(3)[:, None] + (5 - 3 - 1)");
 }
 
+TEST_CASE("a chunk hides the keys of other chunks, which begin at the first key", "[mask]")
+{
+    const Mask expected{
+        {true, true, true, false, false}, {false, false, false, true, true}, {false, false, false, true, true}};
+    CHECK(same_bits(std::get<Mask>(*join_masks(3, 5, {.chunk = 3})), expected));
+    const Recorder alone = recorded([](const Trace& trace) { join_masks(3, 5, {.chunk = 3}, trace); });
+    CHECK(paths(alone) == Paths{"chunk"}); // mask is another name
+    CHECK(alone.steps().front().formula == "floor(arange(5) / 3) == floor((arange(3)[:, None] + (5 - 3)) / 3)");
+    const MaskParts all{.causal = Causal::bottom_right, .key_lengths = Integers{5, 4}, .chunk = 3};
+    const Recorder joined = recorded([&](const Trace& trace) { join_masks(3, 5, all, trace); });
+    CHECK(joined.steps().back().formula == "causal & padding[:, None, :] & chunk");
+    CHECK(wrong_steps(joined) == Paths{});
+    CHECK_THROWS_WITH(join_masks(3, 5, {.chunk = 0}), ContainsSubstring("at least one token"));
+    CHECK_THROWS_WITH(join_masks(6, 5, {.chunk = 3}), ContainsSubstring("as many keys as queries"));
+}
+
+TEST_CASE("padding that is given hides keys anywhere, and is no second set of lengths", "[mask]")
+{
+    const Mask padding{{false, true, true}, {true, true, false}};
+    const Recorder recorder = recorded(
+        [&](const Trace& trace) { join_masks(2, 3, {.causal = Causal::bottom_right, .padding = padding}, trace); });
+    CHECK(paths(recorder) == Paths{"causal", "padding", "mask"});
+    CHECK(wrong_steps(recorder) == Paths{});
+    const auto found = std::get<BatchMask>(*join_masks(2, 3, {.causal = Causal::bottom_right, .padding = padding}));
+    CHECK(same_bits(
+        found, BatchMask{{{false, true, false}, {false, true, true}}, {{true, true, false}, {true, true, false}}}));
+    CHECK_THROWS_WITH(join_masks(2, 4, {.padding = padding}),
+                      ContainsSubstring("padding (2, 3) is not for m = 4 keys"));
+    CHECK_THROWS_WITH(join_masks(2, 3, {.key_lengths = Integers{1, 1}, .padding = padding}),
+                      ContainsSubstring("give one of them"));
+    CHECK_THROWS_AS(join_masks(2, 3, {.given = BatchMask(BatchMask::shape_type{3, 2, 3}, true), .padding = padding}),
+                    ShapeError);
+}
+
 TEST_CASE("a mask of heads is joined with what all heads share", "[mask]")
 {
     Numbers numbers(5);

@@ -129,16 +129,20 @@ TEST_CASE("the doc comments of positions and masks list their steps, with letter
 
 TEST_CASE("the doc comment of join_masks lists every step that there can be, in order", "[steps][mask][source]")
 {
-    const MaskParts parts{
-        BatchMask(BatchMask::shape_type{2, 3, 4}, true), Causal::bottom_right, Integers{2, 4}, {.left = 2, .right = 1}};
+    const MaskParts parts{.given = BatchMask(BatchMask::shape_type{2, 3, 4}, true),
+                          .causal = Causal::bottom_right,
+                          .key_lengths = Integers{2, 4},
+                          .window = {.left = 2, .right = 1},
+                          .chunk = 2};
     const Recorder recorder = recorded([&](const Trace& trace) { join_masks(3, 4, parts, trace); });
-    const Lines listed = table_of("reference/attention/mask.hpp", "join_masks", 6), found = kept(recorder);
-    REQUIRE(found.size() == 6);
-    for (std::size_t i = 0; i < 6; ++i)
+    const Lines listed = table_of("reference/attention/mask.hpp", "join_masks", 7), found = kept(recorder);
+    REQUIRE(found.size() == 7);
+    for (std::size_t i = 0; i < 7; ++i)
         CHECK(listed[i].substr(0, listed[i].find(" |")) == found[i].substr(0, found[i].find(" |")));
-    CHECK(with_numbers({listed[4]}, {{"N", "3"}, {"M", "4"}, {"LEFT", "2"}, {"RIGHT", "1"}}) == Lines{found[4]});
-    CHECK(listed[5] == "mask | (n, m) | given_mask & causal & padding[:, None, :] & window");
-    CHECK(found[5] == "mask | (b, n, m) | given_mask & causal & padding[:, None, :] & window");
+    CHECK(with_numbers({listed[4], listed[5]}, {{"N", "3"}, {"M", "4"}, {"LEFT", "2"}, {"RIGHT", "1"}, {"C", "2"}}) ==
+          Lines{found[4], found[5]});
+    CHECK(listed[6] == "mask | (n, m) | given_mask & causal & padding[:, None, :] & window & chunk");
+    CHECK(found[6] == "mask | (b, n, m) | given_mask & causal & padding[:, None, :] & window & chunk");
 
     const Recorder causal =
         recorded([&](const Trace& trace) { join_masks(3, 3, {.causal = Causal::top_left}, trace); });

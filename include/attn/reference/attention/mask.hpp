@@ -94,7 +94,9 @@ struct MaskParts {
     Window window = {};                       ///< no keys outside of it
     std::size_t past = 0;                     ///< how many of the keys were there before the first query
     bool has_heads = false;                   ///< the mask is for scores (b, h, n, m)
-    std::optional<Mask> padding = {};         ///< (b, m): in place of lengths, true where a key is real
+    std::optional<std::size_t> chunk =
+        {};                           ///< keys of the query's own chunk only, of so many positions from the first on
+    std::optional<Mask> padding = {}; ///< (b, m): in place of lengths, true where a key is real
 };
 
 /// The parts of a mask joined to one mask.
@@ -106,7 +108,8 @@ struct MaskParts {
 ///               | lengths    | (b,)          |                                                  | lengths are given |
 ///               | padding    | (b, m)        | as padding_mask(), or an input                   | lengths are given, or padding is |
 ///               | window     | (n, m)        | (arange(M) >= arange(N)[:, None] + (M - N - LEFT)) & (arange(M) <= arange(N)[:, None] + (M - N + RIGHT)) | there is a limit: what of it there is |
-///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window | anything is given: what of it there is |
+///               | chunk      | (n, m)        | floor(arange(M) / C) == floor((arange(N)[:, None] + (M - N)) / C) | there are chunks |
+///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk | anything is given: what of it there is |
 ///
 ///               A mask that is given alone is the input `mask`, unless a scope around has named one; of a causal mask
 ///               alone, `mask` is another name. By length, `causal` is that of causal_by_length(), which leaves no padding

@@ -40,6 +40,8 @@ struct BlockDescription {
     GatedDeltaNetOptions delta_net = {}; ///< where a gated DeltaNet stands in place of attention
     /// A query can attend to so many keys only, its own the last of them; in an encoder also to as many after its own.
     std::optional<std::size_t> window = {};
+    /// The tokens are divided into chunks of so many, from the first on, and a query can attend to keys of its own chunk only.
+    std::optional<std::size_t> chunk = {};
     Activation activation = default_activation; ///< of the network
     ExpertsOptions experts = {};                ///< where the network is a mixture of experts, with their activation
 };

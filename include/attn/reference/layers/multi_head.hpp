@@ -33,6 +33,14 @@ enum class HeadPositions {
 /// Its name as a trace has it: "none", "rotary", "alibi".
 std::string_view name_of(HeadPositions positions);
 
+/// Queries grow with their position, so that attention stays sharp over many keys: they are multiplied by
+/// 1 + strength log(1 + floor((position + 1) / every)).
+/// @see Nakanishi 2025, "Scalable-Softmax Is Superior for Attention"; Llama 4 has it where queries are not rotated
+struct QueryTemperature {
+    double strength = 0;
+    std::size_t every = 1; ///< tokens
+};
+
 /// Options of multi_head_attention(), and of the self-attention of a layer.
 struct MultiHeadOptions {
     std::size_t heads = 1;
@@ -44,7 +52,15 @@ struct MultiHeadOptions {
     HeadPositions positions = HeadPositions::none;
     RotaryOptions rotary = {};
     RmsNormOptions norm = {}; ///< of queries and keys, where the weights have such norms
+    /// What is added to their mean square, where each query and key of a head is scaled to one of 1, without a gain and after
+    /// its rotation, as in Llama 4.
+    std::optional<double> unit_epsilon = {};
+    std::optional<QueryTemperature> temperature = {};
 };
+
+/// Refuses what some attention does not compute: queries and keys that are scaled to one, and temperatures.
+/// @throws Error
+void expect_no_scaled_queries(std::string_view function, const MultiHeadOptions& options);
 
 /// How many key/value heads the weights have, each as wide as one of the query heads.
 /// @throws ShapeError where the columns of the weights are no whole number of heads of one size
@@ -162,6 +178,10 @@ MultiHeadOf<T> multi_head_attention(const T& x, const MultiHeadWeights& weights,
 ///                 have sinks, the input `sinks`, (h,), comes before the heads, and head.0 has `sinks`, which is `sinks[0:1]`.
 ///                 The lists of factors of a LongRopeScaling are short_factors and long_factors, in this scope. Biases of the
 ///                 maps, mask, bias and output map as in multi_head_attention(); with g = h so are the axes.
+///
+///                 With a unit_epsilon, the steps of rms_norm() without a gain come last, in the scopes unit_query and unit_key. With
+///                 a temperature, `temperature`, (n), comes before the heads, and head.0.queries is
+///                 `plain_queries * temperature[:, None]`.
 ///
 ///                 Where the weights have a gate, gate_weights, (d_model, h_d_v), follows `merged`, then `gate`, ((b,) n, h_d_v), which
 ///                 is `x @ gate_weights`, and `gated`, `merged * sigmoid(gate)`, which the output map takes in place of `merged`.

@@ -35,6 +35,10 @@ struct RmsNormOptions {
 /// @see Zhang and Sennrich 2019
 template <Sequence T>
 T rms_norm(const T& x, const RmsNormWeights& weights, const RmsNormOptions& options = {}, const Trace& trace = {});
+
+/// The same without a gain: `output` is `x / sqrt(mean_square[..., None] + 1e-05)`.
+template <Sequence T>
+T rms_norm(const T& x, double epsilon, const Trace& trace = {});
 ATTN_REFUSE_OTHER_TENSORS(rms_norm);
 
 } // namespace attn
