@@ -26,7 +26,7 @@ Parameters parameters_of(const Settings& settings, bool is_windowed)
         return {"rope_parameters", Json::object()};
     const std::string type = is_windowed ? "sliding_attention" : "full_attention";
     const auto own = settings.rotary_parameters.find(type);
-    if (own == settings.rotary_parameters.end())
+    if (!settings.has_rotary_by_layer_type || own == settings.rotary_parameters.end())
         return {"rope_parameters", settings.rotary_parameters};
     return {"rope_parameters." + type, own->is_null() ? Json::object() : *own};
 }

@@ -302,6 +302,7 @@ const std::vector<Setting>& all_settings()
         row("positions_in_training", &Settings::positions_in_training),
         row("original_positions", &Settings::original_positions),
         row("rotary_layers", &Settings::rotary_layers),
+        row("has_rotary_by_layer_type", &Settings::has_rotary_by_layer_type),
         row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),
         {"embedding_scale", set_embedding_scale},

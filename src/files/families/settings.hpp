@@ -110,6 +110,8 @@ struct Settings {
     std::optional<std::size_t> positions_in_training = {}, original_positions = {};
     std::optional<std::vector<std::size_t>> rotary_layers = {};
     std::optional<std::size_t> rotary_interval = {};
+    bool has_rotary_by_layer_type =
+        false; ///< whether the parameters can be listed by full_attention and sliding_attention
     bool has_rotary_in_windows_only = false; ///< where some layers have a window, the others rotate nothing
     /// @}
 

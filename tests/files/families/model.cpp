@@ -414,6 +414,18 @@ TEST_CASE("tensors of all experts that do not divide, or are there twice, are re
                       ContainsSubstring("layer 0 has no sink of each head, and config.json says that there is one"));
 }
 
+TEST_CASE("positions of each type of layers are refused where the family has one rotation", "[families]")
+{
+    const auto by_type = [](nlohmann::json& config) {
+        const nlohmann::json rotation = config["rope_parameters"];
+        config["rope_parameters"] = {{"full_attention", rotation}, {"sliding_attention", nullptr}};
+    };
+    CHECK_THAT(refused("smollm3", by_type), ContainsSubstring("full_attention"));
+    CHECK(refused("gemma3", [](nlohmann::json& config) {
+              config["rope_parameters"]["full_attention"]["rope_theta"] = 5;
+          }).empty());
+}
+
 TEST_CASE("a configuration that says something unknown is refused by name", "[families]")
 {
     const auto with = [](const std::string& field, const nlohmann::json& value) {
