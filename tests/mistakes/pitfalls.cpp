@@ -332,7 +332,8 @@ TEST_CASE("every mistake of gated attention and of the gated DeltaNet is found b
             CHECK_FALSE(kills_among(find_pitfall(std::string(id)), cases).killed.empty());
         }
     };
-    find_all(gated_attention_cases(), {"gate_activation", "norm_gain_without_one", "qk_norm_all_heads"});
+    find_all(gated_attention_cases(),
+             {"gate_activation", "head_gate_missing", "head_gate_raw", "norm_gain_without_one", "qk_norm_all_heads"});
     find_all(gated_delta_net_cases(),
              {"delta_error_before_decay", "delta_write_keys", "delta_chunk_mask", "delta_query_scale", "state_lost"});
 }
