@@ -16,6 +16,7 @@ Needs Python 3.9 and NumPy. Tensors of PyTorch, JAX and TensorFlow are recognise
 import argparse
 import ast
 import collections
+import contextlib
 import dis
 import fnmatch
 import functools
@@ -27,6 +28,7 @@ import os
 import re
 import runpy
 import shlex
+import signal
 import sys
 import sysconfig
 import tempfile
@@ -52,6 +54,9 @@ LONGEST_CONTAINER = 1000  # longer lists, tuples and dicts are not looked into
 DEEPEST_CONTAINER = 6
 PLAIN = {int, float, bool, str, type(None)}  # in these is no tensor, which is seen at once
 LARGEST_WHOLE = 1 << 53  # above it not every whole number is a double, and attn refuses the file
+
+# As they are now: the program that is recorded can put others in their place.
+len, isinstance, open, print, to_json = len, isinstance, open, print, json.dumps
 
 
 # ------------------------------------------------------------------------------------------------ tensors
@@ -204,18 +209,28 @@ def leaves_of(value, depth=0):
     """The tensors in a value, and where they are in it: "" or ".0" or ".keys.1"."""
     if kind_of(value) is not None:
         yield "", value
-    elif isinstance(value, (list, tuple, dict)) and depth < DEEPEST_CONTAINER and len(value) <= LONGEST_CONTAINER:
-        if PLAIN.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
+    elif isinstance(value, (list, tuple, dict)) and depth < DEEPEST_CONTAINER and length_of(value) <= LONGEST_CONTAINER:
+        parts = list(keys_and_parts(value))
+        if PLAIN.issuperset(type(part) for _, part in parts):
             return
-        for key, part in list(keys_and_parts(value)):
+        for key, part in parts:
             for path, leaf in leaves_of(part, depth + 1):
                 yield f".{word(str(key))}{path}", leaf
 
 
+def python_class(container):
+    """Whose methods are called: those of a class that is derived from it can do anything."""
+    return next(kind for kind in (dict, list, tuple) if isinstance(container, kind))
+
+
+def length_of(container):
+    return python_class(container).__len__(container)
+
+
 def keys_and_parts(container):
     if isinstance(container, dict):
-        return container.items()
-    return zip(getattr(container, "_fields", None) or itertools.count(), container)
+        return dict.items(container)
+    return zip(getattr(container, "_fields", None) or itertools.count(), python_class(container).__iter__(container))
 
 
 def word(text):
@@ -472,11 +487,48 @@ class Names:
         return name
 
 
+class New:
+    """A file that is written beside its place, without a name where the system can do that, and put there when it is complete."""
+
+    def __init__(self, path):
+        self.path = os.path.abspath(path)  # the program can go to another folder
+        folder, name = os.path.split(self.path)
+        self.prefix = os.path.join(folder, "." + name + ".")
+        self.name = None
+        try:
+            handle = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+        except (AttributeError, OSError):  # another system, or a file system that can't; or no folder, which the next line says
+            handle, self.name = tempfile.mkstemp(prefix=os.path.basename(self.prefix), suffix=".tmp", dir=folder)
+        self.out = os.fdopen(handle, "w+b", buffering=0)  # a process that is forked has nothing left to write
+
+    def put_in_place(self):
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(self.out.fileno(), 0o666 & ~mask)
+        if self.name is None:
+            name = f"{self.prefix}{os.getpid()}.tmp"
+            handle = self.out.fileno()
+            os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=handle, follow_symlinks=True)  # with src_dir_fd it follows
+            self.name = name
+        self.out.close()
+        os.replace(self.name, self.path)
+        self.name = None
+
+    def drop(self):
+        """Leaves nothing behind."""
+        with contextlib.suppress(OSError):
+            self.out.close()
+        if self.name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self.name)
+
+
 class File:
-    """The .npz file: written beside its place, put there when it is complete."""
+    """The .npz file."""
 
     def __init__(self, path, largest, most, only):
         self.path, self.largest, self.most, self.only = path, largest, most, only
+        self.trouble = None  # why it can't be written
         self.arrays, self.repeats, self.left_out = [], [], []
         self.names = Names()
         self.stored = {}  # by id of a tensor: a weak reference, its state, its name
@@ -484,10 +536,8 @@ class File:
         self.calls = []
         self.bytes = 0
         self.lock = threading.RLock()
-        folder, name = os.path.split(os.path.abspath(path))
-        handle, self.temporary = tempfile.mkstemp(prefix="." + name + ".", suffix=".tmp", dir=folder)
-        self.out = os.fdopen(handle, "wb", buffering=0)  # a process that is forked has nothing left to write
-        self.zip = zipfile.ZipFile(self.out, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self.new = New(path)
+        self.zip = zipfile.ZipFile(self.new.out, "w", zipfile.ZIP_STORED, allowZip64=True)
 
     def wants(self, name, variable):
         return not self.only or any(fnmatch.fnmatchcase(name, pattern) or variable == pattern for pattern in self.only)
@@ -528,7 +578,11 @@ class File:
         """@return whether it is stored"""
         try:
             array, dtype = self.checked(tensor)
-            self.write(name, array)
+            try:
+                self.write(name, array)
+            except OSError as error:  # a full disk, for example, which is not kept full
+                self.give_up(error)
+                return False
         except LeftOut as reason:
             self.leave_out(name, origin, str(reason))
         except Exception as error:  # the program that is recorded goes on
@@ -582,11 +636,21 @@ class File:
         listing = {"format": FORMAT, "arrays": self.arrays, "calls": self.calls, "same": self.repeats,
                    "left_out": self.left_out}
         with self.lock:
-            self.zip.writestr(zipfile.ZipInfo("attn_record.json"), json.dumps(listing))
-            self.zip.close()
-            self.out.close()
-            self.zip = None
-        put_in_place(self.temporary, self.path)
+            if self.zip is None:
+                return
+            try:
+                self.zip.writestr(zipfile.ZipInfo("attn_record.json"), to_json(listing))
+                self.zip.close()
+                self.zip = None
+                self.new.put_in_place()
+            except Exception as error:  # the program that was recorded ends as it would
+                self.give_up(error)
+
+    def give_up(self, error):
+        """Writes nothing any more. The file that was there stays."""
+        self.trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        self.forget()
+        self.new.drop()
 
     def forget(self):
         """After a fork: the file is the parent's."""
@@ -595,6 +659,9 @@ class File:
 
     def summary(self):
         """Lines for people: how much there is, and what there is not."""
+        if self.trouble:
+            yield f"{self.path}: cannot be written, and nothing is kept of it: {self.trouble}"
+            return
         files = sorted({entry["file"] for entry in self.arrays})
         of = files[0] if len(files) == 1 else f"{len(files)} files"
         yield f"{self.path}: {len(self.arrays)} arrays of {of}, {self.bytes / MEGABYTE:.3f} MiB"
@@ -611,13 +678,6 @@ def keep(known, tensor, *facts):
         known[id(tensor)] = weakref.ref(tensor), *facts
     except TypeError:
         pass
-
-
-def put_in_place(temporary, path):
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
-    os.replace(temporary, path)
 
 
 def in_megabytes(size):
@@ -1051,7 +1111,7 @@ def path_to(holder, thing):
     for name, value in getattr(holder, "__dict__", {}).items():
         if value is thing:
             return name
-        if isinstance(value, (list, tuple, dict)) and len(value) <= LONGEST_CONTAINER:
+        if isinstance(value, (list, tuple, dict)) and length_of(value) <= LONGEST_CONTAINER:
             for key, part in keys_and_parts(value):
                 if part is thing:
                     return f"{name}.{word(str(key))}"
@@ -1427,11 +1487,12 @@ def numbers_of(tensor):
 
 
 def write_arrays(path, arrays):
-    folder, name = os.path.split(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(prefix="." + name + ".", suffix=".tmp", dir=folder)
-    with os.fdopen(handle, "wb") as file:
-        np.savez(file, **arrays)
-    put_in_place(temporary, path)
+    new = New(path)
+    try:
+        np.savez(new.out, **arrays)
+        new.put_in_place()
+    finally:
+        new.drop()
 
 
 # ------------------------------------------------------------------------------------------------ recording
@@ -1472,7 +1533,9 @@ class Recorder:
         sys.settrace(self.on_call)
 
     def stop(self, frame):
-        sys.settrace(self.before[0])
+        self.is_heard = sys.gettrace() == self.on_call
+        if self.is_heard:
+            sys.settrace(self.before[0])
         threading.settrace(self.before[1])
         if frame is not None:
             frame.f_trace = self.before[2]
@@ -1489,15 +1552,25 @@ class Recorder:
         if self.is_forked:
             return
         self.file.close()
-        self.lines = [*self.report(), *(self.reference.write() if self.reference else ())]
+        self.lines = [*self.report(), *self.written_reference()]
         for line in self.lines:
-            print("attn_record: " + line if line[0] != " " else line, file=sys.stderr)
+            say("attn_record: " + line if line[0] != " " else line)
+
+    def written_reference(self):
+        if not self.reference or self.file.trouble:
+            return []
+        try:
+            return self.reference.write()
+        except OSError as error:
+            return [f"the reference cannot be written: {error}"]
 
     def report(self):
         yield from self.file.summary()
         for trouble, count in self.troubles.items():
             yield f"{self.file.path}: {count} times {trouble}; what these lines assign is missing. Please report it"
-        if not self.file.arrays:
+        if not self.is_heard:
+            yield f"{self.file.path}: recording ended early: a debugger, or another tool, took Python's tracing"
+        if not self.file.arrays and not self.file.trouble:
             yield (f"{self.file.path}: nothing was recorded: no function of your own code assigned a tensor. "
                    "--own FOLDER says which code is yours")
 
@@ -1577,6 +1650,13 @@ class Ignored:
 
     def __init__(self, code):
         self.code = code  # kept, so that its id stays its own
+
+
+def say(line):
+    """To standard error, where that is open."""
+    if sys.stderr is not None:  # which print() would take for standard output
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            print(line, file=sys.stderr)
 
 
 _active = []  # recorders; the last one records
@@ -1669,6 +1749,10 @@ def run_script(script):
     sys.argv, sys.path[0] = script, os.path.dirname(path)
     sys.modules["__main__"] = module = types.ModuleType("__main__")
     module.__file__ = path
+    module.__builtins__ = sys.modules["builtins"]
+    if sys.version_info < (3, 14):  # where a module has it from the beginning
+        module.__annotations__ = {}
+    module.__cached__ = None
     exec(code, module.__dict__)
 
 
@@ -1683,24 +1767,57 @@ def main():
     except (OSError, ValueError) as error:
         print(f"attn_record: {error}", file=sys.stderr)
         sys.exit(2)
+    ending = {"signal": None}
+    end_by_signals(recorder, ending)
     recorder.start(None)
     try:
         run_script(given.script)
     except SystemExit:
         raise
     except BaseException as error:
-        print_traceback(error)
+        report_exception(error)
+        ending["signal"] = signal.SIGINT if isinstance(error, KeyboardInterrupt) else None
         sys.exit(1)
     finally:
         recorder.stop(None)
+        if ending["signal"] is not None:
+            die_by(ending["signal"])
 
 
-def print_traceback(error):
-    """The script's own part of it."""
+def end_by_signals(recorder, ending):
+    """A signal that ends the program ends the recording first, unless the program does something else at it."""
+    process = os.getpid()
+
+    def end(number, frame):
+        if os.getpid() == process:  # not in a child
+            ending["signal"] = None
+            recorder.stop(None)
+        die_by(number)
+
+    for name in ("SIGTERM", "SIGHUP", "SIGXCPU"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
+
+
+def die_by(number):
+    """As Python does at Ctrl-C: who waits for the program sees which signal ended it."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def report_exception(error):
+    """As Python reports it, with the script's own part of the traceback."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames)
+    error.__traceback__ = frames
+    try:
+        sys.excepthook(type(error), error, frames)
+    except Exception:
+        sys.__excepthook__(*sys.exc_info())
 
 
 if __name__ == "__main__":

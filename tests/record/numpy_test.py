@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -620,6 +621,96 @@ class TheFile(RecordTest):
         self.write("pack/go.py", "import numpy as np, sys\nx = np.ones(len(sys.argv))\n")
         self.run_python("-m", "attn_record", "mine.npz", "--", "-m", "pack.go", "a", "b")
         self.assertEqual(Recorded(self.folder / "mine.npz").arrays["x"].shape, (3,))
+
+
+class LeavesTheProgramAsItIs(RecordTest):
+    """What a script does, and how it ends, is the same without a recording."""
+
+    def both(self, script, stdin=""):
+        """Runs a script alone and recorded. @return how each ended"""
+        self.write("mine.py", script)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        return [subprocess.run([sys.executable, *words, "mine.py"], cwd=self.folder, capture_output=True, text=True,
+                               input=stdin, env=environment, start_new_session=True)
+                for words in ((), ("-m", "attn_record", "mine.npz", "--"))]
+
+    def same(self, script, **more):
+        alone, recorded = self.both(script, **more)
+        self.assertEqual(recorded.returncode, alone.returncode, recorded.stderr)
+        self.assertEqual(recorded.stdout, alone.stdout)
+        self.assertNotIn("attn_record.py", recorded.stderr)
+        return recorded
+
+    def test_a_full_disk_ends_the_recording_and_not_the_script(self):
+        limited = """
+            import numpy as np, resource, signal
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+            first = np.ones(10)
+            large = np.random.rand({size})
+            last = large.sum()
+            print("done", first.size)
+            """
+        for size in (20000, 3660):  # it fails in an array, or with the list at the end
+            ended = self.same(limited.format(size=size))
+            self.assertIn("mine.npz: cannot be written, and nothing is kept of it: OSError", ended.stderr)
+            self.assertEqual(self.left_in_folder(), ["mine.py"])
+
+    def test_another_folder_changes_nothing(self):
+        self.same("""
+            import numpy as np, os
+            os.makedirs("inner", exist_ok=True)
+            os.chdir("inner")
+            x = np.ones(3)
+            """)
+        self.assertEqual(self.left_in_folder(), ["inner", "mine.npz", "mine.py"])
+        self.assertEqual(Recorded(self.folder / "mine.npz").names, ["x"])
+
+    def test_signals_end_it_as_they_would_and_what_there_was_is_in_the_file(self):
+        script = "import numpy as np, os, signal\nx = np.ones(3)\nos.kill(os.getpid(), signal.{})\n"
+        for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+            ended = self.same(script.format(name))
+            self.assertEqual(ended.returncode, -getattr(signal, name))
+            self.assertEqual(Recorded(self.folder / "mine.npz").names, ["x"])
+            self.assertEqual(self.left_in_folder(), ["mine.npz", "mine.py"])
+            (self.folder / "mine.npz").unlink()
+
+    def test_a_script_that_is_gone_at_once_leaves_nothing(self):
+        for end in ("os._exit(3)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"):
+            self.same(f"import numpy as np, os, signal\nx = np.ones(3)\n{end}\n")
+            self.assertEqual(self.left_in_folder(), ["mine.py"] if sys.platform == "linux" else self.left_in_folder())
+
+    def test_its_own_handlers_hooks_and_streams_are_used(self):
+        self.same("import signal, os\nsignal.signal(signal.SIGTERM, lambda *_: print('heard'))\n"
+                  "os.kill(os.getpid(), signal.SIGTERM)\n")
+        self.same("import sys\nsys.excepthook = lambda kind, *_: print('hook', kind.__name__)\nraise ValueError\n")
+        self.same("import numpy as np, os\nx = np.ones(2)\nos.close(2)\n")
+        self.same("import numpy as np, sys\nx = np.ones(2)\nsys.stderr = None\n")
+        self.same("print(__annotations__, __name__, __file__, __builtins__, __cached__)\n"
+                  if sys.version_info < (3, 14) else "print(__name__, __builtins__)\n")
+
+    def test_methods_of_its_own_lists_and_dicts_are_not_called(self):
+        self.same("""
+            import numpy as np
+            class L(list):
+                def __iter__(self): print("iter"); return super().__iter__()
+                def __len__(self): print("len"); return super().__len__()
+            class D(dict):
+                def items(self): print("items"); return super().items()
+                def values(self): print("values"); return super().values()
+            parts, named = L([np.ones(2)]), D(a=np.zeros(3))
+            end = 1
+            """)
+        self.assertEqual(Recorded(self.folder / "mine.npz").names, ["parts.0", "named.a"])
+
+    def test_what_it_puts_in_place_of_pythons_functions_is_not_called(self):
+        self.same("import json, numpy as np\nx = np.ones(2)\njson.dumps = None\ny = x + 1\n")
+        self.assertEqual(Recorded(self.folder / "mine.npz").names, ["x", "y"])
+        self.same("import builtins, numpy as np\nx = np.ones(2)\nbuiltins.isinstance = None\n")
+
+    def test_a_debugger_that_takes_over_is_named(self):
+        ended = self.same("import numpy as np\nx = np.ones(2)\nbreakpoint()\ny = x + 1\n", stdin="c\n")
+        self.assertIn("recording ended early: a debugger, or another tool, took Python's tracing", ended.stderr)
 
 
 class Package(RecordTest):
