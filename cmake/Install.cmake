@@ -40,6 +40,8 @@ endif()
 if(ATTN_BUILD_PROGRAMS)
     install(TARGETS attn_cli)
     install(FILES python/attn_record.py python/pyproject.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python)
+    install(DIRECTORY python/attn DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
+            PATTERN "__pycache__" EXCLUDE)
 endif()
 install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp"
         PATTERN include/attn/cli EXCLUDE) # of programs, whose library is not installed

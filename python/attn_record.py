@@ -1425,6 +1425,7 @@ class Reference:
         self.path = os.path.splitext(path)[0]
         self.wanted = wanted  # a module's name, or True for the first that is known
         self.kind = None  # of the module that was taken
+        self.commands = None  # that compare with the reference
         self.is_known = False
         self.config = None  # of a published model
 
@@ -1478,6 +1479,7 @@ class Reference:
         run = [*self.line, "--input", inputs, "--weights", weights, "--quiet", "--trace", trace]
         maps = [word for pair in self.steps.items() for word in ("--map", "=".join(pair))]
         diff = ["attn", "diff", trace, self.path + ".npz", *maps, "--diagnose"]
+        self.commands = run, diff
         return [*lines, "compare with", "  " + shlex.join(run), "  " + shlex.join(diff)]
 
 
@@ -1501,7 +1503,7 @@ def write_arrays(path, arrays):
 class Recorder:
     """Follows a program, function by function, and writes what it assigns."""
 
-    def __init__(self, path, own=None, only=(), depth=None, largest=LARGEST, most=MOST, reference=None):
+    def __init__(self, path, own=None, only=(), depth=None, largest=LARGEST, most=MOST, reference=None, quiet=False):
         if not str(path).endswith(".npz"):
             raise ValueError(f"{path}: expected a name that ends in .npz")
         self.file = File(os.fspath(path), largest, most, list(only))
@@ -1514,6 +1516,7 @@ class Recorder:
         self.is_paused = False
         self.is_forked = False
         self.stance = None  # of PyTorch's compiler
+        self.is_quiet = quiet
         self.lines = []  # that were said at the end
         self.troubles = collections.Counter()
 
@@ -1553,7 +1556,7 @@ class Recorder:
             return
         self.file.close()
         self.lines = [*self.report(), *self.written_reference()]
-        for line in self.lines:
+        for line in () if self.is_quiet else self.lines:
             say("attn_record: " + line if line[0] != " " else line)
 
     def written_reference(self):
@@ -1683,12 +1686,14 @@ class to:
     largest    array that is recorded, in MiB
     most       that is recorded, in MiB
     reference  True, or the name of a module of PyTorch: its weights and input are written beside the file
+    quiet      print nothing at the end; the attribute lines has what it would be, and commands the words of the two commands
+               that compare with the reference, or None
     """
 
     def __init__(self, path, *, own=None, only=(), depth=None, largest=LARGEST // MEGABYTE, most=MOST // MEGABYTE,
-                 reference=None):
+                 reference=None, quiet=False):
         self.arguments = (path, [own] if isinstance(own, str) else own, [only] if isinstance(only, str) else only, depth,
-                          largest * MEGABYTE, most * MEGABYTE, reference)
+                          largest * MEGABYTE, most * MEGABYTE, reference, quiet)
 
     def __enter__(self):
         self.recorder = Recorder(*self.arguments)
@@ -1698,6 +1703,7 @@ class to:
     def __exit__(self, *_):
         self.recorder.stop(sys._getframe(1))
         self.lines = self.recorder.lines
+        self.commands = self.recorder.reference and self.recorder.reference.commands
 
 
 # ------------------------------------------------------------------------------------------------ the command line

@@ -34,7 +34,7 @@ NUMBERS = {
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),
 }
-ORDER = "notation questions small_model formulas explain gradients diff record view graph trace_format your_weights fast speed mpi mpi_cost pitfalls xtensor_pitfalls".split()
+ORDER = "notation questions small_model formulas explain gradients diff python record view graph trace_format your_weights fast speed mpi mpi_cost pitfalls xtensor_pitfalls".split()
 
 
 class Page:

@@ -1,0 +1,25 @@
+"""Attention computed step by step, and compared with yours: a library over the program attn.
+
+    import attn
+
+    report = attn.check(model, x)           # a PyTorch module that attn run knows: where does it first go wrong?
+    print(report)
+
+    trace = attn.run("encoder-layer", layer, x=x, heads=2)
+    trace["self_attn.head.0.weights"]       # an array; every step has a name
+    trace.explain("self_attn.head.0.weights[2,1]")
+    trace.diff({"scores": scores, "out": out}).first_wrong
+
+It needs NumPy, and the program attn: on PATH, named by the environment's ATTN, or built in the checkout that this package is in.
+Tensors of PyTorch, JAX and TensorFlow are taken where NumPy's arrays are; none of these is imported. docs/python.md has the rest.
+"""
+
+from attn_record import to as record
+
+from .checking import check
+from .program import Error
+from .report import Mistake, Place, Report
+from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
+
+__all__ = ["Error", "Mistake", "Page", "Picture", "Place", "Report", "Step", "Trace", "Verified", "check", "load", "pitfalls",
+           "record", "run"]

@@ -1,0 +1,51 @@
+"""From what a user has to the arrays that the program reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attn_record import LeftOut, kind_of, storable
+
+from .program import Error
+
+
+def is_option(value: Any) -> bool:
+    """A number, a word, a truth or a list of words is said by a flag; anything else is an array."""
+    is_words = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
+    return is_words or value is None or isinstance(value, (bool, int, float, str, os.PathLike))
+
+
+def array_of(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """raises Error where it has no numbers that the program reads"""
+    kind = kind_of(value)
+    if kind is None and hasattr(value, "detach"):  # a weight of PyTorch, which a recording leaves to its module
+        value = value.detach()
+        kind = kind_of(value)
+    try:
+        return storable(kind.numbers(value)[0] if kind else np.asarray(value))
+    except LeftOut as reason:
+        raise Error(f"{name} is {reason}") from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    # allow_pickle is False, so that a list of unequal lengths is no array
+    found = {name: array_of(name, value) for name, value in arrays.items()}
+    np.savez(path, **found)
+
+
+def weights_in(weights: Any, folder: Path) -> str | None:
+    """Where the weights are: a path as it is; a state_dict, or that of a module, is written into the folder."""
+    if weights is None:
+        return None
+    if isinstance(weights, (str, os.PathLike)):
+        return os.fspath(weights)
+    if hasattr(weights, "state_dict"):
+        weights = weights.state_dict()
+    if not isinstance(weights, Mapping):
+        raise Error(f"weights are of the type {type(weights).__name__}, expected a path, a state_dict, or a module that has one")
+    write_arrays(folder / "weights.npz", weights)
+    return str(folder / "weights.npz")

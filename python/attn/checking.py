@@ -1,0 +1,36 @@
+"""From a module of PyTorch to a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attn_record
+
+from .program import Error, OwnFolder, call
+from .report import Report, compare
+
+
+def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[str] | None = None, **named: Any) -> Report:
+    """Calls a module of PyTorch, and says where it first differs from the reference of its own weights.
+
+    The call is recorded: every tensor that your own code assigns, with file, line and variable, and what each module returns.
+    The reference is computed from the module's state_dict, its options and the arguments of this call.
+
+    arguments, named  of the call: check(model, x, attn_mask=m)
+    module            the name of the part to check: "layers.0.self_attn"; the first that attn run knows unless given
+    own               folders of your own code; all that is neither Python's nor an installed package unless given
+    raises            Error where nothing of the module is known, with what there is
+    """
+    if not hasattr(model, "state_dict") or not callable(model):
+        raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
+    with OwnFolder() as folder:
+        recording = attn_record.to(str(Path(folder, "mine.npz")), reference=module or True, own=own, quiet=True)
+        with recording:
+            model(*arguments, **named)
+        commands = recording.commands
+        if commands is None:
+            raise Error("\n".join(recording.lines))
+        run, diff = commands
+        call(*run[1:])
+        return compare(*(word for word in diff[2:] if word != "--diagnose"))

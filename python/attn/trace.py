@@ -1,0 +1,211 @@
+"""A run, and every tensor in it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .arrays import array_of, is_option, weights_in, write_arrays
+from .program import Error, OwnFolder, call, flags_of
+from .report import Report, compare
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a tensor follows from earlier ones. An input has no formula."""
+
+    name: str
+    formula: str
+    shape: tuple[int, ...]
+    axes: tuple[str, ...]  # a letter or a word each: "n", "d_k"
+    module: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Whether every step follows from its formula, and what the program said."""
+
+    ok: bool
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Page:
+    """A page that a notebook shows."""
+
+    def __init__(self, text: str):
+        self.html = text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self.html, quote=True)}" width="100%" height="700" style="border:0"></iframe>'
+
+
+class Picture:
+    """A picture that a notebook shows."""
+
+    def __init__(self, svg: str):
+        self.svg = svg
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+class Trace(Mapping[str, Array]):
+    """The arrays of a run by name, in the order in which they were computed; an alias is a name, too."""
+
+    def __init__(self, path: str | os.PathLike[str], folder: OwnFolder | None = None):
+        """folder: that the file is in, which is deleted with this object"""
+        self.path = Path(path)
+        self._folder = folder
+        try:
+            with np.load(self.path) as file:
+                listing = json.loads(file["steps.json"])
+        except (OSError, ValueError, KeyError) as error:
+            raise Error(f"{self.path} is no trace: {error}") from None
+        self._steps = {step["path"]: step for step in listing["steps"]}
+        self._aliases: dict[str, str] = {alias["path"]: alias["target"] for alias in listing["aliases"]}
+        self._arrays: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        name = self._aliases.get(name, name)
+        if name not in self._steps:
+            raise KeyError(name)
+        if name not in self._arrays:
+            with np.load(self.path) as file:
+                self._arrays[name] = file[name]
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._steps
+        yield from self._aliases
+
+    def __len__(self) -> int:
+        return len(self._steps) + len(self._aliases)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<attn.Trace: {len(self._steps)} steps>"
+
+    @cached_property
+    def steps(self) -> Mapping[str, Step]:
+        """By name; an alias is none of them, see aliases."""
+        return {name: Step(name, step["formula"], tuple(step["shape"]), tuple(step["axes"]), step["module"], step["options"])
+                for name, step in self._steps.items()}
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Other names, and the steps that they are."""
+        return dict(self._aliases)
+
+    def explain(self, cell: str) -> str:
+        """The arithmetic of one number: explain("weights[2,1]")."""
+        return call("explain", self.path, cell).stdout.rstrip("\n")
+
+    def verify(self) -> Verified:
+        """Computes every step again from its formula."""
+        ended = call("verify", self.path, passing=(0, 1))
+        return Verified(ended.returncode == 0, (ended.stdout + ended.stderr).rstrip("\n"))
+
+    def grad(self, of: str | None = None, seed: Any = None) -> Trace:
+        """This trace with its gradients after it: that of the step "x" is "grad.x".
+
+        of    a step or some of its numbers, "logits[-1,42]", whose sum is derived; the output unless given
+        seed  of that step's shape: its own gradient, such as that of a loss; 1 everywhere unless given
+        """
+        folder = OwnFolder()
+        words = [] if of is None else ["--of", of]
+        if seed is not None:
+            write_arrays(Path(folder.name, "seed.npz"), {"seed": seed})
+            words += ["--seed", str(Path(folder.name, "seed.npz"))]
+        path = Path(folder.name, "grad.npz")
+        call("grad", self.path, *words, "-o", path)
+        return Trace(path, folder)
+
+    def diff(self, mine: Any, **options: Any) -> Report:
+        """Compares yours with this reference, and names the first step that is wrong and the mistake in it.
+
+        mine     arrays by name, one array (the result), the path of an .npz file or of a folder of .npy files, or a trace
+        options  flags of attn diff: map=["att=weights"], atol=1e-3
+        raises   Error where nothing can be compared
+        """
+        if isinstance(mine, Trace):
+            mine = mine.path
+        if isinstance(mine, (str, os.PathLike)):
+            return compare(self.path, os.fspath(mine), *flags_of(options))
+        arrays = mine if isinstance(mine, Mapping) else {"output": mine}
+        with OwnFolder() as folder:
+            path = Path(folder, "mine.npz")
+            write_arrays(path, arrays)
+            return compare(self.path, path, *flags_of(options))
+
+    def view(self) -> Page:
+        """Every step as a heatmap, and the arithmetic of each number."""
+        return Page(self._made("view", "page.html"))
+
+    def graph(self, **options: Any) -> Picture:
+        """Which step uses which. It needs Graphviz."""
+        return Picture(self._made("graph", "graph.svg", *flags_of(options)))
+
+    def _made(self, command: str, name: str, *words: str) -> str:
+        with OwnFolder() as folder:
+            call(command, self.path, "-o", Path(folder, name), *words)
+            return Path(folder, name).read_text(encoding="utf-8")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the .npz file that attn's commands read."""
+        shutil.copyfile(self.path, path)
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """The trace of a file that --trace wrote."""
+    return Trace(path)
+
+
+def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
+    """Computes a module of attn run, every step of it, in float64.
+
+    module     "attention", "encoder-layer", "model", …: attn run --help lists them, attn run MODULE --help what each takes
+    weights    a state_dict, a module of PyTorch that has one, or the path of a .safetensors or .npz file, of "model" the folder
+    arguments  arrays are its inputs, x=x; numbers, words and truths are its flags, heads=2, mask="causal"
+    raises     Error where the program refuses, in its words
+    """
+    folder = OwnFolder()
+    inputs = {name: array_of(name, value) for name, value in arguments.items() if not is_option(value)}
+    options = {name: value for name, value in arguments.items() if name not in inputs}
+    given, trace = Path(folder.name, "input.npz"), Path(folder.name, "trace.npz")
+    np.savez(given, **inputs)
+    where = weights_in(weights, Path(folder.name))
+    words = [] if where is None else ["--weights", where]
+    call("run", module, "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
+    return Trace(trace, folder)
+
+
+def pitfalls() -> list[Mapping[str, Any]]:
+    """The list of well-known mistakes: id, sentence, why, where it was seen, and what it makes of which step."""
+    found: list[Mapping[str, Any]] = json.loads(call("pitfalls", "--json").stdout)
+    return found

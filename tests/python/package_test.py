@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Does the Python package attn compute, compare and check as its docstrings say? package_test.py ATTN"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "python"))
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: there is no NumPy for this Python (apt-get install python3-numpy)")
+    sys.exit(77)
+try:
+    import torch
+except ImportError:
+    torch = None
+
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
+os.environ["ATTN"] = os.path.abspath(sys.argv.pop(1))
+
+import attn
+from attn.testing import assert_same
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape)
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+class OneQuestion(unittest.TestCase):
+    def setUp(self):
+        self.queries, self.keys, self.values = numbers(3, 4), numbers(5, 4), numbers(5, 2)
+        self.scores = self.queries @ self.keys.T
+        self.trace = attn.run("attention", queries=self.queries, keys=self.keys, values=self.values)
+
+
+class Runs(OneQuestion):
+    def test_a_trace_has_every_step_by_name_and_alias_in_order(self):
+        self.assertEqual(list(self.trace), ["queries", "keys", "values", "scores", "scaled", "weights", "context", "output"])
+        self.assertEqual(len(self.trace), 8)
+        self.assertEqual(self.trace.aliases, {"output": "context"})
+        np.testing.assert_allclose(self.trace["weights"], softmax(self.scores / 2), rtol=1e-13)
+        self.assertIs(self.trace["output"], self.trace["context"])
+        self.assertNotIn("nothing", self.trace)
+        self.assertRaises(KeyError, lambda: self.trace["nothing"])
+        step = self.trace.steps["weights"]
+        self.assertEqual((step.formula, step.shape, step.axes), ("softmax(scaled)", (3, 5), ("n", "m")))
+        self.assertEqual(step.options["scale"], "1/sqrt(d_k)")
+
+    def test_numbers_and_words_are_flags_and_everything_else_is_an_input(self):
+        trace = attn.run("attention", queries=self.queries.tolist(), keys=self.keys, values=self.values, scale=0.5,
+                         mask="causal", softcap=None)
+        self.assertEqual(trace.steps["scaled"].formula, "scores * 0.5")
+        self.assertIn("causal", trace)
+        ids = attn.run("embedding", {"weight": numbers(6, 3)}, ids=[4, 0, 5])
+        self.assertEqual(ids["output"].shape, (3, 3))
+
+    def test_steps_are_explained_verified_and_derived(self):
+        self.assertTrue(self.trace.explain("weights[1,2]").startswith("weights[1,2] = softmax(scaled)\n"))
+        verified = self.trace.verify()
+        self.assertTrue(verified)
+        self.assertIn("0 wrong", str(verified))
+        gradients = self.trace.grad()
+        np.testing.assert_allclose(gradients["grad.values"], np.repeat(self.trace["weights"].sum(0)[:, None], 2, 1), rtol=1e-12)
+        seed = numbers(3, 2)
+        np.testing.assert_allclose(self.trace.grad(seed=seed)["grad.values"], self.trace["weights"].T @ seed, rtol=1e-12)
+
+    def test_a_trace_is_saved_and_loaded_and_its_own_file_goes_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "with a space.npz")
+            self.trace.save(path)
+            self.assertEqual(list(attn.load(path)), list(self.trace))
+            np.savez(Path(folder, "plain.npz"), x=np.ones(2))
+            self.assertRaisesRegex(attn.Error, "plain.npz is no trace", attn.load, Path(folder, "plain.npz"))
+        own = self.trace.path
+        self.assertTrue(own.exists())
+        self.trace = None
+        self.assertFalse(own.exists())
+
+    def test_a_page_and_a_picture_are_what_a_notebook_shows(self):
+        self.assertIn("<iframe srcdoc=", self.trace.view()._repr_html_())
+        self.assertIn("<svg", self.trace.graph()._repr_svg_())
+
+    def test_what_the_program_refuses_is_an_error_with_its_line(self):
+        with self.assertRaises(attn.Error) as refused:
+            attn.run("attention", queries=self.queries, keys=self.keys[:, :3], values=self.values)
+        self.assertEqual(str(refused.exception), "attn run: input.npz: scaled_dot_product_attention: queries (3, 4) and keys "
+                         "(5, 3) must agree in d_k: axis 1 of queries is 4, axis 1 of keys is 3")
+        self.assertRaisesRegex(attn.Error, "--heats is not expected", attn.run, "attention", heats=2, queries=self.queries)
+        self.assertRaisesRegex(attn.Error, "queries is complex", attn.run, "attention", queries=self.queries * 1j)
+        self.assertRaisesRegex(attn.Error, "expected a path, a state_dict", attn.run, "layer-norm", 3, x=self.queries)
+
+    def test_a_program_that_is_not_there_is_named(self):
+        before = os.environ["ATTN"]
+        os.environ["ATTN"] = "/nowhere/attn"
+        try:
+            self.assertRaisesRegex(attn.Error, "ATTN is /nowhere/attn", attn.pitfalls)
+        finally:
+            os.environ["ATTN"] = before
+
+    def test_the_list_of_mistakes(self):
+        self.assertIn("scale_d_k", {one["id"] for one in attn.pitfalls()})
+
+
+class Differs(OneQuestion):
+    def test_what_is_right_is_the_same(self):
+        weights = softmax(self.scores / 2)
+        for mine in ({"scores": self.scores, "w": weights}, weights @ self.values, (weights @ self.values).astype("f4"), self.trace):
+            report = self.trace.diff(mine)
+            self.assertTrue(report, str(report))
+            self.assertEqual((report.verdict, report.first_wrong, report.mistakes), ("the same", None, ()))
+        assert_same(weights @ self.values, self.trace)
+
+    def test_a_mistake_is_named_with_its_first_step(self):
+        weights = softmax(self.scores / 4)
+        report = self.trace.diff({"scores": self.scores, "weights": weights, "out": weights @ self.values})
+        self.assertFalse(report)
+        self.assertEqual(report.first_wrong.step, "weights")
+        self.assertEqual([mistake.id for mistake in report.mistakes], ["scale_d_k"])
+        self.assertNotEqual(report.first_wrong.expected, report.first_wrong.found)
+        self.assertTrue(str(report).splitlines()[-1].startswith("mine.npz: different: "), str(report))
+        with self.assertRaisesRegex(AssertionError, "looks like scale_d_k"):
+            assert_same({"weights": weights}, self.trace)
+
+    def test_flags_go_to_diff(self):
+        self.assertTrue(self.trace.diff({"a": self.scores + 1e-6}, map=["a=scores"], atol=1e-3))
+        self.assertFalse(self.trace.diff({"a": self.scores + 1e-2}, map=["a=scores"], atol=1e-3))
+        self.assertRaisesRegex(attn.Error, "nothing", self.trace.diff, {"a": self.scores}, map=["a=nothing"])
+
+
+@unittest.skipIf(torch is None, "there is no PyTorch for this Python (apt-get install python3-torch)")
+class ChecksPyTorch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.x = torch.randn(2, 5, 8)
+
+    def test_weights_of_a_module_and_tensors_are_taken(self):
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+        trace = attn.run("encoder-layer", layer, x=self.x, heads=2)
+        np.testing.assert_allclose(trace["output"], layer(self.x).detach().numpy(), atol=1e-5)
+        norm = attn.run("layer-norm", {"weight": layer.norm1.weight, "bias": layer.norm1.bias}, x=self.x.requires_grad_())
+        self.assertEqual(norm["output"].shape, (2, 5, 8))
+
+    def test_a_right_module_passes_with_what_its_call_was_given(self):
+        self.assertTrue(attn.check(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), self.x))
+        mask = torch.zeros(2, 5, dtype=torch.bool)
+        mask[1, 3:] = True
+        module = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+        self.assertTrue(attn.check(module, self.x, self.x, self.x, key_padding_mask=mask))
+
+    def test_a_wrong_line_of_a_module_of_ones_own_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "mine.py").write_text(MODEL)
+            sys.path.insert(0, folder)
+            try:
+                import mine
+            finally:
+                sys.path.remove(folder)
+            report = attn.check(mine.Model().eval(), torch.randint(0, 11, (1, 6)))
+            self.assertFalse(report)
+            first = report.first_wrong
+            self.assertEqual((Path(first.file).name, MODEL.splitlines()[first.line - 1].strip(), first.variable),
+                             ("mine.py", "att = (q @ k.transpose(-2, -1)) / k.size(-1)", "att"), str(report))
+            self.assertIn("scale_d_k", [mistake.id for mistake in report.mistakes])
+
+    def test_what_has_no_reference_is_an_error(self):
+        self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
+        self.assertRaisesRegex(attn.Error, "is no module of PyTorch", attn.check, lambda x: x, self.x)
+
+
+MODEL = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c_attn, self.c_proj = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        b, n, d = x.size()
+        q, k, v = (part.view(b, n, 2, 4).transpose(1, 2) for part in self.c_attn(x).split(8, dim=2))
+        att = (q @ k.transpose(-2, -1)) / k.size(-1)
+        att = att.masked_fill(torch.ones(n, n).tril() == 0, float("-inf"))
+        att = att.softmax(-1)
+        y = att @ v
+        return self.c_proj(y.transpose(1, 2).reshape(b, n, d))
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c_fc, self.c_proj = torch.nn.Linear(8, 32), torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        return self.c_proj(torch.nn.functional.gelu(self.c_fc(x)))
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.attn, self.ln_2, self.mlp = torch.nn.LayerNorm(8), Attention(), torch.nn.LayerNorm(8), Mlp()
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+class Config:
+    n_head, n_embd, n_layer = 2, 8, 1
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config = Config()
+        self.transformer = torch.nn.ModuleDict(dict(
+            wte=torch.nn.Embedding(11, 8), wpe=torch.nn.Embedding(6, 8), h=torch.nn.ModuleList([Block()]),
+            ln_f=torch.nn.LayerNorm(8)))
+        self.lm_head = torch.nn.Linear(8, 11, bias=False)
+
+    def forward(self, ids):
+        x = self.transformer.wte(ids) + self.transformer.wpe(torch.arange(ids.size(1)))
+        for block in self.transformer.h:
+            x = block(x)
+        return self.lm_head(self.transformer.ln_f(x))
+"""
+
+
+if __name__ == "__main__":
+    unittest.main()
