@@ -17,9 +17,10 @@ Tensors of PyTorch, JAX and TensorFlow are taken where NumPy's arrays are; none 
 from attn_record import to as record
 
 from .checking import check
+from .functions import check_function
 from .program import Error
 from .report import Mistake, Place, Report
 from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
 
-__all__ = ["Error", "Mistake", "Page", "Picture", "Place", "Report", "Step", "Trace", "Verified", "check", "load", "pitfalls",
+__all__ = ["Error", "Mistake", "Page", "Picture", "Place", "Report", "Step", "Trace", "Verified", "check", "check_function", "load", "pitfalls",
            "record", "run"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import attn_record
 
+from .functions import check_function
 from .program import Error, OwnFolder, call
 from .report import Report, compare
 
@@ -20,8 +21,12 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
     arguments, named  of the call: check(model, x, attn_mask=m)
     module            the name of the part to check: "layers.0.self_attn"; the first that attn run knows unless given
     own               folders of your own code; all that is neither Python's nor an installed package unless given
+    A function of your own is checked by check(mine, "attention", causal=True): see check_function().
+
     raises            Error where nothing of the module is known, with what there is
     """
+    if not hasattr(model, "state_dict") and callable(model) and arguments and isinstance(arguments[0], str):
+        return check_function(model, *arguments, **named)
     if not hasattr(model, "state_dict") or not callable(model):
         raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
     with OwnFolder() as folder:

@@ -46,12 +46,14 @@ class Report:
     first_wrong     the first step that is wrong by itself; None where there is none
     mistakes        the well-known mistakes that give its numbers
     type            that yours were computed in: "float32"
+    case            the input that it is about, where a function was checked on several
     json            all of it, as attn diff --json gives it
     """
 
     def __init__(self, json_text: str, text: str):
         self.json: Mapping[str, Any] = json.loads(json_text)
         self.text = text
+        self.case: str | None = None
         self.verdict: str = self.json["verdict"]
         self.ok: bool = self.json["same"]
         self.type: str = self.json["type"]
@@ -65,7 +67,7 @@ class Report:
         return self.ok
 
     def __str__(self) -> str:
-        return self.text
+        return self.text if self.case is None else f"with {self.case}\n{self.text}"
 
     def __repr__(self) -> str:
         return f"<attn.Report: {self.verdict}" + (f", first in {self.first_wrong.step}>" if self.first_wrong else ">")

@@ -140,6 +140,81 @@ class Differs(OneQuestion):
         self.assertRaisesRegex(attn.Error, "nothing", self.trace.diff, {"a": self.scores}, map=["a=nothing"])
 
 
+def scores_of(queries, keys):
+    return queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+
+
+def attention(queries, keys, values, mask=None, causal=False, diagonal=None):
+    scores = scores_of(queries, keys)
+    n, m = scores.shape[-2:]
+    allowed = np.tril(np.ones((n, m), bool), m - n if diagonal is None else diagonal) if causal else np.ones((n, m), bool)
+    if mask is not None:
+        allowed = allowed & mask
+    weights = softmax(np.where(allowed, scores, -np.inf))
+    return weights @ values
+
+
+def causal_attention(queries, keys, values, mask=None):
+    return attention(queries, keys, values, mask, causal=True)
+
+
+def without_scale(queries, keys, values):
+    scores = queries @ np.swapaxes(keys, -1, -2)
+    weights = softmax(scores)
+    return weights @ values
+
+
+def over_queries(queries, keys, values):
+    scores = scores_of(queries, keys)
+    weights = np.exp(scores - scores.max(-2, keepdims=True))
+    return weights / weights.sum(-2, keepdims=True) @ values
+
+
+def overflowing(queries, keys, values):
+    with np.errstate(all="ignore"):
+        weights = np.exp(scores_of(queries, keys))
+        return weights / weights.sum(-1, keepdims=True) @ values
+
+
+def top_left(queries, keys, values):
+    return attention(queries, keys, values, causal=True, diagonal=0)
+
+
+class ChecksFunctions(unittest.TestCase):
+    def test_right_functions_pass_in_each_form(self):
+        for axes in (2, 3, 4):
+            for dtype in ("float64", "float32"):
+                report = attn.check(attention, "attention", axes=axes, dtype=dtype, mask="mask")
+                self.assertTrue(report, str(report))
+        for seed in range(3):
+            self.assertTrue(attn.check(causal_attention, "attention", causal=True, mask="mask", seed=seed))
+        self.assertTrue(attn.check(lambda q, k, v: softmax(q @ k.T) @ v, "attention", scale=1))
+
+    def test_a_mistake_is_named_on_the_first_input_that_shows_it(self):
+        for function, options, mistake, case in (
+            (without_scale, {}, "no_scale", "4 queries, 4 keys, "),
+            (over_queries, {}, "softmax_axis", "4 queries, 4 keys, "),
+            (attention, {"causal": True}, "mask_missing", "4 queries, 4 keys, "),
+            (top_left, {"causal": True}, "causal_top_left", "3 queries, 5 keys, "),
+            (overflowing, {"dtype": "float32"}, "softmax_overflow", "numbers of about 40"),
+        ):
+            report = attn.check(function, "attention", **options)
+            self.assertFalse(report, function.__name__)
+            self.assertIn(mistake, [one.id for one in report.mistakes], str(report))
+            self.assertIn(case, report.case)
+            self.assertTrue(str(report).startswith("with " + report.case))
+
+    def test_the_line_is_named(self):
+        first = attn.check(without_scale, "attention").first_wrong
+        line = Path(__file__).read_text().splitlines()[first.line - 1]
+        self.assertEqual((first.step, line.strip()), ("weights", "weights = softmax(scores)"))
+
+    def test_what_can_t_be_checked_is_an_error(self):
+        self.assertRaisesRegex(attn.Error, "it fails with 4 queries, 4 keys, .*TypeError", attn.check, lambda q: q, "attention")
+        self.assertRaisesRegex(attn.Error, 'only "attention"', attn.check, attention, "encoder")
+        self.assertRaisesRegex(attn.Error, "axes is 5", attn.check, attention, "attention", axes=5)
+
+
 @unittest.skipIf(torch is None, "there is no PyTorch for this Python (apt-get install python3-torch)")
 class ChecksPyTorch(unittest.TestCase):
     def setUp(self):
