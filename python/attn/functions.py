@@ -23,30 +23,31 @@ class Case:
 
     n: int
     m: int
-    d_k: int
-    d_v: int
+    d: int  # features of queries, keys and values
     largest: float = 1.0
     is_masked: bool = False  # by a mask that hides some keys, none of them from all queries
 
     def __str__(self) -> str:
         masked = ", some of them hidden" if self.is_masked else ""
-        return f"{self.n} queries, {self.m} keys{masked}, d_k {self.d_k}, d_v {self.d_v}, numbers of about {self.largest:g}"
+        return f"{self.n} queries, {self.m} keys{masked}, {self.d} features, numbers of about {self.largest:g}"
 
 
-# Each sees what those before it do not: square scores, other numbers of keys and features, one key, a softmax that overflows. No
-# tensor has the shape of another kind, so that none is taken for it.
-CASES = (Case(4, 4, 3, 3), Case(3, 5, 4, 4), Case(3, 5, 4, 2), Case(2, 1, 3, 3), Case(9, 9, 16, 8), Case(4, 4, 3, 3, 40.0))
-MASKED = (Case(4, 4, 3, 3, 1.0, True), Case(3, 5, 4, 4, 1.0, True))
+# Each sees what those before it do not: square scores, more keys than queries, one key, many features, a softmax that overflows.
+# No tensor has the shape of another kind, so that none is taken for it. Values are as wide as keys, since many functions, such
+# as jax.nn.dot_product_attention, take no others.
+CASES = (Case(4, 4, 3), Case(3, 5, 4), Case(2, 1, 3), Case(9, 9, 16), Case(4, 4, 3, 40.0))
+MASKED = (Case(4, 4, 3, 1.0, True), Case(3, 5, 4, 1.0, True))
 
 
-def check_function(function: Callable[..., Any], what: str, *, causal: bool = False, mask: str | None = None, axes: int = 2,
+def check_function(function: Callable[..., Any], what: str, *, causal: bool | str = False, mask: str | None = None, axes: int = 2,
                    like: Callable[[Array], Any] = np.asarray, dtype: str = "float64", seed: int = 0, **options: Any) -> Report:
     """Calls function(queries, keys, values) with small inputs, and says which mistake it makes, on the first that shows it.
 
     Its own tensors are recorded, so that the report names file and line.
 
     what     "attention": attn run attention is what it should compute
-    causal   no query attends to a later key; the last query stands at the last key
+    causal   no query attends to a later key; True where the last query stands at the last key, as a cache needs it, and
+             "top-left" where the first query stands at the first key, as is_causal of PyTorch and JAX has it
     mask     the name of its argument that is true where a query can attend; masked cases are tried where there is one
     axes     2 for (n, d), 3 for a batch (b, n, d), 4 for heads, (b, h, n, d)
     like     makes its arguments of NumPy's arrays: torch.from_numpy
@@ -58,24 +59,26 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool = Fa
         raise Error(f'"{what}" can\'t be checked as a function, only "attention": a module has weights, see run() and Trace.diff()')
     if axes not in (2, 3, 4):
         raise Error(f"axes is {axes}, expected 2, 3 or 4")
+    if causal not in (False, True, "top-left"):
+        raise Error(f'causal is {causal!r}, expected True or "top-left"')
+    form = {False: None, True: "causal", "top-left": "causal-top-left"}[causal]
     random = np.random.default_rng(seed)
     first: Report | None = None  # that is not right
     for case in CASES + (MASKED if mask else ()):
-        if causal and case.m < case.n:
+        if causal is True and case.m < case.n:
             continue  # a query that can attend to nothing has no answer that all agree on
         front = (2, 3)[: axes - 2]
         inputs = {name: (case.largest * random.standard_normal((*front, *shape))).astype(dtype) for name, shape in
-                  dict(queries=(case.n, case.d_k), keys=(case.m, case.d_k), values=(case.m, case.d_v)).items()}
+                  dict(queries=(case.n, case.d), keys=(case.m, case.d), values=(case.m, case.d)).items()}
         arguments = [like(array) for array in inputs.values()]
         named = {}
-        near = np.arange(case.m) <= np.arange(case.n)[:, None] + case.m - case.n
+        ahead = np.arange(case.m) - np.arange(case.n)[:, None] - (0 if causal == "top-left" else case.m - case.n)
         if case.is_masked:
-            allowed = random.random(near.shape) < 0.6
-            allowed |= np.arange(case.m) == np.arange(case.n)[:, None] + case.m - case.n
+            allowed = (random.random(ahead.shape) < 0.6) | (ahead == 0)  # so that each query can attend to a key
             named[mask] = like(allowed)
-            reference = run("attention", **inputs, **options, mask=allowed & near if causal else allowed)
+            reference = run("attention", **inputs, **options, mask=allowed & (ahead <= 0) if causal else allowed)
         else:
-            reference = run("attention", **inputs, **options, mask="causal" if causal else None)
+            reference = run("attention", **inputs, **options, mask=form)
         report = checked_call(function, reference, arguments, named, case)
         if report.verdict == "different":
             return report

@@ -189,6 +189,8 @@ class ChecksFunctions(unittest.TestCase):
         for seed in range(3):
             self.assertTrue(attn.check(causal_attention, "attention", causal=True, mask="mask", seed=seed))
         self.assertTrue(attn.check(lambda q, k, v: softmax(q @ k.T) @ v, "attention", scale=1))
+        self.assertTrue(attn.check(top_left, "attention", causal="top-left"))
+        self.assertFalse(attn.check(causal_attention, "attention", causal="top-left"))
 
     def test_a_mistake_is_named_on_the_first_input_that_shows_it(self):
         for function, options, mistake, case in (
@@ -212,6 +214,7 @@ class ChecksFunctions(unittest.TestCase):
     def test_what_can_t_be_checked_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "it fails with 4 queries, 4 keys, .*TypeError", attn.check, lambda q: q, "attention")
         self.assertRaisesRegex(attn.Error, 'only "attention"', attn.check, attention, "encoder")
+        self.assertRaisesRegex(attn.Error, "causal is 'left'", attn.check, attention, "attention", causal="left")
         self.assertRaisesRegex(attn.Error, "axes is 5", attn.check, attention, "attention", axes=5)
 
 

@@ -129,7 +129,7 @@ Matrix language_model(const Integers& ids, const LanguageModelWeights& weights,
 ///               gated DeltaNet, whose state would have it
 Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
                        const LanguageModelDescription& description, const Trace& trace = {});
-/// @copydoc language_model(const IntegerMatrix&, const std::optional<Integers>&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
+/// @copydoc language_model(const IntegerMatrix&, const Padding&, const LanguageModelWeights&, const LanguageModelDescription&, const Trace&)
 /// @param options  token types
 Tensor3 language_model(const IntegerMatrix& ids, const Padding& padding, const LanguageModelWeights& weights,
                        const LanguageModelDescription& description, const LanguageModelOptions<IntegerMatrix>& options,
