@@ -4,6 +4,7 @@
 #include "shared.hpp"
 
 #include "attn/cli/print_escaped.hpp"
+#include "attn/core/shape.hpp"
 #include "attn/files/families/model.hpp"
 #include "attn/files/weights/language_model.hpp"
 #include "attn/reference/models/signal_model.hpp"

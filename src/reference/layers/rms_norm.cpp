@@ -26,7 +26,8 @@ template <Sequence T>
 T rms_norm(const T& tokens, const RmsNormWeights& weights, const RmsNormOptions& options, const Trace& caller)
 {
     expect_agreement("rms_norm", "d_model", {"x", tokens, feature_axis<T>}, {"gain", weights.gain, 0});
-    const auto& [added, adds_one] = options;
+    const double added = options.epsilon;
+    const bool adds_one = options.adds_one;
     const std::string epsilon = exact_text(added);
     const Trace trace = caller.module("rms_norm", [&] {
         return adds_one ? StepOptions{{"epsilon", epsilon}, {"adds_one", "true"}} : StepOptions{{"epsilon", epsilon}};
