@@ -676,9 +676,13 @@ class LeavesTheProgramAsItIs(RecordTest):
             (self.folder / "mine.npz").unlink()
 
     def test_a_script_that_is_gone_at_once_leaves_nothing(self):
+        try:
+            os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
+        except (AttributeError, OSError):
+            self.skipTest("this file system has no files without a name")
         for end in ("os._exit(3)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"):
             self.same(f"import numpy as np, os, signal\nx = np.ones(3)\n{end}\n")
-            self.assertEqual(self.left_in_folder(), ["mine.py"] if sys.platform == "linux" else self.left_in_folder())
+            self.assertEqual(self.left_in_folder(), ["mine.py"])
 
     def test_its_own_handlers_hooks_and_streams_are_used(self):
         self.same("import signal, os\nsignal.signal(signal.SIGTERM, lambda *_: print('heard'))\n"
