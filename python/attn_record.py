@@ -419,7 +419,7 @@ def variables(instruction):
 class OwnCode:
     """Which files are the user's own: not Python's, not installed packages; or those of some folders."""
 
-    LIBRARIES = ("numpy", "torch", "jax", "jaxlib", "tensorflow", "keras", "scipy", "attn_record")
+    LIBRARIES = ("numpy", "torch", "jax", "jaxlib", "tensorflow", "keras", "scipy", "attn", "attn_record")
 
     def __init__(self, folders):
         self.folders = [os.path.join(os.path.realpath(folder), "") for folder in folders or ()]
@@ -1536,6 +1536,8 @@ class Recorder:
         sys.settrace(self.on_call)
 
     def stop(self, frame):
+        if self not in _active:  # a signal came while it stopped
+            return
         self.is_heard = sys.gettrace() == self.on_call
         if self.is_heard:
             sys.settrace(self.before[0])
@@ -1773,8 +1775,8 @@ def main():
     except (OSError, ValueError) as error:
         print(f"attn_record: {error}", file=sys.stderr)
         sys.exit(2)
-    ending = {"signal": None}
-    end_by_signals(recorder, ending)
+    end_by_signals(recorder)
+    is_interrupted = False
     recorder.start(None)
     try:
         run_script(given.script)
@@ -1782,21 +1784,20 @@ def main():
         raise
     except BaseException as error:
         report_exception(error)
-        ending["signal"] = signal.SIGINT if isinstance(error, KeyboardInterrupt) else None
+        is_interrupted = isinstance(error, KeyboardInterrupt)
         sys.exit(1)
     finally:
         recorder.stop(None)
-        if ending["signal"] is not None:
-            die_by(ending["signal"])
+        if is_interrupted:
+            die_by(signal.SIGINT)
 
 
-def end_by_signals(recorder, ending):
+def end_by_signals(recorder):
     """A signal that ends the program ends the recording first, unless the program does something else at it."""
     process = os.getpid()
 
     def end(number, frame):
         if os.getpid() == process:  # not in a child
-            ending["signal"] = None
             recorder.stop(None)
         die_by(number)
 

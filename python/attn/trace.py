@@ -47,30 +47,28 @@ class Verified:
         return self.text
 
 
-class Page:
-    """A page that a notebook shows."""
+class Shown:
+    """A text that a notebook shows."""
 
     def __init__(self, text: str):
-        self.html = text
+        self.text = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self.html, encoding="utf-8")
+        Path(path).write_text(self.text, encoding="utf-8")
+
+
+class Page(Shown):
+    """HTML."""
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{html.escape(self.html, quote=True)}" width="100%" height="700" style="border:0"></iframe>'
+        return f'<iframe srcdoc="{html.escape(self.text, quote=True)}" width="100%" height="700" style="border:0"></iframe>'
 
 
-class Picture:
-    """A picture that a notebook shows."""
-
-    def __init__(self, svg: str):
-        self.svg = svg
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self.svg, encoding="utf-8")
+class Picture(Shown):
+    """SVG."""
 
     def _repr_svg_(self) -> str:
-        return self.svg
+        return self.text
 
 
 class Trace(Mapping[str, Array]):

@@ -91,7 +91,7 @@ struct Settings {
     /// @name Windows and chunks: how many keys, and in which layers
     /// @{
     std::optional<std::size_t> chunk =
-        {}; ///< in layers of type chunked_attention, or unless others are listed where positions rotate
+        {}; ///< in layers of type chunked_attention; where no types are listed, in those that rotate
     std::optional<std::size_t> window = {}, first_windowed_layer = {}, window_pattern = {}, full_interval = {};
     std::optional<bool> uses_window = {}, uses_window_without_rotary = {};
     std::optional<std::vector<std::string>> layer_types = {}, layer_types_cycle = {};

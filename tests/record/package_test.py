@@ -2,21 +2,13 @@
 """Does the Python package attn compute, compare and check as its docstrings say? package_test.py ATTN"""
 
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "python"))
+from recorded import np
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: there is no NumPy for this Python (apt-get install python3-numpy)")
-    sys.exit(77)
 try:
     import torch
 except ImportError:
@@ -210,6 +202,17 @@ class ChecksFunctions(unittest.TestCase):
         first = attn.check(without_scale, "attention").first_wrong
         line = Path(__file__).read_text().splitlines()[first.line - 1]
         self.assertEqual((first.step, line.strip()), ("weights", "weights = softmax(scores)"))
+
+    def test_the_line_is_named_in_a_module_that_is_imported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "of_mine.py").write_text("def wrong(q, k, v):\n    scores = q @ k.T\n    out = scores @ v\n    return out\n")
+            sys.path.insert(0, folder)
+            try:
+                from of_mine import wrong
+            finally:
+                sys.path.remove(folder)
+            first = attn.check(wrong, "attention").first_wrong
+            self.assertEqual((first.step, Path(first.file).name, first.line, first.variable), ("context", "of_mine.py", 3, "out"))
 
     def test_what_can_t_be_checked_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "it fails with 4 queries, 4 keys, .*TypeError", attn.check, lambda q: q, "attention")
