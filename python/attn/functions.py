@@ -108,4 +108,4 @@ def recorded_name(path: Path, output: Any) -> str | None:
     result = array_of("the result", output)
     with np.load(path) as file:
         names = [name for name in file.files if not name.endswith(".json")]
-        return next((name for name in reversed(names) if np.array_equal(file[name], result)), None)
+        return next((name for name in reversed(names) if np.array_equal(file[name], result, equal_nan=True)), None)

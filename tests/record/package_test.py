@@ -194,7 +194,7 @@ class ChecksFunctions(unittest.TestCase):
         ):
             report = attn.check(function, "attention", **options)
             self.assertFalse(report, function.__name__)
-            self.assertIn(mistake, [one.id for one in report.mistakes], str(report))
+            self.assertEqual([one.id for one in report.mistakes], [mistake], str(report))
             self.assertIn(case, report.case)
             self.assertTrue(str(report).startswith("with " + report.case))
 
