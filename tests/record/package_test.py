@@ -165,7 +165,8 @@ def over_queries(queries, keys, values):
 def overflowing(queries, keys, values):
     with np.errstate(all="ignore"):
         weights = np.exp(scores_of(queries, keys))
-        return weights / weights.sum(-1, keepdims=True) @ values
+        weights = weights / weights.sum(-1, keepdims=True)
+        return weights @ values
 
 
 def top_left(queries, keys, values):
