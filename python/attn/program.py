@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -19,17 +20,28 @@ class Error(Exception):
 
 
 def find_program() -> str:
-    """What ATTN names, else attn on PATH, else the one that was built in the checkout around this package."""
+    """What ATTN names; else the one that came with this package, on PATH, or that was built in the checkout around it."""
     named = os.environ.get("ATTN")
     if named:
         if not os.access(named, os.X_OK):
             raise Error(f"ATTN is {named}, expected the program attn")
         return named
-    built = Path(__file__).resolve().parents[2] / "build" / "release" / "bin" / "attn"
-    found = shutil.which("attn") or (str(built) if os.access(built, os.X_OK) else None)
-    if found is None:
-        raise Error("the program attn was not found: put it on PATH, or set ATTN to it")
-    return found
+    here = Path(__file__).resolve()
+    carried, built = here.parent / "bin" / "attn", here.parents[2] / "build" / "release" / "bin" / "attn"
+    for found in (str(carried), *on_path(), str(built)):
+        if os.access(found, os.X_OK):
+            return found
+    raise Error("the program attn was not found: put it on PATH, or set ATTN to it")
+
+
+def on_path() -> Iterator[str]:
+    """Programs of the name attn, but for the one that this package installs, which is Python."""
+    for folder in os.get_exec_path():
+        path = os.path.join(folder, "attn")
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                if file.read(2) != b"#!":
+                    yield path
 
 
 def call(*words: Any, passing: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:

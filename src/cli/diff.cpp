@@ -1,4 +1,5 @@
 #include "commands.hpp"
+#include "diff_runs.hpp"
 #include "json.hpp"
 
 #include "attn/cli/print_escaped.hpp"
@@ -373,8 +374,25 @@ diff::NameRule read_rule(const std::string& text)
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+/// Without a reference there are no steps that names could mean, and roundings are all that is allowed.
+void expect_no_reference_needed(const Request& request)
+{
+    const diff::DiffOptions& options = request.options;
+    const bool is_needed = !options.names.empty() || options.table || options.atol || options.rtol || options.type ||
+                           options.all || request.diagnoses || request.budget;
+    if (is_needed)
+        throw Error(request.reference.string() + " is no trace, so that two runs are compared: only --json goes with that");
+    if (is_trace(request.mine))
+        throw Error(request.mine.string() + " is a trace, and " + request.reference.string() +
+                    " is none: give the trace first");
+}
+
 int compare(const Request& request)
 {
+    if (!is_trace(request.reference)) {
+        expect_no_reference_needed(request);
+        return diff_runs(request.reference, request.mine, request.for_machines);
+    }
     const BudgetScope budget{budget_for(request.budget, {request.reference, request.mine})};
     const Recording reference = files::read_trace(request.reference);
     const diff::Diff result = diff::compare(reference, request.mine, request.options);
@@ -397,6 +415,10 @@ be misspelt. Otherwise, and where attn_record recorded them, they are listed and
 Where nothing is wrong, each well-known mistake is made in the reference, to see whether what was compared would have
 shown it: roundings over many steps that MINE does not have can be larger than what a mistake does. MINE is undecided
 where most would have passed, or where one gives its numbers much better; the steps that would tell are listed.
+
+Where the first file is no trace either, two runs of one's own are compared, without a reference. Their arrays are paired
+by name, by place and by numbers; where one is a part of the other, as a sentence in a padded batch, that part is
+compared. Each pair is bits equal, rounding, or different, and the first that is different is shown.
 
 Exit codes: 0 the same, 1 different or undecided, 2 wrong usage or unusable input.
 )";
@@ -435,10 +457,10 @@ Command diff_command()
 {
     const auto request = std::make_shared<Request>();
     return {.name = "diff",
-            .summary = "find the first step in which your program's numbers differ from a reference",
+            .summary = "find the first step in which your program's numbers differ from a reference, or from another run",
             .details = description,
             .groups = {{"Arguments",
-                        {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it"},
+                        {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it; or another run, as MINE"},
                          {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
                        name_flags(*request),
                        number_flags(*request),
