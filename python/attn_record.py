@@ -1694,6 +1694,7 @@ class to:
 
     def __init__(self, path, *, own=None, only=(), depth=None, largest=LARGEST // MEGABYTE, most=MOST // MEGABYTE,
                  reference=None, quiet=False):
+        self.path = path
         self.arguments = (path, [own] if isinstance(own, str) else own, [only] if isinstance(only, str) else only, depth,
                           largest * MEGABYTE, most * MEGABYTE, reference, quiet)
 
@@ -1775,11 +1776,16 @@ def main():
     except (OSError, ValueError) as error:
         print(f"attn_record: {error}", file=sys.stderr)
         sys.exit(2)
+    record_script(recorder, given.script)
+
+
+def record_script(recorder, script):
+    """Runs a script, recorded. It raises SystemExit where the script does, or where it fails, which is reported."""
     end_by_signals(recorder)
     is_interrupted = False
     recorder.start(None)
     try:
-        run_script(given.script)
+        run_script(script)
     except SystemExit:
         raise
     except BaseException as error:

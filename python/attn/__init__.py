@@ -17,10 +17,11 @@ Tensors of PyTorch, JAX and TensorFlow are taken where NumPy's arrays are; none 
 from attn_record import to as record
 
 from .checking import check
+from .comparison import Comparison, Growth, Pair, Side, compare
 from .functions import check_function
 from .program import Error
-from .report import Mistake, Place, Report
+from .report import Mistake, Place, Report, Window
 from .trace import Page, Picture, Step, Trace, Verified, load, pitfalls, run
 
-__all__ = ["Error", "Mistake", "Page", "Picture", "Place", "Report", "Step", "Trace", "Verified", "check", "check_function", "load", "pitfalls",
-           "record", "run"]
+__all__ = ["Comparison", "Error", "Growth", "Mistake", "Page", "Pair", "Picture", "Place", "Report", "Side", "Step", "Trace", "Verified", "Window",
+           "check", "check_function", "compare", "load", "pitfalls", "record", "run"]

@@ -1,14 +1,14 @@
-"""The command attn: check, and what the program attn has."""
+"""The command attn: check, which is Python, and all that the program attn has."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from .program import Error, find_program
+
 
 def main() -> None:
-    from .program import Error, find_program
-
     if sys.argv[1:2] == ["check"]:
         from .script import main as check
 
@@ -16,8 +16,8 @@ def main() -> None:
     try:
         program = find_program()
     except Error as error:
-        sys.exit(f"attn: {error}")  # TODO code 2
-    sys.stdout.flush()
+        print(f"attn: {error}", file=sys.stderr)
+        sys.exit(2)
     os.execv(program, ["attn", *sys.argv[1:]])
 
 

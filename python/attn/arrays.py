@@ -19,6 +19,13 @@ def is_option(value: Any) -> bool:
     return is_words or value is None or isinstance(value, (bool, int, float, str, os.PathLike))
 
 
+def array_and_flag(value: Any) -> tuple[Any, Any]:
+    """A name can be an input and a flag: mask=(allowed, "causal") is both, where (1, 2) is an array."""
+    if isinstance(value, tuple) and len(value) == 2 and (value[1] is None or isinstance(value[1], str)) and not is_option(value[0]):
+        return value
+    return (None, value) if is_option(value) else (value, None)
+
+
 def array_of(name: str, value: Any) -> np.ndarray[Any, Any]:
     """raises Error where it has no numbers that the program reads"""
     kind = kind_of(value)

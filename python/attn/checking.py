@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import attn_record
 
 from .functions import check_function
 from .program import Error, OwnFolder, call
-from .report import Report, compare
+from .report import Report, report_of
 
 
 def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[str] | None = None, **named: Any) -> Report:
@@ -29,13 +30,22 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
         return check_function(model, *arguments, **named)
     if not hasattr(model, "state_dict") or not callable(model):
         raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
-    with OwnFolder() as folder:
-        recording = attn_record.to(str(Path(folder, "mine.npz")), reference=module or True, own=own, quiet=True)
-        with recording:
-            model(*arguments, **named)
-        commands = recording.commands
-        if commands is None:
-            raise Error("\n".join(recording.lines))
-        run, diff = commands
-        call(*run[1:])
-        return compare(*(word for word in diff[2:] if word != "--diagnose"))
+    folder = OwnFolder()
+    recording = attn_record.to(str(Path(folder.name, "mine.npz")), reference=module or True, own=own, quiet=True)
+    with recording:
+        model(*arguments, **named)
+    return verdict_on(recording.commands, recording.lines, folder)
+
+
+def verdict_on(commands: Any, lines: Sequence[str], folder: OwnFolder) -> Report:
+    """Computes the reference of a recording, and compares.
+
+    commands  the words of the two commands that do so, as a recording has them; None where it found no reference
+    lines     what the recording said, which has the reason
+    """
+    if commands is None:
+        raise Error("\n".join(lines))
+    run, diff = commands
+    call(*run[1:])
+    reference, mine, *flags = diff[2:]
+    return report_of(reference, mine, *(flag for flag in flags if flag != "--diagnose"), keeps=[folder])

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
 from typing import Any
 
-from .program import call
+from .program import Error, call
+from .shown import Rows, page_of, paragraph, side_by_side
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,17 @@ class Place:
     line: int | None = None
     variable: str | None = None
     function: str | None = None
+    window: Window | None = None  # of numbers around the worst one
+    arithmetic: str = ""  # of the worst number, as it should be
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows and columns of a step."""
+
+    begin: tuple[int, ...]  # the index of its first number
+    expected: Rows
+    found: Rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,9 @@ class Report:
     json            all of it, as attn diff --json gives it
     """
 
-    def __init__(self, json_text: str, text: str):
+    def __init__(self, json_text: str, text: str, reference: Path, mine: Path, keeps: Sequence[object] = ()):
+        """reference and mine: the files that were compared; keeps: the folders that they are in"""
+        self._files, self._keeps = (reference, mine), keeps
         self.json: Mapping[str, Any] = json.loads(json_text)
         self.text = text
         self.case: str | None = None
@@ -59,9 +77,21 @@ class Report:
         self.type: str = self.json["type"]
         steps = {step["step"]: step for step in self.json["steps"]}
         first = steps.get(self.json["first_wrong"])
-        self.first_wrong = place_of(first) if first else None
+        self.first_wrong = place_of(first, reference) if first else None
         self.mistakes = tuple(Mistake(one["id"], one["sentence"], one["link"], tuple(one["steps"]), one["formula"], one["right"])
                               for one in self.json.get("looks_like", ()))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes what was compared, reference.npz and mine.npz, which attn diff reads again, and verdict.txt and verdict.json."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for path, name in zip(self._files, ("reference", "mine")):
+            if path.is_dir():
+                shutil.copytree(path, place / name, dirs_exist_ok=True)
+            else:
+                shutil.copyfile(path, place / (name + ".npz"))
+        Path(place, "verdict.txt").write_text(str(self), encoding="utf-8")
+        Path(place, "verdict.json").write_text(json.dumps(self.json, indent=1), encoding="utf-8")
 
     def __bool__(self) -> bool:
         return self.ok
@@ -69,18 +99,62 @@ class Report:
     def __str__(self) -> str:
         return self.text if self.case is None else f"with {self.case}\n{self.text}"
 
+    def _repr_html_(self) -> str:
+        place, parts = self.first_wrong, []
+        if self.case:
+            parts.append(paragraph(escape("with " + self.case)))
+        if place:
+            where = f" ({escape(place.file)}:{place.line})" if place.file else ""
+            parts.append(paragraph(f"first wrong: {escape(place.variable or place.mine)}{where}",
+                                   f"{escape(place.step)} {escape(place.message)}"))
+        for mistake in self.mistakes:
+            parts.append(paragraph(f'looks like <a href="{escape(mistake.link)}">{escape(mistake.id)}</a>: {escape(mistake.sentence)}'))
+        if place and place.window:
+            parts.append(side_by_side(place.window.expected, place.window.found, ((0, 0) + place.window.begin)[-2:]))
+            parts.append(f"<pre>{escape(place.arithmetic)}</pre>" if place.arithmetic else "")
+        return page_of(self.ok, str(self), *parts)
+
     def __repr__(self) -> str:
         return f"<attn.Report: {self.verdict}" + (f", first in {self.first_wrong.step}>" if self.first_wrong else ">")
 
 
-def place_of(step: Mapping[str, Any]) -> Place:
-    worst, origin = step.get("worst") or {}, step.get("origin") or {}
-    return Place(step["step"], step["mine"], step["message"], step["formula"], tuple(worst.get("index", ())),
-                 worst.get("expected"), worst.get("found"), origin.get("file"), origin.get("line"), origin.get("variable"),
-                 origin.get("function"))
+def number_of(value: Any) -> float:
+    """JSON has no infinity and no NaN: they are text."""
+    return float(value)
 
 
-def compare(*words: Any) -> Report:
-    """attn diff with these words."""
-    answers = [call("diff", *words, "--diagnose", *more, passing=(0, 1)).stdout for more in (("--json",), ())]
-    return Report(*answers)
+def window_of(window: Mapping[str, Any]) -> Window:
+    columns = window["shape"][1]
+
+    def rows(numbers: list[Any]) -> Rows:
+        return [[number_of(one) for one in numbers[i:i + columns]] for i in range(0, len(numbers), columns)]
+
+    return Window(tuple(window["begin"]), rows(window["expected"]), rows(window["found"]))
+
+
+def place_of(step: Mapping[str, Any], reference: Any) -> Place:
+    worst, origin = step.get("worst"), step.get("origin") or {}
+    place = Place(step["step"], step["mine"], step["message"], step["formula"], file=origin.get("file"), line=origin.get("line"),
+                  variable=origin.get("variable"), function=origin.get("function"))
+    if worst is None:
+        return place
+    index = tuple(worst["index"])
+    return replace(place, index=index, expected=number_of(worst["expected"]), found=number_of(worst["found"]),
+                   window=window_of(step["window"]), arithmetic=arithmetic_of(reference, step["step"], index))
+
+
+def arithmetic_of(reference: Any, step: str, index: tuple[int, ...]) -> str:
+    """Empty for a number that is given."""
+    try:
+        return call("explain", reference, step + (f"[{','.join(map(str, index))}]" if index else "")).stdout.rstrip("\n")
+    except Error:
+        return ""
+
+
+def report_of(reference: Any, mine: Any, *flags: str, keeps: Sequence[object] = ()) -> Report:
+    """What attn diff says of these files.
+
+    keeps  the folders that they are in, which last as long as the report
+    """
+    answers = [call("diff", reference, mine, *flags, "--diagnose", *more, passing=(0, 1)).stdout for more in (("--json",), ())]
+    return Report(*answers, Path(reference), Path(mine), keeps)

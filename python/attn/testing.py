@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from .functions import check_function
+from .report import Report
 from .trace import Trace
 
+report_folder: Path | None = None  # keeps the files of what failed; pytest's --attn-report
 
-def assert_same(mine: Any, reference: Trace, **options: Any) -> None:
+
+def assert_same(actual: Any, reference: Trace, **options: Any) -> None:
     """Fails with the verdict of attn diff where yours differs from the reference, or where that can't be decided.
 
-    mine, options  as Trace.diff() takes them
+    actual, options  as Trace.diff() takes them
     """
     __tracebackhide__ = True  # pytest shows the line of the test
-    report = reference.diff(mine, **options)
-    if not report.ok:
-        raise AssertionError(str(report))
+    expect(reference.diff(actual, **options))
+
+
+def assert_attends(function: Callable[..., Any], **options: Any) -> None:
+    """Fails with the mistake that a function makes, on the first input that shows it.
+
+    options  as check_function() takes them: causal=True, mask="mask", axes=4, like=torch.from_numpy
+    """
+    __tracebackhide__ = True
+    expect(check_function(function, "attention", **options))
+
+
+def expect(report: Report) -> None:
+    __tracebackhide__ = True
+    if report.ok:
+        return
+    kept = ""
+    if report_folder is not None:
+        folder = report_folder / name_of_test()
+        report.save(folder)
+        kept = f"kept in {folder}\n"
+    raise AssertionError(f"{report}{kept}")
+
+
+def name_of_test() -> str:
+    """As a folder: "test_layers.py/test_attention", which pytest says as "test_layers.py::test_attention (call)"."""
+    name = os.environ.get("PYTEST_CURRENT_TEST", "unnamed").rsplit(" (", 1)[0]
+    return re.sub(r"[^\w./-]", "_", name.replace("::", "/")).lstrip("/.")

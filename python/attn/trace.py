@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import array_of, is_option, weights_in, write_arrays
+from .arrays import array_and_flag, array_of, weights_in, write_arrays
 from .program import Error, OwnFolder, call, flags_of
-from .report import Report, compare
+from .report import Report, report_of
 
 Array = np.ndarray[Any, Any]
 
@@ -152,14 +152,13 @@ class Trace(Mapping[str, Array]):
         raises   Error where nothing can be compared
         """
         if isinstance(mine, Trace):
-            mine = mine.path
+            return report_of(self.path, mine.path, *flags_of(options), keeps=[self, mine])
         if isinstance(mine, (str, os.PathLike)):
-            return compare(self.path, os.fspath(mine), *flags_of(options))
-        arrays = mine if isinstance(mine, Mapping) else {"output": mine}
-        with OwnFolder() as folder:
-            path = Path(folder, "mine.npz")
-            write_arrays(path, arrays)
-            return compare(self.path, path, *flags_of(options))
+            return report_of(self.path, os.fspath(mine), *flags_of(options), keeps=[self])
+        folder = OwnFolder()
+        path = Path(folder.name, "mine.npz")
+        write_arrays(path, mine if isinstance(mine, Mapping) else {"output": mine})
+        return report_of(self.path, path, *flags_of(options), keeps=[self, folder])
 
     def view(self) -> Page:
         """Every step as a heatmap, and the arithmetic of each number."""
@@ -189,12 +188,14 @@ def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
 
     module     "attention", "encoder-layer", "model", …: attn run --help lists them, attn run MODULE --help what each takes
     weights    a state_dict, a module of PyTorch that has one, or the path of a .safetensors or .npz file, of "model" the folder
-    arguments  arrays are its inputs, x=x; numbers, words and truths are its flags, heads=2, mask="causal"
+    arguments  arrays are its inputs, x=x; numbers, words and truths are its flags, heads=2, mask="causal"; what is both an input
+               and a flag is a pair of them, mask=(allowed, "causal")
     raises     Error where the program refuses, in its words
     """
     folder = OwnFolder()
-    inputs = {name: array_of(name, value) for name, value in arguments.items() if not is_option(value)}
-    options = {name: value for name, value in arguments.items() if name not in inputs}
+    both = {name: array_and_flag(value) for name, value in arguments.items()}
+    inputs = {name: array_of(name, array) for name, (array, _) in both.items() if array is not None}
+    options = {name: flag for name, (_, flag) in both.items()}
     given, trace = Path(folder.name, "input.npz"), Path(folder.name, "trace.npz")
     np.savez(given, **inputs)
     where = weights_in(weights, Path(folder.name))

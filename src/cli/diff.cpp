@@ -215,11 +215,31 @@ void print_noise(const diff::Diff& diff)
               worst->distance.relative);
 }
 
+/// What was found, one line for all layers.
+void print_found(const diff::Diff& diff)
+{
+    std::vector<std::pair<const diff::Found*, std::size_t>> groups;
+    const auto text_of = [](const diff::Found& found) {
+        return fmt::format("found {}: {} = {}{}", found.how, found.mine, found.step,
+                           found.layout.empty() ? "" : " as " + found.layout);
+    };
+    for (const diff::Found& found : diff.matched) {
+        const std::string text = without_numbers(text_of(found));
+        const auto group = std::ranges::find_if(
+            groups, [&](const auto& one) { return without_numbers(text_of(*one.first)) == text; });
+        if (group == groups.end())
+            groups.emplace_back(&found, 0);
+        else
+            ++group->second;
+    }
+    for (const auto& [found, more] : groups)
+        print("{}{}\n", text_of(*found),
+              more == 0 ? "" : fmt::format("; and {} more {}", more, without_numbers(found->mine)));
+}
+
 void print_names(const diff::Diff& diff)
 {
-    for (const diff::Found& found : diff.matched)
-        print("found {}: {} = {}{}\n", found.how, found.mine, found.step,
-              found.layout.empty() ? "" : " as " + found.layout);
+    print_found(diff);
     if (!diff.missing.empty())
         print("{}: {} steps that MINE does not have: {}\n", diff.missing_fails ? "missing" : "not compared",
               diff.missing.size(), shortened(diff.missing, 8));
@@ -288,6 +308,17 @@ Json json_of(const diff::StepDiff& step)
                           {"function", step.origin->function}};
     if (!has_numbers(step))
         return json;
+    const auto numbers_of = [](const Array& array) {
+        Json numbers = Json::array();
+        for (const double number : array.values)
+            numbers.push_back(json_of(number));
+        return numbers;
+    };
+    const diff::Window& window = step.window;
+    json["window"] = {{"begin", window.begin},
+                      {"shape", window.expected.shape},
+                      {"expected", numbers_of(window.expected)},
+                      {"found", numbers_of(window.found)}};
     const diff::Distance& distance = step.distance;
     json["worst"] = {{"index", distance.worst},
                      {"place", step.place},

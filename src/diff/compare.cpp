@@ -151,6 +151,35 @@ Distance distance_of(const Array& found, const Array& reference, const Array& ju
     return distance;
 }
 
+Window window_around(const Shape& index, const Array& found, const Array& reference)
+{
+    constexpr std::size_t most = 16;
+    Window window{.begin = index, .expected = {}, .found = {}};
+    Shape shape(index.size(), 1), strides(index.size(), 1);
+    for (std::size_t axis = index.size(); axis-- > 0;) {
+        if (axis + 1 < index.size())
+            strides[axis] = strides[axis + 1] * reference.shape[axis + 1];
+        if (axis + 2 < index.size())
+            continue;
+        const std::size_t size = reference.shape[axis];
+        shape[axis] = std::min(most, size);
+        const std::size_t before = std::min(index[axis], shape[axis] / 2);
+        window.begin[axis] = std::min(index[axis] - before, size - shape[axis]);
+    }
+    std::size_t first = 0;
+    for (std::size_t axis = 0; axis < index.size(); ++axis)
+        first += window.begin[axis] * strides[axis];
+    const std::size_t columns = shape.empty() ? 1 : shape.back(), rows = element_count(shape) / columns;
+    const std::size_t row_stride = shape.size() < 2 ? 0 : strides[shape.size() - 2];
+    window.expected.shape = window.found.shape = {rows, columns};
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+            window.expected.values.push_back(reference.values[first + i * row_stride + j]);
+            window.found.values.push_back(found.values[first + i * row_stride + j]);
+        }
+    return window;
+}
+
 std::string place_of(const Step& step, const Shape& index)
 {
     const auto head = mistakes::head_scope(step.path);

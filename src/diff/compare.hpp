@@ -48,6 +48,9 @@ bool agrees(const Array& found, const Array& expected, const Tolerance& toleranc
 Distance distance_of(const Array& found, const Array& reference, const Array& judged_by, const Tolerance& tolerance,
                      NumberType type);
 
+/// At most 16 rows and columns of both with that number among them.
+Window window_around(const Shape& index, const Array& found, const Array& reference);
+
 /// "head 3, query 1, key 0": heads by the step's scope, the rest by the letters of its axes.
 std::string place_of(const Step& step, const Shape& index);
 

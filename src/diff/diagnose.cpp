@@ -205,14 +205,14 @@ std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
 }
 
 /// What explains the last array that differs, as if MINE had nothing else. So saving more arrays never loses a
-/// diagnosis.
+/// diagnosis: weights can be right, and others be used.
 std::vector<Diagnosis> explanations_of_result(const Diff& diff)
 {
     const auto differs = [](const StepDiff& step) {
         return !step.passed() && step.step->value.type == ElementType::real;
     };
     const auto last = std::find_if(diff.steps.rbegin(), diff.steps.rend(), differs);
-    if (last == diff.steps.rend() || &*last == diff.first_wrong() || array_of(*last, diff) == nullptr)
+    if (last == diff.steps.rend() || array_of(*last, diff) == nullptr || diff.steps.size() == 1)
         return {};
     DiffOptions options;
     options.type = diff.type;

@@ -384,14 +384,19 @@ std::set<std::string, std::less<>> look_alikes(const Diff& diff)
             suspects.emplace(claims[i].step, claims[i].found);
     }
     std::set<std::string, std::less<>> names;
-    for (std::size_t i = 0; i < claims.size() && !suspects.empty(); ++i) {
+    for (std::size_t i = 0; i < claims.size(); ++i) {
         const DiffVerdict verdict = diff.steps[i].verdict;
         if (verdict != DiffVerdict::equal && verdict != DiffVerdict::noise)
             continue;
-        const std::set<std::size_t> from = sources(world, claims[i].step);
+        const std::size_t right = world.names.find(world.reference[claims[i].step].formula).value_or(claims[i].step);
+        const std::set<std::size_t> from = suspects.empty() ? std::set<std::size_t>{} : sources(world, right);
         for (const auto& [step, name] : suspects)
             if (from.contains(step))
                 names.insert(name);
+        if (claims[i].found.empty()) // MINE has that step, perhaps as an alias, and says so
+            for (std::size_t k = 0; k < claims.size(); ++k)
+                if (claims[k].step == right && !claims[k].found.empty() && !diff.steps[k].passed())
+                    names.insert(claims[k].found);
     }
     return names;
 }
@@ -508,7 +513,7 @@ Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOpti
 {
     const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, std::move(mine));
-    arrays->describe({});
+    arrays->describe({}, options.names);
     return diff_of(arrays, options);
 }
 
@@ -518,7 +523,7 @@ Diff compare(const Recording& reference, const std::filesystem::path& mine, cons
     const auto arrays = std::make_shared<MyArrays>(reference, files::NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
     const Origins origins = read_origins(mine);
-    arrays->describe(origins);
+    arrays->describe(origins, options.names);
     Diff result = diff_of(arrays, options);
     add_origins(result, origins, options);
     return result;

@@ -256,6 +256,8 @@ private:
     {
         result.distance = distance_of(found, label(step).value, judged_by, tolerance, diff_.type);
         result.place = place_of(label(step), result.distance.worst);
+        if (result.distance.differing > 0)
+            result.window = window_around(result.distance.worst, found, label(step).value);
     }
 
     void inherit(const Array& found, const Tolerance& tolerance, std::size_t step, StepDiff& result)

@@ -52,8 +52,10 @@ void Placement::know(const std::vector<Claim>& claims)
             know(claim.step, *claim.array);
             const std::string name = claim.mine.substr(0, claim.mine.find('['));
             steps_of_[name].push_back(claim.step);
-            if (!(relative_distance(*claim.array, steps_[claim.step].value) <= near_enough(*claim.array)))
+            if (!(relative_distance(*claim.array, steps_[claim.step].value) <= near_enough(*claim.array))) {
                 wrong_claims_.insert(name);
+                wrongly_claimed_.insert(claim.step);
+            }
         }
 }
 
@@ -376,6 +378,8 @@ void Placement::place(std::size_t i, const Placed& placed, std::string_view how,
     for (const Match::Part& part : matches_.back().parts) { // these stay where they are
         steps.push_back(part.step);
         replaced.push_back(known_.own(part.step));
+        if (!replaces && wrongly_claimed_.contains(part.step))
+            wrong_claims_.insert(names_[i]); // the same once more
         if (known_.own(part.step) == nullptr || replaces)
             know(part.step, part.array);
     }

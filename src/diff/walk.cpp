@@ -176,21 +176,29 @@ private:
             place(i, placed_at(*result_, i), "by its place, the last");
     }
 
-    /// The first array from which the result can be reached past what is explained; nothing where the result is explained.
+    /// The arrays from which the result, or what is wrong by its name, can be reached past what is explained.
+    std::set<std::string, std::less<>> unexplained()
+    {
+        std::set<std::string, std::less<>> on_the_way;
+        for (const std::string& name : graph_.order())
+            if (is_wrong_claim(name) || (name == my_result_ && !is_a_step(name)))
+                on_the_way.merge(
+                    graph_.all_before(name, [this](const std::string& one) { return is_explained(one); }));
+        return on_the_way;
+    }
+
     std::optional<std::size_t> first_unexplained()
     {
-        if (!my_result_ || (is_a_step(*my_result_) && !is_wrong_claim(*my_result_)))
-            return std::nullopt;
-        const auto on_the_way =
-            graph_.all_before(*my_result_, [this](const std::string& name) { return is_explained(name); });
+        const auto on_the_way = unexplained();
         for (const std::string& name : graph_.order()) {
             if (!on_the_way.contains(name) || is_explained(name))
                 continue;
             const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-            if (i < names_.size() && !given_up_.contains(i))
+            const bool is_known = i == names_.size() || is_placed(i); // its name says what it is, or that of its numbers
+            if (!is_known && !given_up_.contains(i))
                 return i;
-            if (i == names_.size() && fault_.empty())
-                fault_ = name; // its name says what it is
+            if (is_known && fault_.empty())
+                fault_ = name;
         }
         return std::nullopt;
     }

@@ -93,7 +93,7 @@ std::optional<Step> last_token_of(const Recording& reference)
 
 } // namespace
 
-void MyArrays::describe(const Origins& origins)
+void MyArrays::describe(const Origins& origins, const std::vector<NameRule>& names)
 {
     graph_ = MyGraph(order_, origins);
     const auto last = last_token_of(reference_);
@@ -104,7 +104,13 @@ void MyArrays::describe(const Origins& origins)
         return;
     const bool ends_so =
         graph_.knows_reads() && !order_.empty() && views_.find(order_.back())->second->size() == last->value.size();
-    if (!ends_so && has_size(reference_.steps[result_of(reference_)].value.size()))
+    const Step& result = reference_.steps[result_of(reference_)];
+    const bool is_named = std::ranges::any_of(names, [&](const NameRule& rule) {
+        const auto view = views_.find(rule.theirs);
+        return view != views_.end() && view->second->size() == result.value.size() &&
+               (rule.step == "output" || rule.step == result.path);
+    });
+    if (is_named || (!ends_so && has_size(result.value.size())))
         return;
     with_last_token_ = reference_;
     with_last_token_->steps.push_back(*last);

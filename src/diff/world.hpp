@@ -33,8 +33,8 @@ public:
     /// Adds the next array that MINE computed.
     void add(const std::string& name, Array array);
 
-    /// Takes note of what a recorder says of the arrays that were added.
-    void describe(const Origins& origins);
+    /// Takes note of what a recorder says of the arrays that were added, and of what the user calls the result.
+    void describe(const Origins& origins, const std::vector<NameRule>& names);
 
     /// The reference; with a step more, the result's last token, where MINE has that of the result alone.
     const Recording& reference() const { return with_last_token_ ? *with_last_token_ : reference_; }

@@ -281,7 +281,6 @@ TEST_CASE("attn diff on files that are of no use ends with 2 and says which one 
     expect_refusal(compared(folder), "scores.npy", "");
     put_bytes(file, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000, 1000), }", std::string(16, '\0')));
     expect_refusal(compared(folder), "scores.npy", "is truncated");
-    expect_refusal(run({"attn", "diff", desk.mine(), desk.mine()}), "mine.npz", "");
     expect_refusal(run({"attn", "diff", desk.folder / "nowhere.npz", desk.mine()}), "nowhere.npz", "");
 }
 
@@ -375,4 +374,68 @@ TEST_CASE("a folder of .npy files can have an attn_record.json", "[cli][diff]")
     CHECK(run({"attn", "diff", desk.reference(), dump}).output.starts_with("first wrong: att (model.py:62)"));
     put_bytes(dump / "attn_record.json", "{");
     expect_refusal(run({"attn", "diff", desk.reference(), dump}), "attn_record.json", "is no JSON");
+}
+
+// ------------------------------------------------------------------------------------------------ two runs
+
+namespace {
+
+/// Two files of plain arrays.
+class RunsDesk {
+public:
+    RunsDesk() { arrays["scores"] = Array{{2, 3}, {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}}; }
+
+    Ended compared(const Words& words = {}) const
+    {
+        write_npz(a(), {{}, {{"scores", Array{{2, 3}, {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}}}}, {}});
+        write_npz(b(), {{}, {arrays.begin(), arrays.end()}, {}});
+        Words command{"attn", "diff", a(), b()};
+        command.insert(command.end(), words.begin(), words.end());
+        return run(command);
+    }
+
+    std::filesystem::path a() const { return folder / "a.npz"; }
+    std::filesystem::path b() const { return folder / "b.npz"; }
+
+    TemporaryFolder folder;
+    std::map<std::string, Array> arrays;
+};
+
+} // namespace
+
+TEST_CASE("two files that are no traces are compared as runs", "[cli][diff]")
+{
+    RunsDesk desk;
+    const Ended equal = desk.compared();
+    CHECK(equal.code == 0);
+    CHECK(equal.output == "A is " + desk.a().string() + ", B is " + desk.b().string() +
+                              ": bits equal: 1 compared as float64, 1 bits equal\n");
+
+    desk.arrays["scores"].values[4] = 0.5f + 1e-7f;
+    CHECK(desk.compared().code == 0);
+    CHECK(Json::parse(desk.compared({"--json"}).output)["verdict"] == "rounding");
+
+    desk.arrays["scores"].values[4] = 0.7f;
+    const Ended different = desk.compared();
+    CHECK(different.code == 1);
+    CHECK(different.output.starts_with("first different array: scores: off by "));
+    CHECK(different.output.find("worst: A[1,1] is 0.5, B[1,1] is 0.699999988\n") != std::string::npos);
+    const Json json = Json::parse(desk.compared({"--json"}).output);
+    CHECK(json["same"] == false);
+    CHECK(json["pairs"][json["first_different"].get<std::size_t>()]["b"]["index"] == Json{1, 1});
+
+    desk.arrays = {{"y", Array{{2}, {1, 2}}}};
+    CHECK(desk.compared().code == 1);
+    CHECK(desk.compared().output.starts_with("nothing in common"));
+}
+
+TEST_CASE("two runs have no steps that flags could mean, and a trace comes first", "[cli][diff]")
+{
+    const RunsDesk desk;
+    for (const Words& words : {Words{"--diagnose"}, Words{"--atol", "1"}, Words{"--map", "a=b"}, Words{"--all"},
+                               Words{"--type", "float32"}, Words{"--names", "bert"}})
+        expect_refusal(desk.compared(words), "a.npz", "is no trace, so that two runs are compared: only --json goes with that");
+    DiffDesk trace;
+    trace.put();
+    expect_refusal(run({"attn", "diff", desk.a(), trace.reference()}), "a.npz", "give the trace first");
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Does the Python package attn compute, compare and check as its docstrings say? package_test.py ATTN"""
+"""Does the Python package attn compute, compare and check as its docstrings say? package_test.py [ATTN]
+
+Without ATTN it is the program that the package finds."""
 
 import os
 import sys
@@ -14,9 +16,8 @@ try:
 except ImportError:
     torch = None
 
-if len(sys.argv) < 2:
-    sys.exit(__doc__)
-os.environ["ATTN"] = os.path.abspath(sys.argv.pop(1))
+if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+    os.environ["ATTN"] = os.path.abspath(sys.argv.pop(1))
 
 import attn
 from attn.testing import assert_same

@@ -47,6 +47,12 @@ struct Distance {
     double cosine = 1; ///< between both as vectors, of the numbers that are finite in both
 };
 
+/// Some rows and columns of a step, with its worst number among them.
+struct Window {
+    Shape begin; ///< the index of its first number; along all axes but the last two it has one place
+    Array expected, found;
+};
+
 /// The result for one array of MINE.
 struct StepDiff {
     const Step* step = nullptr; ///< the reference's; or an alias that MINE has another array of, which the Diff keeps
@@ -54,6 +60,7 @@ struct StepDiff {
     DiffVerdict verdict = DiffVerdict::equal;
     Shape shape;                      ///< as found
     Distance distance;                ///< from the reference, where the shapes are the same
+    Window window;                    ///< around the worst number, where some differ
     std::string place;                ///< of the worst number: "head 3, query 1, key 0"
     std::string layout;               ///< of another layout: "is the reference's transpose"
     std::string message;              ///< one line for people; empty where it is equal or noise

@@ -26,14 +26,14 @@ enum class Likeness {
 std::string_view name_of(Likeness likeness);
 
 /// What a run has, in the order in which it was computed.
-struct Run {
+struct RecordedRun {
     std::vector<std::pair<std::string, Array>> arrays;
     Origins origins; ///< empty where the run was not recorded by attn_record
 };
 
 /// Reads an .npz file or a folder of .npy files, recorded or not.
 /// @throws FileError  where it is neither, or damaged
-Run read_run(const std::filesystem::path& path);
+RecordedRun read_run(const std::filesystem::path& path);
 
 /// An array that only one of the runs has.
 struct Unshared {
@@ -91,6 +91,6 @@ struct RunsDiff {
 ///
 /// A pair is rounding where its root mean square difference is within four roundings of its type, 64 of the type that sums are taken
 /// in, and eight times what its operands are off by. docs/runs.md has the reasons.
-RunsDiff compare_runs(const Run& a, const Run& b);
+RunsDiff compare_runs(const RecordedRun& a, const RecordedRun& b);
 
 } // namespace attn::diff

@@ -346,7 +346,7 @@ struct Name {
 
 class Pairer {
 public:
-    Pairer(const Run& a, const Run& b) : a_(a), b_(b), is_a_paired_(a.arrays.size()), is_b_paired_(b.arrays.size())
+    Pairer(const RecordedRun& a, const RecordedRun& b) : a_(a), b_(b), is_a_paired_(a.arrays.size()), is_b_paired_(b.arrays.size())
     {
         for (const auto& [name, array] : a.arrays)
             a_names_.emplace_back(name);
@@ -529,7 +529,7 @@ private:
             pair(i, j, "by its numbers", std::move(found));
     }
 
-    const Run &a_, &b_;
+    const RecordedRun &a_, &b_;
     std::vector<Name> a_names_, b_names_;
     std::vector<bool> is_a_paired_, is_b_paired_;
     std::vector<Pairing> pairs_;
@@ -605,6 +605,6 @@ Shape index_in(const View& view, std::size_t place)
     return index;
 }
 
-Pairings pair_arrays(const Run& a, const Run& b) { return Pairer(a, b).pairs(); }
+Pairings pair_arrays(const RecordedRun& a, const RecordedRun& b) { return Pairer(a, b).pairs(); }
 
 } // namespace attn::diff

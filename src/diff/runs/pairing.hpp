@@ -57,6 +57,6 @@ struct Pairings {
     bool is_search_cut = false;
 };
 
-Pairings pair_arrays(const Run& a, const Run& b);
+Pairings pair_arrays(const RecordedRun& a, const RecordedRun& b);
 
 } // namespace attn::diff

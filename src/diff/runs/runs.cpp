@@ -82,7 +82,7 @@ struct Off {
 
 class Judge {
 public:
-    Judge(const Run& a, const Run& b, RunsDiff& result) : a_(a), b_(b), result_(result)
+    Judge(const RecordedRun& a, const RecordedRun& b, RunsDiff& result) : a_(a), b_(b), result_(result)
     {
         knows_reads_ = std::ranges::any_of(b.origins, [](const auto& one) { return one.second.knows_reads; }) &&
                        std::ranges::any_of(a.origins, [](const auto& one) { return one.second.knows_reads; });
@@ -169,7 +169,7 @@ private:
                 .is_different = !is_rounding};
     }
 
-    void add_unshared(char run, const Run& arrays, const std::string& name, std::string RunPair::* own,
+    void add_unshared(char run, const RecordedRun& arrays, const std::string& name, std::string RunPair::* own,
                       std::vector<Unshared>& unshared) const
     {
         for (const std::string& read : reads_of(arrays, name))
@@ -186,7 +186,7 @@ private:
         return view.array->values[offset];
     }
 
-    static std::optional<Origin> origin_of(const Run& run, const std::string& name)
+    static std::optional<Origin> origin_of(const RecordedRun& run, const std::string& name)
     {
         const auto found = run.origins.find(name);
         return found == run.origins.end() ? std::nullopt : std::optional(found->second);
@@ -204,7 +204,7 @@ private:
     }
 
     /// That of an array; where it has no pair, of those that it was computed from.
-    Off off_by(const Run& run, std::map<std::string, Off>& known, const std::string& name)
+    Off off_by(const RecordedRun& run, std::map<std::string, Off>& known, const std::string& name)
     {
         if (const auto found = known.find(name); found != known.end())
             return found->second;
@@ -234,20 +234,20 @@ private:
         return array.values.empty() ? 0 : std::sqrt(squares / static_cast<double>(array.size()));
     }
 
-    static const std::vector<std::string>& reads_of(const Run& run, const std::string& name)
+    static const std::vector<std::string>& reads_of(const RecordedRun& run, const std::string& name)
     {
         static const std::vector<std::string> none;
         const auto found = run.origins.find(name);
         return found == run.origins.end() ? none : found->second.reads;
     }
 
-    static bool reads(const Run& run, const std::string& name, const std::string& read)
+    static bool reads(const RecordedRun& run, const std::string& name, const std::string& read)
     {
         const std::vector<std::string>& all = reads_of(run, name);
         return std::ranges::find(all, read) != all.end();
     }
 
-    const Run &a_, &b_;
+    const RecordedRun &a_, &b_;
     RunsDiff& result_;
     bool knows_reads_ = false;
     NumberType type_ = NumberType::float64; ///< the shortest so far
@@ -290,7 +290,7 @@ std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::strin
     return most == by_prefix.end() || most->second.size() < 2 ? std::vector<LayerGrowth>{} : most->second;
 }
 
-std::vector<std::string> names_without(const Run& run, const std::vector<RunPair>& pairs, std::string RunPair::* name)
+std::vector<std::string> names_without(const RecordedRun& run, const std::vector<RunPair>& pairs, std::string RunPair::* name)
 {
     std::vector<std::string> names;
     for (const auto& [own, array] : run.arrays)
@@ -306,9 +306,9 @@ std::string_view name_of(Likeness likeness)
     return likeness == Likeness::equal ? "bits equal" : likeness == Likeness::rounding ? "rounding" : "different";
 }
 
-Run read_run(const std::filesystem::path& path)
+RecordedRun read_run(const std::filesystem::path& path)
 {
-    Run run;
+    RecordedRun run;
     read_each_array(path, [&](const std::string& name, Array array) { run.arrays.emplace_back(name, std::move(array)); });
     run.origins = read_origins(path);
     return run;
@@ -332,7 +332,7 @@ std::size_t RunsDiff::count(Likeness likeness) const
 
 bool RunsDiff::passed() const { return !pairs.empty() && count(Likeness::different) == 0; }
 
-RunsDiff compare_runs(const Run& a, const Run& b)
+RunsDiff compare_runs(const RecordedRun& a, const RecordedRun& b)
 {
     RunsDiff result;
     const Pairings pairings = pair_arrays(a, b);
