@@ -4,6 +4,7 @@
 Without ATTN it is the program that the package finds."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,6 +16,10 @@ try:
     import torch
 except ImportError:
     torch = None
+try:
+    import pytest
+except ImportError:
+    pytest = None
 
 if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
     os.environ["ATTN"] = os.path.abspath(sys.argv.pop(1))
@@ -127,10 +132,79 @@ class Differs(OneQuestion):
         with self.assertRaisesRegex(AssertionError, "looks like scale_d_k"):
             assert_same({"weights": weights}, self.trace)
 
+    def test_a_notebook_shows_the_first_wrong_step_beside_the_reference(self):
+        weights = softmax(self.scores / 4)
+        report = self.trace.diff({"scores": self.scores, "weights": weights, "<b>": weights[:, :2]})
+        window = report.first_wrong.window
+        self.assertEqual((window.begin, len(window.expected), len(window.found[0])), ((0, 0), 3, 5))
+        np.testing.assert_allclose(window.expected, self.trace["weights"], rtol=1e-15)
+        np.testing.assert_allclose(window.found, weights, rtol=1e-15)
+        self.assertIn("softmax(scaled)", report.first_wrong.arithmetic)
+        page = report._repr_html_()
+        self.assertEqual(page.count("<table"), 2)
+        self.assertEqual(page.count("<td"), 30)
+        self.assertEqual(page.count("attn-worst"), 3)  # one in each table, and the style
+        self.assertIn('">scale_d_k</a>', page)
+        self.assertNotIn("<b>", page.replace('<b class="', ""))
+        self.assertNotIn("<table", self.trace.diff(self.trace)._repr_html_())
+
+    def test_numbers_that_are_not_finite_are_numbers(self):
+        scores = self.scores / 2
+        scores[1, 2] = np.nan
+        first = self.trace.diff({"scaled": scores}).first_wrong
+        self.assertEqual(first.index, (1, 2))
+        self.assertTrue(np.isnan(first.found) and np.isnan(first.window.found[1][2]))
+        self.assertIn("nan", self.trace.diff({"scaled": scores})._repr_html_())
+
+    def test_a_report_is_saved_with_what_was_compared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = self.trace.diff({"weights": softmax(self.scores / 4)})
+            report.save(Path(folder, "kept"))
+            self.assertEqual(Path(folder, "kept", "verdict.txt").read_text(), str(report))
+            again = attn.load(Path(folder, "kept", "reference.npz")).diff(Path(folder, "kept", "mine.npz"))
+            self.assertEqual(again.mistakes, report.mistakes)
+
     def test_flags_go_to_diff(self):
         self.assertTrue(self.trace.diff({"a": self.scores + 1e-6}, map=["a=scores"], atol=1e-3))
         self.assertFalse(self.trace.diff({"a": self.scores + 1e-2}, map=["a=scores"], atol=1e-3))
         self.assertRaisesRegex(attn.Error, "nothing", self.trace.diff, {"a": self.scores}, map=["a=nothing"])
+
+
+class ComparesRuns(unittest.TestCase):
+    def setUp(self):
+        self.run_a = {f"layers.{i}.out": numbers(3, 4 + i).astype("f4") for i in range(3)}
+        self.run_b = {name: np.nextafter(array, np.float32(9)) for name, array in self.run_a.items()}
+
+    def test_equal_runs_runs_that_differ_by_roundings_and_others(self):
+        self.assertEqual(attn.compare(self.run_a, self.run_a).verdict, "bits equal")
+        rounding = attn.compare(self.run_a, self.run_b)
+        self.assertEqual((rounding.ok, rounding.verdict, rounding.type, rounding.first_different), (True, "rounding", "float32", None))
+        self.assertEqual([layer.layer for layer in rounding.layers], ["layers.0", "layers.1", "layers.2"])
+        self.assertLess(max(layer.worst for layer in rounding.layers), 1e-6)
+
+        self.run_b["layers.1.out"] = self.run_a["layers.1.out"] + np.eye(3, 5, dtype="f4")
+        different = attn.compare(self.run_a, self.run_b)
+        self.assertFalse(different)
+        first = different.first_different
+        self.assertEqual((first.a.name, first.verdict), ("layers.1.out", "different"))
+        self.assertAlmostEqual(first.b.value - first.a.value, 1, 5)
+        self.assertIn("first different array: layers.1.out: off by", str(different))
+        self.assertIn("<svg", different._repr_html_())
+        self.assertEqual(attn.compare({"a": np.ones(3)}, {"b": np.zeros((2, 2))}).verdict, "undecided")
+
+    def test_recordings_traces_paths_and_arrays_are_runs(self):
+        trace = attn.run("attention", queries=numbers(3, 4), keys=numbers(5, 4), values=numbers(5, 2))
+        scores = trace["scores"].astype("f4")
+        with tempfile.TemporaryDirectory() as folder:
+            recording = attn.record(os.path.join(folder, "one.npz"), quiet=True)
+            with recording:
+                scores = numbers(3, 4).astype("f4") @ numbers(5, 4).T.astype("f4")
+            comparison = attn.compare(recording, trace)
+            self.assertEqual((comparison.ok, comparison.first_different), (True, None), str(comparison))
+            self.assertEqual(Path(comparison.pairs[0].a.file).name, "package_test.py")
+            self.assertTrue(attn.compare(os.path.join(folder, "one.npz"), {"scores": scores}))
+        self.assertRaisesRegex(attn.Error, "a run is of the type int", attn.compare, 3, trace)
+        self.assertRaisesRegex(attn.Error, "nowhere.npz", attn.compare, "nowhere.npz", trace)
 
 
 def scores_of(queries, keys):
@@ -192,7 +266,7 @@ class ChecksFunctions(unittest.TestCase):
             (over_queries, {}, "softmax_axis", "4 queries, 4 keys, "),
             (attention, {"causal": True}, "mask_missing", "4 queries, 4 keys, "),
             (top_left, {"causal": True}, "causal_top_left", "3 queries, 5 keys, "),
-            (overflowing, {"dtype": "float32"}, "softmax_overflow", "numbers of about 40"),
+            (overflowing, {"dtype": "float32"}, "softmax_overflow", "numbers of about "),
         ):
             report = attn.check(function, "attention", **options)
             self.assertFalse(report, function.__name__)
@@ -221,6 +295,58 @@ class ChecksFunctions(unittest.TestCase):
         self.assertRaisesRegex(attn.Error, 'only "attention"', attn.check, attention, "encoder")
         self.assertRaisesRegex(attn.Error, "causal is 'left'", attn.check, attention, "attention", causal="left")
         self.assertRaisesRegex(attn.Error, "axes is 5", attn.check, attention, "attention", axes=5)
+
+
+def ended(*words, folder, **environment):
+    """A Python program that has this package."""
+    paths = os.pathsep.join(path for path in (str(Path(attn.__file__).parents[1]), os.environ.get("PYTHONPATH")) if path)
+    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": paths, **environment})
+
+
+class InTests(unittest.TestCase):
+    @unittest.skipIf(pytest is None, "there is no pytest for this Python (apt-get install python3-pytest)")
+    def test_what_fails_under_pytest_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "test_mine.py").write_text(TESTS)
+            words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--attn-report", "kept", "test_mine.py")
+            if not any(point.name == "attn" for point in entry_points("pytest11")):
+                words = (*words, "-p", "attn.pytest_plugin")
+            run = ended(*words, folder=folder)
+            self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+            self.assertIn("2 failed, 1 passed", run.stdout)
+            self.assertRegex(run.stdout, "E +looks like no_scale")
+            kept = sorted(str(path.relative_to(folder)) for path in Path(folder, "kept").rglob("*.npz"))
+            self.assertEqual(kept, [f"kept/test_mine.py/{test}/{name}.npz" for test in ("test_same", "test_wrong")
+                                    for name in ("mine", "reference")])
+
+
+def entry_points(group):
+    from importlib.metadata import entry_points as all_of
+
+    points = all_of()
+    return points.select(group=group) if hasattr(points, "select") else points.get(group, [])
+
+
+TESTS = """
+import numpy as np
+import attn
+from attn.testing import assert_attends, assert_same
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+def test_right():
+    assert_attends(lambda q, k, v: softmax(q @ k.T / np.sqrt(q.shape[-1])) @ v)
+
+def test_wrong():
+    assert_attends(lambda q, k, v: softmax(q @ k.T) @ v)
+
+def test_same():
+    x = np.arange(12.0).reshape(3, 4) / 10
+    assert_same(softmax(x @ x.T) @ x, attn.run("attention", queries=x, keys=x, values=x))
+"""
 
 
 @unittest.skipIf(torch is None, "there is no PyTorch for this Python (apt-get install python3-torch)")
@@ -257,6 +383,22 @@ class ChecksPyTorch(unittest.TestCase):
             self.assertEqual((Path(first.file).name, MODEL.splitlines()[first.line - 1].strip(), first.variable),
                              ("mine.py", "att = (q @ k.transpose(-2, -1)) / k.size(-1)", "att"), str(report))
             self.assertIn("scale_d_k", [mistake.id for mistake in report.mistakes])
+
+    def test_a_script_is_checked_as_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "mine.py").write_text(MODEL + "\nimport sys\nprint(sys.argv[1:])\nModel().eval()(torch.randint(0, 11, (1, 6)))\n")
+            run = ended("-m", "attn", "check", "mine.py", "--its", "own", folder=folder)
+            self.assertEqual((run.returncode, run.stderr), (1, ""))
+            self.assertTrue(run.stdout.startswith("['--its', 'own']\nfirst wrong: att (mine.py:12)"), run.stdout)
+            self.assertIn("\nlooks like scale_d_k: ", run.stdout)
+            self.assertEqual(os.listdir(folder), ["mine.py"])
+            for text, code, said in (("x = 1\n", 2, "attn check: "), ("raise SystemExit(7)\n", 7, ""), ("1 / 0\n", 1, "ZeroDivisionError")):
+                Path(folder, "mine.py").write_text(text)
+                run = ended("-m", "attn", "check", "mine.py", folder=folder)
+                self.assertEqual((run.returncode, run.stdout), (code, ""))
+                self.assertIn(said, run.stderr)
+            self.assertEqual(ended("-m", "attn", "check", "none.py", folder=folder).returncode, 2)
+        self.assertIn("dot-product", ended("-m", "attn", "lessons", folder=".").stdout.lower())
 
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
