@@ -398,7 +398,7 @@ class ChecksPyTorch(unittest.TestCase):
                 self.assertEqual((run.returncode, run.stdout), (code, ""))
                 self.assertIn(said, run.stderr)
             self.assertEqual(ended("-m", "attn", "check", "none.py", folder=folder).returncode, 2)
-        self.assertIn("dot-product", ended("-m", "attn", "lessons", folder=".").stdout.lower())
+        self.assertIn("01_single_query", ended("-m", "attn", "lessons", folder=".").stdout)
 
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
