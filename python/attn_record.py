@@ -1385,6 +1385,8 @@ def reference_of(module):
     if type(module).__module__.startswith("torch."):
         return REFERENCES.get(type(module).__name__)
     names, has_ids = module.state_dict().keys(), any("Embedding" in type(part).__name__ for part in module.modules())
+    if type(module).__module__.startswith("transformers.models.") and has_config(module):
+        return of_published if has_ids else None
     return next((reference for pattern, reference in BY_WEIGHTS.items()
                  if has_ids and any(re.search(rf"(^|\.){pattern}$", name) for name in names)), None)
 
@@ -1392,12 +1394,7 @@ def reference_of(module):
 ENCODER_LAYER = {"self_attn": "self_attn.output", "norm1": "norm1.output", "linear1": "feed_forward.hidden",
                  "dropout": "feed_forward.activated", "linear2": "feed_forward.output", "norm2": "norm2.output"}
 DECODER_LAYER = {**ENCODER_LAYER, "multihead_attn": "cross_attn.output", "norm3": "norm3.output"}
-GPT_LAYER = {"ln_1": "norm1.output", "attn": "self_attn.output", "ln_2": "norm2.output", "mlp.c_fc": "feed_forward.hidden",
-             "mlp": "feed_forward.output", "": "output"}
-LLAMA_LAYER = {"input_layernorm": "norm1.output", "self_attn": "self_attn.output", "post_attention_layernorm": "norm2.output",
-               "mlp": "feed_forward.output", "": "output"}
 LAYERS = {"TransformerEncoderLayer": ENCODER_LAYER, "TransformerDecoderLayer": DECODER_LAYER}
-LAYERS_BY_NAME = {"h": GPT_LAYER, "layers": LLAMA_LAYER}
 
 
 def steps_of_parts(module):
@@ -1405,10 +1402,6 @@ def steps_of_parts(module):
     kind, steps = type(module).__name__, {}
     if kind in LAYERS:
         return LAYERS[kind]
-    for name, part in module.named_modules() if reference_of(module) in BY_WEIGHTS.values() else ():
-        list_name = name.rpartition(".")[2]
-        if isinstance(part, sys.modules["torch"].nn.ModuleList) and list_name in LAYERS_BY_NAME:
-            return {joined(name + ".{i}", theirs): "layers.{i}." + ours for theirs, ours in LAYERS_BY_NAME[list_name].items()}
     for name, part in module.named_children():
         if isinstance(part, sys.modules["torch"].nn.ModuleList):
             inner, name = {"": "output", **steps_of_parts(part[0])}, name + ".{i}"

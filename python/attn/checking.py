@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
 
     arguments, named  of the call: check(model, x, attn_mask=m)
     module            the name of the part to check: "layers.0.self_attn"; the first that attn run knows unless given
-    own               folders of your own code; all that is neither Python's nor an installed package unless given
+    own               folders of your own code; unless given, all that is neither Python's nor an installed package, or the folder
+                      of an installed model
     A function of your own is checked by check(mine, "attention", causal=True): see check_function().
 
     raises            Error where nothing of the module is known, with what there is
@@ -31,10 +34,22 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
     if not hasattr(model, "state_dict") or not callable(model):
         raise Error(f"{type(model).__name__} is no module of PyTorch: run() and Trace.diff() compare arrays")
     folder = OwnFolder()
+    own = own or folder_of_installed(model)
     recording = attn_record.to(str(Path(folder.name, "mine.npz")), reference=module or True, own=own, quiet=True)
     with recording:
         model(*arguments, **named)
-    return verdict_on(recording.commands, recording.lines, folder)
+    report = verdict_on(recording.commands, recording.lines, folder)
+    if not report and getattr(model, "training", False):
+        report.hint = "the module is in training mode, where dropout is on: call eval() first, if it should not be"
+    return report
+
+
+def folder_of_installed(model: Any) -> list[str] | None:
+    """Where the code of a model of an installed package is, which is what is to be checked; None for one's own, and for PyTorch's."""
+    name = type(model).__module__
+    file = getattr(sys.modules.get(name), "__file__", None)
+    is_installed = file and not name.startswith("torch.") and {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return [os.path.dirname(file)] if file and is_installed else None
 
 
 def verdict_on(commands: Any, lines: Sequence[str], folder: OwnFolder) -> Report:

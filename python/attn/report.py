@@ -63,6 +63,7 @@ class Report:
     mistakes        the well-known mistakes that give its numbers
     type            that yours were computed in: "float32"
     case            the input that it is about, where a function was checked on several
+    hint            what else can be the cause: training mode, results that change from call to call
     json            all of it, as attn diff --json gives it
     """
 
@@ -72,6 +73,7 @@ class Report:
         self.json: Mapping[str, Any] = json.loads(json_text)
         self.text = text
         self.case: str | None = None
+        self.hint: str | None = None
         self.verdict: str = self.json["verdict"]
         self.ok: bool = self.json["same"]
         self.type: str = self.json["type"]
@@ -97,7 +99,8 @@ class Report:
         return self.ok
 
     def __str__(self) -> str:
-        return self.text if self.case is None else f"with {self.case}\n{self.text}"
+        lines = [f"with {self.case}\n"] if self.case else []
+        return "".join([*lines, self.text, f"hint: {self.hint}\n" if self.hint else ""])
 
     def _repr_html_(self) -> str:
         place, parts = self.first_wrong, []
@@ -107,6 +110,8 @@ class Report:
             where = f" ({escape(place.file)}:{place.line})" if place.file else ""
             parts.append(paragraph(f"first wrong: {escape(place.variable or place.mine)}{where}",
                                    f"{escape(place.step)} {escape(place.message)}"))
+        if self.hint:
+            parts.append(paragraph(escape(self.hint)))
         for mistake in self.mistakes:
             parts.append(paragraph(f'looks like <a href="{escape(mistake.link)}">{escape(mistake.id)}</a>: {escape(mistake.sentence)}'))
         if place and place.window:

@@ -4,10 +4,13 @@
 Without ATTN it is the program that the package finds."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from recorded import np
@@ -87,8 +90,11 @@ class Runs(OneQuestion):
         self.trace = None
         self.assertFalse(own.exists())
 
-    def test_a_page_and_a_picture_are_what_a_notebook_shows(self):
+    def test_a_page_is_what_a_notebook_shows(self):
         self.assertIn("<iframe srcdoc=", self.trace.view()._repr_html_())
+
+    @unittest.skipIf(shutil.which("dot") is None, "there is no Graphviz (apt-get install graphviz)")
+    def test_a_picture_is_what_a_notebook_shows(self):
         self.assertIn("<svg", self.trace.graph()._repr_svg_())
 
     def test_what_the_program_refuses_is_an_error_with_its_line(self):
@@ -101,12 +107,8 @@ class Runs(OneQuestion):
         self.assertRaisesRegex(attn.Error, "expected a path, a state_dict", attn.run, "layer-norm", 3, x=self.queries)
 
     def test_a_program_that_is_not_there_is_named(self):
-        before = os.environ["ATTN"]
-        os.environ["ATTN"] = "/nowhere/attn"
-        try:
+        with unittest.mock.patch.dict(os.environ, ATTN="/nowhere/attn"):
             self.assertRaisesRegex(attn.Error, "ATTN is /nowhere/attn", attn.pitfalls)
-        finally:
-            os.environ["ATTN"] = before
 
     def test_the_list_of_mistakes(self):
         self.assertIn("scale_d_k", {one["id"] for one in attn.pitfalls()})
@@ -274,6 +276,16 @@ class ChecksFunctions(unittest.TestCase):
             self.assertIn(case, report.case)
             self.assertTrue(str(report).startswith("with " + report.case))
 
+    def test_results_that_change_from_call_to_call_are_told(self):
+        random = np.random.default_rng(0)
+
+        def dropped(q, k, v):
+            weights = softmax(scores_of(q, k))
+            return weights * (random.random(weights.shape) < 0.8) / 0.8 @ v
+
+        self.assertIn("hint: two calls with the same arguments give different results", str(attn.check(dropped, "attention")))
+        self.assertIsNone(attn.check(without_scale, "attention").hint)
+
     def test_the_line_is_named(self):
         first = attn.check(without_scale, "attention").first_wrong
         line = Path(__file__).read_text().splitlines()[first.line - 1]
@@ -302,6 +314,36 @@ def ended(*words, folder, **environment):
     paths = os.pathsep.join(path for path in (str(Path(attn.__file__).parents[1]), os.environ.get("PYTHONPATH")) if path)
     return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False,
                           env={**os.environ, "PYTHONPATH": paths, **environment})
+
+
+class Readme(unittest.TestCase):
+    def test_the_two_lines_print_what_it_says(self):
+        readme = Path(__file__).parents[2] / "README.md"
+        if not readme.exists():
+            self.skipTest("there is no checkout around this test")
+        text = readme.read_text(encoding="utf-8")
+        code, said = re.search(r"```python\n(import attn\n.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "mine.py").write_text(MINE)
+            Path(folder, "check.py").write_text("from mine import my_attention\n" + code)
+            run = ended("check.py", folder=folder)
+        self.assertEqual(run.stderr, "")
+        lines = run.stdout.splitlines()
+        for line in said.splitlines():
+            begin = line.rstrip("…")
+            self.assertTrue(any(own.startswith(begin) for own in lines), f"{begin}\n\n{run.stdout}")
+
+
+MINE = """import numpy as np
+
+def my_attention(queries, keys, values):
+    scores = queries @ keys.T / np.sqrt(queries.shape[-1])
+    allowed = np.tril(np.ones(scores.shape, bool))
+    masked = np.where(allowed, scores, -np.inf)
+    weights = np.exp(masked - masked.max(-1, keepdims=True))
+    weights = weights / weights.sum(-1, keepdims=True)
+    return weights @ values
+"""
 
 
 class InTests(unittest.TestCase):
@@ -399,6 +441,11 @@ class ChecksPyTorch(unittest.TestCase):
                 self.assertIn(said, run.stderr)
             self.assertEqual(ended("-m", "attn", "check", "none.py", folder=folder).returncode, 2)
         self.assertIn("01_single_query", ended("-m", "attn", "lessons", folder=".").stdout)
+
+    def test_training_mode_is_told_where_something_is_wrong(self):
+        module = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
+        self.assertIn("hint: the module is in training mode", str(attn.check(module, self.x)))
+        self.assertIsNone(attn.check(module.eval(), self.x).hint)
 
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))

@@ -270,23 +270,27 @@ std::string layer_of(const std::string& name)
     return "";
 }
 
-/// The layers of the prefix that has most of them.
+/// The layers of the prefix that has most of them, and most arrays in them.
 /// @param name  of the run whose names tell of layers
 std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::string RunPair::* name)
 {
     std::map<std::string, std::vector<LayerGrowth>> by_prefix;
+    std::map<std::string, std::size_t> arrays;
     for (const RunPair& pair : pairs) {
         const std::string layer = layer_of(pair.*name);
         if (layer.empty() || pair.is_shape_wrong)
             continue;
-        std::vector<LayerGrowth>& layers = by_prefix[layer.substr(0, layer.rfind('.') + 1)];
+        const std::string prefix = layer.substr(0, layer.rfind('.') + 1);
+        std::vector<LayerGrowth>& layers = by_prefix[prefix];
+        ++arrays[prefix];
         const auto known = std::ranges::find(layers, layer, &LayerGrowth::layer);
         LayerGrowth& growth = known == layers.end() ? layers.emplace_back(LayerGrowth{.layer = layer, .last = {}}) : *known;
         growth.last = pair.*name;
         growth.off = pair.off;
         growth.worst = std::max(growth.worst, pair.off);
     }
-    const auto most = std::ranges::max_element(by_prefix, {}, [](const auto& one) { return one.second.size(); });
+    const auto most = std::ranges::max_element(
+        by_prefix, {}, [&](const auto& one) { return std::pair(one.second.size(), arrays[one.first]); });
     return most == by_prefix.end() || most->second.size() < 2 ? std::vector<LayerGrowth>{} : most->second;
 }
 
