@@ -451,7 +451,11 @@ class OwnCode:
 
 @functools.lru_cache(maxsize=None)
 def shown(file):
-    """A file as people call it: from the current folder, where it is in it."""
+    """A file as people call it: from the current folder, where it is in it; a notebook's cell by its number."""
+    if re.search(r"[/\\]ipykernel_\d+[/\\]", file):
+        with contextlib.suppress(AttributeError, KeyError):
+            return f"In [{sys.modules['IPython'].get_ipython().compile._filename_map[file]}]"
+        return "a cell"
     path = os.path.relpath(file) if os.path.isabs(file) else file
     return file if path.startswith("..") else path
 

@@ -82,6 +82,7 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
     overflowing = [Case(6, 6, 3, math.sqrt(math.log(np.finfo(one).max))) for one in types]  # exp() of some scores is infinite
     far = (FAR,) if (causal or mask) and np.finfo(dtype).max > 1e6 else ()
     first: Report | None = None  # that is not right
+    count = 0
     for case in (*CASES, *overflowing, *far, *(MASKED if mask else ())):
         if causal is True and case.m < case.n:
             continue  # a query that can attend to nothing has no answer that all agree on
@@ -101,13 +102,17 @@ def check_function(function: Callable[..., Any], what: str, *, causal: bool | st
             if first is not None:
                 break  # what is wrong before says more
             raise
+        count += 1
         if report:
             continue
         if first is None or is_clearer(report, first):
             first = report
         if report.verdict == "different" and len(first.mistakes) == 1:
             break
-    return report if first is None else first  # a report that is not right is false
+    if first is not None:  # a report that is not right is false
+        return first
+    report.case = f"each of {count} inputs, the last of them {report.case}"
+    return report
 
 
 def is_clearer(report: Report, first: Report) -> bool:
