@@ -2,8 +2,8 @@
 # attn::formula and attn::mistakes, which check it and replace its values: they need xtensor and BLAS. The component fast gives attn::fast,
 # which needs Highway and OpenMP, and the component mpi attn::mpi, which needs MPI, too. The component tools, or one of its
 # rooms by name, gives attn::tools, which reads, writes, prints and compares traces and weights, and needs the libraries that
-# do so. Beside the attn program comes the Python that records what attn diff compares, as a file and as a
-# package, in PREFIX/share/attn/python. Who builds without CMake asks pkg-config for attn: the functions and checks.
+# do so. Beside the attn program comes the Python that records what attn diff compares, in
+# PREFIX/share/attn/python. Who builds without CMake asks pkg-config for attn: the functions and checks.
 #
 # Who has attn as a part of a project has the same targets, and installs nothing of it unless ATTN_INSTALL says so.
 include(CMakePackageConfigHelpers)
@@ -35,7 +35,6 @@ if(ATTN_BUILD_TOOLS)
 endif()
 if(SKBUILD) # a wheel of the package attn: pyproject.toml
     install(TARGETS attn_cli DESTINATION attn/bin COMPONENT python)
-    install(FILES python/attn_record.py DESTINATION . COMPONENT python)
 endif()
 if(NOT ATTN_INSTALL)
     return()
@@ -43,8 +42,7 @@ endif()
 
 if(ATTN_BUILD_PROGRAMS)
     install(TARGETS attn_cli)
-    install(FILES python/attn_record.py DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python)
-    install(DIRECTORY python/attn DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
+    install(DIRECTORY python/attn python/attn_record DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
             PATTERN "__pycache__" EXCLUDE)
 endif()
 install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp"

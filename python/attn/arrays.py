@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attn_record import LeftOut, kind_of, storable
+from attn_record.tensors import LeftOut, kind_of, storable
 
 from .program import Error
 

@@ -1,0 +1,3 @@
+from .script import main
+
+main()
