@@ -225,8 +225,8 @@ void print_found(const diff::Diff& diff)
     };
     for (const diff::Found& found : diff.matched) {
         const std::string text = without_numbers(text_of(found));
-        const auto group = std::ranges::find_if(
-            groups, [&](const auto& one) { return without_numbers(text_of(*one.first)) == text; });
+        const auto group =
+            std::ranges::find_if(groups, [&](const auto& one) { return without_numbers(text_of(*one.first)) == text; });
         if (group == groups.end())
             groups.emplace_back(&found, 0);
         else
@@ -412,7 +412,8 @@ void expect_no_reference_needed(const Request& request)
     const bool is_needed = !options.names.empty() || options.table || options.atol || options.rtol || options.type ||
                            options.all || request.diagnoses || request.budget;
     if (is_needed)
-        throw Error(request.reference.string() + " is no trace, so that two runs are compared: only --json goes with that");
+        throw Error(request.reference.string() +
+                    " is no trace, so that two runs are compared: only --json goes with that");
     if (is_trace(request.mine))
         throw Error(request.mine.string() + " is a trace, and " + request.reference.string() +
                     " is none: give the trace first");
@@ -488,10 +489,12 @@ Command diff_command()
 {
     const auto request = std::make_shared<Request>();
     return {.name = "diff",
-            .summary = "find the first step in which your program's numbers differ from a reference, or from another run",
+            .summary =
+                "find the first step in which your program's numbers differ from a reference, or from another run",
             .details = description,
             .groups = {{"Arguments",
-                        {{"REFERENCE.npz", "", request->reference, "a trace, as --trace writes it; or another run, as MINE"},
+                        {{"REFERENCE.npz", "", request->reference,
+                          "a trace, as --trace writes it; or another run, as MINE"},
                          {"MINE", "", request->mine, "a trace, an .npz of plain arrays, or a folder of .npy files"}}},
                        name_flags(*request),
                        number_flags(*request),

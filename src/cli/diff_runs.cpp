@@ -106,7 +106,8 @@ void print_growth(const RunsDiff& result)
     print("how the difference grows, as a part of the numbers' size:\n");
     print("  {:<28} {:>9}  {:>9}\n", "layer", "its last", "its worst");
     for (const diff::LayerGrowth& layer : result.layers)
-        print("  {:<28} {:>9}  {:>9}\n", layer.layer, fmt::format("{:.2g}", layer.off), fmt::format("{:.2g}", layer.worst));
+        print("  {:<28} {:>9}  {:>9}\n", layer.layer, fmt::format("{:.2g}", layer.off),
+              fmt::format("{:.2g}", layer.worst));
 }
 
 void print_found(const RunsDiff& result)
@@ -114,7 +115,8 @@ void print_found(const RunsDiff& result)
     constexpr std::size_t most = 8;
     std::vector<std::string> others;
     for (const RunPair& pair : result.pairs)
-        if (pair.how != "by name" && pair.a != pair.b && (pair.how == "by its numbers" || pair.how == "by the end of its name"))
+        if (pair.how != "by name" && pair.a != pair.b &&
+            (pair.how == "by its numbers" || pair.how == "by the end of its name"))
             others.push_back(fmt::format("{} = {} {}", pair.a, pair.b, pair.how));
     if (others.size() > most)
         others.resize(most);
@@ -123,7 +125,8 @@ void print_found(const RunsDiff& result)
     const auto list = [most](const std::vector<std::string>& names, char run) {
         if (names.empty())
             return;
-        const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
+        const std::vector<std::string> first(names.begin(),
+                                             names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
         print("only in {}: {} arrays: {}{}\n", run, names.size(), fmt::format("{}", fmt::join(first, ", ")),
               names.size() > most ? ", …" : "");
     };
@@ -182,7 +185,8 @@ Json json_of(const std::optional<diff::Origin>& origin)
 {
     if (!origin)
         return nullptr;
-    return {{"file", origin->file}, {"line", origin->line}, {"variable", origin->variable}, {"function", origin->function}};
+    return {
+        {"file", origin->file}, {"line", origin->line}, {"variable", origin->variable}, {"function", origin->function}};
 }
 
 Json json_of(const RunPair& pair)
@@ -190,8 +194,16 @@ Json json_of(const RunPair& pair)
     Json unshared = Json::array();
     for (const diff::Unshared& one : pair.unshared)
         unshared.push_back({{"run", std::string(1, one.run)}, {"name", one.name}, {"origin", json_of(one.origin)}});
-    return {{"a", {{"name", pair.a}, {"origin", json_of(pair.a_origin)}, {"index", pair.a_worst}, {"value", json_of(pair.a_value)}}},
-            {"b", {{"name", pair.b}, {"origin", json_of(pair.b_origin)}, {"index", pair.b_worst}, {"value", json_of(pair.b_value)}}},
+    return {{"a",
+             {{"name", pair.a},
+              {"origin", json_of(pair.a_origin)},
+              {"index", pair.a_worst},
+              {"value", json_of(pair.a_value)}}},
+            {"b",
+             {{"name", pair.b},
+              {"origin", json_of(pair.b_origin)},
+              {"index", pair.b_worst},
+              {"value", json_of(pair.b_value)}}},
             {"verdict", name_of(pair.likeness)},
             {"how", pair.how},
             {"part", pair.part},
@@ -206,22 +218,18 @@ Json json_of(const RunPair& pair)
 
 int report_for_machines(const RunsDiff& result)
 {
-    Json json{{"same", result.passed()},
-              {"verdict", word_of(result)},
-              {"type", name_of(result.type)},
-              {"first_different", nullptr},
-              {"pairs", Json::array()},
-              {"only_a", result.only_a},
-              {"only_b", result.only_b},
-              {"layers", Json::array()},
-              {"search_cut", result.is_search_cut}};
+    Json json{{"same", result.passed()},    {"verdict", word_of(result)}, {"type", name_of(result.type)},
+              {"first_different", nullptr}, {"pairs", Json::array()},     {"only_a", result.only_a},
+              {"only_b", result.only_b},    {"layers", Json::array()},    {"search_cut", result.is_search_cut}};
     for (const RunPair& pair : result.pairs)
         json["pairs"].push_back(json_of(pair));
     if (const RunPair* first = result.first_different())
         json["first_different"] = first - result.pairs.data();
     for (const diff::LayerGrowth& layer : result.layers)
-        json["layers"].push_back(
-            {{"layer", layer.layer}, {"last", layer.last}, {"off", json_of(layer.off)}, {"worst", json_of(layer.worst)}});
+        json["layers"].push_back({{"layer", layer.layer},
+                                  {"last", layer.last},
+                                  {"off", json_of(layer.off)},
+                                  {"worst", json_of(layer.worst)}});
     print_json(json);
     return result.passed() ? 0 : 1;
 }

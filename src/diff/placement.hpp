@@ -223,7 +223,7 @@ private:
     std::vector<Match> matches_;
     std::map<std::string, std::vector<std::size_t>, std::less<>> steps_of_; ///< that arrays stand for, by their names
     std::set<std::string, std::less<>> wrong_claims_;
-    std::set<std::size_t> wrongly_claimed_; ///< the steps that those by name stand for
+    std::set<std::size_t> wrongly_claimed_;                             ///< the steps that those by name stand for
     std::map<const Target*, std::set<std::size_t>> sources_;            ///< known_before()
     std::map<std::size_t, std::vector<Array>> inner_results_;           ///< by step, as the reference has them
     std::map<std::size_t, std::vector<Array>> following_inner_results_; ///< as they follow from MINE's own arrays

@@ -182,8 +182,7 @@ private:
         std::set<std::string, std::less<>> on_the_way;
         for (const std::string& name : graph_.order())
             if (is_wrong_claim(name) || (name == my_result_ && !is_a_step(name)))
-                on_the_way.merge(
-                    graph_.all_before(name, [this](const std::string& one) { return is_explained(one); }));
+                on_the_way.merge(graph_.all_before(name, [this](const std::string& one) { return is_explained(one); }));
         return on_the_way;
     }
 
@@ -194,7 +193,8 @@ private:
             if (!on_the_way.contains(name) || is_explained(name))
                 continue;
             const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-            const bool is_known = i == names_.size() || is_placed(i); // its name says what it is, or that of its numbers
+            const bool is_known =
+                i == names_.size() || is_placed(i); // its name says what it is, or that of its numbers
             if (!is_known && !given_up_.contains(i))
                 return i;
             if (is_known && fault_.empty())

@@ -434,7 +434,8 @@ TEST_CASE("two runs have no steps that flags could mean, and a trace comes first
     const RunsDesk desk;
     for (const Words& words : {Words{"--diagnose"}, Words{"--atol", "1"}, Words{"--map", "a=b"}, Words{"--all"},
                                Words{"--type", "float32"}, Words{"--names", "bert"}})
-        expect_refusal(desk.compared(words), "a.npz", "is no trace, so that two runs are compared: only --json goes with that");
+        expect_refusal(desk.compared(words), "a.npz",
+                       "is no trace, so that two runs are compared: only --json goes with that");
     DiffDesk trace;
     trace.put();
     expect_refusal(run({"attn", "diff", desk.a(), trace.reference()}), "a.npz", "give the trace first");

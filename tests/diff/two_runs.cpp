@@ -83,15 +83,15 @@ RecordedRun run_decoder(const Way& way)
     const auto at = [](const Array& array, std::size_t b, std::size_t i, std::size_t j) {
         return array.values[(b * array.shape[1] + i) * array.shape[2] + j];
     };
-    Array x = writer.add("x", {way.batch, n, width}, {}, [&](const Shape& k) {
-        return k[1] < tokens ? given(k[0], k[1], k[2]) : 0.25;
-    });
+    Array x = writer.add("x", {way.batch, n, width}, {},
+                         [&](const Shape& k) { return k[1] < tokens ? given(k[0], k[1], k[2]) : 0.25; });
     std::string last = "x";
     for (std::size_t layer = 0; layer < way.layers; ++layer) {
         const std::string in = "layers." + std::to_string(layer) + ".";
         const double factor = layer == way.faulty_layer ? 1.02 : 1.0;
         const Array scores = writer.add(in + "scores", {way.batch, n, n}, {last}, [&](const Shape& k) {
-            return factor * writer.sum(width, [&](std::size_t j) { return at(x, k[0], k[1], j) * at(x, k[0], k[2], j); }) / 4;
+            return factor *
+                   writer.sum(width, [&](std::size_t j) { return at(x, k[0], k[1], j) * at(x, k[0], k[2], j); }) / 4;
         });
         const Array masked = writer.add(in + "masked", {way.batch, n, n}, {in + "scores"}, [&](const Shape& k) {
             return k[2] > k[1] || (k[2] >= tokens && k[1] < tokens) ? way.hidden : at(scores, k[0], k[1], k[2]);
@@ -200,8 +200,7 @@ TEST_CASE("a sentence alone is compared with its rows of a padded batch", "[diff
         CHECK(result.pairs.size() == 13);
         CHECK(result.pairs[1].part == (is_turned ? "[0:1, 0:5, 0:5] of A" : "[0:1, 0:5, 0:5] of B"));
     }
-    const RunsDiff faulty =
-        compare_runs(alone, run_decoder({.batch = 3, .padding = 2, .faulty_layer = 2}));
+    const RunsDiff faulty = compare_runs(alone, run_decoder({.batch = 3, .padding = 2, .faulty_layer = 2}));
     REQUIRE(faulty.first_different() != nullptr);
     CHECK(faulty.first_different()->a == "layers.2.scores");
     CHECK(faulty.first_different()->part == "[0:1, 0:5, 0:5] of B");
@@ -247,9 +246,8 @@ TEST_CASE("a large negative score instead of minus infinity has no effect", "[di
     const RunsDiff result = compare_runs(run_decoder({}), run_decoder({.hidden = -1e9}));
     CHECK(names_of(result, Likeness::different) ==
           std::vector<std::string>{"layers.0.masked", "layers.1.masked", "layers.2.masked"});
-    CHECK(std::ranges::none_of(result.pairs, [](const RunPair& pair) {
-        return pair.likeness == Likeness::different && pair.has_effect;
-    }));
+    CHECK(std::ranges::none_of(
+        result.pairs, [](const RunPair& pair) { return pair.likeness == Likeness::different && pair.has_effect; }));
     CHECK_FALSE(result.passed());
 }
 
@@ -290,7 +288,7 @@ TEST_CASE("a variable that is assigned once more in one run is told from its oth
         if (has_more)
             writer.add("x#2", {4, 6}, {"x"}, [](const Shape& k) { return 100 * given(0, k[0], k[1]); });
         writer.add(has_more ? "x#3" : "x#2", {4, 6}, {has_more ? "x#2" : "x"},
-                     [&](const Shape& k) { return std::exp(given(0, k[0], k[1])) * (has_more ? 1.01 : 1); });
+                   [&](const Shape& k) { return std::exp(given(0, k[0], k[1])) * (has_more ? 1.01 : 1); });
         return writer.run;
     };
     const RunsDiff result = compare_runs(run(false), run(true));

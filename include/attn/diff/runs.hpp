@@ -49,11 +49,11 @@ struct RunPair {
     std::string part; ///< which part of one the other is, "[..., :5] of B"; empty where they have one size
     std::optional<Origin> a_origin = {}, b_origin = {};
     Likeness likeness = Likeness::equal;
-    bool is_shape_wrong = false; ///< neither is a part of the other, so that no number was compared
-    bool follows = false;        ///< different, and computed from one that is
+    bool is_shape_wrong = false;         ///< neither is a part of the other, so that no number was compared
+    bool follows = false;                ///< different, and computed from one that is
     std::vector<Unshared> unshared = {}; ///< what it is computed from, where it is different and doesn't follow
-    bool has_effect = true;      ///< false where it is different, and nothing that was computed from it is
-    double off = 0;     ///< the root mean square of the differences, over that of the numbers
+    bool has_effect = true;              ///< false where it is different, and nothing that was computed from it is
+    double off = 0;                      ///< the root mean square of the differences, over that of the numbers
     double largest = 0; ///< the largest difference, over its number or the root mean square, whichever is larger
     double allowed = 0; ///< for off, what roundings can do
     Shape a_worst = {}, b_worst = {}; ///< where the largest difference is, in each

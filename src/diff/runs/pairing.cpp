@@ -16,7 +16,7 @@ namespace {
 
 using Axes = std::vector<std::size_t>;
 
-constexpr double most_off = 0.05;     // relative: two arrays that are meant to be the same, in any type
+constexpr double most_off = 0.05;    // relative: two arrays that are meant to be the same, in any type
 constexpr std::size_t most_axes = 5; // whose orders are tried
 
 Axes counted(std::size_t count)
@@ -49,7 +49,8 @@ View view_of(const Array& array, const Axes& order)
 }
 
 /// Calls it with the places of each number in both arrays; ends where it returns false.
-template <class Take> void walk(const Aligned& both, const Take& take)
+template <class Take>
+void walk(const Aligned& both, const Take& take)
 {
     const Shape& shape = both.a.shape;
     if (std::ranges::find(shape, std::size_t{0}) != shape.end())
@@ -346,7 +347,8 @@ struct Name {
 
 class Pairer {
 public:
-    Pairer(const RecordedRun& a, const RecordedRun& b) : a_(a), b_(b), is_a_paired_(a.arrays.size()), is_b_paired_(b.arrays.size())
+    Pairer(const RecordedRun& a, const RecordedRun& b)
+        : a_(a), b_(b), is_a_paired_(a.arrays.size()), is_b_paired_(b.arrays.size())
     {
         for (const auto& [name, array] : a.arrays)
             a_names_.emplace_back(name);
@@ -360,7 +362,7 @@ public:
         by_place();
         by_end();
         by_numbers();
-        const auto distinct = [&](std::size_t Pairing::* side) {
+        const auto distinct = [&](std::size_t Pairing::*side) {
             std::set<std::size_t> all;
             for (const Pairing& pair : pairs_)
                 all.insert(pair.*side);
@@ -398,7 +400,8 @@ private:
                 const std::string series = a_names_[i].call + a_names_[i].series;
                 if (found != places.end() && uneven.contains(series) == is_uneven && !is_a_paired_[i] &&
                     !is_b_paired_[found->second])
-                    pair(i, found->second, "by name", search_.align(a_at(i), b_at(found->second), call_of(i, found->second)));
+                    pair(i, found->second, "by name",
+                         search_.align(a_at(i), b_at(found->second), call_of(i, found->second)));
             }
         };
         each(false);
@@ -456,7 +459,8 @@ private:
     }
 
     /// Pairs what has no pair with the first of its candidates that is near; with the only one in any case.
-    template <class IsCandidate> void pair_unpaired(const IsCandidate& is_candidate)
+    template <class IsCandidate>
+    void pair_unpaired(const IsCandidate& is_candidate)
     {
         const auto each = [&](std::vector<bool>& is_paired, std::size_t others, const auto& ordered) {
             for (std::size_t own = 0; own < is_paired.size(); ++own) {
@@ -491,7 +495,8 @@ private:
                 const auto rights = b_ends.find(end);
                 if (rights == b_ends.end() || lefts.size() != 1 || rights->second.size() != 1)
                     continue;
-                auto aligned = search_.align(a_at(lefts[0]), b_at(rights->second[0]), call_of(lefts[0], rights->second[0]));
+                auto aligned =
+                    search_.align(a_at(lefts[0]), b_at(rights->second[0]), call_of(lefts[0], rights->second[0]));
                 const bool is_fit = aligned && (!aligned->is_part || measure(*aligned).is_near());
                 if (is_fit)
                     pair(lefts[0], rights->second[0], "by the end of its name", std::move(aligned));
@@ -499,8 +504,9 @@ private:
         }
     }
 
-    static void collect_ends(const std::vector<std::pair<std::string, Array>>& arrays, const std::vector<bool>& is_paired,
-                             std::size_t count, std::map<std::string, std::vector<std::size_t>>& ends)
+    static void collect_ends(const std::vector<std::pair<std::string, Array>>& arrays,
+                             const std::vector<bool>& is_paired, std::size_t count,
+                             std::map<std::string, std::vector<std::size_t>>& ends)
     {
         for (std::size_t i = 0; i < arrays.size(); ++i) {
             const std::vector<std::string_view> words = words_of(arrays[i].first);

@@ -13,11 +13,11 @@ namespace attn::diff {
 /// An array seen with its axes in some order, and of some of its numbers.
 struct View {
     const Array* array;
-    Shape shape;                       ///< of what is seen
-    std::vector<std::size_t> strides;  ///< per axis; 0 for one that the array does not have
-    std::size_t begin = 0;             ///< the place of the first number
+    Shape shape;                        ///< of what is seen
+    std::vector<std::size_t> strides;   ///< per axis; 0 for one that the array does not have
+    std::size_t begin = 0;              ///< the place of the first number
     std::vector<std::size_t> axes = {}; ///< which axis of the array each is; beyond its rank, one that it does not have
-    Shape offsets = {};                ///< of what is seen, per axis
+    Shape offsets = {};                 ///< of what is seen, per axis
 };
 
 /// Two arrays that are one, or the parts of them that both have.
@@ -29,10 +29,10 @@ struct Aligned {
 /// How far apart two aligned arrays are.
 struct Apart {
     std::size_t count = 0, differing = 0;
-    double rms = 0, difference = 0;     ///< root mean squares: of the larger of both, of their difference
-    double largest = 0;                 ///< the largest difference, over its number or the root mean square
-    bool is_finite = true;              ///< false where one has an infinity or NaN that the other does not have
-    std::size_t worst = 0;              ///< counted through the shape of the views
+    double rms = 0, difference = 0; ///< root mean squares: of the larger of both, of their difference
+    double largest = 0;             ///< the largest difference, over its number or the root mean square
+    bool is_finite = true;          ///< false where one has an infinity or NaN that the other does not have
+    std::size_t worst = 0;          ///< counted through the shape of the views
 
     double off() const;
     /// By how much roundings can leave two arrays apart that are meant to be the same, roughly.

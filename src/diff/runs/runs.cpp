@@ -160,8 +160,8 @@ private:
         const double roundings = roundings_of(type_);
         const bool is_nothing_else = apart.is_finite && apart.rms <= roundings * operand_size(pair);
         pair.allowed = is_counted ? 0 : is_nothing_else ? 2 : roundings + growth * before.rms;
-        const bool is_within = apart.off() <= pair.allowed &&
-                               apart.largest <= peak * roundings + peak * growth * before.largest;
+        const bool is_within =
+            apart.off() <= pair.allowed && apart.largest <= peak * roundings + peak * growth * before.largest;
         const bool is_rounding = !is_counted && apart.is_finite && (is_nothing_else || is_within);
         pair.likeness = is_rounding ? Likeness::rounding : Likeness::different;
         return {.rms = is_rounding ? apart.off() : 0,
@@ -169,7 +169,7 @@ private:
                 .is_different = !is_rounding};
     }
 
-    void add_unshared(char run, const RecordedRun& arrays, const std::string& name, std::string RunPair::* own,
+    void add_unshared(char run, const RecordedRun& arrays, const std::string& name, std::string RunPair::*own,
                       std::vector<Unshared>& unshared) const
     {
         for (const std::string& read : reads_of(arrays, name))
@@ -272,7 +272,7 @@ std::string layer_of(const std::string& name)
 
 /// The layers of the prefix that has most of them, and most arrays in them.
 /// @param name  of the run whose names tell of layers
-std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::string RunPair::* name)
+std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::string RunPair::*name)
 {
     std::map<std::string, std::vector<LayerGrowth>> by_prefix;
     std::map<std::string, std::size_t> arrays;
@@ -284,7 +284,8 @@ std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::strin
         std::vector<LayerGrowth>& layers = by_prefix[prefix];
         ++arrays[prefix];
         const auto known = std::ranges::find(layers, layer, &LayerGrowth::layer);
-        LayerGrowth& growth = known == layers.end() ? layers.emplace_back(LayerGrowth{.layer = layer, .last = {}}) : *known;
+        LayerGrowth& growth =
+            known == layers.end() ? layers.emplace_back(LayerGrowth{.layer = layer, .last = {}}) : *known;
         growth.last = pair.*name;
         growth.off = pair.off;
         growth.worst = std::max(growth.worst, pair.off);
@@ -294,7 +295,8 @@ std::vector<LayerGrowth> growth_of(const std::vector<RunPair>& pairs, std::strin
     return most == by_prefix.end() || most->second.size() < 2 ? std::vector<LayerGrowth>{} : most->second;
 }
 
-std::vector<std::string> names_without(const RecordedRun& run, const std::vector<RunPair>& pairs, std::string RunPair::* name)
+std::vector<std::string> names_without(const RecordedRun& run, const std::vector<RunPair>& pairs,
+                                       std::string RunPair::*name)
 {
     std::vector<std::string> names;
     for (const auto& [own, array] : run.arrays)
@@ -313,7 +315,8 @@ std::string_view name_of(Likeness likeness)
 RecordedRun read_run(const std::filesystem::path& path)
 {
     RecordedRun run;
-    read_each_array(path, [&](const std::string& name, Array array) { run.arrays.emplace_back(name, std::move(array)); });
+    read_each_array(path,
+                    [&](const std::string& name, Array array) { run.arrays.emplace_back(name, std::move(array)); });
     run.origins = read_origins(path);
     return run;
 }

@@ -9,7 +9,8 @@ namespace attn {
 namespace {
 
 /// The rows that the view's columns are, side by side.
-template <class Number> std::vector<Number> rows_of_transposed(const BasicView<const Number>& view)
+template <class Number>
+std::vector<Number> rows_of_transposed(const BasicView<const Number>& view)
 {
     std::vector<Number> rows(view.rows * view.columns);
     for (std::size_t i = 0; i < view.rows; ++i)
