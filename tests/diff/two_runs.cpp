@@ -299,6 +299,17 @@ TEST_CASE("a variable that is assigned once more in one run is told from its oth
     CHECK(result.only_b == std::vector<std::string>{"x#2"});
 }
 
+TEST_CASE("arrays without numbers, and single numbers, are compared, too", "[diff]")
+{
+    RecordedRun a;
+    a.arrays = {{"none", Array{{0, 3}, {}}}, {"one", Array{{}, {2.5}}}};
+    RecordedRun b = a;
+    CHECK(compare_runs(a, b).count(Likeness::equal) == 2);
+    b.arrays[0].second.shape = {3, 0};
+    b.arrays[1].second.values = {2.75};
+    CHECK(names_of(compare_runs(a, b), Likeness::different) == std::vector<std::string>{"none", "one"});
+}
+
 TEST_CASE("runs that have nothing in common are not the same", "[diff]")
 {
     const RecordedRun plain = run_decoder({});

@@ -103,7 +103,7 @@ public:
     std::optional<Aligned> align(const Array& a, const Array& b, const std::string& call)
     {
         if (a.values.empty() || b.values.empty())
-            return std::nullopt;
+            return a.shape == b.shape ? in_order(a, b, counted(a.rank()), call) : std::nullopt;
         const std::size_t rank = std::max(a.rank(), b.rank());
         std::optional<Aligned> plain, best;
         double off = std::numeric_limits<double>::infinity();

@@ -146,6 +146,8 @@ private:
         constexpr double peak = 8;   // the largest of many roundings over their root mean square
         const Apart apart = measure(both);
         pair.part = part_text(both);
+        if (apart.count == 0)
+            return {};
         pair.off = apart.off();
         pair.largest = apart.largest;
         pair.a_worst = index_in(both.a, apart.worst);
