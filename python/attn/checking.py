@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attn_record
 
+from .arrays import array_of
 from .functions import check_function
 from .program import Error, OwnFolder, call
 from .report import Report, report_of
+from .trace import Array, Trace
 
 
-def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[str] | None = None, **named: Any) -> Report:
+def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[str] | None = None,
+          backward: Callable[[Any], Any] | None = None, **named: Any) -> Report:
     """Calls a module of PyTorch, and says where it first differs from the reference of its own weights.
 
     The call is recorded: every tensor that your own code assigns, with file, line and variable, and what each module returns.
@@ -25,6 +28,8 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
     module            the name of the part to check: "layers.0.self_attn"; the first that attn run knows unless given
     own               folders of your own code; unless given, all that is neither Python's nor an installed package, or the folder
                       of an installed model
+    backward          the loss of what the call returns: where the forward pass is right, the gradients of its weights and arguments are
+                      compared with those of the reference
     A function of your own is checked by check(mine, "attention", causal=True): see check_function().
 
     raises            Error where nothing of the module is known, with what there is
@@ -37,11 +42,45 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
     own = own or folder_of_installed(model)
     recording = attn_record.to(str(Path(folder.name, "mine.npz")), reference=module or True, own=own, quiet=True)
     with recording:
-        model(*arguments, **named)
+        output = model(*arguments, **named)
     report = verdict_on(recording.commands, recording.lines, folder)
+    if report and backward is not None:
+        report = verdict_on_gradients(model, output, [*arguments, *named.values()], backward, Trace(report.reference, folder))
     if not report and getattr(model, "training", False):
         report.hint = "the module is in training mode, where dropout is on: call eval() first, if it should not be"
     return report
+
+
+def verdict_on_gradients(model: Any, output: Any, arguments: Sequence[Any], loss: Callable[[Any], Any], reference: Trace) -> Report:
+    """Compares what loss(output).backward() gives with the gradients of the reference, from the gradient of the result on."""
+    result = getattr(output, "logits", output[0] if isinstance(output, (tuple, list)) else output)
+    if not getattr(result, "requires_grad", False):
+        raise Error("nothing was recorded for a backward pass: is it inside torch.no_grad()?")
+    result.retain_grad()
+    inputs = [one for one in arguments if getattr(one, "requires_grad", False)]
+    before = [(one, one.grad) for one in (*model.parameters(), *inputs)]
+    try:
+        for one, _ in before:
+            one.grad = None
+        loss(output).backward()
+        seed = array_of("the gradient of the result", result.grad).reshape(reference["output"].shape)
+        mine = {f"grad.{name}": weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+        mine.update({f"grad.argument{i}": one.grad for i, one in enumerate(inputs) if one.grad is not None})
+        gradients = reference.grad(seed=seed)
+        expect_gradients(gradients, seed)
+        return gradients.diff(mine)
+    finally:
+        for one, gradient in before:
+            one.grad = gradient
+
+
+def expect_gradients(gradients: Trace, seed: Array) -> None:
+    """Where a loss does not depend on what a norm gets, such as the sum of its results or of their squares, nothing but roundings arrives."""
+    sizes = [float(abs(gradients["grad." + name]).max()) for name, step in gradients.steps.items()
+             if not step.formula and step.shape and "grad." + name in gradients]
+    if sizes and sorted(sizes)[len(sizes) // 2] < 1e-12 * float(abs(seed).max()):
+        raise Error("the gradient of this loss is zero for most weights, so that there is nothing to compare: the sum of what a norm "
+                    "returns, and that of the squares, never change; take another, such as the sum of output times random numbers")
 
 
 def folder_of_installed(model: Any) -> list[str] | None:

@@ -83,6 +83,11 @@ class Report:
         self.mistakes = tuple(Mistake(one["id"], one["sentence"], one["link"], tuple(one["steps"]), one["formula"], one["right"])
                               for one in self.json.get("looks_like", ()))
 
+    @property
+    def reference(self) -> Path:
+        """The trace that it was compared with, while this report lasts."""
+        return self._files[0]
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes what was compared, reference.npz and mine.npz, which attn diff reads again, and verdict.txt and verdict.json."""
         place = Path(folder)

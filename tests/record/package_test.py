@@ -447,6 +447,25 @@ class ChecksPyTorch(unittest.TestCase):
         self.assertIn("hint: the module is in training mode", str(attn.check(module, self.x)))
         self.assertIsNone(attn.check(module.eval(), self.x).hint)
 
+    def test_gradients_are_checked_from_a_loss_on(self):
+        def loss(output):
+            return (output * torch.linspace(-1, 2, output.numel()).reshape(output.shape)).sum()
+
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0, batch_first=True)
+        layer.linear1.weight.grad = torch.ones(16, 8)
+        report = attn.check(layer, self.x.requires_grad_(), backward=loss)
+        self.assertTrue(report, str(report))
+        self.assertIn("grad.argument0 = grad.x", str(report))
+        self.assertTrue(layer.linear1.weight.grad.equal(torch.ones(16, 8)) and self.x.grad is None)  # as they were
+
+        layer.norm1.weight.register_hook(lambda gradient: gradient * 2)
+        wrong = attn.check(layer, self.x, backward=loss)
+        self.assertEqual((wrong.ok, wrong.first_wrong.step), (False, "grad.norm1.gain"), str(wrong))
+        with self.assertRaisesRegex(attn.Error, "the gradient of this loss is zero for most weights"):
+            attn.check(layer, self.x, backward=lambda output: output.mean())
+        with torch.no_grad(), self.assertRaisesRegex(attn.Error, "inside torch.no_grad"):
+            attn.check(layer, self.x, backward=loss)
+
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
         self.assertRaisesRegex(attn.Error, "is no module of PyTorch", attn.check, lambda x: x, self.x)
