@@ -53,7 +53,7 @@ def check(model: Any, /, *arguments: Any, module: str | None = None, own: list[s
 
 def verdict_on_gradients(model: Any, output: Any, arguments: Sequence[Any], loss: Callable[[Any], Any], reference: Trace) -> Report:
     """Compares what loss(output).backward() gives with the gradients of the reference, from the gradient of the result on."""
-    result = getattr(output, "logits", output[0] if isinstance(output, (tuple, list)) else output)
+    result: Any = getattr(output, "logits", output[0] if isinstance(output, (tuple, list)) else output)
     if not getattr(result, "requires_grad", False):
         raise Error("nothing was recorded for a backward pass: is it inside torch.no_grad()?")
     result.retain_grad()

@@ -130,7 +130,7 @@ def path_of(run: Any, place: Path) -> str:
     if isinstance(run, Trace):
         run = {name: run[name] for name in run.steps}
     elif hasattr(run, "commands") and hasattr(run, "path"):  # what attn.record() gives
-        return os.fspath(run.path)
+        return str(os.fspath(run.path))
     if not isinstance(run, Mapping):
         raise Error(f"a run is of the type {type(run).__name__}, expected a path, arrays by name, a recording or a Trace")
     write_arrays(place, run)

@@ -166,5 +166,5 @@ def report_of(reference: Any, mine: Any, *flags: str, keeps: Sequence[object] = 
 
     keeps  the folders that they are in, which last as long as the report
     """
-    answers = [call("diff", reference, mine, *flags, "--diagnose", *more, passing=(0, 1)).stdout for more in (("--json",), ())]
-    return Report(*answers, Path(reference), Path(mine), keeps)
+    as_json, text = (call("diff", reference, mine, *flags, "--diagnose", *more, passing=(0, 1)).stdout for more in (("--json",), ()))
+    return Report(as_json, text, Path(reference), Path(mine), keeps)
