@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .arrays import array_and_flag, array_of, weights_in, write_arrays
 from .program import Error, OwnFolder, call, flags_of
 from .report import Report, report_of
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any] if TYPE_CHECKING else np.ndarray  # which NumPy knows from 1.22 on
 
 
 @dataclass(frozen=True)
