@@ -98,7 +98,7 @@ def verdict_on(commands: Any, lines: Sequence[str], folder: OwnFolder) -> Report
     lines     what the recording said, which has the reason
     """
     if commands is None:
-        raise Error("\n".join(lines))
+        raise Error("\n".join(lines).replace(folder.name + os.sep, ""))
     run, diff = commands
     call(*run[1:])
     reference, mine, *flags = diff[2:]
