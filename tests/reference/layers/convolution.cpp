@@ -90,7 +90,9 @@ TEST_CASE("a convolution with a stride gives every so many outputs of the one wi
         const Tensor3 all = convolution(x, weights);
         for (const std::size_t stride : {1, 2, 3, 7}) {
             const Tensor3 every = xt::view(all, xt::all(), xt::range(std::size_t{0}, n, stride), xt::all());
-            CHECK(same_bits(convolution(x, weights, {.stride = stride}), every));
+            const Tensor3 strided = convolution(x, weights, {.stride = stride});
+            REQUIRE(strided.shape() == every.shape()); // bits can differ: a BLAS adds fewer rows in another order
+            CHECK(xt::amax(xt::abs(strided - every))() <= 1e-14);
             CHECK(wrong_steps(recorded([&](const Trace& trace) {
                       (void)convolution(x, weights, {.stride = stride}, trace);
                   })).empty());
