@@ -25,6 +25,7 @@ namespace attn::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using cli::json_of; // beside those for what diff says
 
 /// The values of a command line.
 struct Request {
@@ -289,12 +290,6 @@ int report(const diff::Diff& diff, const Request& request)
 }
 
 // ------------------------------------------------------------------------------------------------ for machines
-
-/// JSON has no infinity and no NaN: they become text.
-Json json_of(double number)
-{
-    return std::isfinite(number) ? Json(number) : Json(number_text(number, NumberType::float64));
-}
 
 Json json_of(const diff::StepDiff& step)
 {

@@ -21,6 +21,7 @@ namespace attn::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using cli::json_of; // beside those for what diff says
 using diff::Likeness;
 using diff::RunPair;
 using diff::RunsDiff;
@@ -115,8 +116,7 @@ void print_found(const RunsDiff& result)
     constexpr std::size_t most = 8;
     std::vector<std::string> others;
     for (const RunPair& pair : result.pairs)
-        if (pair.how != "by name" && pair.a != pair.b &&
-            (pair.how == "by its numbers" || pair.how == "by the end of its name"))
+        if (pair.how == "by its numbers" || pair.how == "by the end of its name")
             others.push_back(fmt::format("{} = {} {}", pair.a, pair.b, pair.how));
     if (others.size() > most)
         others.resize(most);
@@ -174,12 +174,6 @@ int report(const RunsDiff& result, const std::filesystem::path& a, const std::fi
 }
 
 // ------------------------------------------------------------------------------------------------ for machines
-
-/// JSON has no infinity and no NaN: they become text.
-Json json_of(double number)
-{
-    return std::isfinite(number) ? Json(number) : Json(number_text(number, NumberType::float64));
-}
 
 Json json_of(const std::optional<diff::Origin>& origin)
 {

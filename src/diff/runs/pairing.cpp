@@ -171,24 +171,6 @@ private:
         return found;
     }
 
-    /// Quick, and enough to say that they are not the same.
-    bool can_be_near(const Aligned& both)
-    {
-        constexpr std::size_t most = 8;
-        double difference = 0, size = 0;
-        std::size_t count = 0;
-        walk(both, [&](std::size_t a, std::size_t b) {
-            const double left = both.a.array->values[a], right = both.b.array->values[b];
-            if (std::isfinite(left) && std::isfinite(right)) {
-                difference += std::abs(left - right);
-                size += std::abs(left) + std::abs(right);
-            }
-            return ++count < most;
-        });
-        work_ += most;
-        return difference <= size; // as far apart as independent numbers are, or nearer
-    }
-
     std::optional<Aligned> in_order(const Array& a, const Array& b, const Axes& order, const std::string& call)
     {
         const View left = view_of(a, counted(order.size())), right = view_of(b, order);
@@ -225,15 +207,11 @@ private:
         double off = std::numeric_limits<double>::infinity();
         bool is_only = true;
         for (bool is_more = true; is_more && !is_cut();) {
-            const Aligned one = cut(left, right, tried);
-            if (can_be_near(one)) {
-                const Apart apart = measure_counted(one);
-                if (apart.is_near()) {
-                    is_only = best.empty();
-                    if (apart.off() < off) {
-                        off = apart.off();
-                        best = tried;
-                    }
+            if (const Apart apart = measure_counted(cut(left, right, tried)); apart.is_near()) {
+                is_only = best.empty();
+                if (apart.off() < off) {
+                    off = apart.off();
+                    best = tried;
                 }
             }
             is_more = false;
@@ -271,7 +249,7 @@ private:
                 right.strides[i] = right.strides[i + 1] * left.shape[i + 1];
             right.axes.clear();
             Aligned both = is_a_finer ? Aligned{left, right} : Aligned{right, left};
-            if (can_be_near(both) && measure_counted(both).is_near())
+            if (measure_counted(both).is_near())
                 return both;
         } while (std::next_permutation(order.begin(), order.end()));
         return std::nullopt;
