@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes the Markdown pages that Doxygen reads: every number in their prose comes from a run.
 
-    docs/make_pages.py --root REPOSITORY --build BUILD/docs [--attn PROGRAM]
+    docs/make_pages.py --root REPOSITORY --build BUILD/docs [--attn PROGRAM] [--lab]
 
 reads lessons/NN_topic/lesson.md, docs/*.md, include/attn and BUILD/docs/traces/NN_topic.npz, and writes
 BUILD/docs/pages and BUILD/docs/include. A line of a page stays on its line, so that Doxygen's complaints point to the
@@ -42,9 +42,10 @@ def main():
     parser.add_argument("--root", type=Path, required=True, help="the repository")
     parser.add_argument("--build", type=Path, required=True, help="the folder with traces/ and results/; pages/ goes there")
     parser.add_argument("--attn", type=Path, help="the attn program, which draws the graphs")
+    parser.add_argument("--lab", action="store_true", help="the site has docs/lab: pages compute what the reader changes")
     arguments = parser.parse_args()
     try:
-        Site(arguments.root.resolve(), arguments.build.resolve(), arguments.attn).write()
+        Site(arguments.root.resolve(), arguments.build.resolve(), arguments.attn, arguments.lab).write()
     except PageError as error:
         print(f"docs: {error}", file=sys.stderr)
         return 2

@@ -78,7 +78,12 @@ public:
     void expect(const Call& call, const Recorder& reference, std::string_view step,
                 const Mine& mine)
     {
+#ifdef ATTN_IN_PAGE // where the learner writes a formula instead
+        (void)mine;
+        expect_step(call, reference.recording(), step, {});
+#else
         expect_step(call, reference.recording(), step, [&] { return to_array(mine()); });
+#endif
     }
 
     /// A file beside the lesson.

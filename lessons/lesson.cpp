@@ -129,6 +129,7 @@ template <Traceable T>
 T Lesson::input(std::string_view step, const T& example)
 {
     const StepLabel label = parse_step_label(step);
+    setup_.inputs.push_back(label.name);
     T value = example;
     if (setup_.input) {
         const Array given = from_user(label);

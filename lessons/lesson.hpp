@@ -121,6 +121,15 @@ private:
     struct Setup;
     explicit Lesson(Setup& setup);
 
+    /// How a lesson ended; empty texts where it went well.
+    struct Ending {
+        std::string refuted;  ///< the claim that its numbers don't bear out
+        std::string overflow; ///< which number was the first to overflow
+    };
+    /// Teaches, and looks at what came of it.
+    /// @throws Error where the user's numbers or interventions can't be used
+    Ending follow(void (*teach)(Lesson&));
+
     const LessonFlag::Value& value_of(std::string_view name) const;
     Array from_user(const StepLabel& label) const;
     void expect_fit(const StepLabel& label, const Shape& shape);

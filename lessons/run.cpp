@@ -3,7 +3,6 @@
 #include "attn/cli/flags.hpp"
 #include "attn/cli/print_escaped.hpp"
 #include "attn/files/trace_file.hpp"
-#include "attn/formula/overflow.hpp"
 
 namespace attn {
 namespace {
@@ -18,18 +17,6 @@ std::string summary_of(std::size_t steps, std::size_t checks, std::size_t not_he
 {
     return counted(steps, "step") + ", " + counted(checks, "check") + ", " +
            (not_held == 0 ? "all held" : std::to_string(not_held) + " no longer so");
-}
-
-/// What is said where numbers overflow, unless the user asked for a mistake that makes them.
-std::optional<std::string> overflow_in(const Recording& recording,
-                                       const std::vector<std::string>& meant,
-                                       const LessonFlags& flags)
-{
-    const auto overflow = formula::find_overflow(recording, meant);
-    if (!overflow || !flags.interventions.pitfall.empty())
-        return std::nullopt;
-    return (flags.input.empty() ? "" : flags.input.string() + ": ") +
-           formula::to_text(*overflow);
 }
 
 } // namespace
@@ -49,25 +36,13 @@ int Lesson::run(std::string_view topic, int argc, char** argv, void (*teach)(Les
     return cli::guarded(name, [&] {
         Setup setup(topic, flags);
         Lesson lesson(setup);
-        const auto overflow_of_run = [&] {
-            return overflow_in(setup.recorder.recording(), setup.meant_to_overflow,
-                               flags);
-        };
-        try {
-            teach(lesson);
-        } catch (const Refuted& error) {
-            if (const auto overflow = overflow_of_run())
-                throw Error(*overflow);
-            cli::print_error(program, error);
+        const Ending ending = lesson.follow(teach);
+        if (!ending.refuted.empty()) {
+            cli::print_error(program, Error(ending.refuted));
             return 1;
-        } catch (const Error& error) {
-            if (flags.input.empty())
-                throw;
-            throw Error(flags.input.string() + ": " + error.what());
         }
-        setup.interventions.expect_effect();
-        if (const auto overflow = overflow_of_run())
-            cli::print_error(program, Error("warning: " + *overflow));
+        if (!ending.overflow.empty())
+            cli::print_error(program, Error("warning: " + ending.overflow));
         if (!flags.trace.empty())
             files::write_trace(flags.trace, setup.recorder.recording());
         setup.console.flush();

@@ -71,6 +71,7 @@ struct Lesson::Setup {
     bool is_altered; ///< what the lesson claims need no longer be so
     Listeners listeners, unrecorded;
     std::optional<files::NamedArrays> input;
+    std::vector<std::string> inputs; ///< the names of what the user can give, so far
     std::size_t checks = 0, not_held = 0;
     std::vector<std::string> meant_to_overflow; ///< scopes
     bool has_begun = false;                     ///< something was printed

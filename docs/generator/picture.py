@@ -53,11 +53,20 @@ def ink_on(colour, alpha):
     return STRONG_INK if colour in CYCLE and alpha > (0.66 if colour == BLUE else 0.57) else INK
 
 
+def live_id(step, index, *drawn):
+    """The id of an element that shows one number of a run, which the page's script draws anew for the reader's own; none where it is
+    no number of a run."""
+    if getattr(step, "run", None) is None:
+        return None
+    place = ",".join(map(str, (*step.index, *index)[: len(step.index) + step.ndim]))
+    return "|".join(map(str, ("live", step.run, f"{step.path}[{place}]", *drawn)))
+
+
 def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):
     """A matrix of at most 900 cells: the larger a number is, the stronger its cell. Negative numbers are orange.
 
     rows and columns are labels; numbers: whether cells show them (default: where there are at most 100)."""
-    values = np.asarray(values, dtype=float)
+    step, values = values, np.asarray(values, dtype=float)
     if values.size > 900:
         raise ValueError(f"a heatmap of {values.size} cells is too large a file: use image()")
     largest = largest or np.max(np.abs(values[np.isfinite(values)]), initial=0) or 1
@@ -65,11 +74,13 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
     for (i, j), value in np.ndenumerate(values):
         strength = 0 if not np.isfinite(value) else min(1, abs(value) / largest)
         paint, alpha = colour if value >= 0 else ORANGE, 0.85 * strength
-        axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=paint, alpha=alpha, linewidth=0))
+        cell = axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=paint, alpha=alpha, linewidth=0))
+        cell.set_gid(live_id(step, (i, j), "cell", VARIABLES[colour], largest))
         axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
         if numbers:
             text = "−∞" if value == -np.inf else f"{value:.{decimals}f}"
-            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
+            written = axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
+            written.set_gid(live_id(step, (i, j), "number", decimals))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
     axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
     axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])
@@ -90,21 +101,24 @@ def image(axes, values, title=""):
     return axes
 
 
-def to_svg(drawn, name):
+def to_svg(drawn, name, run=None):
     """The figure as an <svg> element in the page's colours, without the ids that other pictures have, too."""
     with matplotlib.rc_context({"svg.hashsalt": name}):
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None, "Creator": None})
     plt.close(drawn)
-    return page_svg(buffer.getvalue(), name)
+    return page_svg(buffer.getvalue(), name, run)
 
 
-def page_svg(text, name):
-    """An SVG file's <svg> element, to stand in a page."""
+def page_svg(text, name, run=None):
+    """An SVG file's <svg> element, to stand in a page about a run."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
+    svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|cell\|([^|"]*)\|([^|"]*)"', r'data-live="\1" data-cell-colour="\2" data-largest="\3"', svg)
+    svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|number\|(\d+)"', r'data-live="\1" data-decimals="\2"', svg)
+    svg = re.sub(r' id="live\|[^"]*"', "", svg)
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
     svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)(?=[\w-])', rf"\g<1>{name}-", svg)

@@ -34,6 +34,13 @@ NUMBERS = {
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),
 }
+# What the lessons in the browser can't compute, and why: as docs/lab/CMakeLists.txt leaves them out.
+NOT_IN_PAGE = {
+    "11_encoder_stack": "This lesson is not computed in the page: its stack has the paper's size, 13 million weights, and its run takes 100 MiB.",
+    "13_transformer": "This lesson is not computed in the page: its model has the paper's size, and its run takes 360 MiB.",
+    "15_training": "This lesson is not computed in the page: it trains models for minutes.",
+    "19_across_machines": "This lesson is not computed in the page: it starts several processes.",
+}
 ORDER = "notation questions small_model formulas explain gradients diff python record view graph trace_format your_weights fast speed mpi mpi_cost pitfalls xtensor_pitfalls".split()
 
 
@@ -61,8 +68,8 @@ class Page:
 
 
 class Site:
-    def __init__(self, root, build, attn=None):
-        self.root, self.build, self.attn = root, build, attn
+    def __init__(self, root, build, attn=None, has_lab=False):
+        self.root, self.build, self.attn, self.has_lab = root, build, attn, has_lab
         self.loaded = {}
         self.filled = {}
         lessons = sorted(path for path in (root / "lessons").glob("[0-9][0-9]_*") if path.is_dir())
@@ -132,6 +139,13 @@ class Site:
                 raise PageError(f"'{specification}' is no format for a number ({error})") from None
         return trace, step, array, axes, place, specification or common_format(array)
 
+    def live(self, page, reference):
+        """The attribute by which the page's script finds what follows the reader's own numbers; nothing where that's another run's."""
+        lesson = re.match(rf"({LESSON_NAME}):", reference)
+        if page.lesson is None or (lesson and lesson[1] != page.lesson):
+            return ""
+        return f' data-live="{reference[lesson.end() :] if lesson else reference}"'
+
     def expand(self, page, inside, context, alone):
         """The text that a placeholder stands for. The context is text, heading, code or math."""
         inside = inside.strip()
@@ -140,7 +154,8 @@ class Site:
         if context == "text" and verb in self.verbs and (not rest if verb in self.stand_alone else rest or verb in ("steps", "graph")):
             return self.verbs[verb](page, rest)
         if verb == "shape" and rest:
-            return shape_text(self.find(page, rest)[2].shape)
+            shape = shape_text(self.find(page, rest)[2].shape)
+            return f'<span{self.live(page, f"shape {rest}")}>{shape}</span>' if context == "text" else shape
         if verb == "formula" and rest:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
@@ -160,7 +175,7 @@ class Site:
             return text
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
-        return f'<span class="{kind}" title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+        return f'<span class="{kind}"{self.live(page, inside)} title="{place} = {exact}, lesson {trace.name}">{text}</span>'
 
     def report(self):
         """What script/train-model measured."""
@@ -207,7 +222,7 @@ class Site:
     def table(self, page, reference):
         trace, step, array, axes, place, specification = self.find(page, reference)
         labels = dict.fromkeys("nm", self.words(trace.name)) if trace.name in MODEL_RUNS else {}
-        return tables.tensor_tables(step, array, axes, place, specification, labels)
+        return tables.tensor_tables(step, array, axes, place, specification, labels, self.live(page, reference))
 
     def steps(self, page, text):
         match = re.fullmatch(rf"(?:({LESSON_NAME}):)?([\w.]*)", text)
@@ -230,7 +245,7 @@ class Site:
             raise PageError(f"{source.relative_to(self.root)} has no picture '{name}'; it has {known}")
         drawn, caption = draw(self)
         key = f"{stem}-{name}"
-        return self.include(key, picture.figure_html(picture.to_svg(drawn, key), caption, key))
+        return self.include(key, picture.figure_html(picture.to_svg(drawn, key, page.lesson), caption, key))
 
     def graph(self, page, text):
         """attn graph of a run: {{graph --to output | What is to be seen.}} or {{graph 10_encoder_layer: --depth 0 | ...}}."""
@@ -274,12 +289,13 @@ class Site:
         return self.folded(page, (("The whole program", self.program(page)), ("All steps", self.steps(page, "")), ("What it prints", self.result(page))))
 
     def solution(self, page, _):
-        """The solved exercise in C++ and in Python, each folded."""
+        """The exercise in the page, and the solved one in C++ and in Python, each folded."""
         if page.lesson is None:
             raise PageError("only a lesson's page has an exercise")
         for suffix in ("cpp", "py"):
             read_text(self.root / "tests" / "exercises" / f"{page.lesson}.{suffix}", "the repository")
-        return self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
+        here = self.html(f'<div class="lab-exercise" data-lesson="{page.lesson}"></div>') + "\n\n" if self.has_lab else ""
+        return here + self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
 
     def view(self, page):
         """A link to the lesson's page of attn view, where script/docs made one."""
@@ -347,10 +363,24 @@ class Site:
         return self.located(page, match.start(), match["inside"], "heading" if line.startswith("#") else "text", line.strip() == match[0])
 
     def within(self, page, match, context):
-        def replace(part):
-            return "{{" if part["escaped"] else self.located(page, match.start() + part.start(), part["inside"], context, False)
+        """A formula or code with its numbers; before it a mark from which the page's script makes it again for the reader's own."""
+        is_live = False
 
-        return INSIDE_MATH_OR_CODE.sub(replace, match[0])
+        def replace(part, live):
+            nonlocal is_live
+            if part["escaped"]:
+                return "{{"
+            if live and self.live(page, part["inside"]) and REFERENCE.fullmatch(part["inside"]):
+                is_live = True
+                return f"⟦{part['inside']}⟧"
+            return self.located(page, match.start() + part.start(), part["inside"], context, False)
+
+        text = INSIDE_MATH_OR_CODE.sub(lambda part: replace(part, live=False), match[0])
+        template = INSIDE_MATH_OR_CODE.sub(lambda part: replace(part, live=True), match[0])
+        if not is_live:
+            return text
+        inner = re.sub(r"^(?:\\f.|`+)\s*|\s*(?:\\f.|`+)$", "", template)
+        return rf'\htmlonly<i class="live-{context}" data-template="{picture.html.escape(" ".join(inner.split()))}"></i>\endhtmlonly{text}'
 
     def located(self, page, position, inside, context, alone):
         try:
@@ -371,7 +401,19 @@ class Site:
         # On the heading's line, so that every line keeps its number.
         after = filled[heading.end() :].removeprefix("\n")
         pager = self.pager(page)
-        return f"{filled[: heading.end()]}\n{pager}{after.rstrip()}\n\n{pager}\n"
+        return f"{filled[: heading.end()]}\n{pager}{self.lab(page)}{after.rstrip()}\n\n{pager}\n{self.lab_scripts()}"
+
+    def lab(self, page):
+        """Where the page's script puts what computes the lesson in the browser, or why nothing does."""
+        if not self.has_lab:
+            return ""
+        if page.lesson in NOT_IN_PAGE:
+            return f'<div class="lab">{NOT_IN_PAGE[page.lesson]}</div>'
+        return f'<div class="lab" data-lesson="{page.lesson}"></div>'
+
+    def lab_scripts(self):
+        names = ("machine", "numbers", "read", "live", "bar", "exercise") if self.has_lab else ()
+        return "".join(self.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
 
     def write(self):
         pages = self.build / "pages"

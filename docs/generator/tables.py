@@ -23,16 +23,18 @@ def quoted(title):
     return title.replace('"', "'")
 
 
-def tensor_tables(step, array, axes, place, specification, labels):
+def tensor_tables(step, array, axes, place, specification, labels, live=""):
     """A tensor as tables of its last two axes: rows and columns are named, every cell comes from the trace."""
     if array.size > LARGEST_TABLE:
         raise PageError(f"'{place}' has {array.size} numbers, more than a table of {LARGEST_TABLE}; take a part")
     if array.ndim <= 2:
-        return tensor_table(step, array, axes, place, specification, labels)
-    return "".join(
-        tensor_table(step, array[lead], axes[len(lead) :], f"{place}[{', '.join(map(str, lead))}]", specification, labels)
-        for lead in itertools.product(*map(range, array.shape[:-2]))
-    )
+        tensors = tensor_table(step, array, axes, place, specification, labels)
+    else:
+        tensors = "".join(
+            tensor_table(step, array[lead], axes[len(lead) :], f"{place}[{', '.join(map(str, lead))}]", specification, labels)
+            for lead in itertools.product(*map(range, array.shape[:-2]))
+        )
+    return f"<div{live}>{tensors}</div>" if live else tensors
 
 
 def tensor_table(step, array, axes, place, specification, labels):

@@ -18,6 +18,26 @@ REFERENCE = re.compile(
 )
 
 
+class Recorded(np.ndarray):
+    """A step's numbers, or a part of them, that know their place: trace["mask"][1] is mask[1] of that run. What is computed
+    from them does not."""
+
+    run, path, index = None, "", ()
+
+    def __array_finalize__(self, _):
+        self.run = None
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return np.asarray(array)[()]
+
+    def __getitem__(self, key):
+        part = super().__getitem__(key)
+        entries = key if isinstance(key, tuple) else (key,)
+        if self.run is not None and isinstance(part, Recorded) and all(isinstance(entry, (int, np.integer)) for entry in entries):
+            part.run, part.path, part.index = self.run, self.path, (*self.index, *map(int, entries))
+        return part
+
+
 class Trace:
     """A trace file. `trace["head.0.weights"]` is a NumPy array; an alias gives the step that it means."""
 
@@ -43,7 +63,10 @@ class Trace:
         return self.by_path[path]
 
     def __getitem__(self, path):
-        return self.arrays[self.step(path)["path"]]
+        path = self.step(path)["path"]
+        array = self.arrays[path].view(Recorded)
+        array.run, array.path = self.name, path
+        return array
 
     def __contains__(self, path):
         return path in self.by_path

@@ -89,10 +89,11 @@ void score_one_pair(Lesson& lesson, const Matrix& queries, const Matrix& keys,
 /// measured times of two of them.
 void count(Lesson& lesson)
 {
-    const ScoringSizes sizes{.n = 128, .m = 128, .d_q = 64, .d_k = 64, .d_hidden = 64};
+    constexpr std::size_t n = 128, width = 64;
+    const ScoringSizes sizes{n, n, width, width, width};
     const Trace cost = lesson.trace().scope("cost");
     const auto number = [&](std::string_view name, std::string_view formula,
-                            std::size_t value) {
+                            std::uint64_t value) {
         return static_cast<double>(cost(name, formula, static_cast<std::int64_t>(value)));
     };
     number("n", "", sizes.n);
@@ -113,12 +114,11 @@ void count(Lesson& lesson)
     //! [cost]
     const double ratio = cost("ratio", "additive / dot", additive / dot);
 
-    if (lesson.is_altered())
-        return; // the time is measured without the change
-    const Matrix tokens = constant(sizes.n, sizes.d_k);
-    const AdditiveWeights weights{constant(sizes.d_q, sizes.d_hidden),
-                                  constant(sizes.d_k, sizes.d_hidden),
-                                  Vector({sizes.d_hidden}, 0.125)};
+    if (lesson.is_altered() || !lesson.is_example())
+        return; // the time is measured without the change, which has no part in it
+    const Matrix tokens = constant(n, width);
+    const AdditiveWeights weights{constant(width, width), constant(width, width),
+                                  Vector({width}, 0.125)};
     const double dot_time =
         shortest_time([&] { scaled_dot_product_attention(tokens, tokens, tokens); });
     const double additive_time =

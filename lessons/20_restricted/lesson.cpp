@@ -244,7 +244,8 @@ std::vector<double> reach_of(const Trace& trace, const Mask& mask, Matrix before
         const Vector change = max_along(Matrix(xt::abs(after - before)), 1);
         const std::int64_t reached =
             scope("reached", "sum(where(max(abs(after - before), axis=1) > 0, 1, 0))",
-                  std::ranges::count_if(change, [](double by) { return by > 0; }));
+                  std::int64_t{
+                      std::ranges::count_if(change, [](double by) { return by > 0; })});
         //! [reach]
         counts.push_back(static_cast<double>(reached));
         was = "layer." + std::to_string(layer) + ".before";

@@ -279,12 +279,12 @@ void change_first_token(Lesson& lesson, const Matrix& x, RandomNumbers& numbers)
     // Between the first token and the last: states that carry the change, or layers until
     // it arrives.
     const Trace path = trace.scope("path");
-    const std::int64_t states =
-        path("recurrence", "sum(where(recurrence.moved > 0, 1, 0))",
-             std::ranges::count_if(by_state, [](double by) { return by > 0; }));
+    const std::int64_t states = path(
+        "recurrence", "sum(where(recurrence.moved > 0, 1, 0))",
+        std::int64_t{std::ranges::count_if(by_state, [](double by) { return by > 0; })});
     const std::int64_t layers =
         path("convolution", "1 + sum(where(concat(" + parts + "axis=0) == 0, 1, 0))",
-             1 + std::ranges::count(arrived, 0.0));
+             std::int64_t{1 + std::ranges::count(arrived, 0.0)});
     const std::int64_t attentions =
         path("attention", "1 + sum(where(attention.moved[-1:] == 0, 1, 0))",
              std::int64_t{at_once(last) == 0 ? 2 : 1});

@@ -174,9 +174,9 @@ std::int64_t rank_of(const Trace& trace, const Matrix& form)
     const Vector pivots =
         trace("pivots[steps]", "concat(" + sizes + "axis=0)", sizes_found);
     const double least = 1e-9 * pivots(0);
-    return trace(
-        "rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
-        std::ranges::count_if(pivots, [least](double pivot) { return pivot > least; }));
+    return trace("rank", "sum(where(pivots > 1e-9 * pivots[0], 1, 0))",
+                 std::int64_t{std::ranges::count_if(
+                     pivots, [least](double pivot) { return pivot > least; })});
 }
 
 // ---------------------------------------------------------------------- 4. two softmaxes

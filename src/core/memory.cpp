@@ -9,6 +9,9 @@
 #include <fstream>
 #include <limits>
 
+#ifdef __EMSCRIPTEN__
+#include <emscripten/heap.h>
+#endif
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -33,6 +36,9 @@ std::size_t less(std::size_t limit, std::size_t used)
 /// What the machine has left, in bytes.
 std::size_t left_on_machine()
 {
+#ifdef __EMSCRIPTEN__ // a page's machine
+    return emscripten_get_heap_max() - emscripten_get_heap_size();
+#endif
     std::ifstream file("/proc/meminfo");
     std::string word;
     for (std::size_t kibibytes = 0; file >> word;)

@@ -1,0 +1,396 @@
+// "Your numbers": the bar of a lesson's page. The reader changes what is given, and every number of the page follows.
+
+"use strict";
+
+(() => {
+    const bar = document.querySelector(".lab[data-lesson]");
+    if (!bar) {
+        return;
+    }
+    const lesson = bar.dataset.lesson;
+    const most = 256; // numbers that are edited in cells; larger arrays are pasted
+    let base = null; // the example's run
+    let run = null; // that the page shows
+    let unchanged = null; // the run of the same inputs without an answer
+    let state = { inputs: {}, round: "", ablate: [], pitfall: "" };
+    let asked = 0;
+
+    // ------------------------------------------------------------------------------------------ elements
+
+    function make(tag, attributes = {}, ...children) {
+        const element = document.createElement(tag);
+        for (const [name, value] of Object.entries(attributes)) {
+            if (name.startsWith("on")) {
+                element.addEventListener(name.slice(2), value);
+            } else if (value !== false) {
+                element.setAttribute(name, value === true ? "" : value);
+            }
+        }
+        element.append(...children);
+        return element;
+    }
+
+    const open = make("button", { type: "button", class: "lab-open", "aria-expanded": "false", onclick: () => toggle() }, "Your numbers");
+    const badge = make("span", { class: "lab-badge", role: "status" }, "Change what is given, and every number on this page follows. It is computed here, by the program of this lesson.");
+    const trouble = make("div", { class: "lab-trouble", role: "alert" });
+    const names = make("div", { class: "lab-names" });
+    const editor = make("div", { class: "lab-editor" });
+    const round = make("select", { onchange: () => change({ round: round.value }) });
+    const pitfall = make("select", { onchange: () => change({ pitfall: pitfall.value }) });
+    const ablate = make("select", { onchange: () => change({ ablate: ablate.value ? [ablate.value] : [] }) });
+    const claims = make("ul", { class: "lab-claims" });
+    const reset = make("button", { type: "button", class: "lab-reset", hidden: true, onclick: () => change({ inputs: {}, round: "", ablate: [], pitfall: "" }) }, "reset");
+    const panel = make("div", { class: "lab-panel", hidden: true },
+        make("p", {}, "Given are: "), names, editor,
+        make("div", { class: "lab-answers" },
+            make("label", {}, "with a mistake ", pitfall), make("label", {}, "every number as ", round), make("label", {}, "set to zero ", ablate)),
+        make("p", { class: "lab-buttons" },
+            make("button", { type: "button", onclick: copyLink }, "copy a link to this"),
+            " The sentences were written for the example's numbers."),
+        claims);
+    bar.append(make("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
+    for (const type of ["", "float32", "float16", "bfloat16"]) {
+        round.append(make("option", { value: type }, type || "float64"));
+    }
+    pitfall.append(make("option", { value: "" }, "none"));
+    ablate.append(make("option", { value: "" }, "nothing"));
+
+    // ------------------------------------------------------------------------------------------ the run
+
+    function question() {
+        const inputs = Object.keys(state.inputs).length === 0 ? {} : Object.fromEntries(base.answer.inputs.map(name => {
+            const { shape, values, type } = state.inputs[name] ?? base.step(name);
+            return [name, { shape, type, values: Array.from(values, value => Number.isFinite(value) ? value : String(value).replace("Infinity", "inf")) }];
+        }));
+        return { do: "run", lesson, inputs };
+    }
+
+    const isAltered = () => Boolean(state.round || state.pitfall || state.ablate.length);
+
+    // Computes what the state asks for, and shows it; a later call overtakes an earlier one.
+    async function compute() {
+        const number = ++asked;
+        document.documentElement.classList.add("lab-computing");
+        try {
+            base ??= await first();
+            const plain = new Run(await lab.ask(question()));
+            const found = isAltered() ? new Run(await lab.ask({ ...question(), round: state.round, pitfall: state.pitfall, ablate: state.ablate })) : plain;
+            if (number !== asked) {
+                return;
+            }
+            [unchanged, run] = [plain, found];
+            show();
+            const verified = await lab.ask({ do: "verify" });
+            if (number === asked) {
+                say(verified);
+            }
+        } catch (error) {
+            if (number === asked) {
+                trouble.textContent = error.message;
+                badge.textContent = "not computed: the page shows the numbers before";
+            }
+        } finally {
+            document.documentElement.classList.remove("lab-computing");
+        }
+    }
+
+    async function first() {
+        badge.textContent = "computing…";
+        const example = new Run(await lab.ask({ do: "run", lesson }));
+        const { mistakes } = await lab.ask({ do: "mistakes" });
+        for (const { id, sentence } of mistakes) {
+            pitfall.append(make("option", { value: id, title: sentence }, id));
+        }
+        for (const step of example.steps.values()) {
+            if (step.formula !== "") {
+                ablate.append(make("option", { value: step.path }, step.path));
+            }
+        }
+        names.append(...example.answer.inputs.map(name =>
+            make("button", { type: "button", "data-name": name, onclick: () => edit(name) }, `${name} ${shapeText(example.step(name).shape)}`)));
+        names.previousElementSibling.hidden = example.answer.inputs.length === 0;
+        return example;
+    }
+
+    function say({ recomputed, inputs, failures }) {
+        const count = recomputed + inputs;
+        const verdict = failures.length === 0 ? "all verified" : `${count - failures.length} verified; ${failures[0].message}`;
+        const marked = isAltered() ? `; ${changedSteps()} have other numbers than without it, and are marked` : "";
+        badge.textContent = `${count} steps computed here, ${verdict}${marked}`;
+        bar.dataset.ready = String(asked);
+    }
+
+    const isChanged = path => {
+        const [before, after] = [unchanged.step(path), run.step(path)];
+        return !before || !after || String(before.shape) !== String(after.shape) || before.values.some((value, i) => !Object.is(value, after.values[i]));
+    };
+    const changedSteps = () => [...run.steps.keys()].filter(isChanged).length;
+
+    function show() {
+        trouble.textContent = run.answer.refuted || run.answer.overflow || "";
+        const keepFocus = document.activeElement?.dataset?.cell;
+        live.show(run, { edited: inPlace, changed: path => run !== unchanged && path !== undefined && isChanged(path) });
+        if (keepFocus) {
+            document.querySelector(`.contents td[data-cell="${CSS.escape(keepFocus)}"]`)?.focus();
+        }
+        const lines = run.answer.printed.split("\n").map(line => line.trim()).filter(line => line.startsWith("[no longer so]") || line.startsWith("[checked]"));
+        claims.replaceChildren(...lines.map(line => make("li", { class: line.startsWith("[checked]") ? "holds" : "fails" }, line)));
+        const printed = [...document.querySelectorAll(".contents details > summary")].find(summary => summary.textContent.trim() === "What it prints");
+        const text = printed?.parentElement.querySelector("pre");
+        if (text) {
+            text.textContent = run.answer.printed;
+        }
+        for (const button of names.children) {
+            const step = run.step(button.dataset.name);
+            button.textContent = `${button.dataset.name} ${step ? shapeText(step.shape) : ""}`;
+            button.classList.toggle("edited", button.dataset.name in state.inputs);
+        }
+        const isEdited = Object.keys(state.inputs).length > 0 || isAltered();
+        bar.classList.toggle("edited", isEdited);
+        reset.hidden = !isEdited;
+        [round.value, pitfall.value, ablate.value] = [state.round, state.pitfall, state.ablate[0] ?? ""];
+        if (editor.dataset.name && !editor.contains(document.activeElement)) {
+            edit(editor.dataset.name);
+        }
+        document.documentElement.classList.add("lab-on");
+        document.dispatchEvent(new CustomEvent("attn-run", { detail: run }));
+    }
+
+    // ------------------------------------------------------------------------------------------ what is given
+
+    // A table of what is given, in the text: its cells are edited where they stand.
+    function inPlace(box, step) {
+        if (!base.answer.inputs.includes(step.path)) {
+            return;
+        }
+        for (const cell of box.querySelectorAll("td[data-cell]")) {
+            cell.contentEditable = "plaintext-only";
+            if (cell.contentEditable !== "plaintext-only") {
+                cell.contentEditable = "true";
+            }
+            cell.inputMode = "decimal";
+            cell.classList.add("given");
+            cell.addEventListener("focus", () => toggle(false)); // the bar stays in sight, and leaves room for the page
+            cell.addEventListener("input", () => setCell(cell));
+            cell.addEventListener("keydown", moveAmongCells);
+            cell.addEventListener("paste", event => pasteInto(event, step.path));
+        }
+    }
+
+    function moveAmongCells(event) {
+        const cell = event.currentTarget, row = cell.parentElement;
+        const column = [...row.children].indexOf(cell);
+        const to = { ArrowUp: row.previousElementSibling, ArrowDown: row.nextElementSibling, Enter: row.nextElementSibling }[event.key];
+        if (event.key === "Enter") {
+            event.preventDefault();
+        }
+        to?.children[column]?.focus();
+    }
+
+    function arrayOf(name) {
+        const { shape, values, type } = state.inputs[name] ?? base.step(name);
+        return { shape: [...shape], values: [...values], type };
+    }
+
+    function setCell(cell) {
+        const { path: name, index } = readReference(cell.dataset.cell);
+        const array = arrayOf(name);
+        const offset = index.filter(entry => entry !== "").reduce((sum, i, axis) => sum * array.shape[axis] + Number(i), 0);
+        try {
+            array.values[offset] = readNumber(cell.textContent, array.type);
+        } catch (error) {
+            cell.classList.add("wrong");
+            trouble.textContent = `${cell.dataset.cell}: ${error.message}`;
+            return;
+        }
+        cell.classList.remove("wrong");
+        change({ inputs: { ...state.inputs, [name]: array } });
+    }
+
+    function pasteInto(event, name) {
+        const text = event.clipboardData.getData("text");
+        if (/[\n\t\[,;]/.test(text.trim())) {
+            event.preventDefault();
+            setArray(name, text);
+        }
+    }
+
+    function setArray(name, text) {
+        const before = arrayOf(name);
+        try {
+            const { shape, values } = readArray(text, before.type);
+            const fits = shape.length === before.shape.length;
+            const asRow = shape.length === 1 && before.shape.length === 2;
+            if (!fits && !asRow) {
+                throw new Error(`has the shape ${shapeText(shape)}, expected ${before.shape.length} axes, (${base.step(name).axes.join(", ")})`);
+            }
+            change({ inputs: { ...state.inputs, [name]: { shape: asRow ? [1, ...shape] : shape, values, type: before.type } } });
+        } catch (error) {
+            trouble.textContent = `${name}: ${error.message}`;
+        }
+    }
+
+    function edit(name) {
+        const array = arrayOf(name), size = array.values.length;
+        editor.dataset.name = name;
+        const text = make("textarea", { rows: "4", spellcheck: "false", "aria-label": `${name} as a list`, placeholder: "[[1, 2], [3, 4]], or rows of a spreadsheet" });
+        text.value = size <= most ? nested({ ...array, values: array.values }, ".10g") : "";
+        const random = () => {
+            const values = array.type === "real" ? array.values.map(() => Math.round(200 * (Math.random() + Math.random() + Math.random() - 1.5)) / 100)
+                : array.values.map(() => array.values[Math.floor(Math.random() * size)]);
+            change({ inputs: { ...state.inputs, [name]: { ...array, values } } });
+            edit(name);
+        };
+        const back = () => {
+            const { [name]: _, ...others } = state.inputs;
+            change({ inputs: others });
+            edit(name);
+        };
+        editor.replaceChildren(
+            make("p", {}, make("code", {}, name), ` ${base.step(name).axes.length ? `(${base.step(name).axes.join(", ")}) = ` : ""}${shapeText(array.shape)}. `,
+                size > most ? `${size} numbers: paste others. ` : "Edit, or paste what NumPy prints or a spreadsheet holds. "),
+            text,
+            make("p", { class: "lab-buttons" },
+                make("button", { type: "button", onclick: () => setArray(name, text.value) }, "compute with these"),
+                make("button", { type: "button", onclick: random }, "random"),
+                make("button", { type: "button", onclick: back }, "the example's")));
+        text.addEventListener("input", () => {
+            if (size <= most) {
+                setArray(name, text.value);
+            }
+        });
+    }
+
+    // ------------------------------------------------------------------------------------------ the state, also in the link
+
+    function change(to) {
+        state = { ...state, ...to };
+        const asText = Object.keys(state.inputs).length === 0 && !isAltered() ? "" : `#lab=${encodeURIComponent(JSON.stringify(state))}`;
+        if (asText.length < 60000) {
+            history.replaceState(null, "", location.pathname + location.search + asText);
+        }
+        return compute();
+    }
+
+    function stateInLink() {
+        const text = /^#lab=(.*)$/.exec(location.hash)?.[1];
+        if (!text) {
+            return false;
+        }
+        try {
+            const found = JSON.parse(decodeURIComponent(text));
+            for (const array of Object.values(found.inputs ?? {})) {
+                if (!Array.isArray(array.shape) || !Array.isArray(array.values)) {
+                    throw new Error("an input is no array");
+                }
+                array.values = array.values.map(value => value === null ? NaN : value);
+            }
+            state = { inputs: found.inputs ?? {}, round: found.round ?? "", ablate: found.ablate ?? [], pitfall: found.pitfall ?? "" };
+            return true;
+        } catch (error) {
+            trouble.textContent = `the link can't be read: ${error.message}`;
+            return false;
+        }
+    }
+
+    async function copyLink(event) {
+        const button = event.currentTarget;
+        await navigator.clipboard.writeText(location.href);
+        button.textContent = "copied";
+    }
+
+    function toggle(isOpen = panel.hidden) {
+        panel.hidden = !isOpen;
+        open.setAttribute("aria-expanded", String(isOpen));
+        if (isOpen && run === null) {
+            compute();
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------ one number
+
+    const explained = make("div", { class: "lab-explained", hidden: true, role: "dialog", "aria-label": "How this number follows" });
+    document.body.append(explained);
+
+    async function explain(cell, beside) {
+        if (run === null) {
+            await compute();
+        }
+        const { text } = await lab.ask({ do: "explain", cell });
+        const { path } = readReference(cell), step = run.step(path);
+        const lines = make("pre", {});
+        const scope = path.includes(".") ? path.replace(/[^.]*$/, "") : "";
+        let last = 0;
+        for (const match of text.matchAll(/[A-Za-z_][\w.]*\[\d+(?:,\d+)*\]/g)) {
+            const name = match[0].replace(/\[.*/, "");
+            const whole = run.step(scope + name) ? scope + match[0] : run.step(name) ? match[0] : null;
+            if (whole && whole !== cell) {
+                lines.append(text.slice(last, match.index), make("button", { type: "button", onclick: () => explain(whole, beside) }, match[0]));
+                last = match.index + match[0].length;
+            }
+        }
+        lines.append(text.slice(last));
+        explained.replaceChildren(lines, make("p", { class: "lab-buttons" },
+            step.formula === "" ? "" : make("button", { type: "button", onclick: () => { close(); toggle(true); change({ ablate: [step.path] }); } }, `what if ${step.path} were zero?`),
+            make("button", { type: "button", onclick: close }, "close")));
+        explained.hidden = false;
+        const { bottom, left } = beside.getBoundingClientRect();
+        explained.style.top = `${bottom + window.scrollY + 6}px`;
+        explained.style.left = `${Math.max(8, Math.min(left, window.innerWidth - explained.offsetWidth - 16))}px`;
+        explained.querySelector("button")?.focus({ preventScroll: true });
+    }
+
+    function close() {
+        explained.hidden = true;
+    }
+
+    // The number that an element shows: "weights[0,1]"; nothing where it shows none of this run.
+    function cellOf(element) {
+        if (element.dataset.cell) {
+            return element.dataset.cell.replace("[]", "");
+        }
+        const { path, index } = readReference(element.dataset.live ?? "-");
+        return index.some(entry => entry.includes(":")) ? null : `${path}${index.length ? `[${index}]` : ""}`;
+    }
+
+    document.addEventListener("click", async event => {
+        if (!explained.contains(event.target)) {
+            close();
+        }
+        const number = event.target.closest?.(".contents span.from-run.one[data-live], .contents td");
+        if (!number || number.isContentEditable) {
+            return;
+        }
+        if (number.matches("td")) { // a table of the page as it came: its place in the table that is computed
+            const box = number.closest("[data-live]"), place = box && [...box.querySelectorAll("td")].indexOf(number);
+            if (!box || !number.closest("table.tensor-values")) {
+                return;
+            }
+            if (run === null) {
+                await compute();
+            }
+            const cell = box.querySelectorAll("td")[place];
+            if (cell && !cell.isContentEditable && cellOf(cell)) {
+                explain(cellOf(cell), cell);
+            }
+        } else if (cellOf(number)) {
+            explain(cellOf(number), number);
+        }
+    });
+    document.addEventListener("keydown", event => {
+        if (event.key === "Escape") {
+            close();
+        }
+        if (event.key === "Enter" && event.target.matches?.("span.from-run.one[data-live]")) {
+            event.target.click();
+        }
+    });
+    for (const number of document.querySelectorAll("span.from-run.one[data-live]")) {
+        number.tabIndex = 0;
+    }
+
+    window.addEventListener("hashchange", () => stateInLink() && compute());
+    if (stateInLink()) {
+        toggle(true);
+    }
+})();

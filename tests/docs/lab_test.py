@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Compares the lessons in the browser with the lesson programs, in node.
+
+    tests/docs/lab_test.py BUILD/bin LAB.js
+
+Each lesson that a page computes: as it is, after three edits of what is given, with a step set to zero, with a mistake, and in
+float32. Every step has the program's numbers, bit by bit, or to 1e-12 of the largest number so far (a product adds in another
+order, and C libraries differ in the last digit of exp); where the program refuses, the page has its line. Formulas for
+exercises: right ones are right, and a wrong one is named.
+
+Exit codes: 0 all is well; 1 something differs; 77 there is no node.
+"""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+TOLERANCE = 1e-12
+NOT_IN_PAGE = ("11_encoder_stack", "13_transformer", "15_training", "19_across_machines")
+
+
+def read_trace(path):
+    with np.load(path, allow_pickle=False) as arrays:
+        steps = json.loads(arrays["steps.json"])["steps"]
+        return {step["path"]: (arrays[step["path"]], step.get("formula", "")) for step in steps}
+
+
+def as_question(array):
+    kind = {"b": "boolean", "i": "integer"}.get(array.dtype.kind, "real")
+    values = [value if np.isfinite(value) else str(value) for value in array.astype(float).ravel().tolist()]
+    return {"shape": list(array.shape), "values": values, "type": kind}
+
+
+def edited(name, array, round_):
+    """What is given, with one number changed; ids and lengths stay."""
+    if array.dtype.kind != "f":
+        return array
+    array = array.astype(float).copy()
+    array.ravel()[(7 * round_ + len(name)) % array.size] += 0.5 * round_
+    return array
+
+
+class Cases:
+    def __init__(self, programs, folder):
+        self.programs, self.folder = programs, folder
+        self.questions, self.expected, self.labels = [], [], []
+
+    def native(self, lesson, flags):
+        trace = self.folder / f"{len(self.questions)}.npz"
+        done = subprocess.run([self.programs / f"lesson_{lesson}", "--quiet", "--trace", trace, *flags], capture_output=True, text=True, check=False)
+        message = done.stderr.strip().removeprefix(f"lesson_{lesson}: ")
+        return done.returncode, message, read_trace(trace) if trace.exists() else None
+
+    def add(self, lesson, label, flags, **asked):
+        self.labels.append(f"{lesson}, {label}")
+        self.expected.append(self.native(lesson, flags))
+        self.questions.append({"do": "run", "lesson": lesson, **asked})
+
+    def input_flags(self, arrays):
+        path = self.folder / f"input_{len(self.questions)}.npz"
+        np.savez(path, **arrays)
+        return ["--input", path], {name: as_question(array) for name, array in arrays.items()}
+
+
+def cases_of(cases, lesson, mistake):
+    cases.add(lesson, "as it is", [])
+    code, message, steps = cases.expected[-1]
+    if code != 0:
+        raise SystemExit(f"lesson_{lesson}: {message}")
+    asked = subprocess.run([cases.programs / f"lesson_{lesson}", "--quiet", "--input", cases.folder / "none.npz"], capture_output=True, text=True, check=False)
+    given = {path: array for path, (array, formula) in steps.items() if not formula and "." not in path}
+    if "no array is called" in asked.stderr and given:
+        for round_ in (1, 2, 3):
+            flags, inputs = cases.input_flags({name: edited(name, array, round_) for name, array in given.items()})
+            cases.add(lesson, f"edit {round_}", flags, inputs=inputs)
+    computed = [path for path, (_, formula) in steps.items() if formula]
+    cases.add(lesson, "a step set to zero", ["--ablate", computed[len(computed) // 3]], ablate=[computed[len(computed) // 3]])
+    cases.add(lesson, f"with {mistake}", ["--pitfall", mistake], pitfall=mistake)
+    cases.add(lesson, "in float32", ["--round", "float32"], round="float32")
+
+
+def bad_inputs(cases):
+    good = {"inputs": np.ones((3, 4)), "key_weights": np.ones((4, 3)), "query_weights": np.ones((4, 3)), "value_weights": np.ones((4, 3))}
+    nan = good["inputs"].copy()
+    nan[1, 2] = np.nan
+    for label, wrong in {
+        "NaN": {"inputs": nan},
+        "another shape": {"inputs": np.ones((3, 5))},
+        "another rank": {"inputs": np.ones(4)},
+        "a million rows": {"inputs": np.ones((1_000_000, 4))},
+        "an infinity": {"inputs": np.full((3, 4), -np.inf)},
+    }.items():
+        flags, inputs = cases.input_flags(good | wrong)
+        cases.add("02_all_queries", label, flags, inputs=inputs)
+
+
+def arrays_of(answer):
+    numbers = np.frombuffer(base64.b64decode(answer["numbers"]))
+    found = {}
+    for step in answer["steps"]:
+        size = int(np.prod(step["shape"], dtype=int))
+        found[step["path"]] = numbers[step["at"] : step["at"] + size].reshape(step["shape"])
+    return found
+
+
+def same_message(found, expected):
+    """How much memory there is differs."""
+    general = re.compile(r"^.*?\.npz: |there is memory for [\d.]+ \w+")
+    return general.sub("", found) == general.sub("", expected)
+
+
+def compare(answer, expected):
+    """What is wrong, and how many steps are equal bit by bit and how many all but so."""
+    code, message, steps = expected
+    if code != 0:
+        found = answer.get("error") or answer.get("refuted") or "no error"
+        return (None if same_message(found, message) else f"says {found!r}, the program {message!r}"), 0, 0
+    if "error" in answer:
+        return f"says {answer['error']!r}", 0, 0
+    found = arrays_of(answer)
+    if found.keys() != steps.keys():
+        return f"other steps: {sorted(found.keys() ^ steps.keys())[:5]}", 0, 0
+    largest, equal, close = 1.0, 0, 0
+    for path, (array, formula) in steps.items():
+        array, mine = array.astype(float), found[path]
+        if array.shape != mine.shape:
+            return f"{path} is {mine.shape}, not {array.shape}", 0, 0
+        finite = array[np.isfinite(array)]
+        largest = max(largest, np.max(np.abs(finite), initial=0))
+        if np.array_equal(array, mine, equal_nan=True):
+            equal += 1
+            continue
+        with np.errstate(invalid="ignore"):
+            off = np.where(array == mine, 0, np.abs(array - mine))
+        if not (np.nanmax(off) <= TOLERANCE * largest) or np.any(np.isnan(array) != np.isnan(mine)):
+            return f"{path} is off by {np.nanmax(off)}: {formula}", 0, 0
+        close += 1
+    return None, equal, close
+
+
+def answers_to(questions, node, lab, folder):
+    asked, answered = folder / "questions.json", folder / "answers.json"
+    asked.write_text(json.dumps(questions))
+    subprocess.run([node, Path(__file__).with_name("lab_answers.mjs"), lab, asked, answered], check=True)
+    return json.loads(answered.read_text())
+
+
+def check_exercises(node, lab, folder):
+    problems = []
+    questions = [
+        {"do": "exercise", "lesson": "01_single_query", "formulas": formulas}
+        for formulas in (
+            {"my_scores": "keys @ query", "my_weights": "softmax(scores)", "my_output": "weights @ values"},
+            {"my_scores": "keys.T @ query", "my_weights": "exp(scores)", "my_output": "weights @"},
+        )
+    ]
+    right, wrong = answers_to(questions, node, lab, folder)
+    problems += [f"exercise 1: {call['function']} is right, and said to be wrong" for call in right["calls"] if not call.get("right")]
+    reports = {call["function"]: call.get("report") or call.get("error") or "nothing" for call in wrong["calls"]}
+    for function, word in {"my_scores": "wrong", "my_weights": "softmax_unnormalized", "my_output": "character 10"}.items():
+        if word not in reports[function]:
+            problems.append(f"exercise 1: {function}: expected a word about {word}, found {reports[function]}")
+    return problems
+
+
+def main():
+    programs, lab = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    node = shutil.which("node") or shutil.which("nodejs")
+    if node is None:
+        print("there is no node")
+        return 77
+    lessons = sorted(path.name.removeprefix("lesson_") for path in programs.glob("lesson_*") if path.name.removeprefix("lesson_") not in NOT_IN_PAGE)
+    problems, equal, close = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        np.savez(folder / "none.npz", no_such_name=np.ones(1))
+        cases = Cases(programs, folder)
+        asked = [question for lesson in lessons for question in ({"do": "run", "lesson": lesson}, {"do": "mistakes"})]
+        mistakes = [answer["mistakes"] for answer in answers_to(asked, node, lab, folder)[1::2]]
+        for lesson, made in zip(lessons, mistakes):
+            cases_of(cases, lesson, made[len(made) // 2]["id"])
+        bad_inputs(cases)
+        for label, answer, expected in zip(cases.labels, answers_to(cases.questions, node, lab, folder), cases.expected):
+            problem, same, almost = compare(answer, expected)
+            equal, close = equal + same, close + almost
+            if problem:
+                problems.append(f"{label}: {problem}")
+        problems += check_exercises(node, lab, folder)
+    print(*problems, sep="\n")
+    print(f"{len(lessons)} lessons, {len(cases.labels)} runs: {equal} steps equal bit by bit, {close} to {TOLERANCE}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
