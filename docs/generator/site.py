@@ -72,6 +72,7 @@ class Site:
         self.root, self.build, self.attn, self.has_lab = root, build, attn, has_lab
         self.loaded = {}
         self.filled = {}
+        self.movers = {}  # what the reader moves, by page
         lessons = sorted(path for path in (root / "lessons").glob("[0-9][0-9]_*") if path.is_dir())
         for path in lessons:
             if not (path / "lesson.md").is_file():
@@ -86,7 +87,7 @@ class Site:
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
-            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold,
+            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": self.moving,
             "question": self.fold, "end": lambda *_: self.html("</details>"),
             "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson", "After this lesson you can"),
             "pages": lambda *_: self.table_of_pages(self.documents, "page", "what it is about"),
@@ -155,7 +156,8 @@ class Site:
             return self.verbs[verb](page, rest)
         if verb == "shape" and rest:
             shape = shape_text(self.find(page, rest)[2].shape)
-            return f'<span{self.live(page, f"shape {rest}")}>{shape}</span>' if context == "text" else shape
+            live = self.live(page, rest).replace('="', '="shape ')
+            return f"<span{live}>{shape}</span>" if live and context == "text" else shape
         if verb == "formula" and rest:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
@@ -272,6 +274,18 @@ class Site:
     def fold(self, _page, title):
         """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
         return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
+
+    def moving(self, page, text):
+        """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing."""
+        call, _, caption = (part.strip() for part in text.partition("|"))
+        name, *options = call.split()
+        data = "".join(f' data-{key}="{value}"' for key, _, value in (option.partition("=") for option in options))
+        if not (self.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or not caption:
+            raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done.}}, with a script docs/lab/page/NAME.js")
+        if not self.has_lab:
+            return ""
+        self.movers.setdefault(page.source, []).append(name)
+        return self.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div><p>{picture.html.escape(caption)}</p></div>')
 
     def program(self, page, _=""):
         self.trace(page)
@@ -401,7 +415,7 @@ class Site:
         # On the heading's line, so that every line keeps its number.
         after = filled[heading.end() :].removeprefix("\n")
         pager = self.pager(page)
-        return f"{filled[: heading.end()]}\n{pager}{self.lab(page)}{after.rstrip()}\n\n{pager}\n{self.lab_scripts()}"
+        return f"{filled[: heading.end()]}\n{pager}{self.lab(page)}{after.rstrip()}\n\n{pager}\n{self.lab_scripts(page)}"
 
     def lab(self, page):
         """Where the page's script puts what computes the lesson in the browser, or why nothing does."""
@@ -411,9 +425,12 @@ class Site:
             return f'<div class="lab">{NOT_IN_PAGE[page.lesson]}</div>'
         return f'<div class="lab" data-lesson="{page.lesson}"></div>'
 
-    def lab_scripts(self):
-        names = ("machine", "numbers", "read", "live", "bar", "exercise") if self.has_lab else ()
-        return "".join(self.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
+    def lab_scripts(self, page):
+        """The scripts of docs/lab/page that a page needs."""
+        if not self.has_lab or not (page.lesson or page.source in self.movers):
+            return ""
+        names = ["machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *self.movers.get(page.source, ())]
+        return "\n" + "".join(self.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
 
     def write(self):
         pages = self.build / "pages"
@@ -422,7 +439,7 @@ class Site:
         for page in self.lessons:
             (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
         for page in [*self.documents, self.main]:
-            (pages / page.source.name).write_text(with_contents(self.fill(page)), encoding="utf-8")
+            (pages / page.source.name).write_text(with_contents(self.fill(page)) + self.lab_scripts(page), encoding="utf-8")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
 

@@ -6,6 +6,7 @@
 
 #include "attn/core/error.hpp"
 #include "attn/diff/diff.hpp"
+#include "attn/formula/evaluate.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/scope.hpp"
 #include "attn/formula/verify.hpp"
@@ -37,9 +38,9 @@ const std::map<std::string, Program>& programs()
     return all;
 }
 
-/// What the page saw last: it explains, and compares, numbers of this run.
+/// The lesson's run that the page shows: it explains, and compares, its numbers.
 Recording shown;
-std::vector<double> shown_numbers;
+std::vector<double> numbers_of_answer;
 
 constexpr std::string_view type_names[] = {"real", "boolean", "integer"}; // by ElementType
 
@@ -70,7 +71,7 @@ mistakes::InterventionFlags interventions_in(const Json& asked)
 /// The steps of a run, whose numbers lie one after the other from lab_numbers() on.
 Json steps_of(const Recording& recording)
 {
-    shown_numbers.clear();
+    numbers_of_answer.clear();
     Json steps = Json::array();
     for (const Step& step : recording.steps) {
         steps.push_back({{"path", step.path},
@@ -78,8 +79,8 @@ Json steps_of(const Recording& recording)
                          {"shape", step.value.shape},
                          {"formula", step.formula},
                          {"type", type_names[static_cast<std::size_t>(step.value.type)]},
-                         {"at", shown_numbers.size()}});
-        shown_numbers.insert(shown_numbers.end(), step.value.values.begin(), step.value.values.end());
+                         {"at", numbers_of_answer.size()}});
+        numbers_of_answer.insert(numbers_of_answer.end(), step.value.values.begin(), step.value.values.end());
     }
     return steps;
 }
@@ -101,7 +102,7 @@ Json shown_run(Recording recording)
     Json aliases = Json::object();
     for (const Alias& alias : shown.aliases)
         aliases[alias.path] = alias.target;
-    return {{"steps", steps_of(shown)}, {"aliases", aliases}, {"count", shown_numbers.size()}};
+    return {{"steps", steps_of(shown)}, {"aliases", aliases}, {"count", numbers_of_answer.size()}};
 }
 
 Json run_lesson(const Json& asked)
@@ -120,7 +121,26 @@ Json run_lesson(const Json& asked)
     return result;
 }
 
-/// The small model on words of its vocabulary.
+/// What formulas give for arrays; each is known under its name to those after it.
+Json evaluate_all(const Json& asked)
+{
+    std::map<std::string, Array, std::less<>> arrays;
+    for (const auto& [name, array] : asked.at("given").items())
+        arrays.emplace(name, to_array(array));
+    const auto lookup = [&](std::string_view name) {
+        const auto found = arrays.find(name);
+        return found == arrays.end() ? nullptr : &found->second;
+    };
+    Json results = Json::object();
+    for (const auto& [name, formula] : asked.at("formulas").items()) {
+        Array value = formula::evaluate(formula.get<std::string>(), lookup).value;
+        results[name] = to_json(value);
+        arrays.insert_or_assign(name, std::move(value));
+    }
+    return {{"results", results}};
+}
+
+/// The small model on words of its vocabulary. What is explained and compared stays the lesson's.
 Json run_story(const Json& asked)
 {
     static const SmallModel model = small_model();
@@ -129,9 +149,10 @@ Json run_story(const Json& asked)
     Listeners listeners(interventions.before({&recorder}));
     gpt(model.ids(asked.at("words").get<std::string>()), model.weights, model.options, Trace(listeners));
     interventions.expect_effect();
-    Json result = shown_run(recorder.recording());
-    result["vocabulary"] = model.vocabulary;
-    return result;
+    return {{"steps", steps_of(recorder.recording())},
+            {"aliases", Json::object()},
+            {"count", numbers_of_answer.size()},
+            {"vocabulary", model.vocabulary}};
 }
 
 /// The well-known mistakes that can be made in the run, and change a number of it.
@@ -179,6 +200,8 @@ Json answer(const Json& asked)
     const std::string what = asked.at("do").get<std::string>();
     if (what == "run")
         return run_lesson(asked);
+    if (what == "evaluate")
+        return evaluate_all(asked);
     if (what == "story")
         return run_story(asked);
     if (what == "verify")
@@ -239,5 +262,5 @@ const char* lab(const char* question)
 }
 
 /// The numbers of all steps of the run that was answered last.
-const double* lab_numbers() { return attn::lab::shown_numbers.data(); }
+const double* lab_numbers() { return attn::lab::numbers_of_answer.data(); }
 }

@@ -7,7 +7,9 @@
 #include "attn/core/error.hpp"
 #include "attn/formula/evaluate.hpp"
 
-#include <algorithm>
+#include <cctype>
+#include <map>
+#include <sstream>
 
 namespace attn {
 
@@ -30,6 +32,34 @@ const Array* argument_called(const Call& call, std::string_view name)
     return nullptr;
 }
 
+/// What a learner's lines give: each but the last names what its formula gives, "d = keys.shape[1]"; the last is the result.
+Array evaluate_lines(const Call& call, const std::string& text)
+{
+    std::map<std::string, Array, std::less<>> named;
+    const auto lookup = [&](std::string_view name) {
+        const auto found = named.find(name);
+        return found == named.end() ? argument_called(call, name) : &found->second;
+    };
+    std::istringstream lines(text);
+    Array result;
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t first = line.find_first_not_of(" \t");
+        if (first == line.npos)
+            continue;
+        std::size_t after = first;
+        while (after < line.size() &&
+               (std::isalnum(static_cast<unsigned char>(line[after])) != 0 || line[after] == '_'))
+            ++after;
+        const std::string name = line.substr(first, after - first);
+        const std::size_t sign = line.find_first_not_of(" \t", after);
+        const bool is_named = sign != line.npos && line[sign] == '=' && line.compare(sign, 2, "==") != 0;
+        result = formula::evaluate(is_named ? line.substr(sign + 1) : line, lookup).value;
+        if (is_named)
+            named.insert_or_assign(name, result);
+    }
+    return result;
+}
+
 } // namespace
 
 std::filesystem::path Exercise::file(const std::filesystem::path& name) const
@@ -49,9 +79,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference, std::st
             said["arguments"][part.empty() ? argument.name : argument.name + "." + part] = lab::to_json(array);
     if (const auto formula = setup_.run.formulas.find(key); formula != setup_.run.formulas.end()) {
         try {
-            Array found = formula::evaluate(formula->second, [&](std::string_view name) {
-                              return argument_called(call, name);
-                          }).value;
+            Array found = evaluate_lines(call, formula->second);
             if (found.size() == 1 && expected.value.size() == 1)
                 found.shape = expected.value.shape;
             said["found"] = lab::to_json(found);

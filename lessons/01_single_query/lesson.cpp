@@ -97,10 +97,23 @@ void teach(Lesson& lesson)
         //! [rounded]
         std::ignore = trace("rounding[d_v]", "rounded.output - output",
                             Vector(rounded_output - output));
+
+        // Step 7. Each score smaller by 3: which key is better, and by how much, stays.
+        lesson.heading("7. Why softmax, and not a division by the sum");
+        const Trace divided = trace.scope("divided");
+        //! [divided]
+        const Vector smaller = divided("scores[m]", "scores - 3", Vector(scores - 3.0));
+        const Vector divided_weights = divided("weights[m]", "scores / sum(scores)",
+                                               Vector(smaller / sum_all(smaller)));
+        std::ignore =
+            divided("output[d_v]", "weights @ values", matmul(divided_weights, values));
+        //! [divided]
+        lesson.expect_equal("softmax gives the smaller scores the same weights",
+                            softmax(smaller), weights);
     }
 
     // The library computes the same in one call, for any number of queries.
-    lesson.heading("7. The same in one call");
+    lesson.heading("8. The same in one call");
     const Matrix queries = xt::view(query, xt::newaxis(), xt::all());
     const Attention attention = dot_product_attention(queries, keys, values);
     lesson.expect_equal("dot_product_attention gives the same weights", weights,

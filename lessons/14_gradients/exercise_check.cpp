@@ -35,11 +35,11 @@ void expect_score_gradient(Exercise& exercise, const Matrix& scores,
     const Matrix weights = trace("weights[n, m]", "", softmax(scores));
     const Matrix arriving = trace("arriving[n, m]", "", given_arriving);
     std::ignore =
-        trace("gradient[n, m]",
+        trace("grad.scaled[n, m]",
               "weights * (arriving - sum(arriving * weights, axis=-1, keepdims=True))",
               right_score_gradient(weights, arriving));
     exercise.expect({"my_score_gradient", {{"weights", weights}, {"arriving", arriving}}},
-                    run, "gradient",
+                    run, "grad.scaled",
                     [&] { return my_score_gradient(weights, arriving); });
 }
 
@@ -48,14 +48,19 @@ void expect_key_gradient(Exercise& exercise, const Matrix& given_arriving,
 {
     Recorder run;
     const Trace trace(run);
-    const Matrix arriving = trace("arriving[n, m]", "", given_arriving);
+    const Matrix arriving = trace("grad.scaled[n, m]", "", given_arriving);
     const Matrix queries = trace("queries[n, d_k]", "", given_queries);
-    const double root = std::sqrt(static_cast<double>(queries.shape(1)));
-    std::ignore =
-        trace("gradient[m, d_k]", "arriving.T @ queries / sqrt(queries.shape[1])",
-              Matrix(matmul(transpose(arriving), queries) / root));
+    // No number of the keys has a part in their gradient, but their width has.
+    const Matrix keys =
+        trace("keys[m, d_k]", "", Matrix({arriving.shape(1), queries.shape(1)}, 0.0));
+    const double root = std::sqrt(static_cast<double>(keys.shape(1)));
+    const Matrix by_scores =
+        trace("grad.scores[n, m]", "grad.scaled / sqrt(keys.shape[-1])",
+              Matrix(arriving / root));
+    std::ignore = trace("grad.keys[m, d_k]", "grad.scores.T @ queries",
+                        matmul(transpose(by_scores), queries));
     exercise.expect({"my_key_gradient", {{"arriving", arriving}, {"queries", queries}}},
-                    run, "gradient", [&] { return my_key_gradient(arriving, queries); });
+                    run, "grad.keys", [&] { return my_key_gradient(arriving, queries); });
 }
 
 void check(Exercise& exercise)

@@ -67,6 +67,7 @@ def single_query():
     output = np.einsum("m,mv->v", weights, values)
     rounded = np.array([0, 0.5, 0.5])
     rounded_output = np.einsum("m,mv->v", rounded, values)
+    divided = (scores - 3) / (scores - 3).sum()
 
     expect(scores, [2, 4, 4])
     expect(weights, [0.06337894, 0.46831053, 0.46831053], 1e-8)
@@ -76,7 +77,8 @@ def single_query():
         "inputs": INPUTS, "key_weights": KEY_WEIGHTS, "query_weights": QUERY_WEIGHTS, "value_weights": VALUE_WEIGHTS,
         "first_input": INPUTS[0], "query": query, "keys": keys, "values": values, "scores": scores, "weights": weights,
         "weighted_values": weighted, "output": output, "rounded.weights": rounded, "rounded.output": rounded_output,
-        "rounding": rounded_output - output,
+        "rounding": rounded_output - output, "divided.scores": scores - 3, "divided.weights": divided,
+        "divided.output": np.einsum("m,mv->v", divided, values),
     }  # fmt: skip
 
 

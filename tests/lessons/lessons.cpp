@@ -73,7 +73,7 @@ TEST_CASE("a lesson's --summary is one line for a script", "[lessons]")
 {
     const Ended ended = run({"lesson_01_single_query", "--summary"});
     CHECK(ended.code == 0);
-    CHECK(ended.output == "15 steps, 2 checks, all held\n");
+    CHECK(ended.output == "18 steps, 3 checks, all held\n");
     CHECK_THAT(run({"lesson_06_multi_head", "--summary", "--pitfall", "softmax_axis"}).output,
                ContainsSubstring(" no longer so\n"));
 }

@@ -114,8 +114,9 @@
 
     function say({ recomputed, inputs, failures }) {
         const count = recomputed + inputs;
-        const verdict = failures.length === 0 ? "all verified" : `${count - failures.length} verified; ${failures[0].message}`;
+        const verdict = failures.length === 0 ? "all verified" : `${count - failures.length} verified; ${failures.map(({ path }) => path).slice(0, 3).join(", ")} ${failures.length > 1 ? "do" : "does"} not follow from ${failures.length > 1 ? "their formulas" : "its formula"} any more`;
         const marked = isAltered() ? `; ${changedSteps()} have other numbers than without it, and are marked` : "";
+        badge.title = failures.map(({ message }) => message).join("\n");
         badge.textContent = `${count} steps computed here, ${verdict}${marked}`;
         bar.dataset.ready = String(asked);
     }

@@ -25,11 +25,20 @@
         note.textContent = "…";
         try {
             const { calls } = await lab.ask({ do: "exercise", lesson });
-            place.replaceChildren(...byFunction(calls).map(form));
+            const functions = byFunction(calls);
+            const [inWords, inFormulas] = [functions.filter(needsLoop), functions.filter(group => !needsLoop(group))];
+            place.replaceChildren(
+                ...inFormulas.length === 0 ? [] : [make("p", {}, "The language is ", make("a", { href: "formulas.html" }, "that of the steps' formulas"),
+                    ". What is used twice can have a name on a line of its own, with Shift and Enter: ", make("code", {}, "total = sum(x)"), ". The last line is the result.")],
+                ...inFormulas.map(form),
+                ...inWords.map(([{ function: name, task }]) => make("p", {}, make("code", {}, name), ` needs a loop, which the page's language doesn't have: ${task}. It is written in C++ or Python.`)));
         } catch (error) {
             note.textContent = error.message;
         }
     });
+
+    // A task in words has no formula: it needs a loop.
+    const needsLoop = ([{ task }]) => task !== "";
 
     // Calls of one function stand together: a formula must be right for all of them.
     function byFunction(calls) {
@@ -47,7 +56,8 @@
 
     function form(calls) {
         const [call] = calls;
-        const input = make("input", { type: "text", spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": `${call.function} as a formula` });
+        const input = make("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", "aria-label": `${call.function} as a formula` });
+        input.addEventListener("input", () => input.rows = input.value.split("\n").length);
         const verdict = make("pre", { role: "status" });
         const check = make("button", { type: "button" }, "check");
         const given = make("dl", {}, ...Object.entries(call.arguments ?? {}).flatMap(([name, array]) =>
@@ -66,9 +76,14 @@
             }
         };
         check.addEventListener("click", submit);
-        input.addEventListener("keydown", event => event.key === "Enter" && submit());
+        input.addEventListener("keydown", event => {
+            if (event.key === "Enter" && !event.shiftKey) {
+                event.preventDefault();
+                submit();
+            }
+        });
         return make("section", {},
-            make("p", {}, make("code", {}, `${call.function}(${Object.keys(call.arguments ?? {}).join(", ")})`), ` gives ${call.step} ${shapeText(call.expected.shape)}. ${call.task}`),
+            make("p", {}, make("code", {}, `${call.function}(${Object.keys(call.arguments ?? {}).join(", ")})`), ` gives ${call.step} ${shapeText(call.expected.shape)}${calls.length > 1 ? `; it is called ${calls.length} times` : ""}.`),
             make("details", {}, make("summary", {}, "What is given"), given),
             make("p", { class: "lab-formula" }, make("label", {}, `${call.step} = `, input), check), verdict);
     }

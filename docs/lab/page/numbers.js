@@ -83,12 +83,13 @@ function numberText(value, format, type) {
     if (!Number.isFinite(value)) {
         return Number.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
     }
-    const [, digits, kind] = /^(?:\.(\d+))?([a-z%]?)$/.exec(format) ?? [];
+    const [, comma, digits, kind] = /^(,?)(?:\.(\d+))?([a-z%]?)$/.exec(format) ?? [];
     const text = kind === "f" ? toFixed(value, Number(digits ?? 6))
         : kind === "e" ? exponentText(value.toExponential(Number(digits ?? 6)))
         : kind === "%" ? `${toFixed(100 * value, Number(digits ?? 6))}%`
         : general(value, Number(digits ?? (kind === "g" ? 6 : 12)));
-    return /^-0(\.0*)?$/.test(text) ? text.slice(1) : text;
+    const grouped = comma ? text.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",") : text;
+    return /^-0(\.0*)?$/.test(grouped) ? grouped.slice(1) : grouped;
 }
 
 // To even where a number lies in the middle, as Python rounds; JavaScript rounds up there.

@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Uses the pages that compute as a reader would, in headless Chromium, and says what is broken.
+
+    tests/docs/check_lab.py [BUILD/docs] [--screenshots FOLDER]
+
+Each lesson that computes: the example's run gives, number by number, the text that the generator wrote; an edited cell changes
+numbers, a letter is refused, reset gives the page back. A number opens its arithmetic; a mistake marks what it changes; a link
+carries the state; it works from the disk, too. Exercises are solved, and got wrong, in the page. What the reader moves follows
+the mouse, the keyboard and a finger.
+
+Exit codes: 0 all is well; 1 something is broken; 77 there is no Chromium, or the site was built without the lab.
+"""
+
+import argparse
+import functools
+import http.server
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from browser import Browser
+
+READY = "return document.readyState === 'complete' && !document.querySelector('.MathJax_Preview:not(:empty)')"
+# One edited cell to all numbers: a tenth of a second, and more for a lesson that computes more. Machines of tests are slow.
+FIRST_RESULT, EDIT = 2.0, 0.1
+SLOW_MACHINE = 4
+
+# By lesson and function: right, and wrong in three ways with the mistake's name, or another word of the report.
+EXERCISES = {
+    "01_single_query": {
+        "my_scores": ("keys @ query", {"keys.T @ query": "wrong", "2 * keys @ query": "wrong", "keys @": "character"}),
+        "my_weights": ("softmax(scores)", {"exp(scores)": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing", "scores": "softmax_missing"}),
+        "my_output": ("weights @ values", {"values @ weights": "wrong", "sum(values, axis=0)": "wrong", "mean(values, axis=0)": "wrong"}),
+    },
+    "02_all_queries": {
+        "my_attention": ("softmax(queries @ keys.T) @ values", {"softmax(queries @ keys.T, axis=0) @ values": "softmax_axis", "queries @ keys.T @ values": "softmax_missing", "softmax(queries @ keys) @ values": "keys_reshaped"}),
+    },
+    "03_scale_and_softmax": {
+        "my_softmax": (
+            "top = max(scores)\ne = exp(scores - where(top == -inf, 0, top))\ntotal = sum(e)\ne / where(total == 0, 1, total)",
+            {"exp(scores) / sum(exp(scores))": "softmax_overflow", "exp(scores - max(scores))": "softmax_unnormalized", "scores / sum(scores)": "softmax_missing"},
+        ),
+        "my_divisor": ("sqrt(d_k) * variance", {"sqrt(d_k)": "wrong", "d_k": "wrong", "sqrt(d_k * variance)": "wrong"}),
+    },
+    "04_scoring": {
+        "my_additive_score": ("tanh(query @ query_weights + key @ key_weights) @ score_weights", {"(query @ query_weights + key @ key_weights) @ score_weights": "wrong", "tanh(query @ query_weights) @ score_weights": "wrong", "sum(tanh(query @ query_weights + key @ key_weights))": "wrong"}),
+        "my_bilinear_score": ("query @ bilinear @ key", {"key @ bilinear @ query": "character 1", "query @ bilinear": "wrong", "sum(query) * sum(key)": "wrong"}),
+    },
+    "05_masking": {
+        "my_masked_weights": (
+            "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nsoftmax(where((j <= i) & (j < length), scores, -inf))",
+            {
+                "j = arange(scores.shape[1])\nsoftmax(where(j < length, scores, -inf))": "mask_one_dropped",
+                "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nwhere((j <= i) & (j < length), softmax(scores), 0)": "mask_after_softmax",
+                "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nsoftmax(where((j >= i) & (j < length), scores, -inf))": "mask_inverted",
+            },
+        ),
+    },
+    "06_multi_head": {
+        "my_merged_heads": (
+            "reshape(permute(contexts, 1, 0, 2), contexts.shape[1], contexts.shape[0] * contexts.shape[2])",
+            {"reshape(contexts, contexts.shape[1], contexts.shape[0] * contexts.shape[2])": "heads_unpermuted_merge", "sum(contexts, axis=0)": "wrong", "contexts": "wrong"},
+        ),
+    },
+    "07_self_and_cross": {
+        "my_aligned_question": (
+            "softmax(passage @ question.T / sqrt(question.shape[1])) @ question",
+            {"softmax(question @ passage.T / sqrt(3)) @ passage": "wrong", "softmax(passage @ question.T / sqrt(3), axis=0) @ question": "softmax_axis", "softmax(passage @ question.T) @ question": "no_scale"},
+        ),
+    },
+    "08_positions": {
+        "my_sinusoid": (
+            "angle = position / 10000 ** (2 * floor(feature / 2) / d)\nwhere(feature - 2 * floor(feature / 2) == 0, sin(angle), cos(angle))",
+            {
+                "angle = position / 10000 ** (feature / d)\nwhere(feature - 2 * floor(feature / 2) == 0, sin(angle), cos(angle))": "wrong",
+                "angle = position / 10000 ** (2 * floor(feature / 2) / d)\nwhere(feature - 2 * floor(feature / 2) == 0, cos(angle), sin(angle))": "positions_cos_first",
+                "sin(position / 10000 ** (2 * floor(feature / 2) / d))": "wrong",
+            },
+        ),
+    },
+    "09_feed_forward_and_norm": {
+        "my_normalized": (
+            "centred = x - mean(x, axis=1, keepdims=True)\ncentred / sqrt(mean(centred ** 2, axis=1, keepdims=True) + epsilon)",
+            {
+                "centred = x - mean(x, axis=0, keepdims=True)\ncentred / sqrt(mean(centred ** 2, axis=0, keepdims=True) + epsilon)": "wrong",
+                "centred = x - mean(x, axis=1, keepdims=True)\ncentred / (sqrt(mean(centred ** 2, axis=1, keepdims=True)) + epsilon)": "norm_epsilon_outside",
+                "x / sqrt(mean(x ** 2, axis=1, keepdims=True) + epsilon)": "rms_mean_subtracted",
+            },
+        ),
+    },
+    "14_gradients": {
+        "my_score_gradient": (
+            "weights * (arriving - sum(weights * arriving, axis=1, keepdims=True))",
+            {"weights * (1 - weights) * arriving": "grad_softmax_diagonal", "weights * arriving": "wrong", "weights * (arriving - sum(arriving, axis=1, keepdims=True))": "wrong"},
+        ),
+        "my_key_gradient": ("arriving.T @ queries / sqrt(queries.shape[1])", {"arriving.T @ queries": "grad_scale", "arriving @ queries": "character 1", "arriving.T @ queries / queries.shape[1]": "wrong"}),
+    },
+    "16_rotary_and_alibi": {
+        "my_turned_pair": (
+            "x = pair[:, 0]\ny = pair[:, 1]\nconcat((x * cos(angle) - y * sin(angle))[:, None], (x * sin(angle) + y * cos(angle))[:, None], axis=1)",
+            {"pair * cos(angle)[:, None]": "wrong", "x = pair[:, 0]\ny = pair[:, 1]\nconcat((x * cos(angle) + y * sin(angle))[:, None], (y * cos(angle) - x * sin(angle))[:, None], axis=1)": "rotary_sign", "pair": "wrong"},
+        ),
+        "my_alibi_bias": ("-slope * abs(query - key)", {"slope * (query - key)": "wrong", "-slope * abs(query - key) ** 2": "wrong", "-(query - key)": "wrong"}),
+    },
+}
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path == "/favicon.ico":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+
+class Reader:
+    def __init__(self, browser, site, address):
+        self.browser, self.site, self.address = browser, site, address
+        self.problems, self.place = [], ""
+
+    def expect(self, holds, problem):
+        if not holds:
+            self.problems.append(f"{self.place}: {problem}")
+        return holds
+
+    def open(self, page, from_disk=False):
+        self.place = page
+        for complaint in self.browser.open(self.site / page if from_disk else f"{self.address}/{page}", READY):
+            self.expect(False, complaint)
+
+    def run(self, script, *arguments):
+        return self.browser.run(script, *arguments)
+
+    def wait(self, script, problem):
+        return self.expect(self.browser.wait_until(script), f"{problem}, within 30 seconds")
+
+    def badge(self):
+        return self.run("return document.querySelector('.lab-badge').textContent")
+
+    def trouble(self):
+        return self.run("return document.querySelector('.lab-trouble').textContent")
+
+    def ready(self):
+        return self.run("return document.querySelector('.lab').dataset.ready ?? null")
+
+    def until_computed(self, before, problem):
+        return self.wait(f"const now = document.querySelector('.lab').dataset.ready; return now !== undefined && now !== {json.dumps(before)}", problem)
+
+    def timed(self, do, problem):
+        before, began = self.ready(), time.monotonic()
+        do()
+        self.until_computed(before, problem)
+        return time.monotonic() - began
+
+
+TEXTS = "return [...document.querySelectorAll('.contents [data-live]:not(svg *)')].map(e => [e.dataset.live, e.innerText.replace(/\\s+/g, ' ').trim()])"
+
+
+def check_lesson(reader, page, lesson):
+    reader.open(page)
+    before = reader.run(TEXTS)
+    took = reader.timed(lambda: reader.run("document.querySelector('.lab-open').click()"), "the first run does not come")
+    reader.expect("all verified" in reader.badge() and reader.trouble() == "", f"the example: {reader.badge()} {reader.trouble()}")
+    after = reader.run(TEXTS)
+    differing = [(a, b) for a, b in zip(before, after) if a != b]
+    reader.expect(not differing, f"the example's numbers, computed here, read otherwise: {differing[:2]}")
+    missing = reader.run("return [...document.querySelectorAll('.not-computed')].map(e => e.dataset.live)")
+    reader.expect(not missing, f"{missing[:5]} are called not computed")
+    edit = None
+    names = reader.run("return [...document.querySelectorAll('.lab-names button')].map(b => b.dataset.name)")
+    cell = reader.run("return document.querySelector('td.given:not([data-cell*=length])')?.dataset.cell ?? null")
+    if cell:
+        set_cell = "const c = document.querySelector(`td.given[data-cell=\"${arguments[0]}\"]`); c.focus(); c.textContent = arguments[1]; c.dispatchEvent(new Event('input', {bubbles: true}))"
+        edit = reader.timed(lambda: reader.run(set_cell, cell, "1.5"), "an edited cell changes nothing")
+        changed = [b[0] for a, b in zip(after, reader.run(TEXTS)) if a != b]
+        reader.expect(changed, f"nothing follows {cell}")
+        reader.expect("all verified" in reader.badge(), f"{cell} edited: {reader.badge()} {reader.trouble()}")
+        reader.run(set_cell, cell, "x")
+        reader.expect(reader.trouble() == f'{cell}: "x" is no number', f"a letter: {reader.trouble()}")
+        reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
+        reader.expect(reader.run(TEXTS) == after, "reset does not give the example back")
+    return took, edit, len(before), names
+
+
+def check_bar(reader):
+    """Lesson 1 by hand."""
+    reader.open("lesson_01_single_query.html")
+    reader.timed(lambda: reader.run("document.querySelector('.contents span.from-run.one[data-live^=weights]').click()"), "a number opens nothing")
+    reader.wait("return !document.querySelector('.lab-explained').hidden", "no arithmetic")
+    reader.expect("softmax(scores)" in reader.run("return document.querySelector('.lab-explained').textContent"), "no arithmetic of a weight")
+    reader.run("document.querySelector('.lab-explained pre button').click()")
+    reader.wait("return document.querySelector('.lab-explained').textContent.includes('keys @ query')", "a name in the arithmetic opens nothing")
+    reader.run("document.querySelector('.lab-open').click()")
+    choose = "const s = [...document.querySelectorAll('.lab select')].find(s => [...s.options].some(o => o.value === arguments[0])); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
+    reader.timed(lambda: reader.run(choose, "softmax_unnormalized"), "a mistake changes nothing")
+    reader.expect("does not follow from its formula" in reader.badge(), f"a mistake: {reader.badge()}")
+    marked = reader.run("return [...document.querySelectorAll('.contents .changed')].map(e => e.dataset.live)")
+    reader.expect("weights:.8f" in marked and not any(live.startswith("scores") for live in marked), f"marked are {marked}")
+    reader.expect("no longer so" in reader.run("return document.querySelector('.lab-claims').textContent"), "no claim is said to hold no longer")
+    link = reader.run("return location.href")
+    reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
+    reader.browser.call("POST", "/url", {"url": "about:blank"})
+    reader.browser.open(link, READY)
+    reader.until_computed(None, "a link carries no state")
+    reader.expect("does not follow from its formula" in reader.badge(), f"from a link: {reader.badge()}")
+    reader.timed(lambda: reader.run("document.querySelector('.lab-reset').click()"), "reset does nothing")
+    paste = """
+        [...document.querySelectorAll('.lab-names button')].find(b => b.dataset.name === arguments[0]).click();
+        const t = document.querySelector('.lab-editor textarea'); t.value = arguments[1]; t.dispatchEvent(new Event('input'))"""
+    reader.timed(lambda: reader.run(paste, "inputs", "array([[1., 0., 2., 0.],\n       [0., 1., 0., 1.]])"), "two pasted rows compute nothing")
+    reader.expect("all verified" in reader.badge() and reader.run("return document.querySelector('td[data-cell=\"weights[1]\"]') !== null && document.querySelector('td[data-cell=\"weights[2]\"]') === null"), "two tokens are not two weights")
+    for text, message in {
+        "[[1, 2], [3]]": "inputs: the rows have different lengths",
+        "[1, nope]": 'inputs: "nope" is no number',
+        "1 2 3\n4 5": "inputs: the rows have 3 and 2 numbers, expected as many in each",
+        "[[[1]]]": "inputs: has the shape (1, 1, 1), expected 2 axes, (n, d_model)",
+        "[[1, nan, 2, 3]]": "inputs[0, 1] is nan, expected finite numbers",
+        "[[1, 2, 3]]": "inputs (1, 3) and key_weights (4, 3) must agree in d_model: 3 and 4",
+    }.items():
+        reader.run(paste, "inputs", text)
+        reader.wait(f"return document.querySelector('.lab-trouble').textContent === {json.dumps(message)}", f"{text!r}: {reader.trouble()!r}, expected {message!r}")
+    reader.open("lesson_01_single_query.html", from_disk=True)
+    reader.timed(lambda: reader.run("document.querySelector('.lab-open').click()"), "from the disk nothing is computed")
+    reader.expect("all verified" in reader.badge(), f"from the disk: {reader.badge()}")
+
+
+def check_exercises(reader):
+    for lesson, functions in EXERCISES.items():
+        reader.open(f"lesson_{lesson}.html")
+        reader.run("document.querySelector('.lab-exercise button').click()")
+        reader.wait("return document.querySelector('.lab-exercise section') !== null", "no exercise comes")
+        for function, (right, wrong) in functions.items():
+            for formula, word in {right: "right: ", **wrong}.items():
+                answer = """
+                    const s = [...document.querySelectorAll('.lab-exercise section')].find(s => s.querySelector('code').textContent.startsWith(arguments[0] + '('));
+                    s.querySelector('pre').textContent = ''; s.querySelector('textarea').value = arguments[1]; s.querySelector('.lab-formula button').click();
+                    window.verdict = s.querySelector('pre')"""
+                reader.run(answer, function, formula)
+                reader.wait("return window.verdict.textContent !== ''", f"{function}: no verdict")
+                verdict = reader.run("return window.verdict.textContent")
+                reader.expect(word in verdict and (word == "right: ") == verdict.startswith("right: "), f"{function} = {formula}: expected {word!r}, found {verdict[:200]!r}")
+
+
+def centre(reader, selector):
+    return reader.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]", selector)
+
+
+def check_moving(reader):
+    reader.open("lesson_01_single_query.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    text = "return document.querySelector('.moving .tensor-values').textContent"
+    reader.wait(f"{text} !== ''", "the plane computes nothing")
+
+    def follows(what, do):
+        before = reader.run(text)
+        do()
+        reader.wait(f"{text} !== {json.dumps(before)}", f"the plane does not follow {what}")
+
+    x, y = centre(reader, ".moving .handle .room")
+
+    def drag():
+        actions = [{"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0}, {"type": "pointerDown", "button": 0}, {"type": "pointerMove", "x": round(x) - 90, "y": round(y) + 60, "duration": 50}, {"type": "pointerUp", "button": 0}]
+        reader.browser.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
+
+    def touch():
+        a, b = centre(reader, ".moving .handle .room")
+        for kind, points in (("touchStart", [{"x": a, "y": b}]), ("touchMove", [{"x": a + 40, "y": b + 50}]), ("touchEnd", [])):
+            reader.browser.devtools("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+
+    follows("the mouse", drag)
+    follows("a finger", touch)
+    reader.run("document.querySelector('.moving .handle').focus()")
+    follows("the keyboard", lambda: reader.browser.press("ArrowUp", "ArrowUp", "ArrowLeft"))
+    reader.expect("inside the triangle" in reader.run("return document.querySelector('.moving [role=status]').textContent"), "softmax leaves the triangle")
+    follows("a division by the sum", lambda: reader.run("const s = document.querySelector('.moving select'); s.value = 'sum'; s.dispatchEvent(new Event('change'))"))
+    reader.wait("return document.querySelector('.moving [role=status]').textContent.includes('A weight is negative')", "a division by the sum stays inside")
+
+    reader.open("lesson_02_all_queries.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    reader.wait("return document.querySelectorAll('.moving .tensor-values tr').length === 7", "three queries have no six rows")
+
+    reader.open("lesson_03_scale_and_softmax.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    reader.wait("return document.querySelectorAll('.moving .bar').length === 8", "no weights of eight keys")
+    slope = "return Number(/slope of softmax ([\\d.]+)/.exec(document.querySelector('.moving [role=status]').textContent)?.[1])"
+    slide = "const s = document.querySelectorAll('.moving input')[arguments[0]]; s.value = arguments[1]; s.dispatchEvent(new Event('input'))"
+    reader.run(slide, 0, 10)
+    reader.wait(slope.replace("return", "return 0.05 >"), "1024 features do not saturate softmax")
+    reader.run(slide, 1, 0.5)
+    reader.wait(slope.replace("return", "return 0.05 <"), "the root does not bring the slope back")
+
+    for page in ("index.html", "lesson_06_multi_head.html", "lesson_17_story.html"):
+        reader.open(page)
+        reader.run("document.querySelector('[data-moving=story]').scrollIntoView()")
+        reader.wait("return document.querySelector('.stage[data-ready]') !== null", "the small model computes nothing")
+        reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
+        first = "return document.querySelector('.moving .chance')?.textContent"
+        reader.expect(reader.run(first).startswith("She"), f"after the sentence comes {reader.run(first)}")
+        before = reader.run(first)
+        reader.run("document.querySelectorAll('.moving .maps input')[4].click()")
+        reader.wait(f"{first} !== {json.dumps(before)}", "a head that is off changes nothing")
+        reader.run("document.querySelectorAll('.moving .maps input')[4].click()")
+        reader.wait(f"{first} === {json.dumps(before)}", "a head that is on again does not give the words back")
+        reader.run("document.querySelector('.moving .chance').click()")
+        reader.wait("return document.querySelectorAll('.moving .words button').length === 7", "a bar adds no word")
+        reader.run("const t = document.querySelector('.moving .words input'); t.value = 'zebra'; t.dispatchEvent(new Event('change'))")
+        reader.expect('has no word "zebra"' in reader.run("return document.querySelector('.moving .lab-trouble').textContent"), "an unknown word is not refused")
+
+
+def screenshots(reader, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for width, height in ((390, 844), (1280, 900)):
+        for scheme in ("light", "dark"):
+            reader.browser.show(width, height, scheme)
+            for page in ("index.html", "lesson_01_single_query.html", "lesson_03_scale_and_softmax.html"):
+                reader.open(page)
+                reader.run("document.querySelector('.lab-open')?.click()")
+                reader.run("document.querySelector('.moving').scrollIntoView()")
+                time.sleep(1)
+                reader.browser.screenshot(folder / f"{page.removesuffix('.html')}_{width}_{scheme}.png")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("docs", type=Path, nargs="?", default=Path(__file__).resolve().parents[2] / "build" / "docs")
+    parser.add_argument("--screenshots", type=Path)
+    arguments = parser.parse_args()
+    site = arguments.docs.resolve() / "html"
+    if not (site / "lab" / "lab.js").is_file():
+        print(f"{site} was built without the lab: script/lab, then script/docs")
+        return 77
+    if not Browser.is_installed():
+        print("there is no Chromium with chromedriver")
+        return 77
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    pages = {path.name: path.name.removeprefix("lesson_").removesuffix(".html") for path in sorted(site.glob("lesson_*.html")) if 'class="lab" data-lesson=' in path.read_text(encoding="utf-8")}
+    with Browser() as browser:
+        browser.show(1280, 900, "light")
+        reader = Reader(browser, site, f"http://127.0.0.1:{server.server_port}")
+        numbers = 0
+        for page, lesson in pages.items():
+            took, edit, count, _ = check_lesson(reader, page, lesson)
+            numbers += count
+            reader.expect(took < (30 if lesson == "14_gradients" else FIRST_RESULT * SLOW_MACHINE), f"the first result takes {took:.1f} s")
+            if lesson < "11" and edit is not None:
+                reader.expect(edit < EDIT * SLOW_MACHINE, f"an edit takes {edit:.2f} s")
+            print(f"{lesson}: first result {took:.2f} s, an edit {'-' if edit is None else f'{edit:.2f} s'}, {count} places", flush=True)
+        check_bar(reader)
+        check_exercises(reader)
+        check_moving(reader)
+        if arguments.screenshots:
+            screenshots(reader, arguments.screenshots)
+    print(*reader.problems, sep="\n")
+    print(f"{len(pages)} lessons compute, {numbers} places follow them: {len(reader.problems)} problems")
+    return 1 if reader.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
