@@ -104,7 +104,7 @@ def results_of(path, calls, arrays, state):
     return found, ""
 
 
-def check(program, path, state):
+def check(program, path, with_hint, state):
     with tempfile.TemporaryDirectory() as folder:
         calls_file, found_file = Path(folder) / "calls.npz", Path(folder) / "found.npz"
         subprocess.run([program, "--calls", calls_file], check=True)
@@ -113,7 +113,7 @@ def check(program, path, state):
             arrays = {name: in_double(content[name]) for name in content.files if name != "calls.json"}
         found, trouble = results_of(path, calls, arrays, state)
         np.savez(found_file, **found)
-        checked = subprocess.run([program, "--found", found_file], check=False, stderr=subprocess.PIPE, text=True)
+        checked = subprocess.run([program, "--found", found_file, *(["--hint"] if with_hint else [])], check=False, stderr=subprocess.PIPE, text=True)
         # A wrong result comes before the call that could not be compared.
         message = checked.stderr or (f"{trouble}\n" if checked.returncode == 1 else "")
         print(message, end="", file=sys.stderr)
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("program", type=Path, help="the exercise's C++ check")
     parser.add_argument("exercise", type=Path, help="the file with the functions")
     parser.add_argument("--verdict", type=Path, metavar="FILE", help="a pipe that gets what is run, and the result")
+    parser.add_argument("--hint", action="store_true", help="show the formula of a function that is not written yet")
     arguments = parser.parse_args()
 
     def state(line):
@@ -135,7 +136,7 @@ def main():
         if not path.is_file():
             print(f"check_exercise.py: there is no file {path}", file=sys.stderr)
             return 2
-    code = check(arguments.program.resolve(), arguments.exercise.resolve(), state)
+    code = check(arguments.program.resolve(), arguments.exercise.resolve(), arguments.hint, state)
     sys.stdout.flush()
     sys.stderr.flush()
     state(f"verdict {code}")

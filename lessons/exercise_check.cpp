@@ -25,6 +25,7 @@ struct Exercise::Setup {
     std::string topic;
     std::filesystem::path calls_file = {}, found_file = {},
                           verdict_file = {}; ///< empty unless the flags name them
+    bool with_hint = false;
     files::NamedArrays found =
         {};                ///< what exercise.py returned, by the number of the call
     std::size_t count = 0; ///< of the calls so far
@@ -85,7 +86,7 @@ void Exercise::expect_step(const Call& call, const Recording& reference,
     if (!is_same(found, expected.value, reference)) {
         const std::string file = fmt::format("lessons/{}/exercise.{}", setup_.topic,
                                              setup_.found_file.empty() ? "cpp" : "py");
-        throw Failed(report({call, reference, expected, found, file}));
+        throw Failed(report({call, reference, expected, found, file, setup_.with_hint}));
     }
     setup_.right.push_back(call.function);
 }
@@ -156,7 +157,10 @@ int Exercise::run(std::string_view topic, int argc, char** argv, void (*check)(E
     const int code = cli::run_program(
         {.name = std::filesystem::path(argv[0]).filename(),
          .summary = "Checks the functions of exercise.cpp.",
-         .groups = {{"For exercise.py",
+         .groups = {{"While you write",
+                     {{"--hint", "", setup.with_hint,
+                       "show the formula of a function that is not written yet"}}},
+                    {"For exercise.py",
                      {{"--calls", "FILE.npz", setup.calls_file,
                        "write the arguments of every call instead"},
                       {"--found", "FILE.npz", setup.found_file,

@@ -16,7 +16,8 @@ namespace attn {
 namespace {
 
 constexpr int decimals = 4;
-constexpr std::size_t few = 16; // numbers that fit a line
+constexpr std::size_t few = 16;     // numbers that fit a line
+constexpr std::size_t printed = 64; // of an argument; of a larger one the shape
 
 std::string indented(const std::string& text)
 {
@@ -135,7 +136,29 @@ std::string both(const WrongResult& wrong)
                        as_table(wrong.expected.path, wrong.found), wrong_sum(wrong));
 }
 
-/// "It was called with scores = [2, 4, 4] and keys (3, 3)."
+/// "[[1, 2], [3, 4]]", "[2, 4]" or "2", as NumPy reads it.
+std::string nested(const Array& array)
+{
+    std::vector<std::string> parts;
+    if (array.rank() < 2) {
+        if (array.rank() == 0 || array.size() == 0)
+            return array.size() == 0 ? "[]" : exact_text(array.values.front());
+        for (const double value : array.values)
+            parts.push_back(exact_text(value));
+    } else {
+        const Shape inner(array.shape.begin() + 1, array.shape.end());
+        const std::size_t size = element_count(inner);
+        for (std::size_t i = 0; i < array.shape.front(); ++i) {
+            const auto first =
+                array.values.begin() + static_cast<std::ptrdiff_t>(i * size);
+            parts.push_back(nested(
+                {inner, {first, first + static_cast<std::ptrdiff_t>(size)}, array.type}));
+        }
+    }
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+/// "It was called with scores = [2, 4, 4] and keys = [[0, 1], [4, 4]]."
 std::string called_with(const WrongResult& wrong)
 {
     std::vector<std::string> texts;
@@ -143,8 +166,8 @@ std::string called_with(const WrongResult& wrong)
         if (argument.is_weights())
             continue;
         const Array& array = argument.arrays.begin()->second;
-        texts.push_back(array.rank() < 2 && array.size() <= few
-                            ? fmt::format("{} = {}", argument.name, in_line(array))
+        texts.push_back(array.size() <= printed
+                            ? fmt::format("{} = {}", argument.name, nested(array))
                             : fmt::format("{} of the shape {}", argument.name,
                                           to_string(array.shape)));
     }
@@ -243,12 +266,14 @@ std::string report(const WrongResult& wrong)
                              (wrong.call.result.empty() ? "" : "'s " + wrong.call.result);
     const std::string arguments = called_with(wrong);
     if (is_unwritten(wrong.found)) {
-        const std::string task =
-            !wrong.call.task.empty()
-                ? wrong.call.task
-                : fmt::format("{} = {}", wrong.expected.path, wrong.expected.formula);
-        return fmt::format("{} is not written yet{}{}{}Write it in {}: {}\n", name,
-                           both(wrong), arguments, first_cell(wrong), wrong.file, task);
+        const std::string hint =
+            !wrong.call.task.empty() ? ": " + wrong.call.task
+            : wrong.with_hint
+                ? fmt::format(": {} = {}", wrong.expected.path, wrong.expected.formula)
+                : "; with --hint you see its formula";
+        return fmt::format("{} is not written yet{}{}{}Write it in {}{}\n", name,
+                           both(wrong), arguments,
+                           wrong.with_hint ? first_cell(wrong) : "", wrong.file, hint);
     }
     return fmt::format("{} is wrong{}{}{}{}", name, both(wrong), arguments,
                        first_cell(wrong), likely_mistakes(wrong));

@@ -13,6 +13,8 @@ struct WrongResult {
     const Step& expected;
     const Array& found;
     std::string file; ///< that the function is in
+    bool with_hint =
+        false; ///< shows how a result follows of which nothing is written yet
 };
 
 /// True where two arrays have the same shape, and the same numbers but for rounding:

@@ -140,12 +140,17 @@ class Site:
                 raise PageError(f"'{specification}' is no format for a number ({error})") from None
         return trace, step, array, axes, place, specification or common_format(array)
 
-    def live(self, page, reference):
-        """The attribute by which the page's script finds what follows the reader's own numbers; nothing where that's another run's."""
+    def live_reference(self, page, reference):
+        """What follows the reader's own numbers, as the page's script reads it; nothing where it's another run's, or no page computes."""
         lesson = re.match(rf"({LESSON_NAME}):", reference)
-        if page.lesson is None or (lesson and lesson[1] != page.lesson):
+        if not self.has_lab or page.lesson is None or (lesson and lesson[1] != page.lesson) or not REFERENCE.fullmatch(reference):
             return ""
-        return f' data-live="{reference[lesson.end() :] if lesson else reference}"'
+        return reference[lesson.end() :] if lesson else reference
+
+    def live(self, page, reference, about=""):
+        """The attribute by which the page's script finds it."""
+        found = self.live_reference(page, reference)
+        return f' data-live="{about}{found}"' if found else ""
 
     def expand(self, page, inside, context, alone):
         """The text that a placeholder stands for. The context is text, heading, code or math."""
@@ -156,7 +161,7 @@ class Site:
             return self.verbs[verb](page, rest)
         if verb == "shape" and rest:
             shape = shape_text(self.find(page, rest)[2].shape)
-            live = self.live(page, rest).replace('="', '="shape ')
+            live = self.live(page, rest, "shape ")
             return f"<span{live}>{shape}</span>" if live and context == "text" else shape
         if verb == "formula" and rest:
             formula = self.find(page, rest)[1].get("formula", "")
@@ -384,9 +389,10 @@ class Site:
             nonlocal is_live
             if part["escaped"]:
                 return "{{"
-            if live and self.live(page, part["inside"]) and REFERENCE.fullmatch(part["inside"]):
+            reference = self.live_reference(page, part["inside"]) if live else ""
+            if reference:
                 is_live = True
-                return f"⟦{part['inside']}⟧"
+                return f"⟦{reference}⟧"
             return self.located(page, match.start() + part.start(), part["inside"], context, False)
 
         text = INSIDE_MATH_OR_CODE.sub(lambda part: replace(part, live=False), match[0])

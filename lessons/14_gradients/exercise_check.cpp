@@ -31,13 +31,13 @@ void expect_score_gradient(Exercise& exercise, const Matrix& scores,
                            const Matrix& given_arriving)
 {
     Recorder run;
-    const Trace trace(run);
+    const Trace trace(run), grad = trace.scope("grad");
     const Matrix weights = trace("weights[n, m]", "", softmax(scores));
     const Matrix arriving = trace("arriving[n, m]", "", given_arriving);
     std::ignore =
-        trace("grad.scaled[n, m]",
-              "weights * (arriving - sum(arriving * weights, axis=-1, keepdims=True))",
-              right_score_gradient(weights, arriving));
+        grad("scaled[n, m]",
+             "weights * (arriving - sum(arriving * weights, axis=-1, keepdims=True))",
+             right_score_gradient(weights, arriving));
     exercise.expect({"my_score_gradient", {{"weights", weights}, {"arriving", arriving}}},
                     run, "grad.scaled",
                     [&] { return my_score_gradient(weights, arriving); });
@@ -47,18 +47,17 @@ void expect_key_gradient(Exercise& exercise, const Matrix& given_arriving,
                          const Matrix& given_queries)
 {
     Recorder run;
-    const Trace trace(run);
-    const Matrix arriving = trace("grad.scaled[n, m]", "", given_arriving);
+    const Trace trace(run), grad = trace.scope("grad");
+    const Matrix arriving = grad("scaled[n, m]", "", given_arriving);
     const Matrix queries = trace("queries[n, d_k]", "", given_queries);
     // No number of the keys has a part in their gradient, but their width has.
     const Matrix keys =
         trace("keys[m, d_k]", "", Matrix({arriving.shape(1), queries.shape(1)}, 0.0));
     const double root = std::sqrt(static_cast<double>(keys.shape(1)));
-    const Matrix by_scores =
-        trace("grad.scores[n, m]", "grad.scaled / sqrt(keys.shape[-1])",
-              Matrix(arriving / root));
-    std::ignore = trace("grad.keys[m, d_k]", "grad.scores.T @ queries",
-                        matmul(transpose(by_scores), queries));
+    const Matrix by_scores = grad("scores[n, m]", "grad.scaled / sqrt(keys.shape[-1])",
+                                  Matrix(arriving / root));
+    std::ignore = grad("keys[m, d_k]", "grad.scores.T @ queries",
+                       matmul(transpose(by_scores), queries));
     exercise.expect({"my_key_gradient", {{"arriving", arriving}, {"queries", queries}}},
                     run, "grad.keys", [&] { return my_key_gradient(arriving, queries); });
 }

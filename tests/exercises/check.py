@@ -72,8 +72,16 @@ class Exercises(unittest.TestCase):
             with self.subTest(topic):
                 code, _, errors = checked(topic, ROOT / "lessons" / topic / "exercise.py")
                 self.assertEqual(code, 1)
-                for part in ("is not written yet", "expected", "yours gave", f"Write it in lessons/{topic}/exercise.py: "):
+                for part in ("is not written yet", "expected", "yours gave", f"Write it in lessons/{topic}/exercise.py"):
                     self.assertIn(part, errors)
+                self.assertNotIn("The arithmetic", errors)
+
+    def test_a_hint_has_the_formula(self):
+        topic = "01_single_query"
+        command = [sys.executable, ROOT / "lessons" / "check_exercise.py", FOLDER / f"exercise_{topic}", ROOT / "lessons" / topic / "exercise.py", "--hint"]
+        errors = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+        self.assertIn("The arithmetic", errors)
+        self.assertIn(f"Write it in lessons/{topic}/exercise.py: scores = keys @ query", errors)
 
     def test_an_exercise_passes_with_its_solution(self):
         for topic in TOPICS:

@@ -173,7 +173,7 @@ TEST_CASE("an exercise fails until it is written, and says what is expected, wha
         const Ended ended = run({"exercise_" + topic});
         CHECK(ended.code == 1);
         for (const std::string& part : {std::string("my_"), std::string("is not written yet"), std::string("expected"),
-                                        std::string("yours gave"), "Write it in lessons/" + topic + "/exercise.cpp: "})
+                                        std::string("yours gave"), "Write it in lessons/" + topic + "/exercise.cpp"})
             CHECK_THAT(ended.errors, ContainsSubstring(part));
     }
 }
