@@ -35,7 +35,7 @@ std::span<const CurriculumEntry> curriculum()
          "Other scoring functions",
          "Additive, bilinear or unnormalised attention: only the score changes, and its "
          "cost is counted.",
-         {2}},
+         {2, 3}},
         {"05_masking",
          part::attention,
          "Which keys a query can attend to",
@@ -47,38 +47,38 @@ std::span<const CurriculumEntry> curriculum()
          "Several heads",
          "Several heads compute several weighted averages; they are slices of one "
          "product, and are merged.",
-         {3}},
+         {2, 3}},
         {"07_self_and_cross",
          part::attention,
          "Self-attention and cross-attention",
          "Self-attention, cross-attention and the general form differ only in where "
          "queries, keys and values come "
          "from.",
-         {6}},
+         {3, 6}},
         {"08_positions",
          part::attention,
          "Positions",
          "Attention without positions ignores the order of tokens; sinusoids added to "
          "the tokens encode it.",
-         {7}},
+         {3, 7}},
         {"09_feed_forward_and_norm",
          part::transformer,
          "Feed-forward network and layer norm",
          "A feed-forward network transforms each token; residuals add its result; layer "
          "norm fixes the scale.",
-         {3}},
+         {6}},
         {"10_encoder_layer",
          part::transformer,
          "One encoder layer",
          "Attention, residuals, norms and the feed-forward network together, also with "
          "PyTorch's weights.",
-         {6, 8, 9}},
+         {6, 9}},
         {"11_encoder_stack",
          part::transformer,
          "A stack of six encoder layers",
          "A trace at scale: large tensors are summarised on the screen and complete in "
          "the file.",
-         {5, 10}},
+         {5, 8, 10}},
         {"12_decoder",
          part::transformer,
          "One decoder layer",
@@ -112,13 +112,13 @@ std::span<const CurriculumEntry> curriculum()
          "Queries and keys are rotated by their positions, or scores lowered by the "
          "distance: only the distance "
          "counts.",
-         {8}},
+         {6, 8}},
         {"17_story",
          part::today,
          "A story, and what has changed since 2017",
          "What has changed since 2017, in a real model that writes token by token with a "
          "key/value cache.",
-         {5, 10, 16}},
+         {9, 13, 16}},
         {"18_flash_attention",
          part::today,
          "Flash attention",
@@ -137,7 +137,7 @@ std::span<const CurriculumEntry> curriculum()
          "Attention to neighbours only",
          "Each token attends to those around it, or to every k-th: the cost grows with n "
          "instead of n squared.",
-         {5, 9}},
+         {3, 5}},
         {"21_recurrence",
          part::beside,
          "Recurrence, which attention replaced",

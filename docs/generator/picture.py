@@ -78,7 +78,7 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
         cell.set_gid(live_id(step, (i, j), "cell", VARIABLES[colour], largest))
         axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
         if numbers:
-            text = "−∞" if value == -np.inf else f"{value:.{decimals}f}"
+            text = "" if np.isnan(value) else "−∞" if value == -np.inf else f"{value:.{decimals}f}"
             written = axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
             written.set_gid(live_id(step, (i, j), "number", decimals))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)

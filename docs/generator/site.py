@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import headers, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
+from . import curriculum, headers, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
@@ -41,7 +41,6 @@ NOT_IN_PAGE = {
     "15_training": "This lesson is not computed in the page: it trains models for minutes.",
     "19_across_machines": "This lesson is not computed in the page: it starts several processes.",
 }
-ORDER = "notation questions small_model formulas explain gradients diff python record view graph trace_format your_weights fast speed mpi mpi_cost pitfalls xtensor_pitfalls".split()
 
 
 class Page:
@@ -78,19 +77,29 @@ class Site:
             if not (path / "lesson.md").is_file():
                 raise PageError(f"lessons/{path.name} has no lesson.md")
         self.lessons = [Page(path / "lesson.md", f"lesson_{path.name}", path.name) for path in lessons]
-        documents = sorted((root / "docs").glob("*.md"), key=lambda path: (path.stem not in ORDER, ORDER.index(path.stem) if path.stem in ORDER else 0, path.stem))
+        documents = sorted((root / "docs").glob("*.md"))
         self.main = next(Page(path, None) for path in documents if path.stem == "main_page")
         self.documents = [Page(path, path.stem) for path in documents if path.stem != "main_page"]
         self.pages = [*self.lessons, *self.documents, self.main]
         self.labels = {page.source.resolve(): page.label for page in self.pages}
+        self.curriculum, self.parts = curriculum.curriculum(root)
+        self.documents_named = set()
+        for page in self.lessons:
+            page.minutes, needs = curriculum.time_and_needs(page.text)
+            listed = set(self.curriculum[int(page.lesson[:2])].needs) if int(page.lesson[:2]) in self.curriculum else set()
+            if needs != listed:
+                raise PageError(f"lessons/{page.lesson}/lesson.md builds on {sorted(needs)}, lessons/curriculum.cpp says {sorted(listed)}")
         self.groups = headers.header_groups(root / "include" / "attn")
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
             "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": self.moving,
             "question": self.fold, "end": lambda *_: self.html("</details>"),
-            "lessons": lambda *_: self.table_of_pages(self.lessons, "lesson", "After this lesson you can"),
-            "pages": lambda *_: self.table_of_pages(self.documents, "page", "what it is about"),
+            "lessons": lambda _page, part: self.table_of_pages(self.lessons_of(part), "lesson", "After this lesson you can"),
+            "parts": lambda *_: self.table_of_parts(),
+            "hours": lambda *_: str(round(sum(page.minutes for page in self.lessons) / 60)),
+            "weekend": lambda *_: self.weekend(),
+            "pages": lambda _page, names: self.table_of_pages([self.document(name) for name in names.split()], "page", "what it is about"),
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
@@ -99,7 +108,7 @@ class Site:
             "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
             "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
         }  # fmt: skip
-        self.stand_alone = {"end", "program", "result", "appendix", "solution", "lessons", "pages", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+        self.stand_alone = {"end", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 
@@ -334,6 +343,37 @@ class Site:
         rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page)).removeprefix(f"{about} ")) for page in pages]
         return tables.rows_of((header, about[0].lower() + about[1:]), rows, "pages")
 
+    def lessons_of(self, part):
+        if part not in self.parts:
+            raise PageError(f"there is no part {part} in lessons/curriculum.cpp; it has {', '.join(self.parts)}")
+        return [page for page in self.lessons if self.curriculum[int(page.lesson[:2])].part == part]
+
+    def table_of_parts(self):
+        """A row for each part of the course: its page, its lessons, and how long they take."""
+        rows = []
+        for part, title in self.parts.items():
+            lessons = self.lessons_of(part)
+            links = " · ".join(rf'\ref {page.label} "{int(page.lesson[:2])}. {quoted(self.curriculum[int(page.lesson[:2])].title)}"' for page in lessons)
+            rows.append((rf'\subpage part_{part} "{title}"', links, f"{sum(page.minutes for page in lessons) / 60:.2g}"))
+        return tables.rows_of(("part", "lessons", "hours"), rows, "pages")
+
+    def weekend(self):
+        """The shortest way to a whole encoder layer."""
+        path = [1, 2, 3, *range(5, 11)]
+        minutes = sum(page.minutes for page in self.lessons if int(page.lesson[:2]) in path)
+        return f"1, 2, 3 and 5 to 10 are a weekend: {minutes // 60}{['', '¼', '½', '¾'][minutes % 60 // 15]} hours, to a whole encoder layer"
+
+    def part_page(self, part):
+        """The page of a part of the course."""
+        return f"# {self.parts[part]} {{#part_{part}}}\n\n{self.table_of_pages(self.lessons_of(part), 'lesson', 'After this lesson you can')}\n"
+
+    def document(self, name):
+        self.documents_named.add(name)
+        for page in self.documents:
+            if page.source.stem == name:
+                return page
+        raise PageError(f"there is no docs/{name}.md")
+
     def lesson_called(self, name):
         for page in self.lessons:
             if page.lesson == name:
@@ -446,6 +486,11 @@ class Site:
             (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
         for page in [*self.documents, self.main]:
             (pages / page.source.name).write_text(with_contents(self.fill(page)) + self.lab_scripts(page), encoding="utf-8")
+        for part in self.parts:
+            (pages / f"part_{part}.md").write_text(self.part_page(part), encoding="utf-8")
+        forgotten = {page.source.stem for page in self.documents} - self.documents_named - {"tools"}
+        if forgotten and self.documents_named:
+            raise PageError(f"docs/tools.md does not name {', '.join(sorted(forgotten))}")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
 

@@ -1,13 +1,12 @@
 """Pictures of the landing page."""
 
-import re
 import subprocess
 import textwrap
 
+import numpy as np
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path as Curve
 
-from generator.errors import PageError
 from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
 
 PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE}
@@ -21,20 +20,22 @@ def attention_map(site):
     before, after = (site.trace_called(run)[f"{head}.weights"] for run in ("untrained", "sentence"))
     drawn, axes = figure(7, 3.7, columns=2)
     for place, weights, when in zip(axes, (before, after), ("before training", "after training")):
-        heatmap(place, weights, words, words, largest=1)
-        place.set_xlabel(when)
+        shown = np.where(np.tril(np.ones_like(weights)) > 0, weights, np.nan)  # later words are masked: blank
+        heatmap(place, shown, words, words, largest=1)
+        place.set(title=when, xlabel="word that is attended to")
+    axes[0].set_ylabel("word that attends")
     row = words.index(".")
     return drawn, (
         f"The weights of one head of the small model: each row is a word that attends, each column a word that it attends to. "
         f"Before training the full stop gives {words[0]} {before[row, 0]:.2f} of its weight, after training {after[row, 0]:.2f}: the next word is "
-        f"{words[row + 1]}, and the model found that the name decides it. Later words are masked."
+        f"{words[row + 1]}, and the model found that the name decides it. Blank: later words, which are masked."
     )
 
 
 @picture
 def what_builds_on_what(site):
     """The lessons as a graph, placed by Graphviz."""
-    lessons = curriculum(site.root / "lessons" / "curriculum.cpp")
+    lessons = {number: (lesson.title, lesson.part, lesson.needs) for number, lesson in site.curriculum.items()}
     boxes, arrows, width, height = placed(lessons)
     drawn, axes = figure(width, height)
     axes.set_axis_off()
@@ -51,15 +52,6 @@ def what_builds_on_what(site):
         f"What builds on what: an arrow leads from a lesson to one that builds on it, unless a path of other arrows does. Everything starts from lesson "
         f"{alone[0]}. Colours are the parts: I blue, II green, III red, IV orange, V purple."
     )
-
-
-def curriculum(source):
-    """Number -> (title, part, numbers that it builds on), from the list of lessons."""
-    entry = re.compile(r'\{"(\d\d)_\w+",\s*part::(\w+),\s*"([^"]+)",\s*(?:"(?:[^"\\]|\\.)*"\s*)+,\s*\{([\d, ]*)\}')
-    found = {int(m[1]): (m[3], m[2], [int(n) for n in re.findall(r"\d+", m[4])]) for m in entry.finditer(source.read_text(encoding="utf-8"))}
-    if not found:
-        raise PageError(f"{source.name} has no lesson that can be read")
-    return found
 
 
 def wrapped(number, title):

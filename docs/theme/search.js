@@ -23,9 +23,11 @@ const attnSearch = (() => {
             this.field("title", { boost: 4 });
             this.field("heading", { boost: 6 });
             this.field("text");
-            window.attnTexts.forEach(([title, heading, address, text], place) => {
-                const of_library = /^(class|struct|group|concept)/.test(address);
-                this.add({ place, title, heading, text }, { boost: of_library ? 1 : 4 });
+            this.b(0.5); // a longer heading is little worse
+            this.pipeline.remove(lunr.stopWordFilter); // "why" and "how" tell questions apart
+            const boosts = { question: 8, course: 4, library: 1 };
+            window.attnTexts.forEach(([title, heading, , text, kind, synonyms], place) => {
+                this.add({ place, title, heading: `${heading} ${synonyms}`, text }, { boost: boosts[kind] });
             });
         });
     }
@@ -43,7 +45,10 @@ const attnSearch = (() => {
             }
         }));
         const all = search(lunr.Query.presence.REQUIRED);
-        return (all.length > 0 ? all : search(lunr.Query.presence.OPTIONAL)).slice(0, mostResults).map(found => window.attnTexts[found.ref]);
+        const found = (all.length > 0 ? all : search(lunr.Query.presence.OPTIONAL)).map(result => window.attnTexts[result.ref]);
+        const of = kind => found.filter(entry => entry[4] === kind);
+        const ofCourse = [...of("question"), ...of("course")];
+        return (ofCourse.length > 0 ? ofCourse : of("library")).slice(0, mostResults); // the library's many pages, where nothing else is found
     }
 
     function excerpt(text, words) {

@@ -45,7 +45,9 @@ class SiteCase(unittest.TestCase):
         self.root = Path(folder.name).resolve()
         self.build = self.root / "build"
         (self.root / "docs").mkdir()
-        (self.root / "docs" / "main_page.md").write_text("# attn\n\n{{lessons}}\n")
+        (self.root / "docs" / "main_page.md").write_text("# attn\n\n{{parts}}\n")
+        entry = '{"01_one", part::first, "One", "What is new.", {}}'
+        self.write("lessons/curriculum.cpp", f'namespace part {{\nconstexpr std::string_view first = "I. First";\n}}\n{{{entry}}};\n')
         (self.root / "docs" / "notation.md").write_text("# Notation {#notation}\n\nLetters. More.\n")
         (self.root / "include" / "attn" / "ops").mkdir(parents=True)
         (self.root / "lessons" / "01_one").mkdir(parents=True)
@@ -86,7 +88,7 @@ class Pages(SiteCase):
         }.items():  # fmt: skip
             with self.subTest(body):
                 self.write("docs/notation.md", f"# Notation {{#notation}}\n\n{body}\n")
-                self.assertIn(f"<td>{sentence}</td>", self.main_page("{{pages}}"))
+                self.assertIn(f"<td>{sentence}</td>", self.main_page("{{pages notation}}"))
 
     def test_numbers_in_code_spans(self):
         for reference, text in {
@@ -158,7 +160,7 @@ class Pages(SiteCase):
         self.assertIn("docs/main_page.md:3: {{weights}}: only a lesson's page has a trace", self.refused("x"))
 
     def test_lessons_are_listed_with_their_first_sentence(self):
-        self.assertIn("<td>A token is a row.</td>", self.main_page("{{lessons}}", "A token is\na row. And more."))
+        self.assertIn("<td>A token is a row.</td>", self.main_page("{{lessons first}}", "A token is\na row. And more."))
 
     def test_what_unfolds_has_its_title_as_text(self):
         for verb in ("fold", "question"):

@@ -44,7 +44,11 @@ endfunction()
 set(folder ${BUILD}/readme)
 file(REMOVE_RECURSE ${folder})
 file(MAKE_DIRECTORY ${folder})
-file(READ ${ROOT}/README.md readme)
+set(readme "")
+foreach(page README.md docs/check.md docs/run.md docs/library.md) # the README, and what it leads to
+    file(READ ${ROOT}/${page} text)
+    string(APPEND readme "${text}")
+endforeach()
 string(REPLACE ";" "<semicolon>" readme "${readme}") # one would split the list of blocks
 
 # A project of somebody else's, with the README's code.

@@ -145,7 +145,7 @@ class Scripts(unittest.TestCase):
         self.cmake_finds("xtensor\\nlibhwy\\nMPI\\n")
         done = self.run_script("lessons", "5", PATH=path)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("not found: xtensor, Highway. There is no apt-get here; README.md", done.stderr)
+        self.assertIn("not found: xtensor, Highway. There is no apt-get here; docs/install.md", done.stderr)
         self.assertIn("script/build release builds without asking first", done.stderr)
         self.assertIn("goes on without MPI\n", done.stderr)
         self.assertFalse(any("--build" in call for call in self.calls_made()))
@@ -251,7 +251,7 @@ class Scripts(unittest.TestCase):
 
     def test_bootstrap_looks_for_every_library_that_cmake_does_and_the_readme_names_it(self):
         bootstrap = (ROOT / "script" / "bootstrap").read_text()
-        readme = (ROOT / "README.md").read_text()
+        readme = (ROOT / "docs" / "install.md").read_text()
         files = [ROOT / "CMakeLists.txt", ROOT / "tests/CMakeLists.txt", ROOT / "bench/CMakeLists.txt",
                  *(ROOT / "cmake").glob("*Dependencies.cmake")]
         names = set()
