@@ -27,6 +27,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
+BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
 HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
 # What {{report PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
 NUMBERS = {
@@ -329,7 +330,10 @@ class Site:
         """A link to the lesson's page of attn view, where script/docs made one."""
         if not (self.build / "view" / f"{page.lesson}.html").is_file():
             return ""
-        return f'<span class="view"><a href="view/{page.lesson}.html">This run as a page</a></span>'
+        computed = [step for step in self.trace(page).steps if step.get("formula") and step["shape"]]
+        main = next((step for step in computed if step["path"].split(".")[-1] == "weights"), computed[0] if computed else None)
+        place = f"#{main['path']}[{','.join('0' * len(main['shape']))}]" if main else ""  # it opens with one number explained
+        return f'<span class="view"><a href="view/{page.lesson}.html{place}">Explore every number</a></span>'
 
     def output(self, _page, name):
         """What a command of script/docs printed."""
@@ -454,7 +458,8 @@ class Site:
 
     def lesson_text(self, page):
         """A lesson's page, between links to its neighbours. Its NumPy lines have computed what the run has."""
-        filled = with_contents(self.fill(page))
+        mark = self.html('<i class="either"></i>')
+        filled = BOTH_LANGUAGES.sub(lambda match: match[1] + mark + match[2], with_contents(self.fill(page)))
         if "```python\n" in page.text:
             run_examples(page.text, self.trace(page), lambda position, message: PageError(f"{self.where(page, position)}: {message}"))
         heading = HEADING.search(filled)

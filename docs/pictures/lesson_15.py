@@ -41,7 +41,7 @@ def losses(site):
     drawn, axes = figure(7, 2.8)
     axes.plot(np.arange(len(training)), training, color=BLUE, alpha=0.4, linewidth=0.8, label="loss of the step")
     axes.plot(20 * np.arange(1, len(curve) + 1), curve, color=BLUE, label="stories that are kept apart")
-    axes.axhline(grammar, color=ORANGE, linestyle="--", linewidth=1.2, label="left open by the grammar")
+    axes.axhline(grammar, color=ORANGE, linestyle="--", linewidth=1.2, label="lowest possible loss")
     axes.set(xlabel="step", ylabel="nats per word", ylim=(0, 5))
     axes.legend()
     return drawn, (

@@ -137,6 +137,46 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 });
 
+// A step in C++ and the same in NumPy: one of them is shown, the one that the reader chose last, on every page. The generator
+// marks the place between the two.
+document.addEventListener("DOMContentLoaded", () => {
+    const languages = ["C++", "NumPy"];
+    const show = language => {
+        localStorage.setItem("attn-language", language);
+        for (const pair of document.querySelectorAll(".both-languages")) {
+            pair.dataset.shown = language;
+            pair.querySelectorAll(":scope > .languages button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === language)));
+        }
+    };
+    for (const mark of document.querySelectorAll("i.either")) {
+        const codeOf = element => element?.matches("div.fragment, .scroll") ? element : null;
+        const [cpp, numpy] = [codeOf(mark.previousElementSibling), codeOf(mark.nextElementSibling)];
+        if (!cpp || !numpy) {
+            continue;
+        }
+        const pair = document.createElement("div"), choice = document.createElement("div");
+        pair.className = "both-languages";
+        choice.className = "languages";
+        choice.append(...languages.map(language => {
+            const button = document.createElement("button");
+            button.type = "button";
+            button.textContent = language;
+            button.addEventListener("click", () => {
+                const before = pair.getBoundingClientRect().top;
+                show(language);
+                pair.closest("#doc-content")?.scrollBy(0, pair.getBoundingClientRect().top - before); // what is read stays where it is
+            });
+            return button;
+        }));
+        cpp.before(pair);
+        pair.append(choice, cpp, numpy);
+        cpp.classList.add("in-cpp");
+        numpy.classList.add("in-numpy");
+        mark.remove();
+    }
+    show(localStorage.getItem("attn-language") ?? languages[0]);
+});
+
 // The map of the lessons is shown from its top, lesson 1, which is in its middle.
 window.addEventListener("load", () => {
     const map = document.querySelector("figure:has([id$='-what_builds_on_what']) .scroll");

@@ -47,8 +47,8 @@ MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d, double comp
 
 FeedForwardWeights random_feed_forward(RandomNumbers& numbers, const Sizes& sizes)
 {
-    LinearWeights hidden = random_map(numbers, sizes.d_model, sizes.d_ff, 0x1p-4);
-    return {std::move(hidden), random_map(numbers, sizes.d_ff, sizes.d_model, 0x1p-7)};
+    LinearWeights hidden = random_map(numbers, sizes.d_model, sizes.d_ff, 0.0625);
+    return {std::move(hidden), random_map(numbers, sizes.d_ff, sizes.d_model, 0.0078125)};
 }
 
 TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
@@ -57,8 +57,8 @@ TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
     const LayerNormWeights norm{xt::ones<double>({d}), Vector(xt::zeros<double>({d}))};
     // Cross-attention outweighs the rest: otherwise such weights repeat one word.
     //! [weights]
-    const auto self_attention = [&] { return random_heads(numbers, d, 0x1p-4, 0x1p-5); };
-    const auto cross_attention = [&] { return random_heads(numbers, d, 0x1p-2, 0x1p-3); };
+    const auto self_attention = [&] { return random_heads(numbers, d, 0.0625, 0.03125); };
+    const auto cross_attention = [&] { return random_heads(numbers, d, 0.25, 0.125); };
     //! [weights]
     TransformerWeights weights;
     for (std::size_t i = 0; i < sizes.layers; ++i) {
@@ -160,7 +160,7 @@ void teach(Lesson& lesson)
     const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
     //! [inputs]
     const Matrix table = trace("table[vocabulary, d_model]", "",
-                               numbers.matrix(sizes.vocabulary, sizes.d_model, 0x1p-4));
+                               numbers.matrix(sizes.vocabulary, sizes.d_model, 0.0625));
     const TranslatorWeights weights{table, random_weights(numbers, sizes)};
     //! [inputs]
 

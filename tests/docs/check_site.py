@@ -55,7 +55,7 @@ def check_files(site, forbidden):
             target = (folder / urllib.parse.unquote(file)).resolve() if file else site / name
             if not target.exists():
                 problems.append(f"{name}: dead link {address}")
-            elif anchor and not anchor.startswith("index_") and target.suffix == ".html" and anchor not in ids[target.relative_to(site).as_posix()]:
+            elif anchor and not anchor.startswith("index_") and not address.startswith("view/") and target.suffix == ".html" and anchor not in ids[target.relative_to(site).as_posix()]:
                 problems.append(f"{name}: dead anchor {address}")
     for path in site.rglob("*"):
         if path.is_file() and path.suffix in (".html", ".js", ".css") and "mathjax" not in path.parts:
