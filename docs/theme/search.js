@@ -46,7 +46,8 @@ const attnSearch = (() => {
         }));
         const all = search(lunr.Query.presence.REQUIRED);
         const found = (all.length > 0 ? all : search(lunr.Query.presence.OPTIONAL)).map(result => window.attnTexts[result.ref]);
-        const of = kind => found.filter(entry => entry[4] === kind);
+        const asked = words.trim().toLowerCase(), begins = ([, heading]) => heading.toLowerCase().startsWith(asked) ? 0 : 1;
+        const of = kind => found.filter(entry => entry[4] === kind).sort((a, b) => begins(a) - begins(b));
         const ofCourse = [...of("question"), ...of("course")];
         return (ofCourse.length > 0 ? ofCourse : of("library")).slice(0, mostResults); // the library's many pages, where nothing else is found
     }

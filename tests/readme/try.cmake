@@ -144,7 +144,7 @@ else()
     string(REPLACE "python3 " "${PYTHON} " commands "${commands}")
     execute_process(COMMAND sh -euc "${commands}" WORKING_DIRECTORY ${folder}
                     RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
-    fenced(text "first wrong step" shown)
+    fenced(text "first wrong step: weights" shown)
     string(REGEX REPLACE "[0-9.]+e-[0-9]+|0\\.[0-9]+|[0-9.]+e\\+[0-9]+" "#" shown "${shown}")
     string(REGEX REPLACE "[0-9.]+e-[0-9]+|0\\.[0-9]+|[0-9.]+e\\+[0-9]+" "#" found "${output}")
     if(NOT code EQUAL 1 OR NOT found STREQUAL shown)
