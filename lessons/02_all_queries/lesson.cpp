@@ -90,6 +90,16 @@ void teach(Lesson& lesson)
     const Matrix scores =
         trace("scores[n, m]", "queries @ keys.T", matmul(queries, transpose(keys)));
     //! [scores]
+    //! [merged]
+    const Matrix merged =
+        trace("merged[d_model, d_model]", "query_weights @ key_weights.T",
+              matmul(query_weights, transpose(key_weights)));
+    const Matrix merged_scores =
+        trace("merged_scores[n, m]", "inputs @ merged @ inputs.T",
+              matmul(matmul(inputs, merged), transpose(inputs)));
+    //! [merged]
+    lesson.expect_equal("one matrix in place of two gives the same scores", merged_scores,
+                        scores);
     //! [weights]
     const Matrix weights = trace("weights[n, m]", "softmax(scores)", softmax(scores));
     //! [weights]

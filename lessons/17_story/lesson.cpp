@@ -211,6 +211,11 @@ void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_he
     const Integers shared = sizes("cache_today[models]", "2 * layers * groups * d_k",
                                   Integers(2 * layers * groups * d_k));
     //! [cache]
+    // Of 8,192 tokens, two bytes for each number.
+    std::ignore = sizes("gib_2017[models]", "cache_2017 * 8192 * 2 / 2 ** 30",
+                        Vector(own_each * 8192.0 * 2.0 / 0x1p30));
+    std::ignore = sizes("gib_today[models]", "cache_today * 8192 * 2 / 2 ** 30",
+                        Vector(shared * 8192.0 * 2.0 / 0x1p30));
     const Integers norms = sizes("norm_biases[models]", "(2 * layers + 1) * d_model",
                                  Integers((2 * layers + 1) * d_model));
     const Integers biases =
@@ -232,6 +237,14 @@ void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_he
               double(two(i)), double(three(i)), double(table(i))}});
 }
 
+/// How much of each token's mean square its mean makes up: all that layer norm would take
+/// away.
+Vector mean_share_of(const Matrix& tokens)
+{
+    const Vector means = xt::mean(tokens, {1}), squares = xt::mean(tokens * tokens, {1});
+    return means * means / squares;
+}
+
 void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
                    const std::vector<std::size_t>& prompt)
 {
@@ -244,6 +257,8 @@ void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
     const Matrix embedded =
         parts("embedded[n, d_model]", "embedding[ids]", take_rows(embedding, ids));
     const Matrix normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
+    std::ignore = parts("mean_share[n]", "mean(embedded, axis=1) ** 2 / norm.mean_square",
+                        mean_share_of(embedded));
     lesson.expect_equal("rms_norm gives the same", normalized,
                         rms_norm(embedded, layer.norm1));
 

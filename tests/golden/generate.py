@@ -93,7 +93,8 @@ def all_queries():
 
     golden = {
         "inputs": INPUTS, "query_weights": QUERY_WEIGHTS, "key_weights": KEY_WEIGHTS, "value_weights": VALUE_WEIGHTS,
-        "queries": queries, "keys": keys, "values": values, "scores": scores, "weights": weights, "output": output,
+        "queries": queries, "keys": keys, "values": values, "scores": scores, "merged": np.einsum("ik,jk->ij", QUERY_WEIGHTS, KEY_WEIGHTS),
+        "merged_scores": scores, "weights": weights, "output": output,
     }  # fmt: skip
     # Scores that are not symmetric, so that softmax along the wrong axis is not the right one transposed.
     other = {"queries": np.array([[1.0, 0], [0, 2], [1, 1]]), "keys": np.array([[2.0, 0], [1, 1], [0, 1]]), "values": np.array([[1.0, 0], [0, 1], [2, 2]])}

@@ -433,6 +433,7 @@ def sizes(weights, heads, groups):
         in_layer = [s["heads"] * s["d_k"]] * 3 + [s["d_model"], s["d_ff"], s["d_model"]]  # query, key, value, output, up, down
         rows.append(s | {
             "cache_2017": s["layers"] * s["heads"] * kept.size, "cache_today": s["layers"] * s["groups"] * kept.size,
+            "gib_2017": s["layers"] * s["heads"] * kept.size * 8192 * 2 / 2**30, "gib_today": s["layers"] * s["groups"] * kept.size * 8192 * 2 / 2**30,
             "norm_biases": sum([s["d_model"]] * (2 * s["layers"] + 1)), "biases": s["layers"] * sum(in_layer),
             "network_2017": s["d_model"] * s["d_ff"] + s["d_ff"] * s["d_model"],
             "network_today": s["d_model"] * s["d_ff"] + s["d_model"] * s["d_ff"] + s["d_ff"] * s["d_model"],
@@ -459,5 +460,7 @@ def story(seed=28, written=8):
     network = gated_feed_forward(norm["output"], *(first[f"feed_forward.{role}"] for role in ("gate", "up", "down")))
     golden = small_story() | within("byte_pairs", byte_pairs(" the red ball the red hat the ball", 6))
     golden |= {"embedding": weights["embedding"], "parts.ids": np.array(prompt, float), "parts.embedded": embedded}
-    golden |= within("parts.norm", norm) | within("parts.network", network) | within("sizes", sizes(weights, 4, 2))
+    golden |= within("parts.norm", norm)
+    golden["parts.mean_share"] = embedded.mean(axis=1) ** 2 / (embedded**2).mean(axis=1)
+    golden |= within("parts.network", network) | within("sizes", sizes(weights, 4, 2))
     return golden | {name: array for name, array in steps.items() if name != "embedding"}
