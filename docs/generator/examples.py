@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 
-from .errors import PageError
 from .traces import shape_text
 
 FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 
-from . import curriculum, headers, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
+from . import course, curriculum, headers, lab, measurements, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
 from .errors import PageError, read_text
 from .examples import run_examples
 from .numbers import common_format, nested, number_text, tex
-from .tables import quoted
+from .page import HEADING, Page, with_contents
 from .traces import LESSON_NAME, MODEL_RUNS, REFERENCE, Trace, parse_index, shape_text, take
 
 TOKEN = re.compile(
@@ -28,43 +28,6 @@ TOKEN = re.compile(
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
 BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
-HEADING = re.compile(r"^# +(?P<title>.*?)(?: *\{#(?P<label>[\w-]+)\})? *$", re.MULTILINE)
-# What {{report PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
-NUMBERS = {
-    "report": ("lessons/small_model/report.json", "script/train-model"),
-    "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
-    "speed": ("docs/speed.json", "script/bench"),
-}
-# What the lessons in the browser can't compute, and why: as docs/lab/CMakeLists.txt leaves them out.
-NOT_IN_PAGE = {
-    "11_encoder_stack": "This lesson is not computed in the page: its stack has the paper's size, 13 million weights, and its run takes 100 MiB.",
-    "13_transformer": "This lesson is not computed in the page: its model has the paper's size, and its run takes 360 MiB.",
-    "15_training": "This lesson is not computed in the page: it trains models for minutes.",
-    "19_across_machines": "This lesson is not computed in the page: it starts several processes.",
-}
-
-
-class Page:
-    def __init__(self, source, label, lesson=None):
-        self.source = source
-        self.lesson = lesson
-        self.text = source.read_text(encoding="utf-8")
-        heading = HEADING.search(self.text)
-        if heading is None:
-            raise PageError(f"{source}:1: a page begins with a title: # Title {{#label}}")
-        self.title = heading["title"]
-        self.label = heading["label"] or label or "index"  # Doxygen's own name for the main page
-        if heading["label"] is None and label is not None:
-            self.text = f"{self.text[: heading.end('title')]} {{#{label}}}{self.text[heading.end():]}"
-
-    def summary(self, text):
-        """The first sentence of the first paragraph, for tables of pages."""
-        body = text[HEADING.search(text).end() :]
-        for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```$", "", body, flags=re.DOTALL | re.MULTILINE)):
-            paragraph = " ".join(paragraph.split())
-            if paragraph and not re.match(r"[#\\@|<]|\[TOC\]|- |\d+\. ", paragraph):
-                return re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0].rstrip(":")
-        return ""
 
 
 class Site:
@@ -94,13 +57,13 @@ class Site:
         # A placeholder is a verb and what it is about, or a reference to numbers of a run.
         self.verbs = {
             "table": self.table, "steps": self.steps, "output": self.output, "picture": self.picture, "graph": self.graph,
-            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": self.moving,
+            "program": self.program, "result": self.result, "appendix": self.appendix, "solution": self.solution, "fold": self.fold, "moving": lambda page, text: lab.moving(self, page, text),
             "question": self.fold, "end": lambda *_: self.html("</details>"),
-            "lessons": lambda _page, part: self.table_of_pages(self.lessons_of(part), "lesson", "After this lesson you can"),
-            "parts": lambda *_: self.table_of_parts(),
+            "lessons": lambda _page, part: course.table_of_pages(self, course.lessons_of(self, part), "lesson", "After this lesson you can"),
+            "parts": lambda *_: course.table_of_parts(self),
             "hours": lambda *_: str(round(sum(page.minutes for page in self.lessons) / 60)),
-            "weekend": lambda *_: self.weekend(),
-            "pages": lambda _page, names: self.table_of_pages([self.document(name) for name in names.split()], "page", "what it is about"),
+            "weekend": lambda *_: course.weekend(self),
+            "pages": lambda _page, names: course.table_of_pages(self, [course.document(self, name) for name in names.split()], "page", "what it is about"),
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
@@ -150,18 +113,6 @@ class Site:
                 raise PageError(f"'{specification}' is no format for a number ({error})") from None
         return trace, step, array, axes, place, specification or common_format(array)
 
-    def live_reference(self, page, reference):
-        """What follows the reader's own numbers, as the page's script reads it; nothing where it's another run's, or no page computes."""
-        lesson = re.match(rf"({LESSON_NAME}):", reference)
-        if not self.has_lab or page.lesson is None or (lesson and lesson[1] != page.lesson) or not REFERENCE.fullmatch(reference):
-            return ""
-        return reference[lesson.end() :] if lesson else reference
-
-    def live(self, page, reference, about=""):
-        """The attribute by which the page's script finds it."""
-        found = self.live_reference(page, reference)
-        return f' data-live="{about}{found}"' if found else ""
-
     def expand(self, page, inside, context, alone):
         """The text that a placeholder stands for. The context is text, heading, code or math."""
         inside = inside.strip()
@@ -171,14 +122,14 @@ class Site:
             return self.verbs[verb](page, rest)
         if verb == "shape" and rest:
             shape = shape_text(self.find(page, rest)[2].shape)
-            live = self.live(page, rest, "shape ")
+            live = lab.live(self, page, rest, "shape ")
             return f"<span{live}>{shape}</span>" if live and context == "text" else shape
         if verb == "formula" and rest:
             formula = self.find(page, rest)[1].get("formula", "")
             return formula if context == "code" else f"`{formula}`"
 
-        if verb in NUMBERS and rest:
-            return self.number_called(verb, rest, context)
+        if verb in measurements.NUMBERS and rest:
+            return measurements.number_called(self, verb, rest, context)
 
         trace, _, array, _, place, specification = self.find(page, inside)
         if array.ndim > 1 and context == "text" and alone:
@@ -192,7 +143,7 @@ class Site:
             return text
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
-        return f'<span class="{kind}"{self.live(page, inside)} title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+        return f'<span class="{kind}"{lab.live(self, page, inside)} title="{place} = {exact}, lesson {trace.name}">{text}</span>'
 
     def report(self):
         """What script/train-model measured."""
@@ -209,27 +160,6 @@ class Site:
             self.loaded[module] = module.Measured(self.root)
         return self.loaded[module]
 
-    def numbers_called(self, verb):
-        """All that {{report PATH}}, {{cost PATH}} or {{speed PATH}} can name."""
-        if verb == "report":
-            return self.report()
-        return mpi_cost_tables.numbers(self.measured(mpi_cost)) if verb == "cost" else speed.numbers(self.measured(speed))
-
-    def number_called(self, verb, text, context):
-        """A number of the report, heads.colour_of_thing.average_weight:.2f, of the costs, hide.far:.0f, or of the speeds."""
-        file, source = NUMBERS[verb]
-        path, _, specification = text.partition(":")
-        value = self.numbers_called(verb)
-        for key in path.split("."):
-            try:
-                value = value[int(key)] if isinstance(value, list) else value[key]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise PageError(f"{file} has no {path}") from None
-        if not isinstance(value, (int, float)):
-            raise PageError(f"{path} of {file} is no number")
-        number = number_text(value, specification or (".0f" if isinstance(value, int) else ".4f"))
-        return f'<span class="from-run one" title="{path} = {value}, {source}">{number}</span>' if context == "text" else number
-
     # ------------------------------------------------------------------------------------------ tables and pictures
 
     def html(self, text):
@@ -239,7 +169,7 @@ class Site:
     def table(self, page, reference):
         trace, step, array, axes, place, specification = self.find(page, reference)
         labels = dict.fromkeys("nm", self.words(trace.name)) if trace.name in MODEL_RUNS else {}
-        return tables.tensor_tables(step, array, axes, place, specification, labels, self.live(page, reference))
+        return tables.tensor_tables(step, array, axes, place, specification, labels, lab.live(self, page, reference))
 
     def steps(self, page, text):
         match = re.fullmatch(rf"(?:({LESSON_NAME}):)?([\w.]*)", text)
@@ -290,18 +220,6 @@ class Site:
         """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
         return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
 
-    def moving(self, page, text):
-        """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing."""
-        call, _, caption = (part.strip() for part in text.partition("|"))
-        name, *options = call.split()
-        data = "".join(f' data-{key}="{value}"' for key, _, value in (option.partition("=") for option in options))
-        if not (self.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or not caption:
-            raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done.}}, with a script docs/lab/page/NAME.js")
-        if not self.has_lab:
-            return ""
-        self.movers.setdefault(page.source, []).append(name)
-        return self.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div><p>{picture.html.escape(caption)}</p></div>')
-
     def program(self, page, _=""):
         self.trace(page)
         return rf"\include {page.lesson}/lesson.cpp"
@@ -326,57 +244,12 @@ class Site:
         here = self.html(f'<div class="lab-exercise" data-lesson="{page.lesson}"></div>') + "\n\n" if self.has_lab else ""
         return here + self.folded(page, ((f"A solution in {language}", rf"\include {page.lesson}.{suffix}") for language, suffix in (("C++", "cpp"), ("Python", "py"))))
 
-    def view(self, page):
-        """A link to the lesson's page of attn view, where script/docs made one."""
-        if not (self.build / "view" / f"{page.lesson}.html").is_file():
-            return ""
-        computed = [step for step in self.trace(page).steps if step.get("formula") and step["shape"]]
-        main = next((step for step in computed if step["path"].split(".")[-1] == "weights"), computed[0] if computed else None)
-        place = f"#{main['path']}[{','.join('0' * len(main['shape']))}]" if main else ""  # it opens with one number explained
-        return f'<span class="view"><a href="view/{page.lesson}.html{place}">Explore every number</a></span>'
-
     def output(self, _page, name):
         """What a command of script/docs printed."""
         if not re.fullmatch(r"\w+", name):
             raise PageError(f"'{name}' is no name of an output")
         read_text(self.build / "results" / f"{name}.txt", "script/docs")
         return rf"\verbinclude {name}.txt"
-
-    def table_of_pages(self, pages, header, about):
-        """A page and its summary per row. Words that begin the summaries are the column's head, and said once."""
-        rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(self.fill(page)).removeprefix(f"{about} ")) for page in pages]
-        return tables.rows_of((header, about[0].lower() + about[1:]), rows, "pages")
-
-    def lessons_of(self, part):
-        if part not in self.parts:
-            raise PageError(f"there is no part {part} in lessons/curriculum.cpp; it has {', '.join(self.parts)}")
-        return [page for page in self.lessons if self.curriculum[int(page.lesson[:2])].part == part]
-
-    def table_of_parts(self):
-        """A row for each part of the course: its page, its lessons, and how long they take."""
-        rows = []
-        for part, title in self.parts.items():
-            lessons = self.lessons_of(part)
-            links = " · ".join(rf'\ref {page.label} "{int(page.lesson[:2])}. {quoted(self.curriculum[int(page.lesson[:2])].title)}"' for page in lessons)
-            rows.append((rf'\subpage part_{part} "{title}"', links, f"{sum(page.minutes for page in lessons) / 60:.2g}"))
-        return tables.rows_of(("part", "lessons", "hours"), rows, "pages")
-
-    def weekend(self):
-        """The shortest way to a whole encoder layer."""
-        path = [1, 2, 3, *range(5, 11)]
-        minutes = sum(page.minutes for page in self.lessons if int(page.lesson[:2]) in path)
-        return f"1, 2, 3 and 5 to 10 are a weekend: {minutes // 60}{['', '¼', '½', '¾'][minutes % 60 // 15]} hours, to a whole encoder layer"
-
-    def part_page(self, part):
-        """The page of a part of the course."""
-        return f"# {self.parts[part]} {{#part_{part}}}\n\n{self.table_of_pages(self.lessons_of(part), 'lesson', 'After this lesson you can')}\n"
-
-    def document(self, name):
-        self.documents_named.add(name)
-        for page in self.documents:
-            if page.source.stem == name:
-                return page
-        raise PageError(f"there is no docs/{name}.md")
 
     def lesson_called(self, name):
         for page in self.lessons:
@@ -386,18 +259,6 @@ class Site:
 
     def table_of_groups(self, *_):
         return tables.rows_of(("part", "what it holds"), [(rf'\ref {label} "{title}"', brief) for _, label, title, brief in self.groups], "pages")
-
-    def pager(self, page):
-        """Links to the lessons before and after, and to the run as a page."""
-        i = self.lessons.index(page)
-        links = []
-        if i > 0:
-            links.append(rf'<span class="before">\ref {self.lessons[i - 1].label} "← {quoted(self.lessons[i - 1].title)}"</span>')
-        links.append(self.view(page))
-        if i + 1 < len(self.lessons):
-            links.append(rf'<span class="after">\ref {self.lessons[i + 1].label} "{quoted(self.lessons[i + 1].title)} →"</span>')
-        links = list(filter(None, links))
-        return f'<div class="pager">{" ".join(links)}</div>' if links else ""
 
     # ------------------------------------------------------------------------------------------ one page
 
@@ -433,7 +294,7 @@ class Site:
             nonlocal is_live
             if part["escaped"]:
                 return "{{"
-            reference = self.live_reference(page, part["inside"]) if live else ""
+            reference = lab.live_reference(self, page, part["inside"]) if live else ""
             if reference:
                 is_live = True
                 return f"⟦{reference}⟧"
@@ -465,23 +326,8 @@ class Site:
         heading = HEADING.search(filled)
         # On the heading's line, so that every line keeps its number.
         after = filled[heading.end() :].removeprefix("\n")
-        pager = self.pager(page)
-        return f"{filled[: heading.end()]}\n{pager}{self.lab(page)}{after.rstrip()}\n\n{pager}\n{self.lab_scripts(page)}"
-
-    def lab(self, page):
-        """Where the page's script puts what computes the lesson in the browser, or why nothing does."""
-        if not self.has_lab:
-            return ""
-        if page.lesson in NOT_IN_PAGE:
-            return f'<div class="lab">{NOT_IN_PAGE[page.lesson]}</div>'
-        return f'<div class="lab" data-lesson="{page.lesson}"></div>'
-
-    def lab_scripts(self, page):
-        """The scripts of docs/lab/page that a page needs."""
-        if not self.has_lab or not (page.lesson or page.source in self.movers):
-            return ""
-        names = ["machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *self.movers.get(page.source, ())]
-        return "\n" + "".join(self.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
+        pager = course.pager(self, page)
+        return f"{filled[: heading.end()]}\n{pager}{lab.bar(self, page)}{after.rstrip()}\n\n{pager}\n{lab.scripts(self, page)}"
 
     def write(self):
         pages = self.build / "pages"
@@ -490,18 +336,11 @@ class Site:
         for page in self.lessons:
             (pages / f"{page.lesson}.md").write_text(self.lesson_text(page), encoding="utf-8")
         for page in [*self.documents, self.main]:
-            (pages / page.source.name).write_text(with_contents(self.fill(page)) + self.lab_scripts(page), encoding="utf-8")
+            (pages / page.source.name).write_text(with_contents(self.fill(page)) + lab.scripts(self, page), encoding="utf-8")
         for part in self.parts:
-            (pages / f"part_{part}.md").write_text(self.part_page(part), encoding="utf-8")
+            (pages / f"part_{part}.md").write_text(course.part_page(self, part), encoding="utf-8")
         forgotten = {page.source.stem for page in self.documents} - self.documents_named - {"tools"}
         if forgotten and self.documents_named:
             raise PageError(f"docs/tools.md does not name {', '.join(sorted(forgotten))}")
         headers.write_headers(self.groups, self.root / "include", self.build / "include")
         (pages / "library.dox").write_text(headers.library_page(self.groups), encoding="utf-8")
-
-
-def with_contents(text):
-    """The page with links to its sections where it says [TOC], on one line."""
-    sections = re.findall(r"^## +(.+?) *\{#([\w-]+)\} *$", text, re.MULTILINE)
-    links = "".join(rf'<li>\ref {anchor} "{quoted(title)}"</li>' for title, anchor in sections)
-    return re.sub(r"^\[TOC\]$", lambda _: f'<div class="contents-of-page"><ul>{links}</ul></div>', text, flags=re.MULTILINE)

@@ -1,0 +1,70 @@
+"""Lists of lessons and pages: parts of the course, ways through it, and links from page to page."""
+
+from . import tables
+from .errors import PageError
+from .tables import quoted
+
+
+def table_of_pages(site, pages, header, about):
+    """A page and its summary per row. Words that begin the summaries are the column's head, and said once."""
+    rows = [(rf'\subpage {page.label} "{quoted(page.title)}"', page.summary(site.fill(page)).removeprefix(f"{about} ")) for page in pages]
+    return tables.rows_of((header, about[0].lower() + about[1:]), rows, "pages")
+
+
+def lessons_of(site, part):
+    if part not in site.parts:
+        raise PageError(f"there is no part {part} in lessons/curriculum.cpp; it has {', '.join(site.parts)}")
+    return [page for page in site.lessons if site.curriculum[int(page.lesson[:2])].part == part]
+
+
+def table_of_parts(site):
+    """A row for each part of the course: its page, its lessons, and how long they take."""
+    rows = []
+    for part, title in site.parts.items():
+        lessons = lessons_of(site, part)
+        links = " · ".join(rf'\ref {page.label} "{int(page.lesson[:2])}. {quoted(site.curriculum[int(page.lesson[:2])].title)}"' for page in lessons)
+        rows.append((rf'\subpage part_{part} "{title}"', links, f"{sum(page.minutes for page in lessons) / 60:.2g}"))
+    return tables.rows_of(("part", "lessons", "hours"), rows, "pages")
+
+
+def weekend(site):
+    """The shortest way to a whole encoder layer."""
+    path = [1, 2, 3, *range(5, 11)]
+    minutes = sum(page.minutes for page in site.lessons if int(page.lesson[:2]) in path)
+    return f"1, 2, 3 and 5 to 10 are a weekend: {minutes // 60}{['', '¼', '½', '¾'][minutes % 60 // 15]} hours, to a whole encoder layer"
+
+
+def part_page(site, part):
+    """The page of a part of the course."""
+    return f"# {site.parts[part]} {{#part_{part}}}\n\n{table_of_pages(site, lessons_of(site, part), 'lesson', 'After this lesson you can')}\n"
+
+
+def document(site, name):
+    site.documents_named.add(name)
+    for page in site.documents:
+        if page.source.stem == name:
+            return page
+    raise PageError(f"there is no docs/{name}.md")
+
+
+def view(site, page):
+    """A link to the lesson's page of attn view, where script/docs made one."""
+    if not (site.build / "view" / f"{page.lesson}.html").is_file():
+        return ""
+    computed = [step for step in site.trace(page).steps if step.get("formula") and step["shape"]]
+    main = next((step for step in computed if step["path"].split(".")[-1] == "weights"), computed[0] if computed else None)
+    place = f"#{main['path']}[{','.join('0' * len(main['shape']))}]" if main else ""  # it opens with one number explained
+    return f'<span class="view"><a href="view/{page.lesson}.html{place}">Explore every number</a></span>'
+
+
+def pager(site, page):
+    """Links to the lessons before and after, and to the run as a page."""
+    i = site.lessons.index(page)
+    links = []
+    if i > 0:
+        links.append(rf'<span class="before">\ref {site.lessons[i - 1].label} "← {quoted(site.lessons[i - 1].title)}"</span>')
+    links.append(view(site, page))
+    if i + 1 < len(site.lessons):
+        links.append(rf'<span class="after">\ref {site.lessons[i + 1].label} "{quoted(site.lessons[i + 1].title)} →"</span>')
+    links = list(filter(None, links))
+    return f'<div class="pager">{" ".join(links)}</div>' if links else ""

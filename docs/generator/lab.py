@@ -1,0 +1,59 @@
+"""What a page needs so that its script can make it again for the reader's own numbers: docs/lab."""
+
+import re
+
+from . import picture
+from .errors import PageError
+from .traces import LESSON_NAME, REFERENCE
+
+# What the lessons in the browser can't compute, and why: as docs/lab/CMakeLists.txt leaves them out.
+NOT_IN_PAGE = {
+    "11_encoder_stack": "This lesson is not computed in the page: its stack has the paper's size, 13 million weights, and its run takes 100 MiB.",
+    "13_transformer": "This lesson is not computed in the page: its model has the paper's size, and its run takes 360 MiB.",
+    "15_training": "This lesson is not computed in the page: it trains models for minutes.",
+    "19_across_machines": "This lesson is not computed in the page: it starts several processes.",
+}
+
+
+def live_reference(site, page, reference):
+    """What follows the reader's own numbers, as the page's script reads it; nothing where it's another run's, or no page computes."""
+    lesson = re.match(rf"({LESSON_NAME}):", reference)
+    if not site.has_lab or page.lesson is None or (lesson and lesson[1] != page.lesson) or not REFERENCE.fullmatch(reference):
+        return ""
+    return reference[lesson.end() :] if lesson else reference
+
+
+def live(site, page, reference, about=""):
+    """The attribute by which the page's script finds it."""
+    found = live_reference(site, page, reference)
+    return f' data-live="{about}{found}"' if found else ""
+
+
+def moving(site, page, text):
+    """A picture that the reader moves, by a script of docs/lab/page: {{moving plane | What is to be done.}}; else nothing."""
+    call, _, caption = (part.strip() for part in text.partition("|"))
+    name, *options = call.split()
+    data = "".join(f' data-{key}="{value}"' for key, _, value in (option.partition("=") for option in options))
+    if not (site.root / "docs" / "lab" / "page" / f"{name}.js").is_file() or not caption:
+        raise PageError("write {{moving NAME [KEY=VALUE] | What is to be done.}}, with a script docs/lab/page/NAME.js")
+    if not site.has_lab:
+        return ""
+    site.movers.setdefault(page.source, []).append(name)
+    return site.html(f'<div class="moving" data-moving="{name}"{data} hidden><div class="stage"></div><p>{picture.html.escape(caption)}</p></div>')
+
+
+def bar(site, page):
+    """Where the page's script puts what computes the lesson in the browser, or why nothing does."""
+    if not site.has_lab:
+        return ""
+    if page.lesson in NOT_IN_PAGE:
+        return f'<div class="lab">{NOT_IN_PAGE[page.lesson]}</div>'
+    return f'<div class="lab" data-lesson="{page.lesson}"></div>'
+
+
+def scripts(site, page):
+    """The scripts of docs/lab/page that a page needs."""
+    if not site.has_lab or not (page.lesson or page.source in site.movers):
+        return ""
+    names = ["machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *site.movers.get(page.source, ())]
+    return "\n" + "".join(site.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
