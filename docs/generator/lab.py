@@ -55,5 +55,5 @@ def scripts(site, page):
     """The scripts of docs/lab/page that a page needs."""
     if not site.has_lab or not (page.lesson or page.source in site.movers):
         return ""
-    names = ["machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *site.movers.get(page.source, ())]
+    names = ["elements", "machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *site.movers.get(page.source, ())]
     return "\n" + "".join(site.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)

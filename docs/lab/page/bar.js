@@ -17,43 +17,30 @@
 
     // ------------------------------------------------------------------------------------------ elements
 
-    function make(tag, attributes = {}, ...children) {
-        const element = document.createElement(tag);
-        for (const [name, value] of Object.entries(attributes)) {
-            if (name.startsWith("on")) {
-                element.addEventListener(name.slice(2), value);
-            } else if (value !== false) {
-                element.setAttribute(name, value === true ? "" : value);
-            }
-        }
-        element.append(...children);
-        return element;
-    }
-
-    const open = make("button", { type: "button", class: "lab-open", "aria-expanded": "false", onclick: () => toggle() }, "Your numbers");
-    const badge = make("span", { class: "lab-badge", role: "status" }, "Change what is given, and every number on this page follows. It is computed here, by the program of this lesson.");
-    const trouble = make("div", { class: "lab-trouble", role: "alert" });
-    const names = make("div", { class: "lab-names" });
-    const editor = make("div", { class: "lab-editor" });
-    const round = make("select", { onchange: () => change({ round: round.value }) });
-    const pitfall = make("select", { onchange: () => change({ pitfall: pitfall.value }) });
-    const ablate = make("select", { onchange: () => change({ ablate: ablate.value ? [ablate.value] : [] }) });
-    const claims = make("ul", { class: "lab-claims" });
-    const reset = make("button", { type: "button", class: "lab-reset", hidden: true, onclick: () => change({ inputs: {}, round: "", ablate: [], pitfall: "" }) }, "reset");
-    const panel = make("div", { class: "lab-panel", hidden: true },
-        make("p", {}, "Given are: "), names, editor,
-        make("div", { class: "lab-answers" },
-            make("label", {}, "with a mistake ", pitfall), make("label", {}, "every number as ", round), make("label", {}, "set to zero ", ablate)),
-        make("p", { class: "lab-buttons" },
-            make("button", { type: "button", onclick: copyLink }, "copy a link to this"),
+    const open = html("button", { type: "button", class: "lab-open", "aria-expanded": "false", onclick: () => toggle() }, "Your numbers");
+    const badge = html("span", { class: "lab-badge", role: "status" }, "Change what is given, and every number on this page follows. It is computed here, by the program of this lesson.");
+    const trouble = html("div", { class: "lab-trouble", role: "alert" });
+    const names = html("div", { class: "lab-names" });
+    const editor = html("div", { class: "lab-editor" });
+    const round = html("select", { onchange: () => change({ round: round.value }) });
+    const pitfall = html("select", { onchange: () => change({ pitfall: pitfall.value }) });
+    const ablate = html("select", { onchange: () => change({ ablate: ablate.value ? [ablate.value] : [] }) });
+    const claims = html("ul", { class: "lab-claims" });
+    const reset = html("button", { type: "button", class: "lab-reset", hidden: true, onclick: () => change({ inputs: {}, round: "", ablate: [], pitfall: "" }) }, "reset");
+    const panel = html("div", { class: "lab-panel", hidden: true },
+        html("p", {}, "Given are: "), names, editor,
+        html("div", { class: "lab-answers" },
+            html("label", {}, "with a mistake ", pitfall), html("label", {}, "every number as ", round), html("label", {}, "set to zero ", ablate)),
+        html("p", { class: "lab-buttons" },
+            html("button", { type: "button", onclick: copyLink }, "copy a link to this"),
             " The sentences were written for the example's numbers."),
         claims);
-    bar.append(make("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
+    bar.append(html("div", { class: "lab-line" }, open, badge, reset), trouble, panel);
     for (const type of ["", "float32", "float16", "bfloat16"]) {
-        round.append(make("option", { value: type }, type || "float64"));
+        round.append(html("option", { value: type }, type || "float64"));
     }
-    pitfall.append(make("option", { value: "" }, "none"));
-    ablate.append(make("option", { value: "" }, "nothing"));
+    pitfall.append(html("option", { value: "" }, "none"));
+    ablate.append(html("option", { value: "" }, "nothing"));
 
     // ------------------------------------------------------------------------------------------ the run
 
@@ -99,15 +86,15 @@
         const example = new Run(await lab.ask({ do: "run", lesson }));
         const { mistakes } = await lab.ask({ do: "mistakes" });
         for (const { id, sentence } of mistakes) {
-            pitfall.append(make("option", { value: id, title: sentence }, id));
+            pitfall.append(html("option", { value: id, title: sentence }, id));
         }
         for (const step of example.steps.values()) {
             if (step.formula !== "") {
-                ablate.append(make("option", { value: step.path }, step.path));
+                ablate.append(html("option", { value: step.path }, step.path));
             }
         }
         names.append(...example.answer.inputs.map(name =>
-            make("button", { type: "button", "data-name": name, onclick: () => edit(name) }, `${name} ${shapeText(example.step(name).shape)}`)));
+            html("button", { type: "button", "data-name": name, onclick: () => edit(name) }, `${name} ${shapeText(example.step(name).shape)}`)));
         names.previousElementSibling.hidden = example.answer.inputs.length === 0;
         return example;
     }
@@ -135,7 +122,7 @@
             document.querySelector(`.contents td[data-cell="${CSS.escape(keepFocus)}"]`)?.focus();
         }
         const lines = run.answer.printed.split("\n").map(line => line.trim()).filter(line => line.startsWith("[no longer so]") || line.startsWith("[checked]"));
-        claims.replaceChildren(...lines.map(line => make("li", { class: line.startsWith("[checked]") ? "holds" : "fails" }, line)));
+        claims.replaceChildren(...lines.map(line => html("li", { class: line.startsWith("[checked]") ? "holds" : "fails" }, line)));
         const printed = [...document.querySelectorAll(".contents details > summary")].find(summary => summary.textContent.trim() === "What it prints");
         const text = printed?.parentElement.querySelector("pre");
         if (text) {
@@ -234,7 +221,7 @@
     function edit(name) {
         const array = arrayOf(name), size = array.values.length;
         editor.dataset.name = name;
-        const text = make("textarea", { rows: "4", spellcheck: "false", "aria-label": `${name} as a list`, placeholder: "[[1, 2], [3, 4]], or rows of a spreadsheet" });
+        const text = html("textarea", { rows: "4", spellcheck: "false", "aria-label": `${name} as a list`, placeholder: "[[1, 2], [3, 4]], or rows of a spreadsheet" });
         text.value = size <= most ? nested({ ...array, values: array.values }, ".10g") : "";
         const random = () => {
             const values = array.type === "real" ? array.values.map(() => Math.round(200 * (Math.random() + Math.random() + Math.random() - 1.5)) / 100)
@@ -248,13 +235,13 @@
             edit(name);
         };
         editor.replaceChildren(
-            make("p", {}, make("code", {}, name), ` ${base.step(name).axes.length ? `(${base.step(name).axes.join(", ")}) = ` : ""}${shapeText(array.shape)}. `,
+            html("p", {}, html("code", {}, name), ` ${base.step(name).axes.length ? `(${base.step(name).axes.join(", ")}) = ` : ""}${shapeText(array.shape)}. `,
                 size > most ? `${size} numbers: paste others. ` : "Edit, or paste what NumPy prints or a spreadsheet holds. "),
             text,
-            make("p", { class: "lab-buttons" },
-                make("button", { type: "button", onclick: () => setArray(name, text.value) }, "compute with these"),
-                make("button", { type: "button", onclick: random }, "random"),
-                make("button", { type: "button", onclick: back }, "the example's")));
+            html("p", { class: "lab-buttons" },
+                html("button", { type: "button", onclick: () => setArray(name, text.value) }, "compute with these"),
+                html("button", { type: "button", onclick: random }, "random"),
+                html("button", { type: "button", onclick: back }, "the example's")));
         text.addEventListener("input", () => {
             if (size <= most) {
                 setArray(name, text.value);
@@ -310,7 +297,7 @@
 
     // ------------------------------------------------------------------------------------------ one number
 
-    const explained = make("div", { class: "lab-explained", hidden: true, role: "dialog", "aria-label": "How this number follows" });
+    const explained = html("div", { class: "lab-explained", hidden: true, role: "dialog", "aria-label": "How this number follows" });
     document.body.append(explained);
 
     async function explain(cell, beside) {
@@ -319,21 +306,21 @@
         }
         const { text } = await lab.ask({ do: "explain", cell });
         const { path } = readReference(cell), step = run.step(path);
-        const lines = make("pre", {});
+        const lines = html("pre", {});
         const scope = path.includes(".") ? path.replace(/[^.]*$/, "") : "";
         let last = 0;
         for (const match of text.matchAll(/[A-Za-z_][\w.]*\[\d+(?:,\d+)*\]/g)) {
             const name = match[0].replace(/\[.*/, "");
             const whole = run.step(scope + name) ? scope + match[0] : run.step(name) ? match[0] : null;
             if (whole && whole !== cell) {
-                lines.append(text.slice(last, match.index), make("button", { type: "button", onclick: () => explain(whole, beside) }, match[0]));
+                lines.append(text.slice(last, match.index), html("button", { type: "button", onclick: () => explain(whole, beside) }, match[0]));
                 last = match.index + match[0].length;
             }
         }
         lines.append(text.slice(last));
-        explained.replaceChildren(lines, make("p", { class: "lab-buttons" },
-            step.formula === "" ? "" : make("button", { type: "button", onclick: () => { close(); toggle(true); change({ ablate: [step.path] }); } }, `what if ${step.path} were zero?`),
-            make("button", { type: "button", onclick: close }, "close")));
+        explained.replaceChildren(lines, html("p", { class: "lab-buttons" },
+            step.formula === "" ? "" : html("button", { type: "button", onclick: () => { close(); toggle(true); change({ ablate: [step.path] }); } }, `what if ${step.path} were zero?`),
+            html("button", { type: "button", onclick: close }, "close")));
         explained.hidden = false;
         const { bottom, left } = beside.getBoundingClientRect();
         explained.style.top = `${bottom + window.scrollY + 6}px`;

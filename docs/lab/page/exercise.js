@@ -9,18 +9,9 @@
     }
     const lesson = place.dataset.lesson;
 
-    function make(tag, attributes = {}, ...children) {
-        const element = document.createElement(tag);
-        for (const [name, value] of Object.entries(attributes)) {
-            element.setAttribute(name, value);
-        }
-        element.append(...children);
-        return element;
-    }
-
-    const start = make("button", { type: "button" }, "Write it here");
-    const note = make("p", { class: "lab-badge", role: "status" });
-    place.append(make("p", {}, start, " in NumPy's notation, with nothing to install."), note);
+    const start = html("button", { type: "button" }, "Write it here");
+    const note = html("p", { class: "lab-badge", role: "status" });
+    place.append(html("p", {}, start, " in NumPy's notation, with nothing to install."), note);
     start.addEventListener("click", async () => {
         note.textContent = "…";
         try {
@@ -28,10 +19,10 @@
             const functions = byFunction(calls);
             const [inWords, inFormulas] = [functions.filter(needsLoop), functions.filter(group => !needsLoop(group))];
             place.replaceChildren(
-                ...inFormulas.length === 0 ? [] : [make("p", {}, "The language is ", make("a", { href: "formulas.html" }, "that of the steps' formulas"),
-                    ". What is used twice can have a name on a line of its own, with Shift and Enter: ", make("code", {}, "total = sum(x)"), ". The last line is the result.")],
+                ...inFormulas.length === 0 ? [] : [html("p", {}, "The language is ", html("a", { href: "formulas.html" }, "that of the steps' formulas"),
+                    ". What is used twice can have a name on a line of its own, with Shift and Enter: ", html("code", {}, "total = sum(x)"), ". The last line is the result.")],
                 ...inFormulas.map(form),
-                ...inWords.map(([{ function: name, task }]) => make("p", {}, make("code", {}, name), ` needs a loop, which the page's language doesn't have: ${task}. It is written in C++ or Python.`)));
+                ...inWords.map(([{ function: name, task }]) => html("p", {}, html("code", {}, name), ` needs a loop, which the page's language doesn't have: ${task}. It is written in C++ or Python.`)));
         } catch (error) {
             note.textContent = error.message;
         }
@@ -56,12 +47,12 @@
 
     function form(calls) {
         const [call] = calls;
-        const input = make("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", "aria-label": `${call.function} as a formula` });
+        const input = html("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", "aria-label": `${call.function} as a formula` });
         input.addEventListener("input", () => input.rows = input.value.split("\n").length);
-        const verdict = make("pre", { role: "status" });
-        const check = make("button", { type: "button" }, "check");
-        const given = make("dl", {}, ...Object.entries(call.arguments ?? {}).flatMap(([name, array]) =>
-            [make("dt", {}, make("code", {}, name)), make("dd", {}, arrayText(array))]));
+        const verdict = html("pre", { role: "status" });
+        const check = html("button", { type: "button" }, "check");
+        const given = html("dl", {}, ...Object.entries(call.arguments ?? {}).flatMap(([name, array]) =>
+            [html("dt", {}, html("code", {}, name)), html("dd", {}, arrayText(array))]));
         const submit = async () => {
             verdict.className = "";
             try {
@@ -82,9 +73,9 @@
                 submit();
             }
         });
-        return make("section", {},
-            make("p", {}, make("code", {}, `${call.function}(${Object.keys(call.arguments ?? {}).join(", ")})`), ` gives ${call.step} ${shapeText(call.expected.shape)}${calls.length > 1 ? `; it is called ${calls.length} times` : ""}.`),
-            make("details", {}, make("summary", {}, "What is given"), given),
-            make("p", { class: "lab-formula" }, make("label", {}, `${call.step} = `, input), check), verdict);
+        return html("section", {},
+            html("p", {}, html("code", {}, `${call.function}(${Object.keys(call.arguments ?? {}).join(", ")})`), ` gives ${call.step} ${shapeText(call.expected.shape)}${calls.length > 1 ? `; it is called ${calls.length} times` : ""}.`),
+            html("details", {}, html("summary", {}, "What is given"), given),
+            html("p", { class: "lab-formula" }, html("label", {}, `${call.step} = `, input), check), verdict);
     }
 })();

@@ -11,26 +11,6 @@ const moving = {
         });
     },
 
-    html(tag, attributes = {}, ...children) {
-        return moving.fill(document.createElement(tag), attributes, children);
-    },
-
-    svg(tag, attributes = {}, ...children) {
-        return moving.fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-    },
-
-    fill(element, attributes, children) {
-        for (const [name, value] of Object.entries(attributes)) {
-            if (name.startsWith("on")) {
-                element.addEventListener(name.slice(2), value);
-            } else {
-                element.setAttribute(name, value);
-            }
-        }
-        element.append(...children);
-        return element;
-    },
-
     // Computes again whenever asked, one after the other, from when the stage is seen; what was asked for in between counts as
     // asked once.
     steady(stage, compute) {
@@ -57,11 +37,11 @@ const moving = {
     },
 
     slider(label, attributes, changed) {
-        const output = moving.html("output");
-        const input = moving.html("input", { type: "range", ...attributes });
+        const output = html("output");
+        const input = html("input", { type: "range", ...attributes });
         input.addEventListener("input", () => changed(Number(input.value), output));
         changed(Number(input.value), output);
-        return moving.html("label", {}, `${label} `, input, " ", output);
+        return html("label", {}, `${label} `, input, " ", output);
     },
 
     array(shape, values) {

@@ -3,7 +3,6 @@
 "use strict";
 
 for (const stage of moving.stages("plane")) {
-    const { svg, html } = moving;
     const names = ["Lily", "had", "ball"], colours = ["--attn-blue", "--attn-orange", "--attn-green"];
     const keys = [[1.6, 1.2], [-1.8, 0.6], [0.4, -1.9]], values = [[0, 2], [-1.8, -1.2], [1.8, -1.2]];
     const count = Number(stage.parentElement.dataset.queries ?? 1);

@@ -3,7 +3,6 @@
 "use strict";
 
 for (const stage of moving.stages("saturation")) {
-    const { html } = moving;
     const most = 1024, tokens = 8;
     let drawn = [], features = 64, power = 0;
 

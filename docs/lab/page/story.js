@@ -3,7 +3,6 @@
 "use strict";
 
 for (const stage of moving.stages("story")) {
-    const { html } = moving;
     let words = ["Lily", "had", "a", "red", "ball", "."], vocabulary = [], temperature = 1, asked = 0;
     const off = new Set(); // paths of contexts
 
@@ -60,17 +59,17 @@ for (const stage of moving.stages("story")) {
             const cells = [];
             for (let i = 0; i < n; i++) {
                 for (let j = 0; j <= i; j++) {
-                    cells.push(moving.svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": values[i * n + j].toFixed(3) },
-                        moving.svg("title", {}, `${words[i]} puts ${values[i * n + j].toFixed(2)} on ${words[j]}`)));
+                    cells.push(svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": values[i * n + j].toFixed(3) },
+                        svg("title", {}, `${words[i]} puts ${values[i * n + j].toFixed(2)} on ${words[j]}`)));
                 }
             }
-            const box = html("input", { type: "checkbox", ...(off.has(context) ? {} : { checked: "" }) });
+            const box = html("input", { type: "checkbox", checked: !off.has(context) });
             box.addEventListener("change", () => {
                 off[box.checked ? "delete" : "add"](context);
                 compute();
             });
-            const map = moving.svg("svg", { viewBox: `-0.5 -0.5 ${n + 1} ${n + 1}`, role: "img", "aria-label": `weights of layer ${layer}, head ${head}` },
-                moving.svg("rect", { x: 0, y: 0, width: n, height: n, class: "frame" }), ...cells);
+            const map = svg("svg", { viewBox: `-0.5 -0.5 ${n + 1} ${n + 1}`, role: "img", "aria-label": `weights of layer ${layer}, head ${head}` },
+                svg("rect", { x: 0, y: 0, width: n, height: n, class: "frame" }), ...cells);
             return html("figure", { class: off.has(context) ? "off" : "" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${head}`)));
         }));
     }
