@@ -5,7 +5,6 @@
 #include "small_model.hpp"
 
 #include "attn/core/error.hpp"
-#include "attn/diff/diff.hpp"
 #include "attn/formula/evaluate.hpp"
 #include "attn/formula/explain.hpp"
 #include "attn/formula/scope.hpp"
@@ -38,7 +37,7 @@ const std::map<std::string, Program>& programs()
     return all;
 }
 
-/// The lesson's run that the page shows: it explains, and compares, its numbers.
+/// The lesson's run that the page shows: it is verified, and its numbers are explained.
 Recording shown;
 std::vector<double> numbers_of_answer;
 
@@ -95,7 +94,7 @@ Json verified(const Recording& recording)
     return {{"recomputed", result.recomputed()}, {"inputs", result.inputs()}, {"failures", failures}};
 }
 
-/// A run as the page gets it. What it explains and compares from now on is of this run.
+/// A run as the page gets it. What is verified and explained from now on is of this run.
 Json shown_run(Recording recording)
 {
     shown = std::move(recording);
@@ -140,7 +139,7 @@ Json evaluate_all(const Json& asked)
     return {{"results", results}};
 }
 
-/// The small model on words of its vocabulary. What is explained and compared stays the lesson's.
+/// The small model on words of its vocabulary. What is explained stays the lesson's.
 Json run_story(const Json& asked)
 {
     static const SmallModel model = small_model();
@@ -184,17 +183,6 @@ Json run_exercise(const Json& asked)
     return {{"calls", run.calls}};
 }
 
-/// Compares an array with a step of the run: where they differ first, and which well-known mistakes give the same.
-Json compare(const Json& asked)
-{
-    const diff::Diff compared =
-        diff::compare(shown, files::NamedArrays{{asked.at("step").get<std::string>(), to_array(asked.at("array"))}});
-    Json mistakes = Json::array();
-    for (const diff::Diagnosis& diagnosis : diff::diagnose(compared))
-        mistakes.push_back({{"id", diagnosis.pitfall->id}, {"sentence", diagnosis.pitfall->sentence}});
-    return {{"same", compared.passed()}, {"mistakes", mistakes}};
-}
-
 Json answer(const Json& asked)
 {
     const std::string what = asked.at("do").get<std::string>();
@@ -212,8 +200,6 @@ Json answer(const Json& asked)
         return {{"text", formula::explain_text(shown, asked.at("cell").get<std::string>(), {.digits = 6})}};
     if (what == "exercise")
         return run_exercise(asked);
-    if (what == "compare")
-        return compare(asked);
     throw Error("the lab can't " + what);
 }
 

@@ -241,7 +241,8 @@ void count_sizes(Lesson& lesson, const LlamaWeights& weights, std::size_t own_he
 /// away.
 Vector mean_share_of(const Matrix& tokens)
 {
-    const Vector means = xt::mean(tokens, {1}), squares = xt::mean(tokens * tokens, {1});
+    const Vector means = mean_of_features(tokens),
+                 squares = mean_of_features(Matrix(tokens * tokens));
     return means * means / squares;
 }
 
