@@ -258,7 +258,8 @@ void look_at_parts(Lesson& lesson, const files::LlamaFolder& model,
     const Matrix embedded =
         parts("embedded[n, d_model]", "embedding[ids]", take_rows(embedding, ids));
     const Matrix normalized = spelled_out_norm(parts, embedded, layer.norm1.gain);
-    std::ignore = parts("mean_share[n]", "mean(embedded, axis=1) ** 2 / norm.mean_square",
+    std::ignore = parts("mean_share[n]",
+                        "mean(embedded, axis=1) ** 2 / mean(embedded * embedded, axis=1)",
                         mean_share_of(embedded));
     lesson.expect_equal("rms_norm gives the same", normalized,
                         rms_norm(embedded, layer.norm1));
