@@ -9,7 +9,9 @@ right one. Placeholders:
 
     {{weights[0,1]}}  {{weights[0,1]:.2f}}  {{weights}}  {{03_scale_and_softmax:weights[0]}}
     {{table weights}}  {{shape weights}}  {{formula weights}}  {{steps}}  {{steps head.0}}
-    {{report heads.colour_of_thing.average_weight:.2f}}   what script/train-model measured
+    {{report heads.colour_of_thing.average_weight:.2f}}  {{translator words}}   what script/train-model measured
+    {{said:translator}}  {{vocabulary translator}}   ids as words, all words with their ids
+    {{numpy}}                        what a reader puts before the page's NumPy lines, folded
     {{cost hide.far:.0f}}  {{cost_table runs}}   what bench/mpi_cost.py measured, and what the model of costs makes of it
     {{speed encoder.1.times.least:.2f}}  {{speed_table encoder_1}}   what bench/fast/fast.py measured
     {{picture NAME}}                 a function of docs/pictures/PAGE.py

@@ -90,8 +90,9 @@ std::span<const CurriculumEntry> curriculum()
         {"13_transformer",
          part::transformer,
          "The whole Transformer",
-         "Embeddings, both stacks and tied logits: teacher forcing in one pass, greedy "
-         "decoding token by token.",
+         "Embeddings, both stacks and tied logits: a trained one translates, in one "
+         "pass, "
+         "token by token, and with beam search.",
          {8, 11, 12}},
         {"14_gradients",
          part::learning,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "word_model.hpp"
+
 #include "attn/reference/models/gpt.hpp"
 
 #include <cstdint>
@@ -17,18 +19,9 @@ namespace attn {
 ///     const SmallModel model = small_model();
 ///     const Integers ids = model.ids(sentence());
 ///     const Matrix logits = gpt(ids, model.weights, model.options, trace);
-struct SmallModel {
+struct SmallModel : WordModel {
     GptWeights weights;
-    GptOptions options;                  ///< to be given to gpt() with the weights
-    std::vector<std::string> vocabulary; ///< a token's id is its place
-
-    /// The ids of words that stand between spaces: "Lily had a red ball ."
-    /// @throws Error where the vocabulary does not have a word
-    Integers ids(std::string_view text) const;
-
-    /// The words of ids, with a space between two of them.
-    /// @throws Error where an id is no place of the vocabulary
-    std::string words(const Integers& ids) const;
+    GptOptions options; ///< to be given to gpt() with the weights
 };
 
 /// Which weights: as they were drawn, or as training left them.
@@ -51,8 +44,5 @@ SmallStories small_stories();
 
 /// The sentence that the lessons share: "Lily had a red ball . She".
 std::string sentence();
-
-/// The words of a text, which stand between spaces: labels of rows and columns.
-std::vector<std::string> words_of(std::string_view text);
 
 } // namespace attn

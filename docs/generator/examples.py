@@ -1,8 +1,8 @@
 """Runs the NumPy lines of a lesson's page, and compares what they compute with the lesson's run.
 
-A fenced block marked python is run, after those before it on the page, with np and every tensor that is given to the lesson
-(its steps without a formula) under its name. A name of the program's steps, with _ for each dot, must have the step's numbers;
-a block that computes none of them is refused, unless it only defines functions. A block marked py is shown and not run.
+A fenced block marked python is run, after HARNESS, which the page shows, too, and after those before it on the page. What the
+lines compute must have the numbers of the step whose name it has, as a variable or by its path in the dictionary `mine`; a block
+that computes no step is refused, unless it only defines functions. A block marked py is shown and not run.
 """
 
 import builtins
@@ -15,33 +15,48 @@ from .traces import shape_text
 FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TOLERANCE = 1e-12
 
+# What a reader puts in front of a page's lines.
+HARNESS = """import json
+import numpy as np
+
+trace = np.load("t.npz")
+steps = json.loads(trace["steps.json"])["steps"]
+given = {step["path"]: trace[step["path"]] for step in steps if not step.get("formula")}
+for name, array in given.items():
+    if array.dtype == np.float32:   # stored in single precision where that loses nothing
+        given[name] = array.astype(float)
+    globals()[name.replace(".", "_")] = given[name]
+mine = {}   # what is computed, by the name of the step
+"""
+
 
 def variable(path):
     return path.replace(".", "_")
 
 
-def in_double(array):
-    """What a trace stores in single precision, since its numbers fit, is computed with in double."""
-    return array.astype(np.float64) if array.dtype == np.float32 else array
-
-
 def run_examples(text, trace, located):
     """Runs all blocks of a page; located(position, message) is the error of a place on it. Returns the steps they computed."""
     known = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps}
-    given = {variable(step["path"]): trace.arrays[step["path"]] for step in trace.steps if not step.get("formula")}
-    names = {"np": np, "__builtins__": builtins} | {name: in_double(array) for name, array in given.items()}
+    names = {"__builtins__": builtins}
+    exec(HARNESS.replace('"t.npz"', repr(str(trace.path))), names)  # noqa: S102 (as below)
     compared = set()
     for block in FENCE.finditer(text):
-        before = dict(names)
+        before, mine_before = dict(names), dict(names["mine"])
         try:
             exec(compile(block[1], "<page>", "exec"), names)  # noqa: S102 (the page is ours)
         except Exception as error:
             raise located(block.start(), f"the NumPy lines fail: {type(error).__name__}: {error}") from None
         changed = {name for name, value in names.items() if before.get(name) is not value}
-        for name in sorted(changed & known.keys()):
-            check(name, names[name], known[name], lambda message: located(block.start(), message))
-        compared |= changed & known.keys()
-        if not changed & known.keys() and not all(callable(names[name]) for name in changed):
+        computed = [(name, names[name], known[name]) for name in sorted(changed & known.keys())]
+        for path, value in names["mine"].items():
+            if mine_before.get(path) is not value:
+                if path not in trace:
+                    raise located(block.start(), f"the NumPy lines compute {path}, which is no step of {trace.name}")
+                computed.append((variable(path), value, trace[path]))
+        for name, value, expected in computed:
+            check(name, value, expected, lambda message: located(block.start(), message))
+        compared |= {name for name, _, _ in computed}
+        if not computed and not all(callable(names[name]) for name in changed):
             raise located(block.start(), f"the NumPy lines compute {', '.join(sorted(changed))}, none of which is a step of {trace.name}")
     return compared
 

@@ -1,5 +1,6 @@
 """What a page needs so that its script can make it again for the reader's own numbers: docs/lab."""
 
+import json
 import re
 
 from . import picture
@@ -9,7 +10,6 @@ from .traces import LESSON_NAME, REFERENCE
 # What the lessons in the browser can't compute, and why: as docs/lab/CMakeLists.txt leaves them out.
 NOT_IN_PAGE = {
     "11_encoder_stack": "This lesson is not computed in the page: its stack has the paper's size, 13 million weights, and its run takes 100 MiB.",
-    "13_transformer": "This lesson is not computed in the page: its model has the paper's size, and its run takes 360 MiB.",
     "15_training": "This lesson is not computed in the page: it trains models for minutes.",
     "19_across_machines": "This lesson is not computed in the page: it starts several processes.",
 }
@@ -55,5 +55,6 @@ def scripts(site, page):
     """The scripts of docs/lab/page that a page needs."""
     if not site.has_lab or not (page.lesson or page.source in site.movers):
         return ""
+    words = json.dumps({name: site.vocabulary(name) for name in sorted(site.spoken.get(page.source, ()))}).replace("<", "\\u003c")
     names = ["elements", "machine", "numbers", "moving", *(("read", "live", "bar", "exercise") if page.lesson else ()), *site.movers.get(page.source, ())]
-    return "\n" + "".join(site.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)
+    return f"\n{site.html(f'<script>const attnWords = {words};</script>')}\n" + "".join(site.html(f'<script src="lab/{name}.js"></script>') + "\n" for name in names)

@@ -4,18 +4,19 @@ from . import mpi_cost, mpi_cost_tables, speed
 from .errors import PageError
 from .numbers import number_text
 
-# What {{report PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
+# What {{report PATH}}, {{translator PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
 NUMBERS = {
     "report": ("lessons/small_model/report.json", "script/train-model"),
+    "translator": ("lessons/translator/report.json", "script/train-model translator"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),
 }
 
 
 def numbers_called(site, verb):
-    """All that {{report PATH}}, {{cost PATH}} or {{speed PATH}} can name."""
-    if verb == "report":
-        return site.report()
+    """All that {{report PATH}}, {{translator PATH}}, {{cost PATH}} or {{speed PATH}} can name."""
+    if verb in ("report", "translator"):
+        return site.report("small_model" if verb == "report" else verb)
     return mpi_cost_tables.numbers(site.measured(mpi_cost)) if verb == "cost" else speed.numbers(site.measured(speed))
 
 

@@ -1,11 +1,32 @@
 """Writes numbers and tensors as text and as TeX."""
 
+import json
 import re
 
 import numpy as np
 
 from .errors import PageError
 from .traces import shape_text
+
+
+class Vocabulary(list):
+    """The words of a model in lessons/NAME, by id: {{said:translator}} is the words of said."""
+
+    def __init__(self, root, name):
+        super().__init__(json.loads((root / "lessons" / name / "config.json").read_text(encoding="utf-8"))["vocabulary"])
+        self.name = name
+
+    def of(self, ids):
+        """The words of a step of ids, as labels of a heatmap."""
+        labels = Labels(self[int(number)] for number in ids)
+        labels.ids, labels.vocabulary = ids, self.name
+        return labels
+
+
+class Labels(list):
+    """Words that know which ids of a run they are."""
+
+    ids, vocabulary = None, ""
 
 
 def is_whole(array):
@@ -24,6 +45,9 @@ def common_format(array):
 
 
 def number_text(value, specification):
+    """@param specification  a format of Python's, or a Vocabulary, which makes a word of an id"""
+    if isinstance(specification, Vocabulary):
+        return specification[int(value)]
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if np.isnan(value):
@@ -32,6 +56,13 @@ def number_text(value, specification):
         return "inf" if value > 0 else "-inf"
     text = format(value, specification)
     return text.replace("-", "", 1) if re.fullmatch(r"-0(\.0*)?", text) else text
+
+
+def text_of(array, specification):
+    """The numbers as nested lists; ids as words, with spaces between them."""
+    if isinstance(specification, Vocabulary):
+        return " ".join(specification[int(number)] for number in array.reshape(-1))
+    return nested(array, lambda value: number_text(value, specification))
 
 
 def nested(array, write):

@@ -15,6 +15,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 
+from .numbers import Labels  # noqa: E402
+
 # Each colour stands for a variable of docs/theme/attn.css.
 INK, QUIET, FAINT, PAPER = "#010203", "#010204", "#010205", "#010206"
 BLUE, ORANGE, GREEN, RED, PURPLE = "#010207", "#010208", "#010209", "#01020a", "#01020b"
@@ -65,7 +67,7 @@ def live_id(step, index, *drawn):
 def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):
     """A matrix of at most 900 cells: the larger a number is, the stronger its cell. Negative numbers are orange.
 
-    rows and columns are labels; numbers: whether cells show them (default: where there are at most 100)."""
+    rows and columns are labels, which follow a run where they are words of a Vocabulary; numbers: whether cells show them (default: where there are at most 100)."""
     step, values = values, np.asarray(values, dtype=float)
     if values.size > 900:
         raise ValueError(f"a heatmap of {values.size} cells is too large a file: use image()")
@@ -84,6 +86,9 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
     axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
     axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])
+    for labels, ticks in ((rows, axes.get_yticklabels()), (columns, axes.get_xticklabels())):
+        for i, label in enumerate(ticks if isinstance(labels, Labels) else ()):
+            label.set_gid(live_id(labels.ids, (i,), "word", labels.vocabulary))
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -118,6 +123,7 @@ def page_svg(text, name, run=None):
         svg = svg.replace(colour, f"var({variable})")
     svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|cell\|([^|"]*)\|([^|"]*)"', r'data-live="\1" data-cell-colour="\2" data-largest="\3"', svg)
     svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|number\|(\d+)"', r'data-live="\1" data-decimals="\2"', svg)
+    svg = re.sub(rf'id="live\|{run}\|([^|"]*)\|word\|(\w+)"', r'data-live="\1" data-words="\2"', svg)
     svg = re.sub(r' id="live\|[^"]*"', "", svg)
     used = set(re.findall(r'(?:url\(#|href="#)([\w-]+)', svg))
     svg = re.sub(r' id="([\w-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)

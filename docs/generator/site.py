@@ -1,5 +1,6 @@
 """All pages, and what their placeholders may name."""
 
+import html
 import importlib.util
 import json
 import re
@@ -8,8 +9,8 @@ import subprocess
 
 from . import course, curriculum, headers, lab, measurements, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
 from .errors import PageError, read_text
-from .examples import run_examples
-from .numbers import common_format, nested, number_text, tex
+from .examples import HARNESS, run_examples
+from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
 from .page import HEADING, Page, with_contents
 from .traces import LESSON_NAME, MODEL_RUNS, REFERENCE, Trace, parse_index, shape_text, take
 
@@ -27,6 +28,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
+WORD_MODELS = ("small_model", "translator")  # a format of ids: {{said:translator}} is their words
 BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
 
 
@@ -36,6 +38,7 @@ class Site:
         self.loaded = {}
         self.filled = {}
         self.movers = {}  # what the reader moves, by page
+        self.spoken = {}  # the models whose words a page has
         lessons = sorted(path for path in (root / "lessons").glob("[0-9][0-9]_*") if path.is_dir())
         for path in lessons:
             if not (path / "lesson.md").is_file():
@@ -64,6 +67,8 @@ class Site:
             "hours": lambda *_: str(round(sum(page.minutes for page in self.lessons) / 60)),
             "weekend": lambda *_: course.weekend(self),
             "pages": lambda _page, names: course.table_of_pages(self, [course.document(self, name) for name in names.split()], "page", "what it is about"),
+            "vocabulary": lambda _page, model: self.html(" · ".join(f"{number} {html.escape(word)}" for number, word in enumerate(self.vocabulary(model)))),
+            "numpy": self.harness,
             "library": self.table_of_groups,
             "pitfalls": lambda *_: registers.pitfalls(self),
             "pitfall_formulas": lambda *_: registers.pitfall_formulas(self),
@@ -72,7 +77,7 @@ class Site:
             "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
             "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
         }  # fmt: skip
-        self.stand_alone = {"end", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
+        self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
 
     # ------------------------------------------------------------------------------------------ numbers of a run
 
@@ -86,6 +91,12 @@ class Site:
         if name not in self.loaded:
             self.loaded[name] = Trace(self.build / "traces" / f"{name}.npz")
         return self.loaded[name]
+
+    def vocabulary(self, model):
+        """The words of a model of the lessons, small_model or translator."""
+        if model not in self.loaded:
+            self.loaded[model] = Vocabulary(self.root, model)
+        return self.loaded[model]
 
     def words(self, run="sentence"):
         """The words that a run of the small model is about."""
@@ -106,7 +117,10 @@ class Site:
             axes = [axis for axis, entry in zip(axes, selection + whole) if isinstance(entry, slice)]
             place += f"[{match['index']}]"
         specification = match["format"]
-        if specification is not None:
+        if specification in WORD_MODELS:
+            self.spoken.setdefault(page.source, set()).add(specification)
+            specification = self.vocabulary(specification)
+        elif specification is not None:
             try:
                 format(1.0, specification)
             except ValueError as error:
@@ -138,16 +152,16 @@ class Site:
             raise PageError(f"'{inside}' has {array.size} numbers, too many for a sentence; use {{{{table …}}}}")
         if context == "math":
             return tex(array, specification)
-        text = nested(array, lambda value: number_text(value, specification))
+        text = text_of(array, specification)
         if context in ("code", "heading"):
             return text
         exact = nested(array, lambda value: number_text(value, "" if isinstance(value, bool) else ".10g"))
         kind = "from-run" if array.ndim else "from-run one"
-        return f'<span class="{kind}"{lab.live(self, page, inside)} title="{place} = {exact}, lesson {trace.name}">{text}</span>'
+        return f'<span class="{kind}"{lab.live(self, page, inside)} title="{place} = {exact}, lesson {trace.name}">{html.escape(text)}</span>'
 
-    def report(self):
+    def report(self, model="small_model"):
         """What script/train-model measured."""
-        return json.loads(read_text(self.root / "lessons" / "small_model" / "report.json", "script/train-model"))
+        return json.loads(read_text(self.root / "lessons" / model / "report.json", "script/train-model"))
 
     def head(self, role):
         """The layer, the number and the path of the head that script/train-model found for a role."""
@@ -219,6 +233,17 @@ class Site:
     def fold(self, _page, title):
         """What unfolds: {{fold TITLE}} or {{question TEXT}}, and {{end}}. The title may hold numbers in backquotes only."""
         return self.html(f"<details><summary>{picture.html.escape(title)}</summary>")
+
+    def harness(self, page, _):
+        """What comes before a page's NumPy lines, folded."""
+        text = f"""Save the run with `lesson_{page.lesson} --quiet --trace t.npz`, and begin with these lines:
+
+```py
+{HARNESS}```
+
+A dot in a step's name is an underscore in a variable's: `norm1.output` is `norm1_output`. To find the first step where yours
+differ from the program's, save them by the names with dots, `np.savez("mine.npz", **mine)`, and run `attn diff t.npz mine.npz`."""
+        return f"{self.fold(page, 'To run the NumPy lines yourself')}\n\n{text}\n\n{self.html('</details>')}"
 
     def program(self, page, _=""):
         self.trace(page)

@@ -44,7 +44,7 @@ class Trace:
     def __init__(self, path):
         if not path.is_file():
             raise PageError(f"there is no trace {path.name} in {path.parent}: run the lesson (script/docs does)")
-        self.name = path.stem
+        self.path, self.name = path, path.stem
         with zipfile.ZipFile(path) as archive:
             if "steps.json" not in archive.namelist():
                 raise PageError(f"{path.name} has no member steps.json")

@@ -1,6 +1,6 @@
 """Pictures of lesson 13."""
 
-from generator.picture import BLUE, FAINT, GREEN, ORANGE, figure, picture
+from generator.picture import BLUE, FAINT, GREEN, ORANGE, figure, heatmap, picture
 
 
 @picture
@@ -9,7 +9,7 @@ def cache(site):
     trace = site.trace_called("13_transformer")
     said, everything, newest = trace["said"], trace["cost.all"] / 1e6, trace["cost.one"] / 1e6
     drawn, (grid, cost) = figure(7, 3.4, columns=2, width_ratios=(1, 1.15))
-    squares(grid, [trace["start"][0], *said[:-1]])
+    squares(grid, site.vocabulary("translator").of(trace["target_ids"]))
 
     tokens = range(1, len(said) + 1)
     cost.plot(tokens, everything, marker="o", markersize=4, color=ORANGE)
@@ -34,8 +34,23 @@ def squares(axes, inputs):
     axes.set_xticks(range(many), inputs)
     axes.set_yticks(range(many), range(1, many + 1))
     axes.xaxis.tick_top()
-    axes.set_title("input tokens (ids)")
+    axes.tick_params(axis="x", rotation=60)
     axes.tick_params(length=0)
     axes.spines[:].set_color(FAINT)
     axes.text(many - 1, 1, "computed", color=BLUE, ha="right")
     axes.text(many - 1, 2, "kept", color=GREEN, ha="right")
+
+
+@picture
+def alignment(site):
+    """Where the last decoder layer's first head looks in the source while each French word is written."""
+    trace, words = site.trace_called("13_transformer"), site.vocabulary("translator")
+    weights = trace["decoder.layers.1.cross_attn.head.0.weights"]
+    drawn, axes = figure(4.2, 3.6)
+    heatmap(axes, weights, words.of(trace["said"]), words.of(trace["source_ids"]), largest=1)
+    axes.set(xlabel="source (keys)", ylabel="word that is written (queries)")
+    axes.xaxis.set_label_position("top")
+    return drawn, (
+        "Cross-attention of the last decoder layer, head 0, while each word is written. It was not told which word belongs to which: to write "
+        "\u201cune\u201d it looks at \u201cball\u201d, whose French word is feminine, and to write \u201crouge\u201d, after the thing, back at \u201cred\u201d."
+    )

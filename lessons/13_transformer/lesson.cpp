@@ -1,79 +1,23 @@
-// Lesson 13: the whole Transformer, at the size of the paper.
+// Lesson 13: the whole Transformer.
 //
-// Six encoder layers read a sentence, six decoder layers write another, and one table of
-// words is used at both ends. The weights are random, so the output is meaningless; the
-// procedure is exactly that of a trained model.
+// An encoder reads an English sentence, a decoder writes it in French, and one table of
+// words is used at both ends. The model is small, and trained: what it writes is right.
 
 #include "../lesson.hpp"
+#include "../translator.hpp"
 
 #include "attn/reference/layers/decoder_cache.hpp"
-#include "attn/reference/models/greedy_decode.hpp"
 #include "attn/reference/ops/concat.hpp"
-#include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
+#include "attn/reference/ops/softmax.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace attn;
 
 namespace {
-
-/// The sizes of the base model of Vaswani et al. 2017, except for the vocabulary, which
-/// had 37000 words there.
-struct Sizes {
-    std::size_t layers = 6, d_model = 512, heads = 8, d_ff = 2048, vocabulary = 16;
-};
-
-LinearWeights random_map(RandomNumbers& numbers, std::size_t from, std::size_t to,
-                         double scale)
-{
-    Matrix weight = numbers.matrix(from, to, scale);
-    return {std::move(weight), numbers.vector(to, scale)};
-}
-
-/// @param comparing  the scale of queries and keys: large scores make softmax sharp
-/// @param mixing     the scale of values and output: how large the block's output is
-MultiHeadWeights random_heads(RandomNumbers& numbers, std::size_t d, double comparing,
-                              double mixing)
-{
-    MultiHeadWeights weights;
-    weights.query = random_map(numbers, d, d, comparing);
-    weights.key = random_map(numbers, d, d, comparing);
-    weights.value = random_map(numbers, d, d, mixing);
-    weights.output = random_map(numbers, d, d, mixing);
-    return weights;
-}
-
-FeedForwardWeights random_feed_forward(RandomNumbers& numbers, const Sizes& sizes)
-{
-    LinearWeights hidden = random_map(numbers, sizes.d_model, sizes.d_ff, 0.0625);
-    return {std::move(hidden), random_map(numbers, sizes.d_ff, sizes.d_model, 0.0078125)};
-}
-
-TransformerWeights random_weights(RandomNumbers& numbers, const Sizes& sizes)
-{
-    const std::size_t d = sizes.d_model;
-    const LayerNormWeights norm{xt::ones<double>({d}), Vector(xt::zeros<double>({d}))};
-    // Cross-attention outweighs the rest: otherwise such weights repeat one word.
-    //! [weights]
-    const auto self_attention = [&] { return random_heads(numbers, d, 0.0625, 0.03125); };
-    const auto cross_attention = [&] { return random_heads(numbers, d, 0.25, 0.125); };
-    //! [weights]
-    TransformerWeights weights;
-    for (std::size_t i = 0; i < sizes.layers; ++i) {
-        MultiHeadWeights heads = self_attention();
-        weights.encoder.layers.push_back(
-            {std::move(heads), random_feed_forward(numbers, sizes), norm, norm});
-    }
-    for (std::size_t i = 0; i < sizes.layers; ++i) {
-        MultiHeadWeights self = self_attention(), cross = cross_attention();
-        weights.decoder.layers.push_back({std::move(self), std::move(cross),
-                                          random_feed_forward(numbers, sizes), norm, norm,
-                                          norm});
-    }
-    return weights;
-}
 
 /// All at once: the target, shifted right, goes in, and row i of the logits gives token
 /// i.
@@ -148,32 +92,111 @@ void count(Lesson& lesson, const DecoderSizes& sizes, std::size_t tokens)
                  {{without, with, ratio}});
 }
 
+/// A sentence as far as it is written, and the logarithm of its probability.
+struct Sentence {
+    Integers ids;
+    double log_probability = 0;
+};
+
+/// The probability of a whole sentence: the product of those of its words.
+double score(const Trace& trace, const Integers& source, const Integers& sentence,
+             const Translator& model)
+{
+    const GreedyOptions options = model.options();
+    const Integers ids = trace("ids[n]", "", sentence);
+    const Integers earlier = xt::view(ids, xt::range(std::size_t{0}, ids.size() - 1));
+    const Matrix logits = trace("logits[n, vocabulary]", "",
+                                predict_next(source, concat({options.start}, earlier),
+                                             model.weights, options.transformer));
+    const Matrix probabilities = softmax(logits);
+    Vector chances(Vector::shape_type{ids.size()});
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        chances(i) = probabilities(i, static_cast<std::size_t>(ids(i)));
+    chances = trace("chances[n]",
+                    "sum(where(ids[:, None] == arange(logits.shape[1]), "
+                    "softmax(logits), 0), axis=1)",
+                    chances);
+    const double log_probability =
+        trace("log_probability", "sum(log(chances))", sum_all(Vector(xt::log(chances))));
+    return trace("probability", "exp(log_probability)", std::exp(log_probability));
+}
+
+//! [beam]
+/// Each sentence with each word after it; the likeliest of all these are kept.
+std::vector<Sentence> extend(const std::vector<Sentence>& beam, std::size_t width,
+                             const Integers& source, const Translator& model)
+{
+    const GreedyOptions options = model.options();
+    std::vector<Sentence> candidates;
+    for (const Sentence& sentence : beam) {
+        const Integers& ids = sentence.ids;
+        if (ids(ids.size() - 1) == options.end) {
+            candidates.push_back(sentence);
+            continue;
+        }
+        const Matrix logits =
+            predict_next(source, ids, model.weights, options.transformer);
+        const Vector chances = softmax(Vector(xt::row(logits, -1)));
+        for (std::size_t word = 0; word < chances.size(); ++word)
+            candidates.push_back({concat(ids, {static_cast<std::int64_t>(word)}),
+                                  sentence.log_probability + std::log(chances(word))});
+    }
+    width = std::min(width, candidates.size());
+    std::ranges::partial_sort(candidates, candidates.begin() + std::ptrdiff_t(width), {},
+                              [](const Sentence& one) { return -one.log_probability; });
+    candidates.resize(width);
+    return candidates;
+}
+//! [beam]
+
+/// The likeliest sentence that a search of some width finds.
+Integers search(std::size_t width, const Integers& source, const Translator& model)
+{
+    std::vector<Sentence> beam{{{model.options().start}, 0}};
+    for (std::size_t i = 0; i < model.options().max_tokens; ++i)
+        beam = extend(beam, width, source, model);
+    const Integers& best = beam.front().ids;
+    return xt::view(best, xt::range(std::size_t{1}, best.size()));
+}
+
+/// A sentence where the likeliest first word does not begin the likeliest sentence.
+void teach_beam(Lesson& lesson, const Translator& model)
+{
+    const Trace trace = lesson.trace().scope("bike");
+    const Integers source =
+        trace("source_ids[m]", "", model.ids("Mia had a white bike ."));
+    const Integers greedy = search(1, source, model), best = search(2, source, model);
+    const double of_greedy = score(trace.scope("greedy"), source, greedy, model),
+                 of_best = score(trace.scope("beam"), source, best, model);
+    lesson.say("greedy: " + model.words(greedy));
+    lesson.say("beam:   " + model.words(best));
+    lesson.table({"probability: greedy", "beam"}, {{of_greedy, of_best}});
+    lesson.expect("two sentences side by side find a likelier one", of_best > of_greedy);
+}
+
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
-    const Sizes sizes;
+    //! [inputs]
+    Translator model = translator();
+    GreedyOptions options = model.options();
+    //! [inputs]
 
-    lesson.heading("1. Sixteen words, of which 0 is the start token and 1 the end token, "
-                   "and a source of five words");
-    RandomNumbers numbers(14);
-    const Integers start = trace("start[one]", "", Integers{0});
-    const Integers source = lesson.input("source_ids[m]", Integers{9, 5, 8, 10, 9});
-    //! [inputs]
-    const Matrix table = trace("table[vocabulary, d_model]", "",
-                               numbers.matrix(sizes.vocabulary, sizes.d_model, 0.0625));
-    const TranslatorWeights weights{table, random_weights(numbers, sizes)};
-    //! [inputs]
+    lesson.heading("1. English and French in one table, and an English sentence");
+    const Integers start = trace("start[one]", "", Integers{options.start});
+    const Integers source =
+        lesson.input("source_ids[m]", model.ids("Lily had a red ball ."));
+    lesson.say(model.words(source));
+    TranslatorWeights& weights = model.weights;
+    weights.table = trace("table[vocabulary, d_model]", "", weights.table);
 
     lesson.heading("2. Writing token by token, without a cache");
     //! [greedy]
-    GreedyOptions options{.transformer = {.attention = {.heads = sizes.heads}},
-                          .start = start(0),
-                          .end = 1,
-                          .max_tokens = 12};
     options.caching = Caching::none;
     const Translation plain = greedy_decode(source, weights, options);
     //! [greedy]
     const Integers said = trace("said[n]", "", plain.ids);
+    lesson.say(model.words(said));
 
     lesson.heading("3. All at once, as in training: every step of one pass");
     const Matrix logits =
@@ -200,8 +223,12 @@ void teach(Lesson& lesson)
     lesson.expect_equal("the same words are written", kept.ids, said);
     lesson.expect_equal("each with the same logits", kept.logits, plain.logits);
 
-    lesson.heading("5. How many multiplications the cache saves");
-    count(lesson, {sizes.layers, sizes.d_model, sizes.d_ff, source.size()}, said.size());
+    lesson.heading("5. How many multiplications the cache saves at the paper's size");
+    count(lesson, {.layers = 6, .d_model = 512, .d_ff = 2048, .m = source.size()},
+          said.size());
+
+    lesson.heading("6. Two sentences side by side: beam search");
+    teach_beam(lesson, model);
 }
 
 } // namespace

@@ -297,8 +297,8 @@ TEST_CASE("with too little memory for its weights a program says so", "[hostile]
     constexpr const char* prlimit = "/usr/bin/prlimit";
     if (!std::filesystem::exists(prlimit))
         return;
-    const std::string program = std::string(ATTN_BIN_FOLDER) + "/lesson_13_transformer";
-    for (const char* megabytes : {"30", "100", "300"}) { // the weights take 353
+    const std::string program = std::string(ATTN_BIN_FOLDER) + "/lesson_11_encoder_stack";
+    for (const char* megabytes : {"30", "60", "100"}) { // the weights take 151
         const std::string limit = "--data=" + std::string(megabytes) + "000000";
         const Ended ended = run({prlimit, limit, program, "--quiet"}, {"OPENBLAS_NUM_THREADS=1"});
         CAPTURE(megabytes, ended.errors);

@@ -7,6 +7,7 @@ The names are FUNCTION.PLACEMENT.ACTIVATION.INPUT.MASK.STEP: decoder_layer.pre.g
 MASK is all, causal, padding (of the memory, and of the target), both, or given (a mask of pairs for each of the two).
 """
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ import layers
 from layers import Masking, expect, inside, numbers, outputs, sizes_of, with_numbers, within
 
 HERE = Path(__file__).resolve().parent
+TRANSLATOR = HERE.parents[1] / "lessons" / "translator"
 sys.path.insert(0, str(HERE.parent / "oracle"))
 import planted
+from modules import load_safetensors
 
 # ---------------------------------------------------------------------------------------------------------- functions
 
@@ -238,25 +241,6 @@ def lesson_12():
     return as_arrays(golden | within("padded", {"x": x, "memory": memory, "memory_mask": real} | padded))
 
 
-def drawn_transformer(draw, count, d, d_ff):
-    """The state_dict of lesson 13's Transformer, in the order of its program."""
-
-    def attention(scope, comparing, mixing):
-        return attention_state(scope, [drawn_map(draw, d, d, scale) for scale in (comparing, comparing, mixing, mixing)])
-
-    def feed():
-        return [drawn_map(draw, d, d_ff, 2**-4), drawn_map(draw, d_ff, d, 2**-7)]
-
-    state = {}
-    for i in range(count):
-        of_layer = attention("self_attn", 2**-4, 2**-5)
-        state |= within(f"encoder.layers.{i}", layer_state(of_layer, feed(), d))
-    for i in range(count):
-        of_layer = attention("self_attn", 2**-4, 2**-5) | attention("multihead_attn", 2**-2, 2**-3)
-        state |= within(f"decoder.layers.{i}", layer_state(of_layer, feed(), d))
-    return state
-
-
 def embedding(ids, table):
     """Scaled, with positions by the real and imaginary parts of exp(i p / 10000^(2j/d))."""
     d = table.shape[1]
@@ -271,28 +255,38 @@ def embedding(ids, table):
 
 
 def lesson_13():
-    count, d, heads, d_ff, words, start, end, most = 6, 512, 8, 2048, 16, 0, 1, 12
-    draw = planted.SplitMix(14)
-    source_ids = [9, 5, 8, 10, 9]
-    table = torch.from_numpy(draw(words, d, scale=2**-4))
-    state = drawn_transformer(draw, count, d, d_ff)
-
-    module = nn.Transformer(d, heads, count, count, d_ff, dropout=0, batch_first=True).double()
+    config = json.loads((TRANSLATOR / "config.json").read_text())
+    count, d, heads, d_ff = (config[name] for name in ("layers", "d_model", "heads", "d_ff"))
+    ids_of = lambda text: [config["vocabulary"].index(word) for word in text.split()]
+    start, end, most = 0, 1, 16
+    stored = {name: tensor.double() for name, tensor in load_safetensors(TRANSLATOR / "model.safetensors").items()}
+    table, state = stored["table"], inside("transformer.", stored)
+    module = nn.Transformer(d, heads, count, count, d_ff, dropout=0, batch_first=True).double().eval()
     module.encoder.norm = module.decoder.norm = None
     module.load_state_dict(state)
     causal = lambda n: torch.ones(n, n, dtype=torch.bool).tril()
 
-    def logits_of(target_ids):
+    def logits_of(source_ids, target_ids):
         """PyTorch's module on everything so far."""
         target, source = (embedding(ids, table)["output"] for ids in (target_ids, source_ids))
         with torch.no_grad():
             return module(source, target, tgt_mask=~causal(len(target_ids))) @ table.T
 
-    target_ids, said = [start], []
-    while len(said) < most and end not in said:
-        said.append(int(logits_of(target_ids)[-1].argmax()))
-        target_ids = [start, *said]
-    target_ids, n, m = target_ids[:-1], len(said), len(source_ids)
+    def search(source_ids, width):
+        """The likeliest of `width` sentences side by side; of one, greedy decoding."""
+        beam = [(0.0, [start])]
+        for _ in range(most):
+            longer = [(total, ids) for total, ids in beam if ids[-1] == end]
+            for total, ids in (sentence for sentence in beam if sentence[1][-1] != end):
+                best = logits_of(source_ids, ids)[-1].log_softmax(dim=0).topk(width)
+                longer += [(total + value.item(), [*ids, word.item()]) for value, word in zip(*best)]
+            beam = sorted(longer, reverse=True)[:width]
+        return beam[0][1][1:]
+
+    source_ids = ids_of("Lily had a red ball .")
+    said = search(source_ids, 1)
+    assert said == ids_of("Lily avait une balle rouge . <end>")
+    target_ids, n, m = [start, *said[:-1]], len(said), len(source_ids)
 
     golden = {"start": torch.tensor([start]), "source_ids": torch.tensor(source_ids), "table": table}
     golden |= {"said": torch.tensor(said), "target_ids": torch.tensor(target_ids)}
@@ -301,12 +295,12 @@ def lesson_13():
     golden |= {"source": source["output"], "target": target["output"], "causal": causal(n), "target_mask": causal(n)}
     steps = transformer(source["output"], target["output"], state, "post", "relu", heads, {"target_mask": causal(n)})
     logits = steps["output"] @ table.T
-    expect(logits, logits_of(target_ids))
-    assert logits.argmax(dim=1).tolist() == said
+    expect(logits, logits_of(source_ids, target_ids))
     golden |= steps | {"generator.x": steps["output"], "generator.logits": logits, "logits": logits, "next_ids": logits.argmax(dim=1)}
     golden |= {"cached.logits": logits, "cached.difference": torch.zeros(n)}  # a cache changes nothing
 
-    # Multiplications, counted product by product.
+    # Multiplications, counted product by product, at the sizes of Vaswani et al. 2017.
+    count, d, d_ff = 6, 512, 2048
     k = torch.arange(1, n + 1)
     product = lambda rows, inner, columns: rows * inner * columns
     attention = lambda rows, seen: product(rows, d, seen) + product(rows, seen, d)
@@ -319,4 +313,15 @@ def lesson_13():
     cost = {"layers": count, "d": d, "d_ff": d_ff, "m": m, "k": k, "all": everything, "one": newest, "memory": memory}
     without, kept = everything.sum(), memory + newest.sum()
     cost |= {"without_cache": without, "with_cache": kept, "ratio": without.double() / kept}
-    return as_arrays(golden | within("cost", cost))
+    golden |= within("cost", cost)
+
+    bike = ids_of("Mia had a white bike .")
+    golden["bike.source_ids"] = torch.tensor(bike)
+    for name, width, french in (("greedy", 1, "Mia avait une bicyclette blanche ."), ("beam", 2, "Mia avait un vélo blanc .")):
+        ids = search(bike, width)
+        assert ids == ids_of(f"{french} <end>")
+        of_bike = logits_of(bike, [start, *ids[:-1]])
+        chances = of_bike.softmax(dim=1)[range(len(ids)), ids]
+        scored = {"ids": torch.tensor(ids), "logits": of_bike, "chances": chances}
+        golden |= within(f"bike.{name}", scored | {"log_probability": chances.log().sum(), "probability": chances.prod()})
+    return as_arrays(golden)

@@ -112,7 +112,7 @@ const live = (() => {
                 path.style.opacity = 0.85 * strength;
             } else {
                 const text = element.querySelector("text") ?? element;
-                text.textContent = value === -Infinity ? "−∞" : numberText(value, `.${element.dataset.decimals}f`, "real");
+                text.textContent = value === -Infinity ? "−∞" : numberText(value, element.dataset.words ?? `.${element.dataset.decimals}f`, "real");
             }
         }
     }

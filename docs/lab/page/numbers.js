@@ -77,6 +77,9 @@ function general(value, digits) { // Python's format g
 }
 
 function numberText(value, format, type) {
+    if (format in attnWords) { // an id of a model's vocabulary
+        return attnWords[format][value] ?? "?";
+    }
     if (type === "boolean") {
         return value ? "true" : "false";
     }
@@ -108,6 +111,9 @@ function toFixed(value, digits) {
 
 // The numbers as nested lists.
 function nested(part, format) {
+    if (format in attnWords) {
+        return Array.from(part.values, id => numberText(id, format)).join(" ");
+    }
     if (part.shape.length === 0) {
         return numberText(part.values[0], format, part.type);
     }
