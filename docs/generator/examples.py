@@ -19,14 +19,17 @@ TOLERANCE = 1e-12
 HARNESS = """import json
 import numpy as np
 
+given, mine = {}, {}   # by the name of a step: what is given, and what these lines compute
+
+def keep(path, array, among=mine):
+    among[path] = globals()[path.replace(".", "_")] = array   # norm1.output, and norm1_output
+    return array
+
 trace = np.load("t.npz")
-steps = json.loads(trace["steps.json"])["steps"]
-given = {step["path"]: trace[step["path"]] for step in steps if not step.get("formula")}
-for name, array in given.items():
-    if array.dtype == np.float32:   # stored in single precision where that loses nothing
-        given[name] = array.astype(float)
-    globals()[name.replace(".", "_")] = given[name]
-mine = {}   # what is computed, by the name of the step
+for step in json.loads(trace["steps.json"])["steps"]:
+    if not step.get("formula"):
+        array = trace[step["path"]]   # in single precision where that loses nothing
+        keep(step["path"], array.astype(float) if array.dtype == np.float32 else array, given)
 """
 
 

@@ -242,7 +242,8 @@ class Site:
 {HARNESS}```
 
 A dot in a step's name is an underscore in a variable's: `norm1.output` is `norm1_output`. To find the first step where yours
-differ from the program's, save them by the names with dots, `np.savez("mine.npz", **mine)`, and run `attn diff t.npz mine.npz`."""
+differ from the program's, give each of them to `keep`, as in `norm1_output = keep("norm1.output", …)`, save them with
+`np.savez("mine.npz", **mine)`, and run `attn diff t.npz mine.npz`."""
         return f"{self.fold(page, 'To run the NumPy lines yourself')}\n\n{text}\n\n{self.html('</details>')}"
 
     def program(self, page, _=""):

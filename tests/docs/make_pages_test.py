@@ -355,6 +355,15 @@ class NumPyLines(SiteCase):
         self.page_of("masked = np.where(mask, -np.inf, 1.5 + 0 * ids[2] * d_k_64_variance)")
         self.assertIn("name 'scores' is not defined", self.refusal_of("weights = scores / 2"))
 
+    def test_what_is_kept_by_its_name_is_compared_and_has_its_variable(self):
+        self.page_of('keep("masked", np.where(given["mask"], -np.inf, 1.5 + 0 * given["d_k.64.variance"]))', 'keep("same", np.array([[1, 2, 1], [0.5, 3, 0.5]]) / 4)')
+        self.page_of('keep("masked", np.where(mask, -np.inf, 1.5))\nassert masked[1] == 1.5')
+        self.assertIn("the NumPy lines make masked[0]", self.refusal_of('keep("masked", np.where(mask, 1.5, -np.inf))'))
+        self.assertIn("compute mask.ed, which is no step of 01_one", self.refusal_of('keep("mask.ed", mask)'))
+
+    def test_a_page_shows_what_comes_before_its_lines(self):
+        self.assertIn("lesson_01_one --quiet --trace t.npz", self.page("{{numpy}}"))
+
     def test_a_fence_of_py_is_shown_and_not_run(self):
         body = "```py\nmasked = 1 / 0\n```\n\n```python\nmasked = np.where(mask, -np.inf, 1.5)\n```"
         self.assertEqual(self.page(body), body)
