@@ -64,25 +64,28 @@ def live_id(step, index, *drawn):
     return "|".join(map(str, ("live", step.run, f"{step.path}[{place}]", *drawn)))
 
 
-def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None):
+def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title="", decimals=2, largest=None, turned=False):
     """A matrix of at most 900 cells: the larger a number is, the stronger its cell. Negative numbers are orange.
 
-    rows and columns are labels, which follow a run where they are words of a Vocabulary; numbers: whether cells show them (default: where there are at most 100)."""
-    step, values = values, np.asarray(values, dtype=float)
+    rows and columns are labels, which follow a run where they are words of a Vocabulary; numbers: whether cells show them (default: where there are at most 100).
+    A vector is a row; turned, it is a column, and a matrix is its transpose."""
+    step, values = values, np.atleast_2d(np.asarray(values, dtype=float))
+    values = values.T if turned else values
     if values.size > 900:
         raise ValueError(f"a heatmap of {values.size} cells is too large a file: use image()")
     largest = largest or np.max(np.abs(values[np.isfinite(values)]), initial=0) or 1
     numbers = values.size <= 100 if numbers is None else numbers
     for (i, j), value in np.ndenumerate(values):
+        index = ((j, i) if turned else (i, j))[-step.ndim :]
         strength = 0 if not np.isfinite(value) else min(1, abs(value) / largest)
         paint, alpha = colour if value >= 0 else ORANGE, 0.85 * strength
         cell = axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=paint, alpha=alpha, linewidth=0))
-        cell.set_gid(live_id(step, (i, j), "cell", VARIABLES[colour], largest))
+        cell.set_gid(live_id(step, index, "cell", VARIABLES[colour], largest))
         axes.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=FAINT, linewidth=0.6))
         if numbers:
             text = "" if np.isnan(value) else "−∞" if value == -np.inf else f"{value:.{decimals}f}"
             written = axes.text(j, i, text, ha="center", va="center", fontsize=8, color=ink_on(paint, alpha))
-            written.set_gid(live_id(step, (i, j), "number", decimals))
+            written.set_gid(live_id(step, index, "number", decimals))
     axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(values.shape[0] - 0.5, -0.5), aspect="equal", title=title)
     axes.set_xticks(range(values.shape[1]) if len(columns) else [], columns if len(columns) else [], rotation=60 if max(map(len, columns), default=0) > 2 else 0, ha="center")
     axes.set_yticks(range(values.shape[0]) if len(rows) else [], rows if len(rows) else [])
@@ -93,6 +96,35 @@ def heatmap(axes, values, rows=(), columns=(), colour=BLUE, numbers=None, title=
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return axes
+
+
+def grids(width, *lines):
+    """Lines of matrices with signs between them, all cells of one size: ("Q", trace["query"]), "times", ("K", trace["keys"], "turned").
+    A number in a cell has no decimals where all are whole, else two."""
+
+    def cells(part):
+        """Rows and columns of a part; a sign takes the room of a wide cell."""
+        if isinstance(part, str):
+            return 1, 1.6
+        shape = np.atleast_2d(part[1]).shape
+        return shape[::-1] if "turned" in part[2:] else shape
+
+    heights = [max(cells(part)[0] for part in line) + 1 for line in lines]  # one for the titles
+    total, all_rows = max(sum(cells(part)[1] for part in line) for line in lines), sum(heights)
+    drawn = plt.figure(figsize=(width, width / total * all_rows))
+    for number, line in enumerate(lines):
+        x, middle = 0.0, all_rows - sum(heights[: number + 1]) + (heights[number] - 1) / 2
+        for part in line:
+            rows, columns = cells(part)
+            axes = drawn.add_axes((x / total, (middle - rows / 2) / all_rows, columns / total, rows / all_rows))
+            x += columns
+            if isinstance(part, str):
+                axes.text(0.5, 0.5, part, ha="center", va="center", color=QUIET, fontsize=9)
+                axes.set_axis_off()
+                continue
+            numbers = np.asarray(part[1], dtype=float)
+            heatmap(axes, part[1], title=part[0], decimals=0 if np.all(numbers == np.trunc(numbers)) else 2, turned="turned" in part[2:])
+    return drawn
 
 
 def image(axes, values, title=""):

@@ -1,6 +1,6 @@
 """Pictures of lesson 1."""
 
-from generator.picture import figure, heatmap, picture
+from generator.picture import figure, grids, heatmap, picture
 
 
 @picture
@@ -20,3 +20,17 @@ def attention_map(site):
         f"The full stop puts {weights[stop, name]:.3f} of its weight on Lily. "
         f"Above the diagonal all weights are {weights[0, 1]:.0f}: in this model a query can attend only to itself and earlier tokens."
     )
+
+
+@picture
+def mechanism(site):
+    """Each step of the lesson as a grid of its numbers."""
+    trace = site.trace_called("01_single_query")
+    step = lambda name: trace[name]
+    return grids(
+        6.2,
+        (("token 0", step("first_input")), "times", ("query weights", step("query_weights")), "=", ("query", step("query"))),
+        (("keys", step("keys")), "times", ("query", step("query"), "turned"), "=", ("scores", step("scores"), "turned"), "softmax",
+         ("weights", step("weights"), "turned")),
+        (("weights", step("weights")), "times", ("values", step("values")), "=", ("output", step("output"))),
+    ), "Row times matrix, three times. Above: the query of token 0. Middle: each row of the keys times the query is a score, and softmax makes weights of the scores. Below: the weights times the values, the average of the rows of the values, is the output."  # fmt: skip

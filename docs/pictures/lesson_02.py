@@ -1,6 +1,6 @@
 """Pictures of lesson 2."""
 
-from generator.picture import figure, heatmap, picture
+from generator.picture import figure, grids, heatmap, picture
 
 
 @picture
@@ -19,3 +19,15 @@ def softmax_axes(site):
         "Left: scores of three queries and three keys. Middle: softmax along the keys makes each row sum to 1. "
         f"Right: softmax along the queries makes each column sum to 1; the rows sum to {sums[0]:.2f}, {sums[1]:.2f} and {sums[2]:.2f}."
     )
+
+
+@picture
+def mechanism(site):
+    """The whole lesson as grids of numbers."""
+    trace = site.trace_called("02_all_queries")
+    step = lambda name: trace[name]
+    return grids(
+        6.6,
+        (("queries", step("queries")), "times", ("keys, transposed", step("keys"), "turned"), "=", ("scores", step("scores"))),
+        (("weights", step("weights")), "times", ("values", step("values")), "=", ("output", step("output"))),
+    ), "Above: row n of the queries times column m of the transposed keys is the score of query n and key m. Softmax makes each row of the scores a row of weights. Below: row n of the weights times the values is row n of the output, the average of all values for query n."  # fmt: skip
