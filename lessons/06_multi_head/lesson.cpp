@@ -5,6 +5,8 @@
 // attention computes h attentions side by side, each with its own small queries, keys and
 // values, concatenates their contexts, and multiplies the result by one more matrix, W^O.
 
+#include "cost.hpp"
+
 #include "../lesson.hpp"
 
 #include "attn/core/shape.hpp"
@@ -165,53 +167,6 @@ void merge_without_transpose(Lesson& lesson, const Trace& packed, const Tensor3&
         lesson.expect("the shape is right, the numbers are wrong", wrong != right);
 }
 
-/// What h heads of d_model / h features cost on n tokens.
-std::vector<double> count_heads(const Trace& cost, std::string_view scope,
-                                std::int64_t heads_given, std::int64_t n,
-                                std::int64_t d_model)
-{
-    const Trace of = cost.scope(scope);
-    const std::int64_t h = of("h", "", heads_given);
-    const std::int64_t d_k = of("d_k", "d_model / h", d_model / h);
-    const std::int64_t parameters =
-        of("parameters", "h * 3 * d_model * d_k + h * d_k * d_model",
-           h * 3 * d_model * d_k + h * d_k * d_model);
-    const std::int64_t multiplications =
-        of("multiplications",
-           "h * 3 * n * d_model * d_k + h * 2 * n ** 2 * d_k + n * h * d_k * d_model",
-           h * 3 * n * d_model * d_k + h * 2 * n * n * d_k + n * h * d_k * d_model);
-    const std::int64_t exponentials = of("exponentials", "h * n ** 2", h * n * n);
-    return {static_cast<double>(h), static_cast<double>(d_k),
-            static_cast<double>(parameters), static_cast<double>(multiplications),
-            static_cast<double>(exponentials)};
-}
-
-/// Counts products, parameters and multiplications.
-void count(Lesson& lesson, std::size_t n, std::size_t d_model)
-{
-    const Trace cost = lesson.trace().scope("cost");
-    const auto number = [&](std::string_view step, std::string_view formula,
-                            std::size_t value) {
-        return static_cast<double>(cost(step, formula, static_cast<std::int64_t>(value)));
-    };
-    const double h = number("h", "", heads);
-    const double loop = number("loop_products", "h * (3 + 2) + 1", heads * (3 + 2) + 1);
-    const double packed = number("packed_products", "3 + 2 + 1", 3 + 2 + 1);
-    number("multiplications",
-           "4 * inputs.shape[0] * inputs.shape[1] ** 2 + 2 * inputs.shape[0] ** 2 * "
-           "inputs.shape[1]",
-           4 * n * d_model * d_model + 2 * n * n * d_model);
-    lesson.table({"heads", "products: in a loop", "packed"}, {{h, loop, packed}});
-
-    const std::int64_t tokens = cost("n", "", std::int64_t{100});
-    const std::int64_t width = cost("d_model", "", std::int64_t{512});
-    lesson.table({"heads", "d_k", "parameters", "multiplications", "exponentials"},
-                 {count_heads(cost, "one", 1, tokens, width),
-                  count_heads(cost, "eight", 8, tokens, width)});
-    lesson.say("Eight heads have the parameters and multiplications of one head of full "
-               "width. Only the softmax has eight times as many exponentials.");
-}
-
 void teach(Lesson& lesson)
 {
     const Trace& trace = lesson.trace();
@@ -267,7 +222,7 @@ void teach(Lesson& lesson)
     merge_without_transpose(lesson, packed, context, merged_at_once);
 
     lesson.heading("6. What heads cost: this example, then 100 tokens of 512 features");
-    count(lesson, inputs.shape(0), inputs.shape(1));
+    count_cost(lesson, heads, inputs.shape(0), inputs.shape(1));
 
     lesson.heading("7. The library's multi_head_attention, with and without W^O");
     //! [library]
