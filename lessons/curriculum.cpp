@@ -6,7 +6,7 @@ namespace part {
 constexpr std::string_view attention = "I. Attention",
                            transformer = "II. The Transformer",
                            learning = "III. Learning", today = "IV. Attention today",
-                           beside = "V. Further topics";
+                           beside = "V. Further topics", served = "VI. Served today";
 }
 
 std::span<const CurriculumEntry> curriculum()
@@ -157,6 +157,13 @@ std::span<const CurriculumEntry> curriculum()
          "Every well-known mistake beside the right computation, with the place where it "
          "was seen in public.",
          {10}},
+        {"24_smaller_caches",
+         part::served,
+         "Smaller caches",
+         "Heads share keys and values, or make them from one small latent per token: "
+         "what "
+         "a cache keeps, and what that costs.",
+         {13, 16, 17}},
     };
     return lessons;
 }

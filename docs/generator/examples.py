@@ -19,17 +19,20 @@ TOLERANCE = 1e-12
 HARNESS = """import json
 import numpy as np
 
-given, mine = {}, {}   # by the name of a step: what is given, and what these lines compute
+given, mine = {}, {}   # steps by name: those given, and those computed here
 
 def keep(path, array, among=mine):
-    among[path] = globals()[path.replace(".", "_")] = array   # norm1.output, and norm1_output
+    # norm1.output is also the variable norm1_output
+    among[path] = globals()[path.replace(".", "_")] = array
     return array
 
 trace = np.load("t.npz")
 for step in json.loads(trace["steps.json"])["steps"]:
     if not step.get("formula"):
-        array = trace[step["path"]]   # in single precision where that loses nothing
-        keep(step["path"], array.astype(float) if array.dtype == np.float32 else array, given)
+        array = trace[step["path"]]
+        if array.dtype == np.float32:   # stored so where that loses nothing
+            array = array.astype(float)
+        keep(step["path"], array, given)
 """
 
 

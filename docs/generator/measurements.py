@@ -1,23 +1,29 @@
 """Numbers that no run of this build gives: what was measured while a model was trained, and by programs of bench/."""
 
+import json
+
 from . import mpi_cost, mpi_cost_tables, speed
-from .errors import PageError
+from .errors import PageError, read_text
 from .numbers import number_text
 
-# What {{report PATH}}, {{translator PATH}}, {{cost PATH}} and {{speed PATH}} read, and what made it.
+# What {{report PATH}}, {{cost PATH}} and so on read, and what made it.
 NUMBERS = {
     "report": ("lessons/small_model/report.json", "script/train-model"),
     "translator": ("lessons/translator/report.json", "script/train-model translator"),
+    "relatives": ("lessons/small_model/relatives.json", "lessons/small_model/relatives.py"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),
 }
 
 
 def numbers_called(site, verb):
-    """All that {{report PATH}}, {{translator PATH}}, {{cost PATH}} or {{speed PATH}} can name."""
-    if verb in ("report", "translator"):
-        return site.report("small_model" if verb == "report" else verb)
-    return mpi_cost_tables.numbers(site.measured(mpi_cost)) if verb == "cost" else speed.numbers(site.measured(speed))
+    """All that a verb of NUMBERS can name."""
+    if verb == "cost":
+        return mpi_cost_tables.numbers(site.measured(mpi_cost))
+    if verb == "speed":
+        return speed.numbers(site.measured(speed))
+    file, source = NUMBERS[verb]
+    return json.loads(read_text(site.root / file, source))
 
 
 def number_called(site, verb, text, context):

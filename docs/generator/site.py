@@ -159,13 +159,9 @@ class Site:
         kind = "from-run" if array.ndim else "from-run one"
         return f'<span class="{kind}"{lab.live(self, page, inside)} title="{place} = {exact}, lesson {trace.name}">{html.escape(text)}</span>'
 
-    def report(self, model="small_model"):
-        """What script/train-model measured."""
-        return json.loads(read_text(self.root / "lessons" / model / "report.json", "script/train-model"))
-
     def head(self, role):
         """The layer, the number and the path of the head that script/train-model found for a role."""
-        found = self.report()["heads"][role]
+        found = measurements.numbers_called(self, "report")["heads"][role]
         return found["layer"], found["head"], f"layers.{found['layer']}.self_attn.head.{found['head']}"
 
     def measured(self, module):

@@ -9,7 +9,7 @@ from matplotlib.path import Path as Curve
 
 from generator.picture import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, QUIET, RED, figure, heatmap, picture
 
-PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE}
+PARTS = {"attention": BLUE, "transformer": GREEN, "learning": RED, "today": ORANGE, "beside": PURPLE, "served": INK}
 
 
 @picture
@@ -50,7 +50,7 @@ def what_builds_on_what(site):
     alone = [number for number, (_, _, needs) in lessons.items() if not needs]
     return drawn, (
         f"What builds on what: an arrow leads from a lesson to one that builds on it, unless a path of other arrows does. Everything starts from lesson "
-        f"{alone[0]}. Colours are the parts: I blue, II green, III red, IV orange, V purple."
+        f"{alone[0]}. Colours are the parts: I blue, II green, III red, IV orange, V purple, VI the colour of the text."
     )
 
 

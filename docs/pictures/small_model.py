@@ -5,6 +5,7 @@ import textwrap
 
 import numpy as np
 
+from generator.measurements import numbers_called
 from generator.picture import BLUE, figure, heatmap, picture
 
 NAMED = ("colour_before_thing", "name_for_pronoun", "colour_of_thing")
@@ -37,7 +38,7 @@ def next_words(site):
 @picture
 def heads_measured(site):
     """The average weights that name a head, for all eight heads."""
-    heads = site.report()["heads"]
+    heads = numbers_called(site, "report")["heads"]
     drawn, axes = figure(7, 0.5 * len(heads) + 0.9)
     table = np.array([np.ravel(head["average_weight_by_layer_and_head"]) for head in heads.values()])
     columns = [f"{layer}.{head}" for layer in range(2) for head in range(4)]

@@ -55,7 +55,7 @@ EXERCISES = {
             {
                 "j = arange(scores.shape[1])\nsoftmax(where(j < length, scores, -inf))": "mask_one_dropped",
                 "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nwhere((j <= i) & (j < length), softmax(scores), 0)": "mask_after_softmax",
-                "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nsoftmax(where((j >= i) & (j < length), scores, -inf))": "mask_inverted",
+                "i = arange(scores.shape[0])[:, None]\nj = arange(scores.shape[1])\nsoftmax(where((j >= i) & (j < length), scores, -inf))": "mask_transposed",
             },
         ),
     },

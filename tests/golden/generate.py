@@ -35,6 +35,7 @@ import restricted
 import llama
 import sinks
 import small_model
+import smaller_caches
 import training
 
 HERE = Path(__file__).resolve().parent
@@ -328,6 +329,7 @@ GOLDENS = {
     "21_recurrence": recurrent.lesson,
     "16_rotary_and_alibi": lessons.rotary_and_alibi,
     "22_low_rank_and_talking_heads": restricted.lesson_22,
+    "24_smaller_caches": smaller_caches.lesson_24,
     "17_story": llama.story,
     "18_flash_attention": flash.lesson_18,
     "19_across_machines": machines.lesson_19,

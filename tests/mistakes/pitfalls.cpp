@@ -76,13 +76,13 @@ bool can_be_made(const Pitfall& pitfall, const std::string& topic)
     return !mistaken.broken().empty();
 }
 
-/// Makes a mistake in every lesson where it can be made, but those of the paper's size, which compute nothing that a smaller
+/// Makes a mistake in every lesson where it can be made, but the one of the paper's size, which computes nothing that a smaller
 /// one doesn't, and the one that writes, where after any mistake other tokens follow, which is where its golden notices.
 Kills kills_among_lessons(const Pitfall& pitfall)
 {
     Kills kills;
     for (const std::string& topic : lesson_topics()) {
-        if (topic == "11_encoder_stack" || topic == "23_pitfalls" || topic == "13_transformer" || topic == "17_story" ||
+        if (topic == "11_encoder_stack" || topic == "23_pitfalls" || topic == "17_story" ||
             !can_be_made(pitfall, topic))
             continue;
         const TemporaryFolder folder;
