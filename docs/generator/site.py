@@ -2,7 +2,6 @@
 
 import html
 import importlib.util
-import json
 import re
 import shutil
 import subprocess
