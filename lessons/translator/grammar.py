@@ -12,7 +12,7 @@ import random
 
 NAMES = ("Lily", "Mia", "Anna", "Tom", "Ben", "Max")
 VERBS = {"had": "avait", "wanted": "voulait", "found": "trouvait", "lost": "perdait"}
-SIZES = {"big": ("grand", "grande"), "old": ("vieux", "vieille")}
+SIZES = {"big": ("grand", "grande"), "small": ("petit", "petite")}
 COLOURS = {
     "red": ("rouge", "rouge"), "blue": ("bleu", "bleue"), "green": ("vert", "verte"), "black": ("noir", "noire"),
     "white": ("blanc", "blanche"),

@@ -9,8 +9,8 @@ import grammar
 class Sentences(unittest.TestCase):
     def test_an_article_agrees_with_the_word_that_follows_later(self):
         self.assertEqual(
-            grammar.translations("Lily had a big red ball and a old black hat .".split()),
-            {tuple("Lily avait une grande balle rouge et un vieux chapeau noir . <end>".split()): 1.0},
+            grammar.translations("Lily had a big red ball and a small black hat .".split()),
+            {tuple("Lily avait une grande balle rouge et un petit chapeau noir . <end>".split()): 1.0},
         )
 
     def test_a_thing_with_three_words_has_three_translations(self):
