@@ -26,11 +26,10 @@ def attention_map(site):
 def mechanism(site):
     """Each step of the lesson as a grid of its numbers."""
     trace = site.trace_called("01_single_query")
-    step = lambda name: trace[name]
     return grids(
         6.2,
-        (("token 0", step("first_input")), "times", ("query weights", step("query_weights")), "=", ("query", step("query"))),
-        (("keys", step("keys")), "times", ("query", step("query"), "turned"), "=", ("scores", step("scores"), "turned"), "softmax",
-         ("weights", step("weights"), "turned")),
-        (("weights", step("weights")), "times", ("values", step("values")), "=", ("output", step("output"))),
+        (("token 0", trace["first_input"]), "times", ("query weights", trace["query_weights"]), "=", ("query", trace["query"])),
+        (("keys", trace["keys"]), "times", ("query", trace["query"], "turned"), "=", ("scores", trace["scores"], "turned"), "softmax",
+         ("weights", trace["weights"], "turned")),
+        (("weights", trace["weights"]), "times", ("values", trace["values"]), "=", ("output", trace["output"])),
     ), "Row times matrix, three times. Above: the query of token 0. Middle: each row of the keys times the query is a score, and softmax makes weights of the scores. Below: the weights times the values, the average of the rows of the values, is the output."  # fmt: skip

@@ -25,9 +25,8 @@ def softmax_axes(site):
 def mechanism(site):
     """The whole lesson as grids of numbers."""
     trace = site.trace_called("02_all_queries")
-    step = lambda name: trace[name]
     return grids(
         6.6,
-        (("queries", step("queries")), "times", ("keys, transposed", step("keys"), "turned"), "=", ("scores", step("scores"))),
-        (("weights", step("weights")), "times", ("values", step("values")), "=", ("output", step("output"))),
+        (("queries", trace["queries"]), "times", ("keys, transposed", trace["keys"], "turned"), "=", ("scores", trace["scores"])),
+        (("weights", trace["weights"]), "times", ("values", trace["values"]), "=", ("output", trace["output"])),
     ), "Above: row n of the queries times column m of the transposed keys is the score of query n and key m. Softmax makes each row of the scores a row of weights. Below: row n of the weights times the values is row n of the output, the average of all values for query n."  # fmt: skip

@@ -19,7 +19,7 @@ using namespace attn;
 
 namespace {
 
-constexpr std::size_t heads = 2, plain = 2, rotated = 2, values = 2;
+constexpr std::size_t heads = 2;
 
 /// What six published models keep of each token: keys and values of g heads in each
 /// layer, or a latent and one rotary key.
@@ -52,14 +52,19 @@ void count_published(Lesson& lesson)
         published("share[models]", "numbers / own", Vector(1.0 * numbers / own));
 }
 
-/// The sum of the heads' columns of a map, over their number.
-LinearWeights mean_of_heads(const Trace& trace, std::string_view name,
+/// The mean of both heads' columns of a map.
+/// @param step  name and axes; the name is that of the map, too
+LinearWeights mean_of_heads(const Trace& trace, std::string_view step,
                             const LinearWeights& own)
 {
-    const Matrix first = columns(own.weight, 0, 2), second = columns(own.weight, 2, 4);
-    const std::string from = "own." + std::string(name);
-    return {trace(std::string(name) + "[d_model, d_k]",
-                  "(" + from + "[:, 0:2] + " + from + "[:, 2:4]) / 2",
+    const std::size_t width = own.weight.shape(1) / heads;
+    const Matrix first = columns(own.weight, 0, width),
+                 second = columns(own.weight, width, 2 * width);
+    const std::string from = "own." + std::string(step.substr(0, step.find('['))),
+                      middle = std::to_string(width), end = std::to_string(2 * width);
+    return {trace(step,
+                  "(" + from + "[:, 0:" + middle + "] + " + from + "[:, " + middle + ":" +
+                      end + "]) / 2",
                   Matrix((first + second) / 2.0))};
 }
 
@@ -78,9 +83,9 @@ void share_heads(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& o
                                               {"output_weights", "output_weights"}});
     //! [share]
     const Matrix each = multi_head_attention(inputs, own, options, apart).output;
-    const MultiHeadWeights shared{own.query, mean_of_heads(made, "key_weights", own.key),
-                                  mean_of_heads(made, "value_weights", own.value),
-                                  own.output};
+    const MultiHeadWeights shared{
+        own.query, mean_of_heads(made, "key_weights[d_model, d_k]", own.key),
+        mean_of_heads(made, "value_weights[d_model, d_v]", own.value), own.output};
     const Matrix together = multi_head_attention(inputs, shared, options, made).output;
     //! [share]
     const double change = trace("change", "max(abs(shared.output - own.output))",
@@ -151,11 +156,13 @@ void rotate_latents(Lesson& lesson)
     const Matrix query = from_array<Matrix>(run.at("absorbed.query").value),
                  latent = from_array<Matrix>(run.at("absorbed.latent_norm.output").value),
                  up = from_array<Matrix>(run.at("absorbed.head.0.key_weights").value);
-    const Matrix own = columns(query, 0, plain);
+    const Matrix own = columns(query, 0, up.shape(1));
+    const std::string of_query =
+        "absorbed.query[:, 0:" + std::to_string(up.shape(1)) + "]";
 
     //! [rotated]
     const Trace right = trace.scope("rotated");
-    const Matrix queries = right("queries[n, d_n]", "absorbed.query[:, 0:2]", own);
+    const Matrix queries = right("queries[n, d_n]", of_query, own);
     const Matrix keys =
         right("keys[m, d_n]", "absorbed.latent_norm.output @ absorbed.head.0.key_weights",
               matmul(latent, up));
@@ -165,7 +172,7 @@ void rotate_latents(Lesson& lesson)
     //! [pretended]
     const Trace wrong = trace.scope("pretended");
     const Matrix absorbed =
-        wrong("queries[n, d_c]", "absorbed.query[:, 0:2] @ absorbed.head.0.key_weights.T",
+        wrong("queries[n, d_c]", of_query + " @ absorbed.head.0.key_weights.T",
               matmul(own, transpose(up)));
     const Matrix latents = wrong("keys[m, d_c]", "absorbed.latent_norm.output", latent);
     const Matrix pretended = rotated_scores(wrong, absorbed, latents);

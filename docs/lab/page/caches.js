@@ -8,14 +8,13 @@ for (const stage of moving.stages("caches")) {
     const compute = moving.steady(stage, async () => {
         const given = Object.fromEntries(Object.entries(choice).map(([name, value]) => [name, moving.array([], [value])]));
         given.groups.values = [Math.min(choice.groups, choice.heads)];
-        const numbers = "32 * ";
         const { results } = await lab.ask({
             do: "evaluate",
             given,
             formulas: {
-                own: `${numbers} heads * 2 * 128 * 2 * tokens / 2 ** 30`,
-                shared: `${numbers} groups * 2 * 128 * 2 * tokens / 2 ** 30`,
-                latents: `${numbers} (latent + 64) * 2 * tokens / 2 ** 30`,
+                own: "32 * heads * 2 * 128 * 2 * tokens / 2 ** 30",
+                shared: "32 * groups * 2 * 128 * 2 * tokens / 2 ** 30",
+                latents: "32 * (latent + 64) * 2 * tokens / 2 ** 30",
             },
         });
         const sizes = [["own keys and values", results.own], ["shared by groups", results.shared], ["latent, rotary key", results.latents]]
