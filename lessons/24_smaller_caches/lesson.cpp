@@ -95,7 +95,6 @@ void share_heads(Lesson& lesson, const Matrix& inputs, const MultiHeadWeights& o
 
 LatentAttentionWeights latent_weights(Lesson& lesson)
 {
-    const Trace& trace = lesson.trace();
     LatentAttentionWeights weights;
     weights.query = LinearWeights{lesson.input("latent_query_weights[d_model, h_d_q]",
                                                Matrix{{1, 0, 0, 1, 0, 1, 1, 0},
@@ -105,7 +104,7 @@ LatentAttentionWeights latent_weights(Lesson& lesson)
     weights.latent.down = LinearWeights{
         lesson.input("down_weights[d_model, d_c_r]",
                      Matrix{{1, 0, 1, 0}, {0, 1, 0, 1}, {1, -1, 1, 0}, {0, 1, 0, -1}})};
-    weights.latent.norm = RmsNormWeights{trace("latent_gain[d_c]", "", Vector{1, 1})};
+    weights.latent.norm = RmsNormWeights{lesson.input("latent_gain[d_c]", Vector{1, 1})};
     weights.key_value = LinearWeights{
         lesson.input("up_weights[d_c, h_d_n_v]",
                      Matrix{{1, 0, 1, 0, 0, 2, 0, 1}, {1, 1, 0, 1, -1, 0, 2, 0}})};
