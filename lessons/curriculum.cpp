@@ -164,6 +164,12 @@ std::span<const CurriculumEntry> curriculum()
          "what "
          "a cache keeps, and what that costs.",
          {13, 16, 17}},
+        {"25_windows_and_sinks",
+         part::served,
+         "Windows and sinks",
+         "A token attends to the last w tokens only: what is forgotten, how far layers "
+         "reach, and why a first token can collect so much weight.",
+         {13, 17, 20}},
     };
     return lessons;
 }

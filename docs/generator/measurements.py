@@ -11,6 +11,8 @@ NUMBERS = {
     "report": ("lessons/small_model/report.json", "script/train-model"),
     "translator": ("lessons/translator/report.json", "script/train-model translator"),
     "relatives": ("lessons/small_model/relatives.json", "lessons/small_model/relatives.py"),
+    "echo": ("lessons/echo/report.json", "script/train-model echo"),
+    "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),
 }

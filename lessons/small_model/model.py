@@ -1,8 +1,5 @@
 """The small model in PyTorch: a pre-norm decoder as GPT-2 has it, with learned positions and a tied output."""
 
-import json
-import struct
-
 import torch
 from torch import nn
 
@@ -33,14 +30,18 @@ class SmallModel(nn.Module):
         for table in (self.token_embedding, self.position_embedding):
             nn.init.normal_(table.weight, std=D_MODEL**-0.5)
 
-    def forward(self, ids):
-        """The logits of each next word, and of each layer the attention weights (stories, heads, n, n)."""
+    def forward(self, ids, mask=None):
+        """The logits of each next word, and of each layer the attention weights (stories, heads, n, n).
+
+        mask (n, n): true where a token can not attend; causal unless given
+        """
         n = ids.shape[1]
+        mask = causal_mask(n) if mask is None else mask
         x = self.token_embedding(ids) + self.position_embedding(torch.arange(n))
         maps = []
         for layer in self.layers:
             y = layer.norm1(x)
-            attended, weights = layer.self_attn(y, y, y, attn_mask=causal_mask(n), average_attn_weights=False)
+            attended, weights = layer.self_attn(y, y, y, attn_mask=mask, average_attn_weights=False)
             x = x + attended
             x = x + layer.linear2(layer.linear1(layer.norm2(x)).relu())
             maps.append(weights)
@@ -51,16 +52,3 @@ def configuration():
     """What config.json says."""
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "d_ff": D_FF, "positions": POSITIONS}
     return sizes | {"activation": "relu", "epsilon": 1e-5, "vocabulary": VOCABULARY}
-
-
-def save(path, model):
-    """A .safetensors file of float32: 8 bytes of length, JSON of that length, the numbers."""
-    header, data = {}, b""
-    for name, tensor in model.state_dict().items():
-        numbers = tensor.numpy().astype("<f4").tobytes()
-        offsets = [len(data), len(data) + len(numbers)]
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
-        data += numbers
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)

@@ -16,7 +16,7 @@ from torch import nn
 import grammar
 from measure import batch_of, expected_loss
 from model import D_FF, D_MODEL, HEADS, LAYERS, POSITIONS, VOCABULARY, causal_mask
-from train import HELD_OUT_STORIES, TRAINING_STORIES, train
+from train import HELD_OUT_STORIES, TRAINING_STORIES, recipe, train
 
 SEEDS = (1, 2, 3)
 D_K = D_MODEL // HEADS
@@ -93,8 +93,7 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    recipe.be_deterministic()
     stories, held_out = grammar.stories(TRAINING_STORIES, held_out=False, seed=1), grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2)
     found = {}
     for name, attention in RELATIVES.items():

@@ -7,18 +7,19 @@ own. One thread and fixed seeds: a second run on the same machine prints the sam
 """
 
 import json
-import math
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 try:
     import torch
 except ImportError:
     sys.exit("train.py: there is no PyTorch; Debian's package is python3-torch")
 
 import grammar
+import recipe
 from measure import batch_of, loss_of, report, say
-from model import SmallModel, configuration, save
+from model import SmallModel, configuration
 
 SEED = 8
 STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY = 2000, 48, 5e-3, 0.01
@@ -26,25 +27,15 @@ WARM_UP = 100  # steps
 TRAINING_STORIES, HELD_OUT_STORIES = 20000, 1000
 
 
-def rate(step):
-    """The share of the learning rate that a step has: a warm-up, and a cosine down to zero."""
-    return min(1, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS))
-
-
 def train(model, stories):
-    """AdamW, through the stories again and again."""
-    optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for step in range(STEPS):
+    """Through the stories again and again."""
+
+    def loss_at(step):
         first = step * STORIES_PER_STEP % len(stories)
         ids, targets = batch_of(stories[first : first + STORIES_PER_STEP])
-        loss = loss_of(model(ids)[0], targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % 250 == 0 or step == STEPS - 1:
-            print(f"step {step:4}  loss {loss.item():.6f}", flush=True)
+        return loss_of(model(ids)[0], targets)
+
+    recipe.train(model, loss_at, STEPS, LEARNING_RATE, WEIGHT_DECAY, WARM_UP, every=250)
 
 
 def main(arguments):
@@ -53,13 +44,12 @@ def main(arguments):
         return 2
     folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
     folder.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    recipe.be_deterministic()
     torch.manual_seed(SEED)
     model = SmallModel()
-    save(folder / "untrained.safetensors", model)
+    recipe.save(folder / "untrained.safetensors", model)
     train(model, grammar.stories(TRAINING_STORIES, held_out=False, seed=1))
-    save(folder / "model.safetensors", model)
+    recipe.save(folder / "model.safetensors", model)
     found = report(model, grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2))
     say(found)
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -11,6 +11,7 @@ import math
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 try:
     import torch
     from torch import nn
@@ -19,6 +20,7 @@ except ImportError:
     sys.exit("train.py: there is no PyTorch; Debian's package is python3-torch")
 
 import grammar
+import recipe
 
 LAYERS, HEADS, D_MODEL, D_FF = 2, 2, 16, 32
 SEED = 1
@@ -74,23 +76,12 @@ def loss_of(model, pairs):
     return F.cross_entropy(model(source, target, padded).flatten(0, 1), wanted.flatten(), ignore_index=PADDING)
 
 
-def rate(step):
-    """The share of the learning rate that a step has: a warm-up, and a cosine down to zero."""
-    return min(1, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS))
-
-
 def train(model, pairs):
-    optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for step in range(STEPS):
+    def loss_at(step):
         first = step * PAIRS_PER_STEP % (len(pairs) - PAIRS_PER_STEP)
-        loss = loss_of(model, pairs[first : first + PAIRS_PER_STEP])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % 500 == 0 or step == STEPS - 1:
-            print(f"step {step:4}  loss {loss.item():.6f}", flush=True)
+        return loss_of(model, pairs[first : first + PAIRS_PER_STEP])
+
+    recipe.train(model, loss_at, STEPS, LEARNING_RATE, 0.0, WARM_UP, every=500)
 
 
 @torch.no_grad()
@@ -125,8 +116,7 @@ def main(arguments):
     here = Path(__file__).resolve().parent
     folder = Path(arguments[0]) if arguments else here
     folder.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    recipe.be_deterministic()
     torch.manual_seed(SEED)
     model = Translator()
     train(model, grammar.pairs(TRAINING_PAIRS, False, seed=1))
@@ -138,7 +128,7 @@ def main(arguments):
         print(f"{name} {value}")
     for english in (grammar.SENTENCE, "Tom wanted a big blue car and a black hat .", "Mia had a white bike ."):
         print(english, "->", " ".join(write(model, english.split())))
-    save(folder / "model.safetensors", model)
+    recipe.save(folder / "model.safetensors", model)
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "d_ff": D_FF}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}, ensure_ascii=False) + "\n")
@@ -146,7 +136,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "small_model"))
-    from model import save
-
     sys.exit(main(sys.argv[1:]))

@@ -106,10 +106,10 @@ void shape_comparison(Shaped& call, const Shaper&)
     call.type = ElementType::boolean;
 }
 
-void shape_both(Shaped& call, const Shaper& shaper)
+void shape_logical(Shaped& call, const Shaper& shaper)
 {
     if (call.operands[0].type != ElementType::boolean || call.operands[1].type != ElementType::boolean)
-        throw Error("& needs booleans on both sides, such as (a < b) & (c < d)");
+        throw Error("& and | need booleans on both sides, such as (a < b) & (c < d)");
     shape_comparison(call, shaper);
 }
 
@@ -435,7 +435,9 @@ std::span<const Function> elementwise_functions()
         of_two(
             "==", [](Rounded a, Rounded b, R) { return truth(a.value == b.value, a, b); }, shape_comparison),
         of_two(
-            "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0, a, b); }, shape_both),
+            "&", [](Rounded a, Rounded b, R) { return truth(a.value != 0 && b.value != 0, a, b); }, shape_logical),
+        of_two(
+            "|", [](Rounded a, Rounded b, R) { return truth(a.value != 0 || b.value != 0, a, b); }, shape_logical),
         of_extreme<true>("maximum"),
         of_extreme<false>("minimum"),
         {.name = "outer",

@@ -42,16 +42,19 @@ public:
     }
 
 private:
-    // comparison := conjunction [('<' | '<=' | '>' | '>=' | '==') conjunction]
+    // comparison := disjunction [('<' | '<=' | '>' | '>=' | '==') disjunction]
     Expression comparison()
     {
         const Depth depth(*this);
-        Expression left = conjunction();
+        Expression left = disjunction();
         const std::string_view op = accept_any({"<=", ">=", "==", "<", ">"});
-        return op.empty() ? left : binary(op, std::move(left), conjunction());
+        return op.empty() ? left : binary(op, std::move(left), disjunction());
     }
 
-    // conjunction := sum {'&' sum}, tighter than a comparison, as in Python: (a < b) & (c < d)
+    // disjunction := conjunction {'|' conjunction}, tighter than a comparison, as in Python: (a < b) | (c < d)
+    Expression disjunction() { return chain({"|"}, &Parser::conjunction); }
+
+    // conjunction := sum {'&' sum}
     Expression conjunction() { return chain({"&"}, &Parser::sum); }
 
     // sum := product {('+' | '-') product}

@@ -122,7 +122,7 @@ Written ArithmeticWriter::cell(const Scalar& scalar, Place place)
 
 Written ArithmeticWriter::binary(const Scalar& scalar, Place place)
 {
-    place.is_logical = scalar.text == "&";
+    place.is_logical = scalar.text == "&" || scalar.text == "|";
     Written left = write(*scalar.operands[0], place);
     return operation(scalar.text, std::move(left), write(*scalar.operands[1], place),
                      scalar.text != "*" && scalar.text != "**");

@@ -5,6 +5,8 @@ namespace {
 
 Binding binding_of(std::string_view op)
 {
+    if (op == "|")
+        return Binding::either;
     if (op == "&")
         return Binding::both;
     if (op == "+" || op == "-")

@@ -9,7 +9,7 @@
 namespace attn::formula {
 
 /// How tight the operators of a formula bind, from loose to tight; what needs no parentheses is an atom.
-enum class Binding { comparison, both, sum, product, negation, power, atom };
+enum class Binding { comparison, either, both, sum, product, negation, power, atom };
 
 /// A text, with what decides whether it needs parentheses where it is put.
 struct Written {

@@ -303,7 +303,7 @@ TEST_CASE("... can be used once in a subscript, and never with too many other su
     }
 }
 
-TEST_CASE("& is true where both sides are", "[formula]")
+TEST_CASE("& is true where both sides are, | where one is", "[formula]")
 {
     CHECK(equals(value_of("(v >= 2) & (v < 3)", tensors), {3}, {0, 1, 0}));
     CHECK(value_of("(v >= 2) & (v < 3)", tensors).type == ElementType::boolean);
@@ -311,6 +311,8 @@ TEST_CASE("& is true where both sides are", "[formula]")
     CHECK(equals(value_of("(v > 1)[:, None] & (v > 2)[None, :]", tensors), {3, 3}, {0, 0, 0, 0, 0, 1, 0, 0, 1}));
     const Values masks{{"m", {{2}, {1, 0}, ElementType::boolean}}, {"k", {{2, 1}, {1, 0}, ElementType::boolean}}};
     CHECK(equals(value_of("m & k", masks), {2, 2}, {1, 0, 0, 0}));
+    CHECK(equals(value_of("(v < 2) | (v > 2)", tensors), {3}, {1, 0, 1}));
+    CHECK(equals(value_of("(v > 2) | (v < 2) & (v > 1)", tensors), {3}, {0, 0, 1})); // & is tighter
     CHECK(equals(value_of("where(m & (m == m), 5, 6)", masks), {2}, {5, 6}));
 }
 
@@ -318,12 +320,12 @@ TEST_CASE("& binds tighter than a comparison, as in Python", "[formula]")
 {
     // v >= (2 & v) < 3 is what Python reads: numbers beside &, and two comparisons in a row.
     CHECK_THROWS_AS(value_of("v >= 2 & v < 3", tensors), FormulaError);
-    CHECK_THROWS_WITH(value_of("v >= 2 & v", tensors), ContainsSubstring("& needs booleans on both sides"));
+    CHECK_THROWS_WITH(value_of("v >= 2 & v", tensors), ContainsSubstring("& and | need booleans on both sides"));
 }
 
 TEST_CASE("& of numbers, of shapes that do not fit, or of nothing is refused", "[formula]")
 {
-    CHECK_THROWS_WITH(value_of("v & v", tensors), ContainsSubstring("& needs booleans on both sides"));
+    CHECK_THROWS_WITH(value_of("v & v", tensors), ContainsSubstring("& and | need booleans on both sides"));
     CHECK_THROWS_AS(value_of("(v > 1) & v", tensors), FormulaError);
     CHECK_THROWS_AS(value_of("1 & 1"), FormulaError);
     CHECK_THROWS_AS(value_of("(v > 1) & (x.T > 1)", tensors), FormulaError);

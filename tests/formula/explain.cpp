@@ -160,6 +160,7 @@ TEST_CASE("operators keep the tree of the formula, with no more parentheses than
 TEST_CASE("a boolean is explained as a word where it is the result, and as 1 or 0 in arithmetic", "[explain]")
 {
     CHECK(explained("mask & (q > 0)", "[0,2]", {"= mask[0,2] & (q[0,2] > 0)", "= false & (2 > 0)", "= false"}) == "");
+    CHECK(explained("mask | (q > 0)", "[0,2]", {"= mask[0,2] | (q[0,2] > 0)", "= false | (2 > 0)", "= true"}) == "");
     CHECK(explained("mask", "[0,1]", {"= mask[0,1]", "= true"}) == "");
     CHECK(explained("q * mask", "[1,0]", {"= q[1,0]*mask[1,0]", "= -1*0", "= -0"}) == "");
     CHECK(explained("arange(3) <= arange(2)[:, None]", "[0,1]", {"= 1 <= 0", "= false"}) == "");

@@ -37,6 +37,7 @@ import sinks
 import small_model
 import smaller_caches
 import training
+import windows
 
 HERE = Path(__file__).resolve().parent
 
@@ -330,6 +331,7 @@ GOLDENS = {
     "16_rotary_and_alibi": lessons.rotary_and_alibi,
     "22_low_rank_and_talking_heads": restricted.lesson_22,
     "24_smaller_caches": smaller_caches.lesson_24,
+    "25_windows_and_sinks": lambda: sampled(windows.lesson_25()),
     "17_story": llama.story,
     "18_flash_attention": flash.lesson_18,
     "19_across_machines": machines.lesson_19,

@@ -191,7 +191,13 @@ def attend(steps, allowed, shared_bias):
         steps["biased"] = scaled = scaled + bias
     if allowed is not None:
         steps["masked"] = scaled = scaled.masked_fill(~allowed, -INFINITY)
-    steps["weights"] = torch.softmax(scaled, dim=-1).nan_to_num(0.0)  # PyTorch: NaN where nothing is allowed
+    if "sinks" in steps:
+        steps["sink_scores"] = column = steps["sinks"].expand(*scaled.shape[:-1], 1)
+        steps["with_sink"] = torch.cat([scaled, column], dim=-1)
+        steps["all_weights"] = torch.softmax(steps["with_sink"], dim=-1)
+        steps["weights"] = steps["all_weights"][..., :-1]
+    else:
+        steps["weights"] = torch.softmax(scaled, dim=-1).nan_to_num(0.0)  # PyTorch: NaN where nothing is allowed
     steps["context"] = steps["weights"] @ steps["values"]
     return steps
 
@@ -224,6 +230,8 @@ def multi_head(sources, weights, heads, allowed=None, bias=None, positions="none
         steps |= linear(role, role, x, weight, offset)
     if bias is not None:
         steps["bias"] = bias
+    if "sinks" in weights:
+        steps["sinks"] = weights["sinks"]
     shares = [steps[role].chunk(heads, dim=-1) for role in ("query", "key", "value")]
     slanted = alibi_biases(heads, steps["query"].shape[-2], steps["key"].shape[-2])
     contexts = []
@@ -231,6 +239,8 @@ def multi_head(sources, weights, heads, allowed=None, bias=None, positions="none
         of_head = one_head(dict(zip(("queries", "keys", "values"), share)), positions)
         if positions == "alibi":
             of_head["bias"] = slanted[head]
+        if "sinks" in weights:
+            of_head["sinks"] = weights["sinks"][head : head + 1]
         of_head = attend(of_head, allowed, bias)
         contexts.append(of_head["context"])
         steps |= within(f"head.{head}", of_head)

@@ -38,7 +38,7 @@ def losses(dtype):
         first = step * train.STORIES_PER_STEP
         ids, targets = batch_of(stories[first : first + train.STORIES_PER_STEP])
         for group in optimizer.param_groups:
-            group["lr"] = train.LEARNING_RATE * train.rate(step)
+            group["lr"] = train.LEARNING_RATE * train.recipe.rate(step, train.STEPS, train.WARM_UP)
         loss = loss_of(model(ids)[0], targets)
         optimizer.zero_grad()
         loss.backward()

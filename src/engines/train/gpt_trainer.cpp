@@ -27,6 +27,8 @@ void expect_trainable(const GptWeights& weights, const GptOptions& options)
         refuse("the output has a map of its own", "the embedding's transpose (tied weights)");
     if (options.feed_forward.activation != Activation::relu)
         refuse("the activation is " + std::string(name_of(options.feed_forward.activation)), "relu");
+    if (options.mask)
+        refuse("a mask is given", "the causal one alone");
     if (options.heads == 0 || weights.token_embedding.shape(1) % options.heads != 0)
         refuse(std::to_string(options.heads) + " heads for d_model " + std::to_string(weights.token_embedding.shape(1)),
                "a number that divides it");

@@ -36,7 +36,8 @@ T decode(Ids& ids, const std::string& formula, const std::optional<Integers>& le
     tokens = trace("embedded[(b,) n, d_model]", "tokens + position_embedding.positions", T(tokens + positions));
 
     // Pass them through the layers, where no token attends to a later one.
-    const auto mask = join_masks(n, n, {.causal = Causal::bottom_right, .key_lengths = lengths}, trace);
+    const auto mask =
+        join_masks(n, n, {.given = options.mask, .causal = Causal::bottom_right, .key_lengths = lengths}, trace);
     const EncoderOptions of_layers{.attention = {.heads = options.heads, .mask = mask},
                                    .feed_forward = options.feed_forward,
                                    .norm = options.norm,

@@ -27,13 +27,14 @@ struct GptOptions {
     std::size_t heads = 1;
     FeedForwardOptions feed_forward = {};
     LayerNormOptions norm = {};
+    OptionalMask mask = {}; ///< (n, n), true where a token can attend; joined with the causal mask
 };
 
 /// A decoder like GPT-2: for every token, the logits of the one after it.
 ///
 /// @param ids      (n): rows of the token embedding, the first token at position 0
 /// @param weights  of both embeddings, each layer, the last norm and the output
-/// @param options  heads, activation, epsilon; the same for each layer
+/// @param options  heads, activation, epsilon, mask; the same for each layer
 /// @param trace    in the scopes layers.0, layers.1, … the steps of encoder_layer() with the norms before the blocks, in
 ///                 norm those of layer_norm(), and
 ///

@@ -1,0 +1,57 @@
+"""What the trainings of the lessons' models share: AdamW with a warm-up and a cosine, and a file of weights."""
+
+import json
+import math
+import struct
+
+import torch
+
+
+def rate(step, steps, warm_up):
+    """The share of the learning rate that a step has: a warm-up, and a cosine down to zero."""
+    return min(1, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def train(model, loss_at, steps, learning_rate, weight_decay, warm_up, every):
+    """AdamW with that rate. Prints the loss of each `every`-th step.
+
+    loss_at(step) -> the loss of the batch of that step, a scalar
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), learning_rate, betas=(0.9, 0.98), weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps, warm_up))
+    for step in range(steps):
+        loss = loss_at(step)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % every == 0 or step == steps - 1:
+            print(f"step {step:4}  loss {loss.item():.6f}", flush=True)
+
+
+def be_deterministic():
+    """One thread: a second run on the same machine prints the same losses."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def save(path, model):
+    """A .safetensors file of float32: 8 bytes of length, JSON of that length, the numbers."""
+    header, data = {}, b""
+    for name, tensor in model.state_dict().items():
+        numbers = tensor.numpy().astype("<f4").tobytes()
+        offsets = [len(data), len(data) + len(numbers)]
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
+        data += numbers
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path, model):
+    """Gives a model the tensors of such a file."""
+    data = path.read_bytes()
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    read = lambda entry: torch.frombuffer(bytearray(data[begin + entry["data_offsets"][0] : begin + entry["data_offsets"][1]]), dtype=torch.float32)
+    header = json.loads(data[8:begin])
+    model.load_state_dict({name: read(entry).reshape(entry["shape"]) for name, entry in header.items()})
