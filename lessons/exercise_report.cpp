@@ -230,7 +230,9 @@ std::string first_cell(const WrongResult& wrong)
 /// out otherwise.
 std::string likely_mistakes(const WrongResult& wrong)
 {
-    if (wrong.expected.value.type != ElementType::real)
+    const Array& expected = wrong.expected.value;
+    const bool is_mask = expected.type == ElementType::boolean && expected.rank() == 2;
+    if (expected.type != ElementType::real && !is_mask)
         return ""; // many mistakes give the same few whole numbers
     const diff::Diff compared = diff::compare(
         wrong.reference, files::NamedArrays{{wrong.expected.path, wrong.found}});

@@ -69,11 +69,12 @@ Masks masks_of(const Trace& trace, std::size_t n, const Integers& width,
     //! [masks]
     const Mask causal =
         trace("causal[n, m]", keys + " <= " + queries, Mask(key <= query));
-    const Mask near = trace("near[n, m]", keys + " > " + queries + " - width",
-                            Mask(key > query - width(0)));
-    const Mask window = trace("window_mask[n, m]", "causal & near", Mask(causal && near));
+    const Mask near = trace("window[n, m]", keys + " >= " + queries + " + (1 - width)",
+                            Mask(key >= query + 1 - width(0)));
+    const Mask window =
+        trace("window_mask[n, m]", "causal & window", Mask(causal && near));
     const Mask with_first =
-        trace("first_mask[n, m]", "causal & (near | (" + keys + " < kept))",
+        trace("first_mask[n, m]", "causal & (window | (" + keys + " < kept))",
               Mask(causal && (near || key < kept(0))));
     //! [masks]
     return {window, with_first};
@@ -94,7 +95,7 @@ Matrix read(const Trace& trace, std::string_view scope, const Integers& ids,
     //! [read]
 }
 
-// ------------------------------------------------------------------------- what is forgotten
+// ------------------------------------------------------------ what is forgotten
 
 /// The small model on a story: with all tokens, in a window, and with the first token
 /// kept.
@@ -159,7 +160,7 @@ void change_first(Lesson& lesson, const SmallModel& model, const Integers& ids,
                   xt::row(own, farthest) != xt::row(changed, farthest));
 }
 
-// ----------------------------------------------------------------------------------- sinks
+// ------------------------------------------------------------------------ sinks
 
 /// The mean weight of a run's head on the first token, and what a mask changes in what
 /// comes next.
@@ -217,7 +218,7 @@ void read_echo(Lesson& lesson, const EchoModel& model, const Integers& width,
                  {{mean_all(lost), mean_all(back), mean_all(lost_with_sink)}});
 }
 
-// ------------------------------------------------------------------------ a prompt in chunks
+// ----------------------------------------------------------- a prompt in chunks
 
 /// The last queries of a head by themselves, beside the keys and values of all tokens, as
 /// with a cache.
@@ -233,7 +234,7 @@ void attend_in_chunk(Lesson& lesson, const Integers& width)
     const std::string last = "[" + std::to_string(past) + ":" + std::to_string(m) + "]",
                       key_places = "arange(" + std::to_string(m) + ")",
                       query_places = "arange(" + std::to_string(n) + ")[:, None]",
-                      moved = query_places + " + " + std::to_string(past);
+                      sizes = std::to_string(m) + " - " + std::to_string(n);
     const Trace chunk = lesson.trace().scope(
         "chunk",
         {{"keys", head + "keys"}, {"values", head + "values"}, {"width", "width"}});
@@ -245,11 +246,14 @@ void attend_in_chunk(Lesson& lesson, const Integers& width)
     const auto query = xt::view(place, xt::all(), xt::newaxis());
     const auto before = static_cast<std::int64_t>(past);
     //! [chunk]
-    const Mask mask =
-        chunk("mask[n, m]",
-              "(" + key_places + " <= " + moved + ") & (" + key_places + " > " + moved +
-                  " - width)",
-              Mask(key <= query + before && key > query + before - width(0)));
+    const Mask causal =
+        chunk("causal[n, m]", key_places + " <= " + query_places + " + (" + sizes + ")",
+              Mask(key <= query + before));
+    const Mask near =
+        chunk("window[n, m]",
+              key_places + " >= " + query_places + " + (" + sizes + " - (width - 1))",
+              Mask(key >= query + before - (width(0) - 1)));
+    const Mask mask = chunk("mask[n, m]", "causal & window", Mask(causal && near));
     const Matrix found =
         scaled_dot_product_attention(queries, keys, values, {.mask = mask}, chunk)
             .context;
@@ -272,7 +276,7 @@ void attend_in_chunk(Lesson& lesson, const Integers& width)
                  {{off}});
 }
 
-/// The small model's weights as language_model() takes them, which has windows and caches.
+/// The small model's weights for language_model(), which has windows and caches.
 LanguageModelWeights as_language_model(const GptWeights& gpt)
 {
     LanguageModelWeights weights{gpt.token_embedding};

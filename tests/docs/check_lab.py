@@ -313,6 +313,24 @@ def check_moving(reader):
         reader.run("const t = document.querySelector('.moving .words input'); t.value = 'zebra'; t.dispatchEvent(new Event('change'))")
         reader.expect('has no word "zebra"' in reader.run("return document.querySelector('.moving .lab-trouble').textContent"), "an unknown word is not refused")
 
+    reader.open("lesson_25_windows_and_sinks.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    reader.wait("return document.querySelector('.stage').dataset.ready === '6 1'", "no run in a window")
+    reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
+    kept = "return document.querySelectorAll('.moving .chance')[6].textContent"
+    reader.expect(not reader.run(kept).startswith("Lily"), "a window of six words keeps the name")
+    reader.run(slide, 0, 16)
+    reader.wait(kept + ".startsWith('Lily')", "a window of sixteen words with the first kept loses the name")
+    reader.run(slide, 1, 0)
+    reader.wait("return document.querySelector('.stage').dataset.ready === '16 0'", "the first word is still kept")
+    reader.expect(not reader.run(kept).startswith("Lily"), "a window of sixteen words without the first keeps the name")
+
+    reader.open("lesson_24_smaller_caches.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    reader.wait("return document.querySelectorAll('.moving .bar').length === 3", "no three caches")
+    reader.run(slide, 1, 2)
+    reader.wait("return document.querySelector('.moving [role=status]').textContent.includes('groups keep 0.125')", "four of 32 heads keep no eighth")
+
 
 def screenshots(reader, folder):
     folder.mkdir(parents=True, exist_ok=True)

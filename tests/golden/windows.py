@@ -46,7 +46,7 @@ def masks(n):
     near = torch.ones(n, n, dtype=torch.bool).triu(1 - WIDTH)
     first = torch.zeros(n, n, dtype=torch.bool)
     first[:, :KEPT] = True
-    return {"causal": causal, "near": near, "window_mask": causal & near, "first_mask": causal & (near | first)}
+    return {"causal": causal, "window": near, "window_mask": causal & near, "first_mask": causal & (near | first)}
 
 
 def read(ids, file, mask=None):
@@ -67,7 +67,8 @@ def chunk(window, whole):
     queries, keys, values = (window[f"{HEAD}.{name}"] for name in ("queries", "keys", "values"))
     m = len(keys)
     n = (m + 3) // 4
-    right = attended(queries[-n:], keys, values, whole[-n:])
+    parts = {"causal": torch.ones(n, m, dtype=torch.bool).tril(m - n).numpy(), "window": torch.ones(n, m, dtype=torch.bool).triu(m - n + 1 - WIDTH).numpy()}
+    right = {"queries": queries[-n:]} | parts | attended(queries[-n:], keys, values, parts["causal"] & parts["window"])
     np.testing.assert_allclose(right["context"], window[f"{HEAD}.context"][-n:], rtol=1e-12)
     wrong = attended(queries[-n:], keys, values, whole[:n])
     return right | within("top_left", wrong) | {"width": [WIDTH], "off": np.abs(wrong["context"] - right["context"]).max()}

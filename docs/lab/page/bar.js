@@ -45,11 +45,7 @@
     // ------------------------------------------------------------------------------------------ the run
 
     function question() {
-        const inputs = Object.keys(state.inputs).length === 0 ? {} : Object.fromEntries(base.answer.inputs.map(name => {
-            const { shape, values, type } = state.inputs[name] ?? base.step(name);
-            return [name, { shape, type, values: Array.from(values, value => Number.isFinite(value) ? value : String(value).replace("Infinity", "inf")) }];
-        }));
-        return { do: "run", lesson, inputs };
+        return { do: "run", lesson, inputs: Object.keys(state.inputs).length === 0 ? {} : base.inputs(state.inputs) };
     }
 
     const isAltered = () => Boolean(state.round || state.pitfall || state.ablate.length);

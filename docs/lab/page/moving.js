@@ -44,7 +44,30 @@ const moving = {
         return html("label", {}, `${label} `, input, " ", output);
     },
 
-    array(shape, values) {
-        return { shape, values: [...values], type: "real" };
+    array(shape, values, type = "real") {
+        return { shape, values: [...values], type };
+    },
+
+    // A head's weights (n, n) as a square: the more a word puts on another, the stronger its cell.
+    map(words, values, label) {
+        const n = words.length, cells = [];
+        for (let i = 0; i < n; i++) {
+            for (let j = 0; j <= i; j++) {
+                cells.push(svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": values[i * n + j].toFixed(3) },
+                    svg("title", {}, `${words[i]} puts ${values[i * n + j].toFixed(2)} on ${words[j]}`)));
+            }
+        }
+        return svg("svg", { viewBox: `-0.5 -0.5 ${n + 1} ${n + 1}`, role: "img", "aria-label": label },
+            svg("rect", { x: 0, y: 0, width: n, height: n, class: "frame" }), ...cells);
+    },
+
+    // The words of the largest probabilities, each with its own.
+    likeliest(chances, vocabulary, count) {
+        return [...chances].map((chance, id) => ({ word: vocabulary[id], chance })).sort((a, b) => b.chance - a.chance).slice(0, count);
+    },
+
+    // What a bar of one says.
+    said(word, chance) {
+        return [html("span", {}, word), html("span", {}, numberText(chance, ".3f", "real"))];
     },
 };

@@ -14,6 +14,13 @@ class Run {
     step(path) {
         return this.steps.get(path) ?? this.steps.get(this.answer.aliases[path]);
     }
+    // What this run was given, as the next one is asked for, with some of it changed.
+    inputs(changed) {
+        return Object.fromEntries(this.answer.inputs.map(name => {
+            const { shape, values, type } = changed[name] ?? this.step(name);
+            return [name, { shape, type, values: Array.from(values, value => Number.isFinite(value) ? value : String(value).replace("Infinity", "inf")) }];
+        }));
+    }
     get given() {
         return [...this.steps.values()].filter(step => step.formula === "");
     }

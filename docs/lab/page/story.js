@@ -55,21 +55,12 @@ for (const stage of moving.stages("story")) {
         maps.replaceChildren(...heads.map(path => {
             const context = path.replace(/weights$/, "context");
             const [, layer, head] = /layers\.(\d)\.self_attn\.head\.(\d)/.exec(path);
-            const n = words.length, { values } = run.step(path);
-            const cells = [];
-            for (let i = 0; i < n; i++) {
-                for (let j = 0; j <= i; j++) {
-                    cells.push(svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": values[i * n + j].toFixed(3) },
-                        svg("title", {}, `${words[i]} puts ${values[i * n + j].toFixed(2)} on ${words[j]}`)));
-                }
-            }
             const box = html("input", { type: "checkbox", checked: !off.has(context) });
             box.addEventListener("change", () => {
                 off[box.checked ? "delete" : "add"](context);
                 compute();
             });
-            const map = svg("svg", { viewBox: `-0.5 -0.5 ${n + 1} ${n + 1}`, role: "img", "aria-label": `weights of layer ${layer}, head ${head}` },
-                svg("rect", { x: 0, y: 0, width: n, height: n, class: "frame" }), ...cells);
+            const map = moving.map(words, run.step(path).values, `weights of layer ${layer}, head ${head}`);
             return html("figure", { class: off.has(context) ? "off" : "" }, map, html("figcaption", {}, html("label", {}, box, ` layer ${layer}, head ${head}`)));
         }));
     }
@@ -78,9 +69,8 @@ for (const stage of moving.stages("story")) {
         const logits = run.step("logits");
         const last = [...logits.values.slice(-vocabulary.length)];
         const { results } = await lab.ask({ do: "evaluate", given: { logits: moving.array([last.length], last), t: moving.array([], [temperature]) }, formulas: { chances: "softmax(logits / t)" } });
-        const chances = results.chances.values.map((chance, id) => ({ word: vocabulary[id], chance })).sort((a, b) => b.chance - a.chance).slice(0, 8);
-        next.replaceChildren(...chances.map(({ word, chance }) => html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => add(word) },
-            html("span", {}, word), html("span", {}, numberText(chance, ".3f", "real")))));
+        next.replaceChildren(...moving.likeliest(results.chances.values, vocabulary, 8).map(({ word, chance }) =>
+            html("button", { type: "button", class: "chance", style: `--share: ${chance}`, title: `go on with ${word}`, onclick: () => add(word) }, ...moving.said(word, chance))));
     }
 
     stage.append(line,
