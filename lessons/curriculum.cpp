@@ -170,6 +170,18 @@ std::span<const CurriculumEntry> curriculum()
          "A token attends to the last w tokens only: what is forgotten, how far layers "
          "reach, and why a first token can collect so much weight.",
          {13, 17, 20}},
+        {"26_experts",
+         part::served,
+         "Experts",
+         "Several feed-forward networks, of which a router chooses a few for each token: "
+         "more is stored than is computed.",
+         {9, 17}},
+        {"27_state",
+         part::served,
+         "A state instead of a cache",
+         "Without softmax a text is summed up in one matrix: a running sum, decay, the "
+         "delta rule, and what such a state can recall.",
+         {3, 13, 21}},
     };
     return lessons;
 }

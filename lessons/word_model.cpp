@@ -3,6 +3,7 @@
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
 #include "attn/files/weights/gpt.hpp"
+#include "attn/files/weights/language_model.hpp"
 #include "attn/files/weights/state_dict.hpp"
 #include "attn/files/weights/transformer.hpp"
 
@@ -91,6 +92,7 @@ Weights read_weights_of(const WordModel& model, std::string_view name)
 }
 
 template GptWeights read_weights_of(const WordModel&, std::string_view);
+template LanguageModelWeights read_weights_of(const WordModel&, std::string_view);
 template TranslatorWeights read_weights_of(const WordModel&, std::string_view);
 
 } // namespace attn

@@ -27,7 +27,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
-WORD_MODELS = ("small_model", "translator", "echo")  # a format of ids: {{said:translator}} is their words
+WORD_MODELS = ("small_model", "translator", "echo", "mixture")  # a format of ids: {{said:translator}} is their words
 BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
 
 

@@ -319,11 +319,11 @@ def check_moving(reader):
     reader.expect(reader.run("return document.querySelectorAll('.moving .maps svg').length") == 8, "no eight maps")
     kept = "return document.querySelectorAll('.moving .chance')[6].textContent"
     reader.expect(not reader.run(kept).startswith("Lily"), "a window of six words keeps the name")
-    reader.run(slide, 0, 16)
-    reader.wait(kept + ".startsWith('Lily')", "a window of sixteen words with the first kept loses the name")
+    reader.run(slide, 0, 12)
+    reader.wait(kept + ".startsWith('Lily')", "a window of twelve words with the first kept loses the name")
     reader.run(slide, 1, 0)
-    reader.wait("return document.querySelector('.stage').dataset.ready === '16 0'", "the first word is still kept")
-    reader.expect(not reader.run(kept).startswith("Lily"), "a window of sixteen words without the first keeps the name")
+    reader.wait("return document.querySelector('.stage').dataset.ready === '12 0'", "the first word is still kept")
+    reader.expect(not reader.run(kept).startswith("Lily"), "a window of twelve words without the first keeps the name")
 
     reader.open("lesson_24_smaller_caches.html")
     reader.run("document.querySelector('.moving').scrollIntoView()")

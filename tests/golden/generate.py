@@ -36,6 +36,8 @@ import llama
 import sinks
 import small_model
 import smaller_caches
+import mixture
+import states
 import training
 import windows
 
@@ -332,6 +334,8 @@ GOLDENS = {
     "22_low_rank_and_talking_heads": restricted.lesson_22,
     "24_smaller_caches": smaller_caches.lesson_24,
     "25_windows_and_sinks": lambda: sampled(windows.lesson_25()),
+    "26_experts": lambda: sampled(mixture.lesson_26()),
+    "27_state": states.lesson_27,
     "17_story": llama.story,
     "18_flash_attention": flash.lesson_18,
     "19_across_machines": machines.lesson_19,
