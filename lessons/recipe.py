@@ -35,13 +35,14 @@ def be_deterministic():
     torch.use_deterministic_algorithms(True)
 
 
-def save(path, model):
-    """A .safetensors file of float32: 8 bytes of length, JSON of that length, the numbers."""
+def save(path, model, is_half=False):
+    """A .safetensors file of float32, or of float16, of which a page loads half as many bytes: 8 bytes of length, JSON of that length, the
+    numbers."""
     header, data = {}, b""
     for name, tensor in model.state_dict().items():
-        numbers = tensor.numpy().astype("<f4").tobytes()
+        numbers = tensor.numpy().astype("<f2" if is_half else "<f4").tobytes()
         offsets = [len(data), len(data) + len(numbers)]
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
+        header[name] = {"dtype": "F16" if is_half else "F32", "shape": list(tensor.shape), "data_offsets": offsets}
         data += numbers
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -52,6 +53,10 @@ def load(path, model):
     """Gives a model the tensors of such a file."""
     data = path.read_bytes()
     begin = 8 + struct.unpack("<Q", data[:8])[0]
-    read = lambda entry: torch.frombuffer(bytearray(data[begin + entry["data_offsets"][0] : begin + entry["data_offsets"][1]]), dtype=torch.float32)
-    header = json.loads(data[8:begin])
-    model.load_state_dict({name: read(entry).reshape(entry["shape"]) for name, entry in header.items()})
+    header, types = json.loads(data[8:begin]), {"F32": torch.float32, "F16": torch.float16}
+
+    def read(entry):
+        first, end = entry["data_offsets"]
+        return torch.frombuffer(bytearray(data[begin + first : begin + end]), dtype=types[entry["dtype"]]).reshape(entry["shape"])
+
+    model.load_state_dict({name: read(entry) for name, entry in header.items()})

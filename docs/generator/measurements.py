@@ -13,6 +13,7 @@ NUMBERS = {
     "relatives": ("lessons/small_model/relatives.json", "lessons/small_model/relatives.py"),
     "echo": ("lessons/echo/report.json", "script/train-model echo"),
     "mixture": ("lessons/mixture/report.json", "script/train-model mixture"),
+    "recall": ("lessons/27_state/recall.json", "its recall.py"),
     "windows": ("lessons/25_windows_and_sinks/measured.json", "its measured.py"),
     "cost": ("docs/mpi_cost.json", "bench/mpi_cost.py and the model"),
     "speed": ("docs/speed.json", "script/bench"),

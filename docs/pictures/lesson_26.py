@@ -14,11 +14,11 @@ def routing(site):
     drawn, axes = figure(7, 3.6, columns=2)
     for layer, ax in enumerate(axes):
         weights = trace[f"balanced.layers.{layer}.feed_forward.weights"]
-        heatmap(ax, weights, said if layer == 0 else (), range(weights.shape[1]), title=f"layer {layer}", largest=1, decimals=2, numbers=False)
+        heatmap(ax, weights, said if layer == 0 else (), list(map(str, range(weights.shape[1]))), title=f"layer {layer}", largest=1, decimals=2, numbers=False)
         ax.set(xlabel="expert")
     return drawn, (
-        "The weights of the two experts that each word has, a row for each word. The same word gets the same experts wherever it stands in the first layer, but not always "
-        "in the second, which knows more of what came before."
+        "The weights of the two experts that each word has, a row for each word. In the first layer both \u201cball\u201d and both full stops have the same experts; in the second, "
+        "which knows more of what came before, they do not."
     )
 
 
@@ -30,7 +30,7 @@ def kinds(site):
     for ax, (name, title, colour) in zip(axes, (("balanced", "with the balancing term", BLUE), ("unbalanced", "without it", ORANGE))):
         found = report[name]["seeds"][0]["kinds"]
         shares = np.array([layers[0] for layers in found.values()])
-        heatmap(ax, shares, list(found) if name == "balanced" else (), range(shares.shape[1]), colour=colour, title=title, largest=1, numbers=False)
+        heatmap(ax, shares, list(found) if name == "balanced" else (), list(map(str, range(shares.shape[1]))), colour=colour, title=title, largest=1, numbers=False)
         ax.set(xlabel="expert of layer 0")
     return drawn, (
         "How many of the words of each kind an expert of the first layer gets, of 1,000 held-out stories. Nobody told the router what a name or a colour is."

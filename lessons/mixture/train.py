@@ -2,7 +2,7 @@
 
     train.py [FOLDER]
 
-Writes model.safetensors, unbalanced.safetensors, config.json and report.json to FOLDER, by default its own. One thread and
+Writes model.safetensors, unbalanced.safetensors, both in float16, config.json and report.json to FOLDER, by default its own. One thread and
 fixed seeds: a second run on the same machine prints the same losses.
 """
 
@@ -50,18 +50,23 @@ class Gated(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each token has the TOP experts of the largest scores, weighted by these over their sum."""
+    """Each token has the `top` experts of the largest scores, weighted by these over their sum.
 
-    def __init__(self):
+    One expert is weighted by its score: over itself it would be 1, and the router would learn nothing.
+    """
+
+    def __init__(self, top=TOP):
         super().__init__()
+        self.top = top
         self.router = nn.Linear(D_MODEL, EXPERTS, bias=False)
         self.experts = nn.ModuleList(Gated(D_FF) for _ in range(EXPERTS))
 
     def forward(self, x):
         self.scores = self.router(x).softmax(dim=-1)
-        self.chosen = torch.zeros_like(self.scores).scatter(-1, self.scores.topk(TOP).indices, 1.0)
+        self.chosen = torch.zeros_like(self.scores).scatter(-1, self.scores.topk(self.top).indices, 1.0)
         weights = self.scores * self.chosen
-        weights = weights / weights.sum(dim=-1, keepdim=True)
+        if self.top > 1:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
         return sum(weights[..., i, None] * expert(x) for i, expert in enumerate(self.experts))
 
     def imbalance(self, is_real):
@@ -69,7 +74,7 @@ class Experts(nn.Module):
 
         Fedus et al. 2022, "Switch Transformers", section 2.2.
         """
-        share, score = self.chosen[is_real].mean(dim=0) / TOP, self.scores[is_real].mean(dim=0)
+        share, score = self.chosen[is_real].mean(dim=0) / self.top, self.scores[is_real].mean(dim=0)
         return EXPERTS * (share * score).sum()
 
 
@@ -107,6 +112,8 @@ class Decoder(nn.Module):
 MODELS = {
     "balanced": (Experts, BALANCE, TOP * 3 * D_MODEL * D_FF),
     "unbalanced": (Experts, 0.0, TOP * 3 * D_MODEL * D_FF),
+    "one_balanced": (lambda: Experts(top=1), BALANCE, 3 * D_MODEL * D_FF),
+    "one_unbalanced": (lambda: Experts(top=1), 0.0, 3 * D_MODEL * D_FF),
     "dense_used": (lambda: Gated(TOP * D_FF), 0.0, TOP * 3 * D_MODEL * D_FF),
     "dense_stored": (lambda: Gated(EXPERTS * D_FF), 0.0, EXPERTS * 3 * D_MODEL * D_FF),
 }
@@ -134,10 +141,10 @@ def report(model, stories):
     if not isinstance(networks[0], Experts):
         return found
     is_real = targets != PADDING
-    shares = [network.chosen[is_real].mean(dim=0) / TOP for network in networks]
+    shares = [network.chosen[is_real].mean(dim=0) / network.top for network in networks]
     found["shares"] = [share.tolist() for share in shares]
     found["largest_share"] = max(share.max().item() for share in shares)
-    found["unused"] = sum((share < 0.001).sum().item() for share in shares)
+    found["smallest_share"] = min(share.min().item() for share in shares)
     words = torch.zeros(len(VOCABULARY), dtype=torch.long)
     for number, kind in enumerate(KINDS.values()):
         words[[ID[word] for word in kind]] = number
@@ -162,7 +169,7 @@ def main(arguments):
             found[name]["seeds"].append(report(model, held_out))
             print(name, seed, {key: value for key, value in found[name]["seeds"][-1].items() if key != "kinds"}, flush=True)
             if seed == SEEDS[0] and network is Experts:
-                recipe.save(folder / ("model.safetensors" if balance else "unbalanced.safetensors"), model)
+                recipe.save(folder / ("model.safetensors" if balance else "unbalanced.safetensors"), model, is_half=True)
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "experts": EXPERTS, "top": TOP, "d_ff": D_FF}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}) + "\n")

@@ -128,7 +128,7 @@ def main(arguments):
         print(f"{name} {value}")
     for english in (grammar.SENTENCE, "Tom wanted a big blue car and a black hat .", "Mia had a white bike ."):
         print(english, "->", " ".join(write(model, english.split())))
-    recipe.save(folder / "model.safetensors", model)
+    recipe.save(folder / "model.safetensors", model, is_half=True)
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "d_ff": D_FF}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}, ensure_ascii=False) + "\n")

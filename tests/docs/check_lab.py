@@ -325,6 +325,25 @@ def check_moving(reader):
     reader.wait("return document.querySelector('.stage').dataset.ready === '12 0'", "the first word is still kept")
     reader.expect(not reader.run(kept).startswith("Lily"), "a window of twelve words without the first keeps the name")
 
+    reader.open("lesson_26_experts.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    reader.wait("return document.querySelector('.stage').dataset.ready === '2 -1'", "no run of the mixture")
+    routed = "return document.querySelectorAll('.moving .chance')[5].textContent"
+    trained = reader.run("return document.querySelectorAll('.moving .chance')[0].textContent")
+    reader.expect(reader.run(routed) == trained, "two experts of each word, none of them off, is not the model as trained")
+    reader.run(slide, 2, 5)
+    reader.wait("return document.querySelector('.stage').dataset.ready === '2 5'", "an expert can not be switched off")
+    reader.expect(reader.run(routed) != trained, "an expert that is off changes nothing")
+
+    reader.open("lesson_27_state.html")
+    reader.run("document.querySelector('.moving').scrollIntoView()")
+    recalled = "return [...document.querySelectorAll('.moving .pairs')].map(row => row.querySelectorAll('.recalled').length)"
+    reader.wait("return document.querySelector('.stage').dataset.ready === '6 0.90'", "no run with six pairs")
+    reader.run(slide, 0, 24)
+    reader.wait("return document.querySelector('.stage').dataset.ready === '24 0.90'", "24 pairs are not computed")
+    attention, summed, faded, delta = reader.run(recalled)
+    reader.expect(attention > summed and attention > delta and attention > faded, f"attention recalls {attention} of 24 pairs, states {summed}, {faded}, {delta}")
+
     reader.open("lesson_24_smaller_caches.html")
     reader.run("document.querySelector('.moving').scrollIntoView()")
     reader.wait("return document.querySelectorAll('.moving .bar').length === 3", "no three caches")
