@@ -22,7 +22,7 @@ void expect_mask(Exercise& exercise, std::size_t n, std::size_t m, std::size_t w
                             std::to_string(m) + " - " + std::to_string(n);
     const Integers key = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(m)),
                    query = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(n));
-    const auto place =
+    const IntegerMatrix place =
         xt::view(query, xt::all(), xt::newaxis()) + static_cast<std::int64_t>(m - n);
     const auto before = static_cast<std::int64_t>(width) - 1;
     const Mask causal = causal_mask(n, m, Causal::bottom_right, trace);

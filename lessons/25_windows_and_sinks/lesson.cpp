@@ -65,7 +65,7 @@ Masks masks_of(const Trace& trace, std::size_t n, const Integers& width,
     const std::string keys = "arange(" + std::to_string(n) + ")",
                       queries = keys + "[:, None]";
     const Integers key = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(n));
-    const auto query = xt::view(key, xt::all(), xt::newaxis());
+    const IntegerMatrix query = xt::view(key, xt::all(), xt::newaxis());
     //! [masks]
     const Mask causal =
         trace("causal[n, m]", keys + " <= " + queries, Mask(key <= query));
@@ -243,7 +243,7 @@ void attend_in_chunk(Lesson& lesson, const Integers& width)
               Matrix(xt::view(all_queries, xt::range(past, m), xt::all())));
     const Integers key = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(m)),
                    place = xt::arange<std::int64_t>(0, static_cast<std::int64_t>(n));
-    const auto query = xt::view(place, xt::all(), xt::newaxis());
+    const IntegerMatrix query = xt::view(place, xt::all(), xt::newaxis());
     const auto before = static_cast<std::int64_t>(past);
     //! [chunk]
     const Mask causal =

@@ -40,7 +40,8 @@ Matrix row(const Matrix& matrix, std::size_t token)
 }
 
 /// (Q K^T) V = Q (K^T V): without softmax the product can be taken the other way.
-void regroup(Lesson& lesson, const Tokens& tokens)
+/// @return the scores
+Matrix regroup(Lesson& lesson, const Tokens& tokens)
 {
     const auto& [queries, keys, values] = tokens;
     const Trace plain = lesson.trace().scope(
@@ -56,45 +57,46 @@ void regroup(Lesson& lesson, const Tokens& tokens)
         plain("regrouped[n, d_v]", "queries @ state", matmul(queries, state));
     //! [regroup]
     lesson.expect_equal("both ways give the same", regrouped, output);
+    return scores;
 }
 
-/// What a token writes into the state, and the state that comes of it.
-using Write = Matrix (*)(const Trace& token, const Tokens& tokens, std::size_t t,
+/// The state after a token, from the one before it.
+/// @param key    (1, d_k)
+/// @param value  (1, d_v)
+/// @param rate   of decay, or of writing
+using Write = Matrix (*)(const Trace& token, const Matrix& key, const Matrix& value,
                          const Matrix& previous, double rate);
 
 //! [sum]
 /// A sum: each pair of key and value is added.
-Matrix add(const Trace& token, const Tokens& tokens, std::size_t t,
+Matrix add(const Trace& token, const Matrix& key, const Matrix& value,
            const Matrix& previous, double /*rate*/)
 {
-    return token(
-        "state[d_k, d_v]", "previous + key.T @ value",
-        Matrix(previous + matmul(transpose(row(tokens.keys, t)), row(tokens.values, t))));
+    return token("state[d_k, d_v]", "previous + key.T @ value",
+                 Matrix(previous + matmul(transpose(key), value)));
 }
 //! [sum]
 
 //! [decay]
 /// The same, and what was there before fades.
-Matrix fade(const Trace& token, const Tokens& tokens, std::size_t t,
+Matrix fade(const Trace& token, const Matrix& key, const Matrix& value,
             const Matrix& previous, double decay)
 {
     return token("state[d_k, d_v]", "decay * previous + key.T @ value",
-                 Matrix(decay * previous +
-                        matmul(transpose(row(tokens.keys, t)), row(tokens.values, t))));
+                 Matrix(decay * previous + matmul(transpose(key), value)));
 }
 //! [decay]
 
 //! [delta]
 /// The delta rule: what the state has for the key is looked up, and the difference is
 /// written.
-Matrix correct(const Trace& token, const Tokens& tokens, std::size_t t,
+Matrix correct(const Trace& token, const Matrix& key, const Matrix& value,
                const Matrix& previous, double beta)
 {
-    const Matrix key = row(tokens.keys, t);
     const Matrix recalled =
         token("recalled[one, d_v]", "key @ previous", matmul(key, previous));
     const Matrix delta = token("delta[one, d_v]", "beta * (value - recalled)",
-                               Matrix(beta * (row(tokens.values, t) - recalled)));
+                               Matrix(beta * (value - recalled)));
     return token("state[d_k, d_v]", "previous + key.T @ delta",
                  Matrix(previous + matmul(transpose(key), delta)));
 }
@@ -118,10 +120,10 @@ Matrix recur(Lesson& lesson, std::string_view scope, const Tokens& tokens, Write
         const Trace token = inside.scope("token", t, {{"previous", before}});
         const Matrix query =
             token("query[one, d_k]", row_of("queries", t), row(tokens.queries, t));
-        std::ignore = token("key[one, d_k]", row_of("keys", t), row(tokens.keys, t));
-        std::ignore =
+        const Matrix key = token("key[one, d_k]", row_of("keys", t), row(tokens.keys, t));
+        const Matrix value =
             token("value[one, d_v]", row_of("values", t), row(tokens.values, t));
-        state = write(token, tokens, t, state, rate);
+        state = write(token, key, value, state, rate);
         const Matrix output =
             token("output[one, d_v]", "query @ state", matmul(query, state));
         outputs = concat_rows(outputs, output);
@@ -132,15 +134,13 @@ Matrix recur(Lesson& lesson, std::string_view scope, const Tokens& tokens, Write
 }
 
 /// The sum and the fading sum as attention without softmax, by a mask.
-void compare_with_masks(Lesson& lesson, const Tokens& tokens, double decay,
-                        const Matrix& summed, const Matrix& faded)
+void compare_with_masks(Lesson& lesson, const Matrix& scores, const Matrix& values,
+                        double decay, const Matrix& summed, const Matrix& faded)
 {
-    const auto& [queries, keys, values] = tokens;
-    const std::string n = std::to_string(tokens.count()),
+    const std::string n = std::to_string(scores.shape(0)),
                       later = "arange(" + n + ")[:, None] - arange(" + n + ")";
     const Trace masked = lesson.trace().scope(
         "masked", {{"scores", "plain.scores"}, {"values", "values"}, {"decay", "decay"}});
-    const Matrix scores = matmul(queries, transpose(keys));
     Matrix ages = xt::zeros_like(scores), ones = ages;
     for (std::size_t i = 0; i < ages.shape(0); ++i)
         for (std::size_t j = 0; j <= i; ++j) {
@@ -201,10 +201,10 @@ Matrix unit_rows(const Matrix& rows)
 double judge(const Trace& trace, const std::string& rule, const Matrix& recalled,
              const Matrix& values)
 {
-    const Matrix similar = matmul(recalled, transpose(values));
-    const std::string numbers = "arange(" + std::to_string(similar.shape(0)) + ")";
     const Trace inside = trace.scope(rule);
-    std::ignore = inside("similar[pairs, pairs]", "recalled @ values.T", similar);
+    const Matrix similar = inside("similar[pairs, pairs]", "recalled @ values.T",
+                                  matmul(recalled, transpose(values)));
+    const std::string numbers = "arange(" + std::to_string(similar.shape(0)) + ")";
     double right = 0;
     for (std::size_t i = 0; i < similar.shape(0); ++i)
         right += similar(i, i) >= max_all(Vector(xt::row(similar, i))) ? 1 : 0;
@@ -325,12 +325,12 @@ void teach(Lesson& lesson)
             "decay and beta say how much is kept and written: expected a decay above 0 "
             "and at most 1, and a beta from 0 to 2; found " +
             exact_text(decay(0)) + " and " + exact_text(beta(0)));
-    regroup(lesson, tokens);
+    const Matrix scores = regroup(lesson, tokens);
 
     lesson.heading("2. A running sum, and one that fades");
     const Matrix summed = recur(lesson, "sum", tokens, add, 1);
     const Matrix faded = recur(lesson, "faded", tokens, fade, decay(0));
-    compare_with_masks(lesson, tokens, decay(0), summed, faded);
+    compare_with_masks(lesson, scores, tokens.values, decay(0), summed, faded);
 
     lesson.heading("3. The delta rule writes only what is new");
     recur(lesson, "delta", tokens, correct, beta(0));

@@ -193,7 +193,7 @@ def words(scope, text, after, word):
     steps = layers.encoder(embedded, state, config["layers"], "pre", "relu", config["heads"], causal)
     all_logits = steps["norm.output"] @ table.T
     with torch.no_grad():
-        layers.expect(all_logits, small_model.module_logits(embedded, state, config))
+        layers.expect(all_logits, small_model.module_logits(embedded, state, config, causal))
     logits = all_logits[after]
     loss = F.cross_entropy(logits, torch.tensor(wanted))
     at_logits, at_tokens = torch.autograd.grad(loss, (logits, tokens))
