@@ -27,7 +27,6 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 INSIDE_MATH_OR_CODE = re.compile(r"\{\{(?P<inside>[^{}\n]*)\}\}|\\(?P<escaped>\{\{)")
-WORD_MODELS = ("small_model", "translator", "echo", "mixture")  # a format of ids: {{said:translator}} is their words
 BOTH_LANGUAGES = re.compile(r"(^\\snippet \S+/lesson\.cpp \w+\n)(\n```python\n)", re.MULTILINE)
 
 
@@ -38,6 +37,7 @@ class Site:
         self.filled = {}
         self.movers = {}  # what the reader moves, by page
         self.spoken = {}  # the models whose words a page has
+        self.word_models = {path.parent.name for path in (root / "lessons").glob("*/config.json")}  # formats of ids: {{said:translator}} is their words
         lessons = sorted(path for path in (root / "lessons").glob("[0-9][0-9]_*") if path.is_dir())
         for path in lessons:
             if not (path / "lesson.md").is_file():
@@ -92,7 +92,7 @@ class Site:
         return self.loaded[name]
 
     def vocabulary(self, model):
-        """The words of a model of the lessons, small_model or translator."""
+        """The words of a model in lessons/, by the name of its folder."""
         if model not in self.loaded:
             self.loaded[model] = Vocabulary(self.root, model)
         return self.loaded[model]
@@ -116,7 +116,7 @@ class Site:
             axes = [axis for axis, entry in zip(axes, selection + whole) if isinstance(entry, slice)]
             place += f"[{match['index']}]"
         specification = match["format"]
-        if specification in WORD_MODELS:
+        if specification in self.word_models:
             self.spoken.setdefault(page.source, set()).add(specification)
             specification = self.vocabulary(specification)
         elif specification is not None:

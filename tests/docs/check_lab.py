@@ -105,6 +105,36 @@ EXERCISES = {
         ),
         "my_alibi_bias": ("-slope * abs(query - key)", {"slope * (query - key)": "wrong", "-slope * abs(query - key) ** 2": "wrong", "-(query - key)": "wrong"}),
     },
+    "24_smaller_caches": {
+        "my_absorbed_score": (
+            "score = key_weights @ query @ latent + rotary_query @ shared_key\nscore / sqrt(query.shape[0] + rotary_query.shape[0])",
+            {"score = key_weights @ query @ latent + rotary_query @ shared_key\nscore / sqrt(latent.shape[0] + rotary_query.shape[0])": "scale_absorbed", "key_weights @ query @ latent + rotary_query @ shared_key": "no_scale",
+             "score = key_weights @ query @ latent + rotary_query @ shared_key\nscore / (query.shape[0] + rotary_query.shape[0])": "scale_d_k"},
+        ),
+    },
+    "25_windows_and_sinks": {
+        "my_window_mask": (
+            "own = arange(n)[:, None] + (m - n)\n(arange(m) <= own) & ((arange(m) > own - width) | (arange(m) < kept))",
+            {"own = arange(n)[:, None]\n(arange(m) <= own) & ((arange(m) > own - width) | (arange(m) < kept))": "window_top_left",
+             "own = arange(n)[:, None] + (m - n)\n(arange(m) <= own) & ((arange(m) >= own - width) | (arange(m) < kept))": "window_off_by_one",
+             "own = arange(n)[:, None] + (m - n)\n(arange(m) <= own) & (arange(m) > own - width)": "sink_tokens_missing"},
+        ),
+    },
+    "26_experts": {
+        "my_mixture": (
+            "scores = softmax(router_logits)\nchosen = where(top_k(scores, top), scores, 0)\nchosen / where(is_normalized, sum(chosen), 1) @ expert_outputs + shared_output",
+            {"scores = softmax(router_logits)\nwhere(top_k(scores, top), scores, 0) @ expert_outputs + shared_output": "experts_not_normalized",
+             "softmax(where(top_k(router_logits, top), router_logits, -inf)) @ expert_outputs + shared_output": "experts_renormalized",
+             "scores = softmax(router_logits)\nchosen = where(top_k(scores, top), scores, 0)\nchosen / where(is_normalized, sum(chosen), 1) @ expert_outputs": "experts_shared_missing"},
+        ),
+    },
+    "27_state": {
+        "my_delta_step": (
+            "decayed = decay * previous_state\ndecayed + outer(key, beta * (value - key @ decayed))",
+            {"decay * previous_state + outer(key, beta * (value - key @ previous_state))": "delta_error_before_decay",
+             "decay * previous_state + outer(key, beta * value)": "delta_not_subtracted", "decayed = decay * previous_state\ndecayed + outer(key, value - key @ decayed)": "delta_beta_missing"},
+        ),
+    },
 }
 
 

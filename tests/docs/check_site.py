@@ -114,6 +114,8 @@ SEARCHED = {  # what a reader types, and the pages of which one must come first
     "why several heads": ("lesson_06",), "why positions": ("lesson_08",), "equivariant": ("lesson_08",), "residual connections": ("lesson_14",),
     "flash attention nan": ("lesson_18",), "temperature": ("lesson_17",), "bfloat16": ("lesson_17", "lesson_10"), "induction head": ("lesson_06",),
     "layer norm": ("lesson_09", "questions"), "square root": ("lesson_03", "questions"), "softmax axis": ("pitfalls", "lesson_23", "lesson_02"),
+    "mla": ("lesson_24",), "absorb": ("lesson_24",), "sliding window": ("lesson_25",), "attention sink": ("lesson_25",), "prefill in chunks": ("lesson_25",),
+    "moe": ("lesson_26",), "load balancing": ("lesson_26",), "linear attention": ("lesson_27",), "delta rule": ("lesson_27",), "three to one": ("lesson_27",),
 }  # fmt: skip
 SEARCH = """
 const [words, done] = arguments;

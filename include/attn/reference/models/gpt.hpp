@@ -53,8 +53,9 @@ struct GptOptions {
 ///                 | norm.x          | (n, d_model)          | = layers.1.output                       |
 ///                 | logits          | (n, vocabulary)       | norm.output @ token_embedding.T         |
 ///
-///                 with the number in place of N; with an output map of its own, `output_weights`
-///                 (d_model, vocabulary) comes before `logits`, which is `norm.output @ output_weights`
+///                 with the number in place of N; with a mask, `given_mask` comes before `causal`, and `mask` is
+///                 `given_mask & causal`; with an output map of its own, `output_weights` (d_model, vocabulary) comes before
+///                 `logits`, which is `norm.output @ output_weights`
 /// @return the logits, (n, vocabulary): row i scores what can follow token i
 /// @throws ShapeError where an id is no row of the embedding, there are more ids than positions, or weights disagree
 /// @see Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.3
