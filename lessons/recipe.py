@@ -1,8 +1,10 @@
-"""What the trainings of the lessons' models share: AdamW with a warm-up and a cosine, and a file of weights."""
+"""What the trainings and measurements of the lessons' models share: the command line, AdamW with a warm-up and a cosine, masks, files."""
 
 import json
 import math
 import struct
+import sys
+from pathlib import Path
 
 import torch
 
@@ -33,6 +35,26 @@ def be_deterministic():
     """One thread: a second run on the same machine prints the same losses."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+
+
+def run(main, file, usage):
+    """Calls main(folder) with the folder of the command line, by default that of the file. The exit code, 2 where the usage is another."""
+    arguments = sys.argv[1:]
+    if len(arguments) > 1 or arguments[:1] == ["--help"]:
+        print(usage, file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]) if arguments else Path(file).resolve().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    be_deterministic()
+    main(folder)
+    return 0
+
+
+def window_mask(n, width=None, kept=0):
+    """True where a token can attend (n, n): to the last `width` tokens, all where there is no window, and to the first `kept`."""
+    query, key = torch.arange(n)[:, None], torch.arange(n)
+    near = query - key < width if width else torch.tensor(True)
+    return (key <= query) & (near | (key < kept))
 
 
 def save(path, model, is_half=False):

@@ -28,8 +28,8 @@ def kinds(site):
     report = numbers_called(site, "mixture")
     drawn, axes = figure(7, 3.8, columns=2)
     for ax, (name, title, colour) in zip(axes, (("balanced", "with the balancing term", BLUE), ("unbalanced", "without it", ORANGE))):
-        found = report[name]["seeds"][0]["kinds"]
-        shares = np.array([layers[0] for layers in found.values()])
+        found = report[name]["kinds"]
+        shares = np.array(list(found.values()))
         heatmap(ax, shares, list(found) if name == "balanced" else (), list(map(str, range(shares.shape[1]))), colour=colour, title=title, largest=1, numbers=False)
         ax.set(xlabel="expert of layer 0")
     return drawn, (

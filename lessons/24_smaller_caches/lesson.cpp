@@ -37,13 +37,11 @@ void count_published(Lesson& lesson)
                    d_v = given("d_v[models]", {128, 128, 128, 64, 128, 128}),
                    d_c = given("d_c[models]", {0, 0, 0, 0, 512, 512}),
                    d_r = given("d_r[models]", {0, 0, 0, 0, 64, 64});
-    //! [published]
     const Integers numbers =
         published("numbers[models]", "layers * (groups * (d_k + d_v) + d_c + d_r)",
                   Integers(layers * (groups * (d_k + d_v) + d_c + d_r)));
     const Integers own = published("own[models]", "layers * heads * (d_k + d_v)",
                                    Integers(layers * h * (d_k + d_v)));
-    //! [published]
     const Integers bytes =
         published("bytes[models]", "2 * numbers", Integers(2 * numbers));
     std::ignore = published("gib[models]", "bytes * 8192 / 2 ** 30",

@@ -16,6 +16,7 @@
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
 
+#include <algorithm>
 #include <tuple>
 
 using namespace attn;
@@ -37,7 +38,6 @@ void count_published(Lesson& lesson)
                    groups = given("groups[models]", {8, 8, 16, 8}),
                    d_k = given("d_k[models]", {128, 256, 128, 64});
     const auto n = published("tokens", "", std::int64_t{131072});
-    //! [published]
     const Integers rows =
         published("rows[models]", "windowed * window + (layers - windowed) * tokens",
                   Integers(windowed * w + (layers - windowed) * n));
@@ -45,7 +45,6 @@ void count_published(Lesson& lesson)
         published("every_row[models]", "layers * tokens", Integers(layers * n));
     const Integers bytes = published("bytes[models]", "2 * groups * d_k * 2",
                                      Integers(2 * groups * d_k * 2));
-    //! [published]
     std::ignore = published("gib[models]", "rows * bytes / 2 ** 30",
                             Vector(1.0 * rows * bytes / 0x1p30));
     std::ignore = published("gib_without[models]", "every_row * bytes / 2 ** 30",
@@ -89,10 +88,8 @@ Matrix read(const Trace& trace, std::string_view scope, const Integers& ids,
     const Trace inside = trace.scope(scope, {{"ids", "ids"}});
     if (mask)
         inside.alias("given_mask", mask_step);
-    //! [read]
     const Matrix logits = gpt(ids, weights, {.heads = heads, .mask = mask}, inside);
     return inside("chances[n, vocabulary]", "softmax(logits)", softmax(logits));
-    //! [read]
 }
 
 // ------------------------------------------------------------ what is forgotten
@@ -162,8 +159,7 @@ void change_first(Lesson& lesson, const SmallModel& model, const Integers& ids,
 
 // ------------------------------------------------------------------------ sinks
 
-/// The mean weight of a run's head on the first token, and what a mask changes in what
-/// comes next.
+/// The weight that each token of a run puts on the first.
 void weigh_first(const Trace& echo, const Recording& run, std::string_view scope)
 {
     const std::string weights = std::string(scope) + ".layers.0.self_attn.head.0.weights";
@@ -311,13 +307,11 @@ void prefill(Lesson& lesson, const SmallModel& model, const Integers& ids,
     LanguageModelCache<Matrix> cache;
     for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
         const Trace inside = unrecorded.scope("prefill", begin);
-        //! [prefill]
         const Integers part =
             xt::view(ids, xt::range(begin, std::min(begin + chunk, ids.size())));
         auto step = language_model(part, cache, weights, description, inside);
         cache = std::move(step.cache);
         logits = concat_rows(logits, step.logits);
-        //! [prefill]
     }
     lesson.expect_equal("the whole prompt in chunks of six gives the same logits", logits,
                         all);

@@ -25,13 +25,6 @@ ROLES = (roles.colour_of_thing, roles.thing_after_colour, roles.name_for_pronoun
 HELD_OUT_STORIES, FROM = 1000, 8  # average weights are those of the ninth word and later ones
 
 
-def closed(n, width=None, kept=0):
-    """True where a token can not attend: behind it, and before the last `width`, but for the first `kept`."""
-    query, key = torch.arange(n)[:, None], torch.arange(n)
-    far = query - key >= width if width else torch.tensor(False)
-    return (key > query) | (far & (key >= kept))
-
-
 # -------------------------------------------------------------------------------------------------------- the small model
 
 
@@ -53,7 +46,7 @@ def small_model():
     recipe.load(LESSONS / "small_model" / "model.safetensors", model)
     stories = grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2)
     ids, targets = roles.batch_of(stories)
-    run = lambda **mask: model(ids, closed(ids.shape[1], **mask))
+    run = lambda **mask: model(ids, ~recipe.window_mask(ids.shape[1], **mask))
     logits, maps = run()
     is_late = targets != roles.PADDING
     is_late[:, :FROM] = False
@@ -116,11 +109,11 @@ def stories260k(folder, texts=32, n=256, begin=1):
     torch.manual_seed(0)
     ids = torch.full((texts, 1), begin)
     while ids.shape[1] < n:
-        logits, _ = model(ids, closed(ids.shape[1]))
+        logits, _ = model(ids, ~recipe.window_mask(ids.shape[1]))
         ids = torch.cat([ids, torch.multinomial(logits[:, -1].softmax(dim=-1), 1)], dim=1)
 
     def loss(**mask):
-        logits, maps = model(ids, closed(n, **mask))
+        logits, maps = model(ids, ~recipe.window_mask(n, **mask))
         return F.cross_entropy(logits[:, n // 2 : -1].flatten(0, 1), ids[:, n // 2 + 1 :].flatten()).item(), maps
 
     found, maps = loss()

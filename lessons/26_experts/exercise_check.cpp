@@ -8,8 +8,8 @@
 #include "attn/reference/ops/random.hpp"
 #include "attn/reference/ops/reduce.hpp"
 #include "attn/reference/ops/softmax.hpp"
+#include "attn/reference/ops/top_k.hpp"
 
-#include <algorithm>
 #include <tuple>
 
 using namespace attn;
@@ -19,14 +19,10 @@ namespace {
 /// The scores of the largest, and 0 in place of the others; of equal ones the first stay.
 Vector largest(const Vector& scores, std::size_t top)
 {
-    Vector kept = xt::zeros_like(scores), rest = scores;
-    for (std::size_t i = 0; i < top; ++i) {
-        const auto best = std::max_element(rest.begin(), rest.end()) - rest.begin();
-        const auto place = static_cast<std::size_t>(best);
-        kept(place) = scores(place);
-        rest(place) = -1;
-    }
-    return kept;
+    const Matrix row = xt::view(scores, xt::newaxis(), xt::all());
+    const Mask chosen = top_k(row, top);
+    const Matrix kept = xt::where(chosen, row, 0.0);
+    return xt::row(kept, 0);
 }
 
 void expect_mixture(Exercise& exercise, const Vector& router_logits,

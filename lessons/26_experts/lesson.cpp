@@ -33,7 +33,6 @@ void count_published(Lesson& lesson)
                    shared = given("shared[models]", {0, 0, 0, 1}),
                    d_model = given("d_model[models]", {4096, 2048, 2880, 7168}),
                    d_ff = given("d_ff[models]", {14336, 768, 2880, 2048});
-    //! [published]
     const Integers each =
         published("each[models]", "3 * d_model * d_ff", Integers(3 * d_model * d_ff));
     const Integers stored =
@@ -41,7 +40,6 @@ void count_published(Lesson& lesson)
                   Integers(layers * (routed + shared) * each));
     const Integers used = published("used[models]", "layers * (top + shared) * each",
                                     Integers(layers * (top + shared) * each));
-    //! [published]
     std::ignore =
         published("share[models]", "used / stored", Vector(1.0 * used / stored));
 }
@@ -93,10 +91,8 @@ Matrix read(Lesson& lesson, std::string_view scope, const Integers& ids,
             const LanguageModelWeights& weights, const LanguageModelDescription& model)
 {
     const Trace inside = lesson.trace().scope(scope, {{"ids", "ids"}});
-    //! [read]
     const Matrix logits = language_model(ids, weights, model, inside);
     return inside("chances[n, vocabulary]", "softmax(logits)", softmax(logits));
-    //! [read]
 }
 
 const std::string first_mixture = "layers.0.feed_forward.";

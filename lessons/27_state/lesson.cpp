@@ -77,7 +77,6 @@ Matrix add(const Trace& token, const Matrix& key, const Matrix& value,
 }
 //! [sum]
 
-//! [decay]
 /// The same, and what was there before fades.
 Matrix fade(const Trace& token, const Matrix& key, const Matrix& value,
             const Matrix& previous, double decay)
@@ -85,7 +84,6 @@ Matrix fade(const Trace& token, const Matrix& key, const Matrix& value,
     return token("state[d_k, d_v]", "decay * previous + key.T @ value",
                  Matrix(decay * previous + matmul(transpose(key), value)));
 }
-//! [decay]
 
 //! [delta]
 /// The delta rule: what the state has for the key is looked up, and the difference is
@@ -263,10 +261,8 @@ void recall(Lesson& lesson, double decay)
         const Trace write = delta.scope("write", t, {{"previous", before}});
         const std::string of_t =
             "[" + std::to_string(t) + ":" + std::to_string(t + 1) + "]";
-        //! [write]
         const Matrix difference = row(values, t) - matmul(row(keys, t), state);
         state += matmul(transpose(row(keys, t)), difference);
-        //! [write]
         state = write("state[d_k, d_v]",
                       "previous + keys" + of_t + ".T @ (values" + of_t + " - keys" +
                           of_t + " @ previous)",
@@ -295,7 +291,6 @@ void count_kept(Lesson& lesson)
     const std::int64_t groups = given("groups", 2), d_head = given("d_head", 256),
                        h = given("h", 32), d_k = given("d_k", 128),
                        d_v = given("d_v", 128), queries = given("queries", 16);
-    //! [cost]
     const Integers cache = cost("cache[lengths]", "2 * groups * d_head * n",
                                 Integers(2 * groups * d_head * n));
     const std::int64_t state = cost("state", "h * d_k * d_v", h * d_k * d_v);
@@ -305,7 +300,6 @@ void count_kept(Lesson& lesson)
     std::ignore = cost("by_attention[lengths]", "2 * queries * d_head * n",
                        Integers(2 * queries * d_head * n));
     std::ignore = cost("by_state", "3 * state", 3 * state);
-    //! [cost]
     std::ignore = cost("share[lengths]", "mixed / every", Vector(1.0 * mixed / every));
 }
 

@@ -61,13 +61,6 @@ def texts(count, table, seed):
     return ids, chances
 
 
-def window_mask(n, width=None, kept=0):
-    """True where a token can attend: the last `width` tokens, all where there is no window, and the first `kept`."""
-    query, key = torch.arange(n)[:, None], torch.arange(n)
-    near = query - key < width if width else torch.tensor(True)
-    return (key <= query) & (near | (key < kept))
-
-
 class Echo(nn.Module):
     """One pre-norm layer with one head and learned positions; with a sink, one more score in each softmax."""
 
@@ -103,7 +96,7 @@ def trained(has_sink, seed, table):
 
     def loss_at(step):
         ids, _ = texts(TEXTS_PER_STEP, table, seed=10000 * seed + step)
-        logits, _ = model(ids, window_mask(LENGTH))
+        logits, _ = model(ids, recipe.window_mask(LENGTH))
         return F.cross_entropy(logits[:, FROM:-1].flatten(0, 1), ids[:, FROM + 1 :].flatten())
 
     recipe.train(model, loss_at, STEPS, LEARNING_RATE, WEIGHT_DECAY, WARM_UP, every=1000)
@@ -113,8 +106,8 @@ def trained(has_sink, seed, table):
 @torch.no_grad()
 def report(model, ids, chances):
     """Losses under masks, and where the weight goes, of the places from FROM on."""
-    loss = lambda **mask: expected_loss(model(ids, window_mask(LENGTH, **mask))[0], chances).item()
-    _, weights = model(ids, window_mask(LENGTH))
+    loss = lambda **mask: expected_loss(model(ids, recipe.window_mask(LENGTH, **mask))[0], chances).item()
+    _, weights = model(ids, recipe.window_mask(LENGTH))
     late, is_sign = weights[:, FROM:], ids[:, FROM:] >= FIRST_SIGN
     on_self = weights[..., :LENGTH].diagonal(dim1=-2, dim2=-1)[:, FROM:]
     on_word_before = weights[..., :LENGTH].diagonal(offset=-1, dim1=-2, dim2=-1)[:, FROM - 1 :]
@@ -128,13 +121,7 @@ def report(model, ids, chances):
     return found
 
 
-def main(arguments):
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe.be_deterministic()
+def main(folder):
     table = chances_after()
     ids, chances = texts(TEST_TEXTS, table, seed=1)
     found = {"parameters": sum(parameter.numel() for parameter in Echo(False).parameters()), "texts": TEST_TEXTS, "window": WINDOW,
@@ -150,8 +137,7 @@ def main(arguments):
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": 1, "heads": 1, "d_model": D_MODEL, "d_ff": D_FF, "positions": LENGTH}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recipe.run(main, __file__, __doc__))

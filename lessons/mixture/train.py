@@ -142,24 +142,22 @@ def report(model, stories):
         return found
     is_real = targets != PADDING
     shares = [network.chosen[is_real].mean(dim=0) / network.top for network in networks]
-    found["shares"] = [share.tolist() for share in shares]
     found["largest_share"] = max(share.max().item() for share in shares)
     found["smallest_share"] = min(share.min().item() for share in shares)
-    words = torch.zeros(len(VOCABULARY), dtype=torch.long)
-    for number, kind in enumerate(KINDS.values()):
-        words[[ID[word] for word in kind]] = number
-    kinds = words[ids]
-    found["kinds"] = {name: [network.chosen[is_real & (kinds == number)].mean(dim=0).tolist() for network in networks] for number, name in enumerate(KINDS)}
     return found
 
 
-def main(arguments):
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe.be_deterministic()
+@torch.no_grad()
+def kinds_by_expert(model, stories):
+    """How many of the words of each kind an expert of the first layer gets, by kind, of each expert."""
+    ids, targets = batch_of(stories)
+    model(ids)
+    chosen, is_real = model.layers[0].feed_forward.chosen, targets != PADDING
+    of_kind = lambda words: torch.isin(ids, torch.tensor([ID[word] for word in words]))
+    return {name: chosen[is_real & of_kind(words)].mean(dim=0).tolist() for name, words in KINDS.items()}
+
+
+def main(folder):
     stories, held_out = grammar.stories(TRAINING_STORIES, held_out=False, seed=1), grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2)
     found = {"experts": EXPERTS, "top": TOP, "d_ff": D_FF}
     for name, (network, balance, used) in MODELS.items():
@@ -167,14 +165,14 @@ def main(arguments):
         for seed in SEEDS:
             model = trained(network, balance, seed, stories)
             found[name]["seeds"].append(report(model, held_out))
-            print(name, seed, {key: value for key, value in found[name]["seeds"][-1].items() if key != "kinds"}, flush=True)
+            print(name, seed, found[name]["seeds"][-1], flush=True)
             if seed == SEEDS[0] and network is Experts:
+                found[name]["kinds"] = kinds_by_expert(model, held_out)
                 recipe.save(folder / ("model.safetensors" if balance else "unbalanced.safetensors"), model, is_half=True)
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "experts": EXPERTS, "top": TOP, "d_ff": D_FF}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recipe.run(main, __file__, __doc__))

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 import grammar
-from model import HEADS, ID, LAYERS, VOCABULARY
+from model import HEADS, ID, VOCABULARY
 
 PADDING = -100  # a target that cross_entropy leaves out
 

@@ -8,7 +8,6 @@ layer, its parameters, and the expected loss of three seeds. Lesson 24 shows the
 
 import json
 import sys
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -88,12 +87,7 @@ def loss_on(model, stories):
     return expected_loss(model(ids)[0], stories)
 
 
-def main(arguments):
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
-    recipe.be_deterministic()
+def main(folder):
     stories, held_out = grammar.stories(TRAINING_STORIES, held_out=False, seed=1), grammar.stories(HELD_OUT_STORIES, held_out=True, seed=2)
     found = {}
     for name, attention in RELATIVES.items():
@@ -107,8 +101,7 @@ def main(arguments):
         found[name] = {"kept": model.layers[0].self_attn.kept, "parameters": sum(parameter.numel() for parameter in model.parameters()),
                        "losses": losses, "mean": sum(losses) / len(losses)}  # fmt: skip
     (folder / "relatives.json").write_text(json.dumps(found, indent=1) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recipe.run(main, __file__, __doc__))

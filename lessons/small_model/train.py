@@ -38,13 +38,7 @@ def train(model, stories):
     recipe.train(model, loss_at, STEPS, LEARNING_RATE, WEIGHT_DECAY, WARM_UP, every=250)
 
 
-def main(arguments):
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder = Path(arguments[0]) if arguments else Path(__file__).resolve().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe.be_deterministic()
+def main(folder):
     torch.manual_seed(SEED)
     model = SmallModel()
     recipe.save(folder / "untrained.safetensors", model)
@@ -55,8 +49,7 @@ def main(arguments):
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     (folder / "config.json").write_text(json.dumps(configuration()) + "\n")
     (folder / "sentence.txt").write_text("\n".join(grammar.SENTENCE.split()) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recipe.run(main, __file__, __doc__))

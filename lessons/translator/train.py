@@ -109,14 +109,7 @@ def report(model, held_out):
     }
 
 
-def main(arguments):
-    if len(arguments) > 1 or arguments[:1] == ["--help"]:
-        print(__doc__, file=sys.stderr)
-        return 2
-    here = Path(__file__).resolve().parent
-    folder = Path(arguments[0]) if arguments else here
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe.be_deterministic()
+def main(folder):
     torch.manual_seed(SEED)
     model = Translator()
     train(model, grammar.pairs(TRAINING_PAIRS, False, seed=1))
@@ -132,8 +125,7 @@ def main(arguments):
     (folder / "report.json").write_text(json.dumps(found, indent=1) + "\n")
     sizes = {"layers": LAYERS, "heads": HEADS, "d_model": D_MODEL, "d_ff": D_FF}
     (folder / "config.json").write_text(json.dumps(sizes | {"vocabulary": VOCABULARY}, ensure_ascii=False) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(recipe.run(main, __file__, __doc__))

@@ -3,8 +3,7 @@
 "use strict";
 
 for (const stage of moving.stages("experts")) {
-    const lesson = "26_experts", choice = { top: 2, temperature: 1, off: -1 };
-    let example = null;
+    const runWith = moving.runs("26_experts"), choice = { top: 2, temperature: 1, off: -1 };
     const maps = html("div", { class: "maps two" }), next = html("div", { class: "next" });
 
     // A row per word, a column per expert: the larger an expert's weight is, the stronger its cell.
@@ -18,18 +17,13 @@ for (const stage of moving.stages("experts")) {
     }
 
     const compute = moving.steady(stage, async () => {
-        example ??= new Run(await lab.ask({ do: "run", lesson }));
-        const changed = { top: moving.array([1], [choice.top], "integer"), temperature: moving.array([1], [choice.temperature]), off: moving.array([1], [choice.off], "integer") };
-        const run = new Run(await lab.ask({ do: "run", lesson, inputs: example.inputs(changed) }));
+        const run = await runWith({ top: moving.array([1], [choice.top], "integer"), temperature: moving.array([1], [choice.temperature]), off: moving.array([1], [choice.off], "integer") });
         const vocabulary = attnWords.mixture, words = [...run.step("ids").values].map(id => vocabulary[id]);
         maps.replaceChildren(...[0, 1].map(layer => html("figure", {},
             weightsMap(words, run.step(`changed.layers.${layer}.feed_forward.weights`), `weights of the experts of layer ${layer}`), html("figcaption", {}, `layer ${layer}`))));
         const place = words.indexOf("She");
         const at = scope => run.step(`${scope}.chances`).values.slice(place * vocabulary.length, (place + 1) * vocabulary.length);
-        next.replaceChildren(...[["after “She”, as trained", "balanced"], ["routed so", "changed"]].flatMap(([name, scope]) => [
-            html("small", {}, name),
-            ...moving.likeliest(at(scope), vocabulary, 5).map(({ word, chance }) => html("div", { class: "chance", style: `--share: ${chance}` }, ...moving.said(word, chance))),
-        ]));
+        next.replaceChildren(...moving.wordBars([["after “She”, as trained", at("balanced")], ["routed so", at("changed")]], vocabulary, 5));
         stage.dataset.ready = `${choice.top} ${choice.off}`;
     });
     const slider = (label, attributes, name, value, text) => moving.slider(label, attributes, (at, output) => {

@@ -61,6 +61,28 @@ const moving = {
             svg("rect", { x: 0, y: 0, width: n, height: n, class: "frame" }), ...cells);
     },
 
+    // A normal number, by Box and Muller (1958).
+    normal() {
+        return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+    },
+
+    // Runs a lesson with some of its inputs changed.
+    runs(lesson) {
+        let example = null;
+        return async changed => {
+            example ??= new Run(await lab.ask({ do: "run", lesson }));
+            return new Run(await lab.ask({ do: "run", lesson, inputs: example.inputs(changed) }));
+        };
+    },
+
+    // Under each name the likeliest words, as bars.
+    wordBars(groups, vocabulary, count) {
+        return groups.flatMap(([name, chances]) => [
+            html("small", {}, name),
+            ...moving.likeliest(chances, vocabulary, count).map(({ word, chance }) => html("div", { class: "chance", style: `--share: ${chance}` }, ...moving.said(word, chance))),
+        ]);
+    },
+
     // The words of the largest probabilities, each with its own.
     likeliest(chances, vocabulary, count) {
         return [...chances].map((chance, id) => ({ word: vocabulary[id], chance })).sort((a, b) => b.chance - a.chance).slice(0, count);

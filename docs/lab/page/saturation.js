@@ -6,10 +6,8 @@ for (const stage of moving.stages("saturation")) {
     const most = 1024, tokens = 8;
     let drawn = [], features = 64, power = 0;
 
-    // Normal numbers, by Box and Muller (1958).
-    const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
     function draw() {
-        drawn = Array.from({ length: tokens + 1 }, () => Array.from({ length: most }, normal)); // the query, and a row per key
+        drawn = Array.from({ length: tokens + 1 }, () => Array.from({ length: most }, moving.normal)); // the query, and a row per key
         compute();
     }
 

@@ -3,16 +3,13 @@
 "use strict";
 
 for (const stage of moving.stages("state")) {
-    const lesson = "27_state", features = 8, most = 24, choice = { decay: 0.9, pairs: 6 };
-    let example = null, drawn = [];
-    const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random()); // Box and Muller 1958
+    const runWith = moving.runs("27_state"), features = 8, most = 24, choice = { decay: 0.9, pairs: 6 };
+    let drawn = [];
     const rows = html("div", { class: "recalls" }), note = html("p", { role: "status" });
 
     const compute = moving.steady(stage, async () => {
-        example ??= new Run(await lab.ask({ do: "run", lesson }));
         const pairs = numbers => moving.array([choice.pairs, features], numbers.slice(0, choice.pairs * features));
-        const inputs = example.inputs({ decay: moving.array([1], [choice.decay]), pair_keys: pairs(drawn[0]), pair_values: pairs(drawn[1]) });
-        const run = new Run(await lab.ask({ do: "run", lesson, inputs }));
+        const run = await runWith({ decay: moving.array([1], [choice.decay]), pair_keys: pairs(drawn[0]), pair_values: pairs(drawn[1]) });
         const rules = [["attention with softmax", "attention"], ["a sum", "sum"], ["a sum with decay", "faded"], ["the delta rule", "delta"]];
         rows.replaceChildren(...rules.flatMap(([name, rule]) => {
             const { values } = run.step(`recall.${rule}.similar`), n = choice.pairs;
@@ -26,7 +23,7 @@ for (const stage of moving.stages("state")) {
         stage.dataset.ready = `${choice.pairs} ${choice.decay.toFixed(2)}`;
     });
     function draw() {
-        drawn = [0, 1].map(() => Array.from({ length: most * features }, normal));
+        drawn = [0, 1].map(() => Array.from({ length: most * features }, moving.normal));
         compute();
     }
     stage.append(
