@@ -1,6 +1,5 @@
 """Pictures of lesson 20."""
 
-import numpy as np
 from generator.picture import BLUE, GREEN, ORANGE, figure, heatmap, picture
 
 LESSON = "20_restricted"
