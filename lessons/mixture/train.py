@@ -30,10 +30,10 @@ SEEDS = (1, 2, 3)  # the first one's weights are kept
 STEPS, STORIES_PER_STEP, LEARNING_RATE, WEIGHT_DECAY, WARM_UP = 2000, 48, 5e-3, 0.01, 100
 TRAINING_STORIES, HELD_OUT_STORIES = 20000, 1000
 KINDS = {
-    "names": grammar.NAMES, "colours": grammar.COLOURS, "things": grammar.THINGS, "places": grammar.PLACES, "She He": ("She", "He"),
+    "names": grammar.NAMES, "sizes": grammar.SIZES, "colours": grammar.COLOURS, "things": grammar.THINGS, "places": grammar.PLACES, "She He": ("She", "He"),
     "her his it": ("her", "his", "it"), "a the The": ("a", "the", "The"), "had got made": ("had", "got", "made"),
     "ways": tuple(grammar.WAYS), "with to at": ("with", "to", "at"), "was": ("was",), "moods ages": (*grammar.MOODS, *grammar.AGES),
-    "and": ("and",), "Then Again": ("Then", "Again"), "full stop": (".",),
+    "and": ("and",), "Then Again": ("Then", "Again"), "went home": ("went", "home"), "full stop": (".",),
 }  # fmt: skip
 
 
