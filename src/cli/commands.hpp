@@ -15,7 +15,8 @@ namespace attn::cli {
     COMMAND(view)                                                                                                      \
     COMMAND(graph)                                                                                                     \
     COMMAND(grad)                                                                                                      \
-    COMMAND(pitfalls)
+    COMMAND(pitfalls)                                                                                                  \
+    COMMAND(vectors)
 
 #define ATTN_DECLARE(name) Command name##_command();
 ATTN_COMMANDS(ATTN_DECLARE)

@@ -3,14 +3,12 @@
 #include "attn/formula/gradient.hpp"
 
 #include "attn/core/error.hpp"
-#include "attn/formula/evaluate.hpp"
-#include "attn/formula/scope.hpp"
+#include "attn/formula/recompute.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <random>
 
 namespace attn::formula {
@@ -19,13 +17,13 @@ namespace {
 /// What a trace gives for another input.
 class Recomputed {
 public:
-    explicit Recomputed(const Recording& recording) : steps_(recording.steps), names_(recording)
+    explicit Recomputed(const Recording& recording) : steps_(recording.steps), again_(recording)
     {
         const auto first =
             std::ranges::find_if(steps_, [](const Step& step) { return step.path.starts_with(gradient_scope); });
         if (first == steps_.end())
             throw Error("there are no gradients");
-        const auto of = names_.find(std::string_view(first->path).substr(gradient_scope.size()));
+        const auto of = again_.names().find(std::string_view(first->path).substr(gradient_scope.size()));
         if (!of)
             throw Error(first->path + " is the gradient of no step");
         seed_ = &first->value;
@@ -37,7 +35,7 @@ public:
     /// The gradient of a step; nullptr where it has none.
     const Array* gradient(std::size_t step) const
     {
-        const auto found = names_.find(std::string(gradient_scope).append(steps_[step].path));
+        const auto found = again_.names().find(std::string(gradient_scope).append(steps_[step].path));
         return found ? &steps_[*found].value : nullptr;
     }
 
@@ -52,14 +50,11 @@ public:
     }
 
     /// The sum of all numbers that the gradients are of, each times its seed, with one input replaced.
-    double sum_with(std::size_t input, Array value)
+    double sum_with(std::size_t input, Array value) const
     {
-        changed_.clear();
-        changed_.emplace(input, std::move(value));
-        for (std::size_t step = input + 1; step <= of_; ++step)
-            if (uses_changed(step))
-                changed_.emplace(step, computed(step));
-        const Array& result = array(of_);
+        const Recomputation::Arrays changed = again_.with({.values = {{input, std::move(value)}}}, of_);
+        const auto found = changed.find(of_);
+        const Array& result = found == changed.end() ? steps_[of_].value : found->second;
         double sum = 0;
         for (std::size_t i = 0; i < result.size(); ++i)
             if (seed_->values[i] != 0)
@@ -68,39 +63,10 @@ public:
     }
 
 private:
-    const Array& array(std::size_t step) const
-    {
-        const auto found = changed_.find(step);
-        return found != changed_.end() ? found->second : steps_[step].value;
-    }
-
-    bool uses_changed(std::size_t step)
-    {
-        if (steps_[step].formula.empty())
-            return false;
-        const auto [known, is_new] = operands_.try_emplace(step);
-        if (is_new)
-            for (const UsedName& used : names_in(steps_[step].formula))
-                if (const auto operand = names_.resolve(step, used.name))
-                    known->second.push_back(*operand);
-        return std::ranges::any_of(known->second, [&](std::size_t operand) { return changed_.contains(operand); });
-    }
-
-    Array computed(std::size_t step) const
-    {
-        const Lookup lookup = [&](std::string_view name) {
-            const auto operand = names_.resolve(step, name);
-            return operand ? &array(*operand) : nullptr;
-        };
-        return evaluate(steps_[step].formula, lookup).value;
-    }
-
     const std::vector<Step>& steps_;
-    StepNames names_;
+    Recomputation again_;
     const Array* seed_ = nullptr;
     std::size_t of_ = 0;
-    std::map<std::size_t, Array> changed_;
-    std::map<std::size_t, std::vector<std::size_t>> operands_;
 };
 
 struct Derivative {

@@ -32,7 +32,8 @@ namespace attn::cli {
     MODULE(experts)                                                                                                    \
     MODULE(rotary)                                                                                                     \
     MODULE(positions)                                                                                                  \
-    MODULE(embedding)
+    MODULE(embedding)                                                                                                  \
+    MODULE(cross_entropy)
 
 #define ATTN_DECLARE(name) Module name##_module();
 ATTN_MODULES(ATTN_DECLARE)

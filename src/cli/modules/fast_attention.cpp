@@ -57,6 +57,8 @@ public:
             given.options; // what is no flag is in inputs and in given
         if (sinks || inputs.has("sinks"))
             throw Error("--fast does not compute sinks: leave out the flag, or the array");
+        if (given.window.kept > 0)
+            throw Error("--fast keeps no first keys in a window: leave out --kept, or give a mask");
         scoring_.causal = given.causal;
         scoring_.past = past;
         scoring_.window = given.window;

@@ -1,6 +1,7 @@
 #include "module.hpp"
 
 #include "attn/core/step_name.hpp"
+#include "attn/engines/train/loss.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -134,6 +135,8 @@ bool can_be(double value, InputKind kind)
         return std::isfinite(value) || value == -INFINITY;
     case InputKind::whole_numbers:
         return is_whole(value);
+    case InputKind::targets:
+        return is_whole(value) || value == train::ignored_target;
     case InputKind::zero_or_one:
         return value == 0 || value == 1;
     default:
@@ -150,6 +153,8 @@ std::string expected_of(InputKind kind)
         return "finite numbers, or -inf where a query can't attend";
     case InputKind::whole_numbers:
         return "whole numbers from 0";
+    case InputKind::targets:
+        return "whole numbers from 0, or -100 for a target that is not counted";
     case InputKind::zero_or_one:
         return "1 for a token, 0 for padding";
     default:
@@ -380,7 +385,7 @@ Array Inputs::checked(std::string_view name) const
         if (!can_be(array.values[i], kind))
             throw Error(std::string(name) + bracketed(index_at(i, array.shape), ", ") + " is " +
                         exact_text(array.values[i]) + ", expected " + expected_of(kind));
-    if (kind == InputKind::whole_numbers)
+    if (kind == InputKind::whole_numbers || kind == InputKind::targets)
         array.type = ElementType::integer;
     if (is_mask(kind))
         array = mask_of(std::string(name), std::move(array));

@@ -19,6 +19,7 @@ enum class InputKind {
     mask,          ///< booleans, true where a query can attend; 1 and 0, or 0 and -inf, mean the same
     added_mask,    ///< the same, or other numbers, which are added to the scores
     whole_numbers, ///< from 0; never rounded
+    targets,       ///< the same, or -100, which is not counted
     zero_or_one    ///< 1 for a token, 0 for padding
 };
 

@@ -23,6 +23,7 @@ struct LatentAttentionFlags {
             mask_flag(causal),
             rotary_base_flag(options.rotary),
             rotary_layout_flag(options.rotary.layout),
+            rotary_scaling_flag(options.rotary.scaling),
             {"--epsilon", "E", number(options.norm.epsilon, NumberRange::from_zero),
              "of the norms of the latents, inside the root"},
             {"--absorbed", "", is_absorbed,

@@ -3,6 +3,7 @@
 #include "all_modules.hpp"
 #include "shared.hpp"
 
+#include "attn/engines/train/loss.hpp"
 #include "attn/reference/layers/activation.hpp"
 #include "attn/reference/layers/embedding.hpp"
 #include "attn/reference/layers/gated_feed_forward.hpp"
@@ -169,6 +170,24 @@ Module embedding_module()
         .run = with_ids([scale](const auto& ids, const ModuleRun& run) {
             look_up(ids, run.load<EmbeddingWeights>({}), *scale, run.trace);
         })};
+}
+
+Module cross_entropy_module()
+{
+    const auto options = std::make_shared<train::CrossEntropyOptions>();
+    return {.name = "cross-entropy",
+            .summary = "nn.CrossEntropyLoss: the mean of -log softmax(logits)[target]",
+            .inputs = {required("logits", "(b,) n, vocabulary"),
+                       {"targets", "(b,) n", "the right class of each row; -100 is not counted", true,
+                        InputKind::targets}},
+            .weights = Weights::none,
+            .flags = {{"--label-smoothing", "E", number(options->label_smoothing, NumberRange::from_zero),
+                       "so much of the target is spread evenly over all classes"}},
+            .run = with_tokens("logits", [options]<Sequence T>(const T& logits, const ModuleRun& run) {
+                using Targets = std::conditional_t<std::same_as<T, Matrix>, Integers, IntegerMatrix>;
+                train::cross_entropy(logits, run.input<Targets>("targets"), *options, run.trace);
+                run.trace.alias("output", "loss");
+            })};
 }
 
 } // namespace attn::cli

@@ -152,6 +152,14 @@ AnyMask both(const AnyMask& left, const AnyMask& right)
     return std::visit(join, left, right);
 }
 
+/// What a mask allows, and another one of all sequences, too.
+AnyMask either(AnyMask mask, const Mask& other)
+{
+    std::visit([&](auto& any) { pair_by_pair(any, other, [](auto& allowed, bool further) { allowed = allowed || further; }); },
+               mask);
+    return mask;
+}
+
 /// Where the first query of each sequence stands among the keys, and how a formula says it.
 struct Places {
     std::vector<std::ptrdiff_t> first;
@@ -205,6 +213,16 @@ AnyMask window_mask(std::size_t n, std::size_t m, const Window& window, const Pl
     if (places.is_batch)
         return trace("window[b, n, m]", formula, std::move(near));
     return trace("window[n, m]", formula, Mask(xt::view(near, 0, xt::all(), xt::all())));
+}
+
+/// The first keys, for every query.
+Mask first_keys(std::size_t n, std::size_t m, std::size_t kept)
+{
+    Mask first(Mask::shape_type{n, m});
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < m; ++j)
+            first(i, j) = j < kept;
+    return first;
 }
 
 /// The keys of each query's own chunk. The last query stands at the last key.
@@ -320,8 +338,14 @@ Joined joined_parts(std::size_t n, std::size_t m, const MaskParts& parts, const 
         padding = padding_mask(*lengths, m, trace);
     if (padding)
         joined.add(for_all_queries(*padding, n), "padding", joined.has_heads ? "[:, None, None, :]" : "[:, None, :]");
-    if (parts.window.is_limited())
-        joined.add(window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace), "window");
+    if (parts.window.is_limited()) {
+        AnyMask window = window_mask(n, m, parts.window, places_of(n, m, parts, lengths), trace);
+        if (parts.window.kept == 0)
+            joined.add(std::move(window), "window");
+        else
+            joined.add(either(std::move(window), first_keys(n, m, parts.window.kept)),
+                       "(window | (arange(" + std::to_string(m) + ") < " + std::to_string(parts.window.kept) + "))");
+    }
     if (parts.chunk)
         joined.add(chunk_mask(n, m, *parts.chunk, trace), "chunk");
     return joined;

@@ -80,6 +80,8 @@ Mask padding_mask(const Integers& lengths, std::size_t m, const Trace& trace = {
 /// How far from its own position a query can attend: at most so many keys before it and after it; empty for no limit.
 struct Window {
     std::optional<std::size_t> left = {}, right = {};
+    /// So many first keys are in every window, however far they are (Xiao et al. 2024, section 3.2).
+    std::size_t kept = 0;
     /// Where the queries stand among the keys; where there is a causal mask, too, they stand where it says.
     Causal alignment = Causal::bottom_right;
 
@@ -109,7 +111,7 @@ struct MaskParts {
 ///               | padding    | (b, m)        | as padding_mask(), or an input                   | lengths are given, or padding is |
 ///               | window     | (n, m)        | (arange(M) >= arange(N)[:, None] + (M - N - LEFT)) & (arange(M) <= arange(N)[:, None] + (M - N + RIGHT)) | there is a limit: what of it there is |
 ///               | chunk      | (n, m)        | floor(arange(M) / C) == floor((arange(N)[:, None] + (M - N)) / C) | there are chunks |
-///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk | anything is given: what of it there is |
+///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk, with (window | (arange(M) < KEPT)) where first keys are kept | anything is given: what of it there is |
 ///
 ///               A mask that is given alone is the input `mask`, unless a scope around has named one; of a causal mask
 ///               alone, `mask` is another name. By length, `causal` is that of causal_by_length(), which leaves no padding

@@ -1,0 +1,250 @@
+#include "alternatives.hpp"
+
+#include "attn/core/error.hpp"
+#include "attn/formula/expression.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+namespace attn::vectors {
+namespace {
+
+// As attn diff measures noise: a draw is not the worst case, and results are stored.
+constexpr double draw_factor = 3, stored_roundings = 2;
+constexpr std::size_t draw_count = 8;
+constexpr NumberType types[] = {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16};
+
+/// Plus or minus one.
+double sign_of(std::size_t draw, std::size_t step, std::size_t i)
+{
+    std::uint64_t bits = (step + 1 + (draw << 32)) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+    return ((bits >> 40) & 1) == 0 ? 1 : -1;
+}
+
+/// All steps as a program can have them that stores each in a type of fewer digits, and adds in float32 or better.
+std::vector<Array> rounded_steps(const Recording& recording, const formula::StepNames& names,
+                                 NumberType type, std::size_t draw)
+{
+    const double stored = roundoff_of(type);
+    const formula::ErrorModel errors{std::min(stored, roundoff_of(NumberType::float32)), stored,
+                                     formula::SumErrors::typical, true};
+    std::vector<Array> arrays;
+    for (const Step& step : recording.steps)
+        arrays.push_back(step.value);
+    for (std::size_t number = 0; number < arrays.size(); ++number) {
+        const Step& step = recording.steps[number];
+        if (step.formula.empty())
+            continue;
+        const formula::Lookup lookup = [&](std::string_view name) -> const Array* {
+            const auto operand = names.resolve(number, name);
+            return operand ? &arrays[*operand] : nullptr;
+        };
+        formula::Evaluated found = formula::evaluate(step.formula, lookup, errors);
+        found.value.type = step.value.type;
+        if (step.value.type == ElementType::real)
+            for (std::size_t i = 0; i < found.value.size(); ++i) {
+                double& value = found.value.values[i];
+                value *= 1 + stored * sign_of(draw, number, i);
+                if (std::isfinite(found.error[i]))
+                    value += sign_of(draw, number, i + 1) * found.error[i];
+            }
+        arrays[number] = std::move(found.value);
+    }
+    return arrays;
+}
+
+double largest_of(const Array& array)
+{
+    double largest = 0;
+    for (const double value : array.values)
+        if (std::isfinite(value))
+            largest = std::max(largest, std::abs(value));
+    return largest;
+}
+
+double largest_move(const Array& from, const Array& to)
+{
+    double largest = 0;
+    for (std::size_t i = 0; i < from.size(); ++i)
+        if (const double move = std::abs(from.values[i] - to.values[i]); std::isfinite(move))
+            largest = std::max(largest, move);
+    return largest;
+}
+
+bool are_same(const std::vector<Output>& left, const std::vector<Output>& right, NumberType type)
+{
+    return std::ranges::equal(left, right, [&](const Output& one, const Output& other) {
+        return one.name == other.name && is_same(one.value, other.value, other.tolerance.at(type));
+    });
+}
+
+} // namespace
+
+bool is_same(const Array& found, const Array& expected, double tolerance)
+{
+    if (found.shape != expected.shape)
+        return false;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double one = found.values[i], other = expected.values[i];
+        if (one != other && !(std::isnan(one) && std::isnan(other)) && !(std::abs(one - other) <= tolerance))
+            return false;
+    }
+    return true;
+}
+
+Alternatives::Alternatives(const Recording& recording, std::vector<std::string> outputs, std::vector<std::size_t> rows)
+    : recording_(recording),
+      again_(recording),
+      names_(std::move(outputs)),
+      rows_(std::move(rows)),
+      is_backward_(names_.front().starts_with(formula::gradient_scope))
+{
+    for (const std::string& name : names_)
+        results_.push_back(formula::find_step(recording, name));
+    right_ = measured();
+}
+
+Array Alternatives::rows_of(const Array& array) const
+{
+    if (rows_.empty())
+        return array;
+    Array some{array.shape, {}, array.type};
+    some.shape.end()[-2] = rows_.size();
+    const std::size_t width = array.shape.back(), block = width * array.shape.end()[-2];
+    for (std::size_t begin = 0; begin < array.size(); begin += block)
+        for (const std::size_t row : rows_) {
+            const auto from = array.values.begin() + static_cast<std::ptrdiff_t>(begin + row * width);
+            some.values.insert(some.values.end(), from, from + static_cast<std::ptrdiff_t>(width));
+        }
+    return some;
+}
+
+std::vector<Output> Alternatives::measured() const
+{
+    std::vector<Output> outputs;
+    for (std::size_t i = 0; i < results_.size(); ++i)
+        outputs.push_back({names_[i], rows_of(recording_.steps[results_[i]].value), {}});
+    for (const NumberType type : types) {
+        for (std::size_t draw = 1; draw <= draw_count; ++draw) {
+            const std::vector<Array> rounded = rounded_steps(recording_, again_.names(), type, draw);
+            for (std::size_t i = 0; i < results_.size(); ++i) {
+                double& most = outputs[i].tolerance[type];
+                most = std::max(most, draw_factor * largest_move(outputs[i].value, rows_of(rounded[results_[i]])));
+            }
+        }
+        for (Output& output : outputs)
+            output.tolerance[type] +=
+                stored_roundings * roundoff_of(type) * largest_of(output.value) + smallest_of(type);
+    }
+    return outputs;
+}
+
+/// The results with changes. Where they are larger than the right ones, others can be further from them.
+std::vector<Output> Alternatives::outputs_with(const formula::Changes& changes) const
+{
+    const formula::Recomputation::Arrays arrays = again_.with(changes);
+    if (!keeps_shapes(changes, arrays))
+        throw formula::FormulaError("", 0, "another shape");
+    std::vector<Output> outputs;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+        const auto changed = arrays.find(results_[i]);
+        outputs.push_back(right_[i]);
+        if (changed == arrays.end())
+            continue;
+        outputs.back().value = rows_of(changed->second);
+        const double growth = largest_of(outputs.back().value) / std::max(largest_of(right_[i].value), 1e-300);
+        for (auto& [type, tolerance] : outputs.back().tolerance)
+            tolerance *= std::max(growth, 1.0);
+    }
+    return outputs;
+}
+
+bool Alternatives::keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const
+{
+    return std::ranges::all_of(changes.formulas, [&](const auto& changed) {
+        return arrays.at(changed.first).shape == recording_.steps[changed.first].value.shape;
+    });
+}
+
+Alternative Alternatives::of(std::string name, const formula::Changes& changes) const
+{
+    Alternative result{std::move(name), {}, outputs_with(changes)};
+    for (const auto& [step, formula] : changes.formulas)
+        result.formulas.emplace(recording_.steps[step].path, formula);
+    return result;
+}
+
+Alternative Alternatives::of_convention(const std::string& name,
+                                        const std::map<std::string, std::string>& formulas) const
+{
+    formula::Changes changes;
+    for (const auto& [end, formula] : formulas)
+        for (std::size_t i = 0; i < recording_.steps.size(); ++i)
+            if (const std::string& path = recording_.steps[i].path; path == end || path.ends_with("." + end))
+                changes.formulas.emplace(i, formula);
+    if (changes.formulas.empty())
+        throw std::logic_error("the convention " + name + " is about no step");
+    return of(name, changes);
+}
+
+std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfall,
+                                                  std::span<const mistakes::StepEdit> edits,
+                                                  std::string_view value) const
+{
+    formula::Changes changes;
+    std::set<const mistakes::StepEdit*> made;
+    for (std::size_t i = 0; i < recording_.steps.size(); ++i) {
+        const Step& step = recording_.steps[i];
+        if (is_backward_ != step.path.starts_with(formula::gradient_scope))
+            continue; // a forward pass with a mistake has another backward pass
+        const mistakes::StepOf step_of = [&](std::string_view name) {
+            const auto number = again_.names().resolve_any(i, name);
+            return number ? &recording_.steps[*number] : nullptr;
+        };
+        for (const mistakes::StepEdit& edit : edits)
+            if (auto formula = mistakes::mistaken_formula(edit, value, step, step_of)) {
+                changes.formulas.emplace(i, std::move(*formula));
+                made.insert(&edit);
+                break;
+            }
+    }
+    if (made.size() != edits.size())
+        return std::nullopt;
+    try {
+        Alternative found = of(std::string(pitfall.id), changes);
+        return are_same(found.outputs, right_, NumberType::float64) ? std::nullopt : std::optional(std::move(found));
+    } catch (const formula::FormulaError&) {
+        return std::nullopt; // it can't be made with these sizes
+    }
+}
+
+/// The first form of a mistake that can be made here and changes a result.
+std::optional<Alternative> Alternatives::of_mistake(const mistakes::Pitfall& pitfall) const
+{
+    for (const mistakes::PitfallForm& form : pitfall.forms)
+        for (const std::string_view value : form.values) {
+            if (!form.needs_all_edits)
+                for (const mistakes::StepEdit& edit : form.edits)
+                    if (auto found = of_edits(pitfall, {&edit, 1}, value))
+                        return found;
+            if (form.edits.size() > 1)
+                if (auto found = of_edits(pitfall, form.edits, value))
+                    return found;
+        }
+    return std::nullopt;
+}
+
+std::vector<Alternative> Alternatives::of_mistakes() const
+{
+    std::vector<Alternative> all;
+    for (const mistakes::Pitfall& pitfall : mistakes::pitfalls())
+        if (auto found = of_mistake(pitfall))
+            all.push_back(std::move(*found));
+    return all;
+}
+
+} // namespace attn::vectors

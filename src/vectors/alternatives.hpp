@@ -1,0 +1,47 @@
+#pragma once
+
+#include "attn/formula/recompute.hpp"
+#include "attn/vectors/vectors.hpp"
+
+#include <optional>
+#include <span>
+
+namespace attn::vectors {
+
+/// What the results of a recorded function would have been if some steps had been computed otherwise.
+class Alternatives {
+public:
+    /// @param outputs  the paths of the results
+    /// @param rows     which rows of the results are given; empty for all
+    Alternatives(const Recording& recording, std::vector<std::string> outputs, std::vector<std::size_t> rows);
+
+    /// The right results, and how near others have to be: as far as other roundings move them.
+    const std::vector<Output>& right() const { return right_; }
+
+    /// What a convention gives: formulas by the ends of steps' paths.
+    /// @throws std::logic_error where there is no such step
+    Alternative of_convention(const std::string& name, const std::map<std::string, std::string>& formulas) const;
+
+    /// What each well-known mistake gives that can be made here and changes a result, in the first form that does.
+    std::vector<Alternative> of_mistakes() const;
+
+private:
+    Alternative of(std::string name, const formula::Changes& changes) const;
+    std::vector<Output> outputs_with(const formula::Changes& changes) const;
+    std::optional<Alternative> of_mistake(const mistakes::Pitfall& pitfall) const;
+    std::optional<Alternative> of_edits(const mistakes::Pitfall& pitfall, std::span<const mistakes::StepEdit> edits,
+                                        std::string_view value) const;
+    std::vector<Output> measured() const;
+    Array rows_of(const Array& array) const;
+    bool keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const;
+
+    const Recording& recording_;
+    formula::Recomputation again_;
+    std::vector<std::size_t> results_; ///< numbers of steps
+    std::vector<std::string> names_;
+    std::vector<std::size_t> rows_;
+    bool is_backward_;
+    std::vector<Output> right_;
+};
+
+} // namespace attn::vectors

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "plan.hpp"
+
+#include "attn/core/array.hpp"
+
+#include <cstdint>
+
+namespace attn::vectors {
+
+/// Random numbers that are the same on every machine: SplitMix64.
+/// @see Steele, Lea and Flood 2014, Fast splittable pseudorandom number generators
+class Draws {
+public:
+    /// @param name  other draws for another name
+    Draws(std::uint64_t seed, std::string_view name);
+
+    /// A whole number below the limit.
+    std::size_t below(std::size_t limit);
+
+private:
+    std::uint64_t state_;
+};
+
+/// An input with numbers that bfloat16 holds exactly.
+/// @param sizes  of the axes
+Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, Draws& draws);
+
+/// The number at a place of an input that is given by a formula: ((multiplier * place + offset) mod 251 - 125) / 64.
+struct PlaceFormula {
+    std::size_t multiplier, offset;
+    double at(std::size_t place) const
+    {
+        return (static_cast<double>((multiplier * place + offset) % modulus) - 125) / 64;
+    }
+    static constexpr std::size_t modulus = 251;
+};
+
+/// The formula of the input of that name.
+PlaceFormula place_formula(std::string_view input);
+
+} // namespace attn::vectors

@@ -1,0 +1,205 @@
+// From the plan to vectors: inputs are drawn, mistakes are made, and what catches nothing new is left out.
+
+#include "alternatives.hpp"
+#include "choose.hpp"
+#include "draw.hpp"
+#include "plan.hpp"
+
+#include "attn/formula/gradient.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace attn::vectors {
+namespace {
+
+// A mistake is caught where it moves a result by so many times the tolerance in float32.
+constexpr double caught_times = 100;
+// Other inputs of the same sizes that are tried where a mistake is not caught.
+constexpr std::size_t attempts = 3;
+
+/// How many times the tolerance an array is off at most.
+double times_off(const Output& found, const Output& right, NumberType type)
+{
+    double most = 0;
+    for (std::size_t i = 0; i < right.value.size(); ++i) {
+        const double one = found.value.values[i], other = right.value.values[i];
+        if (one == other || (std::isnan(one) && std::isnan(other)))
+            continue;
+        const double off = std::abs(one - other) / right.tolerance.at(type);
+        most = std::max(most, std::isfinite(off) ? off : 1e300);
+    }
+    return most;
+}
+
+double times_off(const std::vector<Output>& found, const std::vector<Output>& right, NumberType type)
+{
+    double most = 0;
+    for (std::size_t i = 0; i < right.size(); ++i)
+        most = std::max(most, times_off(found[i], right[i], type));
+    return most;
+}
+
+/// A case that can be chosen.
+struct Candidate {
+    std::size_t file, group;
+    Case made;
+    std::vector<Need> serves;
+};
+
+std::string sizes_text(const std::map<std::string, std::size_t>& sizes)
+{
+    std::string text;
+    for (const auto& [axis, size] : sizes)
+        text += (text.empty() ? "" : ", ") + axis + " = " + std::to_string(size);
+    return text;
+}
+
+Arrays draw_all(const std::vector<Drawn>& wanted, const std::map<std::string, std::size_t>& sizes, Draws& draws)
+{
+    Arrays arrays;
+    for (const Drawn& one : wanted)
+        arrays.emplace_back(one.name, draw(one, sizes, draws));
+    return arrays;
+}
+
+/// The gradients of everything that is given, from a gradient of the result that is drawn.
+Recording with_gradients(const Recording& forward, Arrays& inputs, Draws& draws)
+{
+    Drawn drawn{"grad.output", {}};
+    for (const std::size_t size : forward.at("output").value.shape)
+        drawn.axes.push_back(std::to_string(size));
+    inputs.emplace_back(drawn.name, draw(drawn, {}, draws));
+    return formula::gradients(forward, {.of = "output", .seed = inputs.back().second});
+}
+
+std::vector<std::string> results_of(const Recording& recording, bool is_backward)
+{
+    if (!is_backward)
+        return {"output"};
+    std::vector<std::string> results;
+    for (const Step& step : recording.steps)
+        if (step.formula.empty() && step.value.type == ElementType::real &&
+            !step.path.starts_with(formula::gradient_scope))
+            if (const std::string gradient = std::string(formula::gradient_scope) + step.path;
+                recording.find(gradient) != nullptr)
+                results.push_back(gradient);
+    return results;
+}
+
+/// Leaves out the results that are right.
+void keep_what_differs(std::vector<Output>& outputs, const std::vector<Output>& right)
+{
+    std::vector<Output> kept;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        if (!is_same(outputs[i].value, right[i].value, 0))
+            kept.push_back(std::move(outputs[i]));
+    outputs = std::move(kept);
+}
+
+/// The mistakes that a case catches, each in its usual form.
+std::map<std::string, const Alternative*> caught_by(const Case& made)
+{
+    std::map<std::string, const Alternative*> caught;
+    for (const Alternative& one : made.wrong)
+        if (times_off(one.outputs, made.outputs, NumberType::float32) > caught_times)
+            caught.emplace(one.name, &one);
+    return caught;
+}
+
+/// A mistake is caught by a case of each function that can make it, and by two in all; two mistakes are told apart by a case of
+/// each function; and each group has a case.
+std::vector<Need> needs_of(const Case& made, const PlannedFile& file, const std::string& group)
+{
+    const std::map<std::string, const Alternative*> caught = caught_by(made);
+    std::vector<Need> needs{{group}};
+    for (const auto& [name, one] : caught) {
+        needs.push_back({name, 2});
+        needs.push_back({file.function + ": " + name});
+        for (const auto& [other_name, other] : caught)
+            if (name < other_name && times_off(other->outputs, one->outputs, NumberType::float32) > caught_times)
+                needs.push_back({file.function + ": " + name + " or " + other_name});
+    }
+    return needs;
+}
+
+Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::map<std::string, std::size_t>& sizes,
+               Draws draws, const RunFunction& run)
+{
+    Case made;
+    made.comment = sizes_text(sizes);
+    made.inputs = draw_all(group.inputs, sizes, draws);
+    made.weights = draw_all(group.weights, sizes, draws);
+    made.has_formulas =
+        std::ranges::any_of(group.inputs, [](const Drawn& one) { return one.holds == Holds::by_formula; });
+    made.steps = run(file.module, group.parameters, made.inputs, made.weights);
+    if (file.is_backward)
+        made.steps = with_gradients(made.steps, made.inputs, draws);
+    for (const std::size_t row : group.rows)
+        if (row < sizes.at("n"))
+            made.rows.push_back(row);
+
+    const Alternatives alternatives(made.steps, results_of(made.steps, file.is_backward), made.rows);
+    made.outputs = alternatives.right();
+    for (const auto& [name, formulas] : group.accepts)
+        made.accepted.push_back(alternatives.of_convention(name, formulas));
+    if (!made.has_formulas) // which is about sizes
+        made.wrong = alternatives.of_mistakes();
+    std::erase_if(made.wrong, [&](const Alternative& one) {
+        return std::ranges::any_of(made.accepted, [&](const Alternative& accepted) {
+            return times_off(one.outputs, accepted.outputs, NumberType::float32) < 1;
+        });
+    });
+    return made;
+}
+
+/// All cases that could be chosen.
+std::vector<Candidate> candidates(const std::vector<PlannedFile>& files, std::uint64_t seed, const RunFunction& run)
+{
+    std::vector<Candidate> all;
+    for (std::size_t f = 0; f < files.size(); ++f)
+        for (std::size_t g = 0; g < files[f].groups.size(); ++g) {
+            const PlannedGroup& group = files[f].groups[g];
+            const std::string place = files[f].name + '/' + std::to_string(g + 1);
+            for (std::size_t attempt = 0; attempt < (group.keeps_all ? 1 : attempts); ++attempt)
+                for (const auto& sizes : group.sizes) {
+                    const std::string name = place + '/' + sizes_text(sizes) + '/' + std::to_string(attempt);
+                    Case made = make_case(files[f], group, sizes, Draws(seed, name), run);
+                    std::vector<Need> needs = needs_of(made, files[f], group.keeps_all ? name : place);
+                    all.push_back({f, g, std::move(made), std::move(needs)});
+                }
+        }
+    return all;
+}
+
+} // namespace
+
+std::vector<File> make_vectors(std::uint64_t seed, const RunFunction& run)
+{
+    const std::vector<PlannedFile> planned = plan();
+    std::vector<Candidate> all = candidates(planned, seed, run);
+    std::vector<std::vector<Need>> serves;
+    for (const Candidate& one : all)
+        serves.push_back(one.serves);
+
+    std::vector<File> files;
+    for (const PlannedFile& one : planned) {
+        files.push_back({one.name, one.function, one.title, one.about, {}});
+        for (const PlannedGroup& group : one.groups)
+            files.back().groups.push_back({group.comment, group.parameters, {}});
+    }
+    for (const std::size_t number : choose(serves)) {
+        auto& [file, group, made, needs] = all[number];
+        std::vector<Case>& cases = files[file].groups[group].cases;
+        made.id = files[file].name + '/' + std::to_string(group + 1) + '/' + std::to_string(cases.size() + 1);
+        for (Alternative& one : made.wrong)
+            keep_what_differs(one.outputs, made.outputs);
+        if (!made.rows.empty())
+            made.steps = {};
+        cases.push_back(std::move(made));
+    }
+    return files;
+}
+
+} // namespace attn::vectors

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "attn/vectors/vectors.hpp"
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attn::vectors {
+
+/// A file of the plan, as it was compiled in.
+struct PlanFile {
+    std::string_view name, json;
+};
+std::span<const PlanFile> plan_files();
+
+/// What the numbers of an input are.
+enum class Holds {
+    numbers, ///< whole sixteenths between -2 and 2
+    gains,   ///< whole sixteenths between 1/2 and 3/2
+    large,   ///< so large that exp() of a score is infinite in float32
+    mask,    ///< true where a query can attend, which each query can to one key at least
+    mask_with_empty_row, ///< the same, but for the first query
+    lengths, ///< whole numbers from 1 to the limit, one of them the limit and another less
+    targets, ///< whole numbers below the limit, or -100, which is the last one
+    ids,     ///< whole numbers below the limit, one of them twice
+    by_formula ///< numbers by a formula of their places
+};
+
+/// An input that is to be drawn.
+struct Drawn {
+    std::string name;
+    std::vector<std::string> axes; ///< letters, numbers, or products of both: "b", "2", "h*d"
+    Holds holds = Holds::numbers;
+    std::string limit = {}; ///< of lengths and ids: a letter or a number
+};
+
+/// A convention: steps, by the end of their paths, and what computes them instead.
+using Convention = std::map<std::string, std::string>;
+
+struct PlannedGroup {
+    std::string comment;
+    Json parameters;
+    std::vector<Drawn> inputs, weights;
+    std::vector<std::map<std::string, std::size_t>> sizes = {}; ///< of the axes, by letter
+    bool keeps_all = false;                                ///< each size is needed for itself
+    std::vector<std::size_t> rows;                         ///< which rows of the result are given; steps are not, then
+    std::map<std::string, Convention> accepts;
+};
+
+struct PlannedFile {
+    std::string name, function, module, title, about;
+    bool is_backward = false; ///< the results are the gradients of all inputs and weights
+    std::vector<PlannedGroup> groups = {};
+};
+
+/// All files of the plan.
+/// @throws std::logic_error where one is not as src/vectors/plan/README.md says
+std::vector<PlannedFile> plan();
+
+/// The size of an axis: the product of its factors.
+std::size_t size_of(std::string_view axis, const std::map<std::string, std::size_t>& sizes);
+
+} // namespace attn::vectors
