@@ -6,25 +6,36 @@
 #include "attn/core/error.hpp"
 #include "attn/core/recorder.hpp"
 #include "attn/files/file.hpp"
+#include "attn/files/json_file.hpp"
+#include "attn/vectors/grade.hpp"
 #include "attn/vectors/vectors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace attn::cli {
 namespace {
 
 struct Request {
     std::size_t seed = 1;
-    std::filesystem::path output;
+    std::filesystem::path output, folder, junit;
+    bool has_formulas = false;
+    std::string program;
+    std::vector<std::string> functions;
+    NumberType type = NumberType::float64;
 };
+
+// ---------------------------------------------------------------------------------------------------------------- make
 
 files::NamedArrays named(const vectors::Arrays& arrays) { return {arrays.begin(), arrays.end()}; }
 
-/// The flag that a parameter is, and its value as a command line has it.
+/// The flag of `attn run` that a parameter is, and its value as a command line has it.
 std::pair<std::string, std::string> flag_of(const std::string& parameter, const vectors::Json& value)
 {
     std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -61,17 +72,154 @@ Recording run_module(const std::string& name, const vectors::Json& parameters, c
 int make(const Request& request)
 {
     std::filesystem::create_directories(request.output);
-    std::size_t cases = 0, bytes = 0;
+    std::size_t files = 0, cases = 0, bytes = 0;
     for (const vectors::File& file : vectors::make_vectors(request.seed, run_module)) {
-        const std::string json = vectors::to_json(file, ATTN_VERSION);
+        const std::string json = vectors::to_json(file, ATTN_VERSION, request.has_formulas);
         files::write_file(request.output / (file.name + ".json"), json);
         for (const vectors::Group& group : file.groups)
             cases += group.cases.size();
+        ++files;
         bytes += json.size();
-        print("{:7}  {}\n", json.size(), file.name);
     }
-    print("{} cases, {} bytes\n", cases, bytes);
+    print("{}: {} files, {} cases, {} bytes\n", request.output.string(), files, cases, bytes);
     return 0;
+}
+
+// --------------------------------------------------------------------------------------------------------------- grade
+
+std::vector<vectors::Json> read_vectors(const Request& request)
+{
+    std::vector<vectors::Json> all;
+    if (request.folder.empty())
+        for (const vectors::File& file : vectors::make_vectors(request.seed, run_module))
+            all.push_back(vectors::Json::parse(vectors::to_json(file, ATTN_VERSION)));
+    std::vector<std::filesystem::path> paths;
+    if (!request.folder.empty()) {
+        if (!std::filesystem::is_directory(request.folder))
+            throw Error("--vectors: " + request.folder.string() + " is no folder; vectors/cases of the project is one");
+        for (const auto& entry : std::filesystem::directory_iterator(request.folder))
+            if (entry.path().extension() == ".json")
+                paths.push_back(entry.path());
+        std::ranges::sort(paths);
+    }
+    for (const std::filesystem::path& path : paths) {
+        all.emplace_back(files::read_json_object(path, "a file of vectors"));
+        if (all.back().value("schema", "") != vectors::schema)
+            throw Error(path.string() + " has the schema " + all.back().value("schema", "of nothing") + ", expected " +
+                        std::string(vectors::schema));
+    }
+    for (const std::string& function : request.functions)
+        if (std::ranges::none_of(all, [&](const vectors::Json& file) { return file.at("function") == function; }))
+            throw Error("--function: there are no vectors of " + function);
+    return all;
+}
+
+/// A folder that is gone when this is.
+class OwnFolder {
+public:
+    OwnFolder() : path_(std::filesystem::temp_directory_path() / ("attn-vectors-" + std::to_string(getpid())))
+    {
+        std::filesystem::create_directory(path_);
+    }
+    ~OwnFolder()
+    {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    OwnFolder(const OwnFolder&) = delete;
+    OwnFolder& operator=(const OwnFolder&) = delete;
+
+    std::filesystem::path operator/(const char* name) const { return path_ / name; }
+
+private:
+    std::filesystem::path path_;
+};
+
+std::string replaced(std::string text, std::string_view what, const std::string& by)
+{
+    const std::size_t at = text.find(what);
+    if (at == std::string::npos)
+        throw Error("--program: there is no " + std::string(what) +
+                    " in the command, expected such as './mine {input} {output}'");
+    return text.replace(at, what.size(), by);
+}
+
+/// Runs the program for one case.
+/// @throws Error where it fails, or its result is unusable
+vectors::Answers ask(const Request& request, const vectors::Json& question, const OwnFolder& folder)
+{
+    constexpr int not_expressed = 77; // as Automake's tests say so
+    const std::filesystem::path input = folder / "input.json", output = folder / "output.json";
+    files::write_file(input, question.dump());
+    std::filesystem::remove(output);
+    const std::string command =
+        replaced(replaced(request.program, "{input}", input.string()), "{output}", output.string());
+    const int status = std::system(command.c_str()); // NOLINT(cert-env33-c): the user's own command
+    if (WIFEXITED(status) && WEXITSTATUS(status) == not_expressed)
+        return std::nullopt;
+    if (status != 0)
+        throw Error(WIFEXITED(status) ? "the program ended with exit code " + std::to_string(WEXITSTATUS(status))
+                                      : "the program was stopped by signal " + std::to_string(WTERMSIG(status)));
+    const nlohmann::json found = files::read_json_object(output, "the results of the program");
+    std::map<std::string, Array, std::less<>> answers;
+    for (const auto& [name, array] : found.items())
+        answers.emplace(name, vectors::array_of(array));
+    return answers;
+}
+
+vectors::Grade graded(const Request& request, const vectors::Json& file, const vectors::Json& group,
+                      const vectors::Json& one, const OwnFolder& folder)
+{
+    try {
+        return vectors::grade(file, one, ask(request, vectors::question(file, group, one), folder), request.type);
+    } catch (const Error& error) {
+        return {one.at("id"), file.at("function"), vectors::Grade::Verdict::failed, {}, error.what()};
+    }
+}
+
+/// @return exit code
+int report(const std::vector<vectors::Grade>& grades, NumberType type)
+{
+    using Verdict = vectors::Grade::Verdict;
+    const auto count = [&](Verdict verdict) { return std::ranges::count(grades, verdict, &vectors::Grade::verdict); };
+    for (const vectors::Grade& one : grades)
+        if (one.verdict == Verdict::failed || one.verdict == Verdict::accepted)
+            print("{} {}: {}\n", one.verdict == Verdict::failed ? "failed" : "passed", one.id, one.message);
+    const auto passed = count(Verdict::passed) + count(Verdict::accepted), failed = count(Verdict::failed);
+    print("{} of {} cases passed in {}, {} failed, {} not expressed\n", passed, grades.size(), name_of(type), failed,
+          count(Verdict::skipped));
+    if (failed > 0 && std::ranges::all_of(grades, [](const vectors::Grade& one) {
+            return one.verdict != Verdict::failed || one.passes_in_float32;
+        }))
+        print("in float32 all of them pass: if the program computes in that, say so with --type float32\n");
+    if (passed + failed == 0)
+        print("nothing was checked: the program expresses none of the cases (exit code 77)\n");
+    return failed == 0 && passed > 0 ? 0 : 1;
+}
+
+int grade_program(const Request& request)
+{
+    (void)replaced(replaced(request.program, "{input}", ""), "{output}", "");
+    const OwnFolder folder;
+    std::vector<vectors::Grade> grades;
+    for (const vectors::Json& file : read_vectors(request)) {
+        if (!request.functions.empty() &&
+            std::ranges::find(request.functions, file.at("function").get<std::string>()) == request.functions.end())
+            continue;
+        for (const vectors::Json& group : file.at("groups"))
+            for (const vectors::Json& one : group.at("cases"))
+                grades.push_back(graded(request, file, group, one, folder));
+    }
+    if (!request.junit.empty())
+        files::write_file(request.junit, vectors::to_junit(grades));
+    return report(grades, request.type);
+}
+
+int run(const Request& request)
+{
+    if (request.output.empty() == request.program.empty())
+        throw Error("expected one of -o FOLDER, to make vectors, and --program COMMAND, to check a program by them");
+    return request.program.empty() ? make(request) : grade_program(request);
 }
 
 } // namespace
@@ -81,10 +229,29 @@ Command vectors_command()
     const auto request = std::make_shared<Request>();
     return {.name = "vectors",
             .summary = "test vectors that name mistakes: make them, or check a program by them",
+            .details = "A program is run once for each case. It reads a JSON file with function, parameters, inputs and\n"
+                       "weights, and writes one with the results: {\"output\": {\"shape\": [2, 3], \"values\": [...]}}.\n"
+                       "Exit code 77 says that it does not express the case.\n",
             .groups = {{"To make them",
-                        {{"--seed", "S", whole_number(request->seed, 0), "of their numbers: others are of the same kind"},
-                         {"-o,--output", "FOLDER", request->output, "where the files are written to", true}}}},
-            .run = [request] { return make(*request); }};
+                        {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
+                         {"--formulas", "", request->has_formulas,
+                          "beside what a mistake gives, the formulas that it changes: for those who check the files",
+                          false, "--output"}}},
+                       {"To check a program",
+                        {{"--program", "COMMAND", request->program,
+                          "a command with {input} and {output} in it: './mine {input} {output}'"},
+                         {"--vectors", "FOLDER", request->folder,
+                          "the files, such as vectors/cases (default: those of the seed, made anew)", false,
+                          "--program"},
+                         {"--function", "NAME", request->functions,
+                          "only this function (can be given several times)", false, "--program"},
+                         {"--type", "", one_of(request->type), "in which the program computes", false, "--program"},
+                         {"--junit", "FILE.xml", request->junit, "write a report for build servers", false,
+                          "--program"}}},
+                       {"Both",
+                        {{"--seed", "S", whole_number(request->seed, 0),
+                          "of the numbers: other vectors of the same kind", false}}}},
+            .run = [request] { return run(*request); }};
 }
 
 } // namespace attn::cli

@@ -1,5 +1,7 @@
 #include "alternatives.hpp"
 
+#include "arrays.hpp"
+
 #include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
 
@@ -11,8 +13,9 @@
 namespace attn::vectors {
 namespace {
 
-// As attn diff measures noise: a draw is not the worst case, and results are stored.
-constexpr double draw_factor = 3, stored_roundings = 2;
+// As attn diff measures noise, without its factor: a draw here has all roundings of every step, and results are stored.
+// What PyTorch computes is off by less than half of it in each type (docs/vectors.md).
+constexpr double stored_roundings = 2;
 constexpr std::size_t draw_count = 8;
 constexpr NumberType types[] = {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16};
 
@@ -57,15 +60,6 @@ std::vector<Array> rounded_steps(const Recording& recording, const formula::Step
     return arrays;
 }
 
-double largest_of(const Array& array)
-{
-    double largest = 0;
-    for (const double value : array.values)
-        if (std::isfinite(value))
-            largest = std::max(largest, std::abs(value));
-    return largest;
-}
-
 double largest_move(const Array& from, const Array& to)
 {
     double largest = 0;
@@ -84,56 +78,31 @@ bool are_same(const std::vector<Output>& left, const std::vector<Output>& right,
 
 } // namespace
 
-bool is_same(const Array& found, const Array& expected, double tolerance)
-{
-    if (found.shape != expected.shape)
-        return false;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        const double one = found.values[i], other = expected.values[i];
-        if (one != other && !(std::isnan(one) && std::isnan(other)) && !(std::abs(one - other) <= tolerance))
-            return false;
-    }
-    return true;
-}
-
-Alternatives::Alternatives(const Recording& recording, std::vector<std::string> outputs, std::vector<std::size_t> rows)
+Alternatives::Alternatives(const Recording& recording, const std::vector<std::pair<std::string, std::string>>& outputs,
+                           std::vector<std::size_t> rows)
     : recording_(recording),
       again_(recording),
-      names_(std::move(outputs)),
       rows_(std::move(rows)),
-      is_backward_(names_.front().starts_with(formula::gradient_scope))
+      is_backward_(outputs.front().second.starts_with(formula::gradient_scope))
 {
-    for (const std::string& name : names_)
-        results_.push_back(formula::find_step(recording, name));
+    for (const auto& [name, path] : outputs) {
+        names_.push_back(name);
+        results_.push_back(formula::find_step(recording, path));
+    }
     right_ = measured();
-}
-
-Array Alternatives::rows_of(const Array& array) const
-{
-    if (rows_.empty())
-        return array;
-    Array some{array.shape, {}, array.type};
-    some.shape.end()[-2] = rows_.size();
-    const std::size_t width = array.shape.back(), block = width * array.shape.end()[-2];
-    for (std::size_t begin = 0; begin < array.size(); begin += block)
-        for (const std::size_t row : rows_) {
-            const auto from = array.values.begin() + static_cast<std::ptrdiff_t>(begin + row * width);
-            some.values.insert(some.values.end(), from, from + static_cast<std::ptrdiff_t>(width));
-        }
-    return some;
 }
 
 std::vector<Output> Alternatives::measured() const
 {
     std::vector<Output> outputs;
     for (std::size_t i = 0; i < results_.size(); ++i)
-        outputs.push_back({names_[i], rows_of(recording_.steps[results_[i]].value), {}});
+        outputs.push_back({names_[i], rows_of(recording_.steps[results_[i]].value, rows_), {}});
     for (const NumberType type : types) {
         for (std::size_t draw = 1; draw <= draw_count; ++draw) {
             const std::vector<Array> rounded = rounded_steps(recording_, again_.names(), type, draw);
             for (std::size_t i = 0; i < results_.size(); ++i) {
                 double& most = outputs[i].tolerance[type];
-                most = std::max(most, draw_factor * largest_move(outputs[i].value, rows_of(rounded[results_[i]])));
+                most = std::max(most, largest_move(outputs[i].value, rows_of(rounded[results_[i]], rows_)));
             }
         }
         for (Output& output : outputs)
@@ -155,7 +124,7 @@ std::vector<Output> Alternatives::outputs_with(const formula::Changes& changes) 
         outputs.push_back(right_[i]);
         if (changed == arrays.end())
             continue;
-        outputs.back().value = rows_of(changed->second);
+        outputs.back().value = rows_of(changed->second, rows_);
         const double growth = largest_of(outputs.back().value) / std::max(largest_of(right_[i].value), 1e-300);
         for (auto& [type, tolerance] : outputs.back().tolerance)
             tolerance *= std::max(growth, 1.0);

@@ -11,9 +11,10 @@ namespace attn::vectors {
 /// What the results of a recorded function would have been if some steps had been computed otherwise.
 class Alternatives {
 public:
-    /// @param outputs  the paths of the results
+    /// @param outputs  the names of the results, and their steps' paths
     /// @param rows     which rows of the results are given; empty for all
-    Alternatives(const Recording& recording, std::vector<std::string> outputs, std::vector<std::size_t> rows);
+    Alternatives(const Recording& recording, const std::vector<std::pair<std::string, std::string>>& outputs,
+                 std::vector<std::size_t> rows);
 
     /// The right results, and how near others have to be: as far as other roundings move them.
     const std::vector<Output>& right() const { return right_; }
@@ -32,7 +33,6 @@ private:
     std::optional<Alternative> of_edits(const mistakes::Pitfall& pitfall, std::span<const mistakes::StepEdit> edits,
                                         std::string_view value) const;
     std::vector<Output> measured() const;
-    Array rows_of(const Array& array) const;
     bool keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const;
 
     const Recording& recording_;

@@ -95,7 +95,7 @@ Json json_of(const Case& one, bool with_formulas)
         for (const auto& [name, value] : one.weights)
             json["weights"][name] = array(value);
     for (const Step& step : one.steps.steps)
-        if (!step.formula.empty()) {
+        if (!step.formula.empty() || with_formulas) {
             Json entry{{"name", step.path}, {"formula", step.formula}};
             entry.update(array(step.value));
             for (std::size_t i = 0; i < step.value.size(); ++i)
@@ -157,7 +157,7 @@ void print(std::string& text, const Json& json, std::size_t indent)
 
 std::string to_json(const File& file, std::string_view version, bool with_formulas)
 {
-    Json json{{"schema", "vectors_schema_1"},
+    Json json{{"schema", schema},
               {"version", version},
               {"function", file.function},
               {"title", file.title},

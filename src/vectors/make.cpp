@@ -1,6 +1,7 @@
 // From the plan to vectors: inputs are drawn, mistakes are made, and what catches nothing new is left out.
 
 #include "alternatives.hpp"
+#include "arrays.hpp"
 #include "choose.hpp"
 #include "draw.hpp"
 #include "plan.hpp"
@@ -19,25 +20,14 @@ constexpr double caught_times = 100;
 // Other inputs of the same sizes that are tried where a mistake is not caught.
 constexpr std::size_t attempts = 3;
 
-/// How many times the tolerance an array is off at most.
-double times_off(const Output& found, const Output& right, NumberType type)
-{
-    double most = 0;
-    for (std::size_t i = 0; i < right.value.size(); ++i) {
-        const double one = found.value.values[i], other = right.value.values[i];
-        if (one == other || (std::isnan(one) && std::isnan(other)))
-            continue;
-        const double off = std::abs(one - other) / right.tolerance.at(type);
-        most = std::max(most, std::isfinite(off) ? off : 1e300);
-    }
-    return most;
-}
-
-double times_off(const std::vector<Output>& found, const std::vector<Output>& right, NumberType type)
+/// How many times the tolerance the results are off at most.
+double most_off(const std::vector<Output>& found, const std::vector<Output>& right, NumberType type)
 {
     double most = 0;
     for (std::size_t i = 0; i < right.size(); ++i)
-        most = std::max(most, times_off(found[i], right[i], type));
+        for (std::size_t j = 0; j < right[i].value.size(); ++j)
+            most = std::max(most, times_off(found[i].value.values[j], right[i].value.values[j],
+                                            right[i].tolerance.at(type)));
     return most;
 }
 
@@ -74,17 +64,22 @@ Recording with_gradients(const Recording& forward, Arrays& inputs, Draws& draws)
     return formula::gradients(forward, {.of = "output", .seed = inputs.back().second});
 }
 
-std::vector<std::string> results_of(const Recording& recording, bool is_backward)
+/// The results, by the names that they have here, and their steps' paths: the output, or the gradients of everything that is
+/// given. An input that is a step under another name has its own.
+std::vector<std::pair<std::string, std::string>> results_of(const Case& made, bool is_backward)
 {
     if (!is_backward)
-        return {"output"};
-    std::vector<std::string> results;
-    for (const Step& step : recording.steps)
-        if (step.formula.empty() && step.value.type == ElementType::real &&
-            !step.path.starts_with(formula::gradient_scope))
-            if (const std::string gradient = std::string(formula::gradient_scope) + step.path;
-                recording.find(gradient) != nullptr)
-                results.push_back(gradient);
+        return {{"output", "output"}};
+    std::vector<std::pair<std::string, std::string>> results;
+    const std::string scope(formula::gradient_scope);
+    for (const Step& step : made.steps.steps) {
+        if (!step.formula.empty() || step.value.type != ElementType::real || step.path.starts_with(scope) ||
+            made.steps.find(scope + step.path) == nullptr)
+            continue;
+        const auto input = std::ranges::find_if(
+            made.inputs, [&](const auto& given) { return identical(given.second, step.value); });
+        results.emplace_back(scope + (input == made.inputs.end() ? step.path : input->first), scope + step.path);
+    }
     return results;
 }
 
@@ -103,7 +98,7 @@ std::map<std::string, const Alternative*> caught_by(const Case& made)
 {
     std::map<std::string, const Alternative*> caught;
     for (const Alternative& one : made.wrong)
-        if (times_off(one.outputs, made.outputs, NumberType::float32) > caught_times)
+        if (most_off(one.outputs, made.outputs, NumberType::float32) > caught_times)
             caught.emplace(one.name, &one);
     return caught;
 }
@@ -118,7 +113,7 @@ std::vector<Need> needs_of(const Case& made, const PlannedFile& file, const std:
         needs.push_back({name, 2});
         needs.push_back({file.function + ": " + name});
         for (const auto& [other_name, other] : caught)
-            if (name < other_name && times_off(other->outputs, one->outputs, NumberType::float32) > caught_times)
+            if (name < other_name && most_off(other->outputs, one->outputs, NumberType::float32) > caught_times)
                 needs.push_back({file.function + ": " + name + " or " + other_name});
     }
     return needs;
@@ -140,7 +135,7 @@ Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::ma
         if (row < sizes.at("n"))
             made.rows.push_back(row);
 
-    const Alternatives alternatives(made.steps, results_of(made.steps, file.is_backward), made.rows);
+    const Alternatives alternatives(made.steps, results_of(made, file.is_backward), made.rows);
     made.outputs = alternatives.right();
     for (const auto& [name, formulas] : group.accepts)
         made.accepted.push_back(alternatives.of_convention(name, formulas));
@@ -148,7 +143,7 @@ Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::ma
         made.wrong = alternatives.of_mistakes();
     std::erase_if(made.wrong, [&](const Alternative& one) {
         return std::ranges::any_of(made.accepted, [&](const Alternative& accepted) {
-            return times_off(one.outputs, accepted.outputs, NumberType::float32) < 1;
+            return most_off(one.outputs, accepted.outputs, NumberType::float32) < 1;
         });
     });
     return made;

@@ -19,6 +19,9 @@ namespace attn::vectors {
 
 using Json = nlohmann::ordered_json;
 
+/// The schema of the files: another number where a program that reads one can't read the other.
+inline constexpr std::string_view schema = "vectors_schema_1";
+
 /// How far another correct computation can be from a number, by the type that it computes in.
 using Tolerances = std::map<NumberType, double>;
 
@@ -80,10 +83,7 @@ using RunFunction = std::function<Recording(const std::string& module, const Jso
 std::vector<File> make_vectors(std::uint64_t seed, const RunFunction& run);
 
 /// A file as JSON, as vectors/schema.json has it.
-/// @param with_formulas  beside each alternative, the formulas of the steps that are computed otherwise
+/// @param with_formulas  beside each alternative, the formulas of the steps that are computed otherwise, and all that comes in among the steps
 std::string to_json(const File& file, std::string_view version, bool with_formulas = false);
-
-/// True where each number is as near to the expected one as the tolerance says, NaN for NaN and infinity for infinity.
-bool is_same(const Array& found, const Array& expected, double tolerance);
 
 } // namespace attn::vectors

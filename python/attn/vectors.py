@@ -1,0 +1,177 @@
+"""Checks a function by test vectors that name mistakes: python3 -m attn.vectors MODULE:FUNCTION
+
+Each case is small: the inputs of attention, of a layer, of a norm, what is right, and what each well-known mistake makes of it. The
+function is called with inputs and parameters by name, and with weights, a dictionary, where there are some; cases with names that it
+does not take are left out. It returns an array, or several: a tuple in the order of the case's outputs, or a dictionary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from . import vector_check
+from .arrays import array_of
+from .program import Error, OwnFolder, call
+
+TYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is said of one case."""
+
+    id: str
+    function: str
+    message: str  # empty where it passed
+    is_left_out: bool = False
+
+
+def folder_of_vectors() -> Path:
+    """The published vectors: of this package, or of the checkout around it."""
+    here = Path(__file__).resolve()
+    for folder in (here.parent / "vector_cases", here.parents[2] / "vectors" / "cases"):
+        if folder.is_dir():
+            return folder
+    raise Error("there are no vectors beside this package: give a folder, --vectors vectors/cases, or a seed")
+
+
+def files_in(folder: Path) -> Iterator[dict[str, Any]]:
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise Error(f"{folder} has no files of vectors, expected such as vectors/cases")
+    for path in paths:
+        file = json.loads(path.read_text())
+        if file.get("schema") != "vectors_schema_1":
+            raise Error(f"{path} has the schema {file.get('schema')}, expected vectors_schema_1")
+        yield file
+
+
+def check(function: Callable[..., Any], name: str, folder: Path | None = None, *, dtype: str = "float64", like: str = "numpy") -> list[Result]:
+    """Calls a function with each case of the function of that name.
+
+    folder  of the vectors; those of this package unless given
+    dtype   of its arguments, and in which it computes: the tolerance is measured for it
+    like    the library of its arguments: numpy, torch, jax
+    raises  Error where there are no vectors of that function
+    """
+    takes = inspect.signature(function).parameters
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+    results = []
+    for file in files_in(folder or folder_of_vectors()):
+        for group in file["groups"] if file["function"] == name else []:
+            for case in group["cases"]:
+                names = {*case["inputs"], *group["parameters"], *({"weights"} & set(case))}
+                if not takes_all and not names <= set(takes):
+                    lacks = ", ".join(sorted(names - set(takes)))
+                    results.append(Result(case["id"], name, f"{getattr(function, '__name__', 'it')}() takes no {lacks}", True))
+                    continue
+                try:
+                    message = vector_check.check(case, group["parameters"], adapted(function, dtype, like), dtype)
+                except Exception as error:
+                    message = f"it fails: {type(error).__name__}: {error}"
+                results.append(Result(case["id"], name, message + sentence(file, message)))
+    if not results:
+        raise Error(f"there are no vectors of {name}")
+    return results
+
+
+def sentence(file: dict[str, Any], message: str) -> str:
+    """The sentence of the mistake, where it is one."""
+    note = file["notes"].get(message.rsplit(" ", 1)[-1]) if " or " not in message else None
+    return f": {note['sentence']}" if note else ""
+
+
+def adapted(function: Callable[..., Any], dtype: str, like: str) -> Callable[..., Any]:
+    """The function of NumPy's arrays that calls one of other tensors."""
+    def convert(value: Any) -> Any:
+        if isinstance(value, dict) and value and all(isinstance(one, np.ndarray) for one in value.values()):
+            return {name: convert(one) for name, one in value.items()}
+        if not isinstance(value, np.ndarray):
+            return value
+        kind = dtype if value.dtype.kind == "f" else str(value.dtype)
+        if like == "torch":
+            torch = importlib.import_module("torch")
+            return torch.from_numpy(value).to(getattr(torch, kind))
+        if like == "jax":
+            return importlib.import_module("jax.numpy").asarray(value, dtype=kind)
+        return value.astype(kind)
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items()}
+        return tuple(map(plain, value)) if isinstance(value, tuple) else array_of("the result", value)
+
+    return lambda **given: plain(function(**{name: convert(value) for name, value in given.items()}))
+
+
+def to_junit(results: list[Result]) -> str:
+    lines = []
+    for one in results:
+        inside = f"<failure message={quoteattr(one.message)}/>" if one.message else ""
+        inside = "<skipped/>" if one.is_left_out else inside
+        lines.append(f" <testcase classname={quoteattr(one.function)} name={quoteattr(one.id)}>{inside}</testcase>\n")
+    left_out = sum(one.is_left_out for one in results)
+    failed = sum(bool(one.message) for one in results) - left_out
+    return (f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="vectors" tests="{len(results)}" failures="{failed}" '
+            f'skipped="{left_out}">\n{"".join(lines)}</testsuite>\n')
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m attn.vectors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="what to check: mine:attention")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="whose vectors (default: the function's own name)")
+    parser.add_argument("--vectors", type=Path, metavar="FOLDER", help="the files (default: those of this package)")
+    parser.add_argument("--seed", metavar="S", help="other vectors of the same kind, which attn makes")
+    parser.add_argument("--type", choices=TYPES, default="float64", help="in which it computes (default: float64)")
+    parser.add_argument("--like", choices=("numpy", "torch", "jax"), default="numpy", help="the library of its arguments (default: numpy)")
+    parser.add_argument("--junit", type=Path, metavar="FILE.xml", help="write a report for build servers")
+    given = parser.parse_args(words)
+    try:
+        return run(given)
+    except Error as error:
+        print(f"attn.vectors: {error}", file=sys.stderr)
+        return 2
+
+
+def run(given: argparse.Namespace) -> int:
+    module, _, attribute = given.function.partition(":")
+    if not attribute:
+        raise Error(f"{given.function} names no function, expected MODULE:FUNCTION, such as mine:attention")
+    sys.path.insert(0, "")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise Error(f"{given.function}: {error}") from error
+    with OwnFolder() as made:
+        if given.seed is not None:
+            call("vectors", "--seed", given.seed, "-o", made)
+        results = check(function, given.name or attribute, Path(made) if given.seed is not None else given.vectors, dtype=given.type, like=given.like)
+    if given.junit:
+        given.junit.write_text(to_junit(results))
+    return report(results)
+
+
+def report(results: list[Result]) -> int:
+    checked = [one for one in results if not one.is_left_out]
+    failed = [one for one in checked if one.message]
+    for one in failed:
+        print(f"failed {one.id}: {one.message}")
+    for message in sorted({one.message for one in results if one.is_left_out}):
+        print(f"left out {sum(one.message == message for one in results)} cases: {message}")
+    print(f"{len(checked) - len(failed)} of {len(checked)} cases passed")
+    return 1 if failed or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
