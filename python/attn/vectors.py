@@ -1,8 +1,9 @@
 """Checks a function by test vectors that name mistakes: python3 -m attn.vectors MODULE:FUNCTION
 
 Each case is small: the inputs of attention, of a layer, of a norm, what is right, and what each well-known mistake makes of it. The
-function is called with inputs and parameters by name, and with weights, a dictionary, where there are some; cases with names that it
-does not take are left out. It returns an array, or several: a tuple in the order of the case's outputs, or a dictionary.
+function is called with inputs and parameters by name, and with weights, a dictionary, where there are some. Cases with names that it
+does not take are left out, as are those for which it raises NotImplementedError. It returns an array, or several: a tuple in the order
+of the case's outputs, or a dictionary.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ def check(function: Callable[..., Any], name: str, folder: Path | None = None, *
                     continue
                 try:
                     message = vector_check.check(case, group["parameters"], adapted(function, dtype, like), dtype)
+                except NotImplementedError as error:
+                    results.append(Result(case["id"], name, str(error) or "not implemented", True))
+                    continue
                 except Exception as error:
                     message = f"it fails: {type(error).__name__}: {error}"
                 results.append(Result(case["id"], name, message + sentence(file, message)))

@@ -185,7 +185,7 @@ std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfa
         return std::nullopt;
     try {
         Alternative found = of(std::string(pitfall.id), changes);
-        return are_same(found.outputs, right_, NumberType::float64) ? std::nullopt : std::optional(std::move(found));
+        return are_same(found.outputs, right_, NumberType::float32) ? std::nullopt : std::optional(std::move(found));
     } catch (const formula::FormulaError&) {
         return std::nullopt; // it can't be made with these sizes
     }

@@ -1,4 +1,4 @@
-#include "choose.hpp"
+#include "attn/vectors/choose.hpp"
 
 #include <algorithm>
 #include <map>

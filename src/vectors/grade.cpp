@@ -198,7 +198,7 @@ Grade grade(const Json& file, const Json& one, const Answers& answers, NumberTyp
         grade.verdict = Grade::Verdict::failed;
         grade.passes_in_float32 = type == NumberType::float64 && comparison.is_right(NumberType::float32);
         grade.names = comparison.named("wrong", type);
-        grade.message = grade.names.empty() ? comparison.worst(type) + "; no mistake of the list gives this"
+        grade.message = grade.names.empty() ? comparison.worst(type) + "; no mistake that this case has gives it"
                                             : "your numbers are those of " + joined(grade.names);
         if (grade.names.size() == 1)
             grade.message += ": " + file.at("notes").at(grade.names.front()).at("sentence").get<std::string>();

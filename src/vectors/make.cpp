@@ -2,11 +2,11 @@
 
 #include "alternatives.hpp"
 #include "arrays.hpp"
-#include "choose.hpp"
 #include "draw.hpp"
 #include "plan.hpp"
 
 #include "attn/formula/gradient.hpp"
+#include "attn/vectors/choose.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +15,9 @@
 namespace attn::vectors {
 namespace {
 
-// A mistake is caught where it moves a result by so many times the tolerance in float32.
-constexpr double caught_times = 100;
+// A mistake is caught where it moves a result by so many times the tolerance in float32; two are told apart where theirs differ by so
+// many times that.
+constexpr double caught_times = 100, told_times = 10;
 // Other inputs of the same sizes that are tried where a mistake is not caught.
 constexpr std::size_t attempts = 3;
 
@@ -113,7 +114,7 @@ std::vector<Need> needs_of(const Case& made, const PlannedFile& file, const std:
         needs.push_back({name, 2});
         needs.push_back({file.function + ": " + name});
         for (const auto& [other_name, other] : caught)
-            if (name < other_name && most_off(other->outputs, one->outputs, NumberType::float32) > caught_times)
+            if (name < other_name && most_off(other->outputs, one->outputs, NumberType::float32) > told_times)
                 needs.push_back({file.function + ": " + name + " or " + other_name});
     }
     return needs;
@@ -149,6 +150,15 @@ Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::ma
     return made;
 }
 
+/// False where roundings decide, such as which of two equal experts is chosen.
+bool is_settled(const Case& made)
+{
+    constexpr double much = 1e-3;
+    return std::ranges::all_of(made.outputs, [](const Output& output) {
+        return output.tolerance.at(NumberType::float32) < much * largest_of(output.value);
+    });
+}
+
 /// All cases that could be chosen.
 std::vector<Candidate> candidates(const std::vector<PlannedFile>& files, std::uint64_t seed, const RunFunction& run)
 {
@@ -161,6 +171,8 @@ std::vector<Candidate> candidates(const std::vector<PlannedFile>& files, std::ui
                 for (const auto& sizes : group.sizes) {
                     const std::string name = place + '/' + sizes_text(sizes) + '/' + std::to_string(attempt);
                     Case made = make_case(files[f], group, sizes, Draws(seed, name), run);
+                    if (!is_settled(made))
+                        continue;
                     std::vector<Need> needs = needs_of(made, files[f], group.keeps_all ? name : place);
                     all.push_back({f, g, std::move(made), std::move(needs)});
                 }

@@ -148,7 +148,7 @@ def numbers(entry):
     """Everything in a file that is no number, and the numbers."""
     if isinstance(entry, bool) or not isinstance(entry, (int, float)):
         if isinstance(entry, dict):
-            parts = [numbers(value) for value in entry.values()]
+            parts = [numbers(value) for key, value in entry.items() if key != "tolerance"]  # which is measured, to two digits
             return [*entry, *(part[0] for part in parts)], [number for part in parts for number in part[1]]
         if isinstance(entry, list):
             parts = [numbers(value) for value in entry]

@@ -159,7 +159,7 @@ def rotary(x, rotary_layout="pairs", rotary_base=10000, rotary_features=None, ro
 
 
 def multi_head_attention(x, weights, heads, memory=None, past_keys=None, past_values=None, positions=None, scale=None, softcap=None,
-                         norm_epsilon=1e-5, norm_adds_one=False, talking=None, **options):
+                         norm_epsilon=1e-5, norm_adds_one=False, **options):
     memory = x if memory is None else memory
     if "in_proj_weight" in weights:
         q_w, k_w, v_w = weights["in_proj_weight"].chunk(3)
@@ -196,19 +196,11 @@ def multi_head_attention(x, weights, heads, memory=None, past_keys=None, past_va
         can = allowed(n, m, **options)
     else:
         can = allowed(n, m, past, **options)
-    if talking is None:
-        context = weighted(scores, values, can)
-    else:
-        scores = torch.einsum("hnm,hg->gnm", scores, talking[0])
-        context = torch.einsum("hnm,hg->gnm", torch.softmax(scores, -1), talking[1]) @ values
+    context = weighted(scores, values, can)
     merged = context.transpose(-2, -3).flatten(-2)
     if "g_proj.weight" in weights:
         merged = merged * torch.sigmoid(F.linear(x, weights["g_proj.weight"]))
     return F.linear(merged, *out)
-
-
-def talking_heads_attention(x, weights):
-    return multi_head_attention(x, weights, len(weights["talking_scores"]), talking=(weights["talking_scores"], weights["talking_weights"]))
 
 
 def loaded(module, weights):

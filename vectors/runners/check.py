@@ -1,6 +1,5 @@
-"""python3 check.py CASES MODULE:FUNCTION [TYPE] calls a function with inputs, parameters and weights by name, where it takes all of them"""
+"""python3 check.py CASES MODULE:FUNCTION [TYPE] calls it with inputs, parameters and weights by name, where it takes all of them."""
 import importlib, inspect, json, pathlib, sys  # noqa: E401
-
 import numpy as np
 
 def array(entry):
@@ -33,17 +32,18 @@ def check(case, parameters, function, kind):  # "" where it is right, else what 
     if all(is_near(mine[name], array(right), right["tolerance"][kind]) for name, right in outputs.items()) or named(case, mine, kind, "accepted"):
         return ""
     names = " or ".join(named(case, mine, kind, "wrong"))
-    return f"your numbers are those of {names}" if names else "no mistake of the list gives these numbers"
+    return f"your numbers are those of {names}" if names else "no mistake that this case has gives these numbers"
 
 if __name__ == "__main__":
     sys.path.insert(0, "")
-    (module, name), kind = sys.argv[2].split(":"), sys.argv[3] if len(sys.argv) > 3 else "float64"
-    function, found = getattr(importlib.import_module(module), name), {}
+    (module, name), kind, found = sys.argv[2].split(":"), sys.argv[3] if len(sys.argv) > 3 else "float64", {}
+    function = getattr(importlib.import_module(module), name)
     for file in [json.loads(path.read_text()) for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json"))]:
         for case, group in [(case, group) for group in file["groups"] for case in group["cases"] if file["function"] == name]:
             if {*case["inputs"], *group["parameters"], *({"weights"} & set(case))} <= {*inspect.signature(function).parameters}:
                 try:
                     found[case["id"]] = check(case, group["parameters"], function, kind)
+                except NotImplementedError: continue  # noqa: E701
                 except Exception as error:  # noqa: BLE001 (whatever stops it)
                     found[case["id"]] = f"it fails: {type(error).__name__}: {error}"
     failed = [f"failed {one}: {wrong}\n" for one, wrong in found.items() if wrong]

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What vectors/cases promises: files_test.py [--jsonschema]
+
+The files are small; every mistake is caught by two cases at a hundred times the tolerance of float32; no case can be left out without
+losing a mistake, two that are told apart, a group, or a size; and no right result is what a program gives that computes nothing.
+With --jsonschema the files are given to python3-jsonschema, and to each change of one it has to object. Exit code 77 without it.
+"""
+
+import copy
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+from generator.vectors import caught_times, read_files, times_off, told_times  # noqa: E402
+
+LARGEST_FILE, LARGEST_SUM = 64_000, 1_500_000
+
+
+def needs_of(file, group, case):
+    """What a case is good for, and how many cases of that kind it takes: as src/vectors/make.cpp has it."""
+    caught = [name for name in case["wrong"] if times_off(case, name, "float32") > caught_times]
+    needs = {(f"{file['name']}: {group['comment']}" + (f": {case['comment']}" if is_for_itself(file, group) else ""), 1)}
+    for name in caught:
+        needs |= {(name, 2), (f"{file['function']}: {name}", 1)}
+        needs |= {(f"{file['function']}: {name} or {other}", 1) for other in caught
+                  if name < other and times_off(case, name, "float32", other) > told_times}
+    return needs
+
+
+def is_for_itself(file, group):
+    plan = json.loads((ROOT / "src" / "vectors" / "plan" / f"{file['name']}.json").read_text())
+    return next(one for one in plan["groups"] if one["comment"] == group["comment"]).get("keeps_all", False)
+
+
+def check_cases(files):
+    needs = {case["id"]: needs_of(file, group, case) for file in files for group in file["groups"] for case in group["cases"]}
+    met = Counter(need for all_needs in needs.values() for need in all_needs)
+    mistakes = {name for name, count in met if count == 2}
+    rare = [name for name in mistakes if met[name, 2] < 2]
+    assert not rare, f"caught by one case alone: {rare}"
+    assert len(mistakes) >= 150, f"{len(mistakes)} mistakes are caught, expected 150"
+    needless = [one for one, all_needs in needs.items() if all(met[name, count] > count for name, count in all_needs)]
+    assert not needless, f"nothing is lost without {needless}"
+    print(f"{len(files)} files, {len(needs)} cases, each of them needed; {len(mistakes)} mistakes, each caught by two or more")
+
+
+def check_sizes():
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "vectors" / "cases").iterdir()}
+    assert max(sizes.values()) <= LARGEST_FILE, f"{max(sizes, key=sizes.get)} has {max(sizes.values())} bytes, expected {LARGEST_FILE} at most"
+    assert sum(sizes.values()) <= LARGEST_SUM, f"{sum(sizes.values())} bytes in all, expected {LARGEST_SUM} at most"
+    print(f"{sum(sizes.values())} bytes, {max(sizes.values())} in the largest file")
+
+
+def check_inputs(files):
+    """All inputs are numbers that bfloat16 holds, and no result is zero throughout."""
+    for file in files:
+        for group in file["groups"]:
+            for case in group["cases"]:
+                for part in ("inputs", "weights"):
+                    for name, entry in case.get(part, {}).items():
+                        numbers = np.array(entry.get("values", [0]), dtype=np.float32)
+                        assert not np.any(numbers.view(np.uint32) & 0xFFFF), f"{case['id']}: {name} is not exact in bfloat16"
+                for name, entry in case["outputs"].items():
+                    assert any(entry["values"]), f"{case['id']}: {name} is zero"
+
+
+def changes(file):
+    """The same file with one thing wrong, many times."""
+    case = ("groups", 0, "cases", 0)
+    output = next(iter(file["groups"][0]["cases"][0]["outputs"]))
+    for path, value in [(("schema",), "vectors_schema_2"), (("notes",), []), (("groups",), []), ((*case, "result"), "right"), ((*case, "id"), "1"),
+                        ((*case, "more"), 1), ((*case, "outputs", output, "tolerance", "float32"), 0), ((*case, "outputs", output, "values", 0), "inf"),
+                        ((*case, "outputs", output, "shape"), [-1]), ((*case, "wrong", "mistake"), {}), ((*case, "inputs"), {})]:
+        other = copy.deepcopy(file)
+        place = other
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        yield path, other
+
+
+def check_schema(files):
+    try:
+        import jsonschema
+    except ImportError:
+        print("files_test.py: skipped, there is no python3-jsonschema")
+        return 77
+    schema = json.loads((ROOT / "vectors" / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for file in files:
+        name = file.pop("name")
+        for error in validator.iter_errors(file):
+            raise AssertionError(f"{name}: {list(error.path)}: {error.message[:200]}")
+    for path, other in changes(files[0]):
+        assert not validator.is_valid(other), f"the schema allows another {path}"
+    print(f"{len(files)} files are as vectors/schema.json says")
+    return 0
+
+
+def main(words):
+    files = read_files()
+    if "--jsonschema" in words:
+        return check_schema(files)
+    check_sizes()
+    check_inputs(files)
+    check_cases(files)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,194 @@
+// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+package main
+
+import (
+	"math"
+	"os"
+
+	"attn.example/vectors"
+)
+
+var mistake = os.Getenv("MISTAKE")
+
+func has(name string) bool { return mistake == name }
+
+func one(condition bool) float64 {
+	if condition {
+		return 1
+	}
+	return 0
+}
+
+func number(parameters vectors.Object, name string, otherwise float64) float64 {
+	if value, given := parameters[name].(float64); given {
+		return value
+	}
+	return otherwise
+}
+
+func softmax(row, sink []float64) []float64 {
+	largest, sum := math.Inf(-1), 0.0
+	for _, score := range append(append([]float64{}, row...), sink...) {
+		largest = math.Max(largest, score)
+	}
+	for _, score := range append(append([]float64{}, row...), sink...) {
+		sum += math.Exp(score - largest)
+	}
+	weights := make([]float64, len(row))
+	for j, score := range row {
+		if !math.IsInf(largest, -1) {
+			weights[j] = math.Exp(score-largest) / sum
+		}
+	}
+	return weights
+}
+
+func transpose(rows [][]float64) [][]float64 {
+	turned := make([][]float64, len(rows[0]))
+	for j := range turned {
+		for _, row := range rows {
+			turned[j] = append(turned[j], row[j])
+		}
+	}
+	return turned
+}
+
+func each(rows [][]float64, f func(i, j int, x float64) float64) [][]float64 {
+	for i, row := range rows {
+		for j, x := range row {
+			rows[i][j] = f(i, j, x)
+		}
+	}
+	return rows
+}
+
+func allows(i, j, n, m int, parameters vectors.Object, mask []float64) bool {
+	first, _ := parameters["causal"].(string)
+	shift := one(first == "bottom-right") * float64(m-n)
+	row, key := float64(i), float64(j)
+	place, diagonal := row+shift*one(!has("window_top_left")), row+shift*one(!has("causal_top_left"))
+	isEarly := first == "" || key <= diagonal+one(has("causal_next"))-one(has("causal_strict"))
+	left, right := number(parameters, "left_window", math.Inf(1)), number(parameters, "right_window", math.Inf(1))
+	isNear := has("window_missing") || key >= place-left-one(has("window_off_by_one")) && key <= place+right
+	isKept := key < number(parameters, "kept", 0)
+	if has("sink_tokens_early") {
+		return isEarly && isNear || isKept
+	}
+	isNear = isNear || isKept && !has("sink_tokens_missing")
+	return isNear && isEarly && (mask == nil || mask[i*m+j] != 0)
+}
+
+func attention(function string, parameters vectors.Object, inputs, _ map[string]vectors.Array) map[string]vectors.Array {
+	_, isContinued := inputs["past_keys"]
+	_, isPadded := inputs["lengths"]
+	_, isLearned := parameters["score"]
+	queries, keys, values := inputs["queries"], inputs["keys"], inputs["values"]
+	if function != "attention" || isContinued || isPadded || isLearned || len(queries.Shape) != 2 {
+		return nil
+	}
+	n, d, m, v := int(queries.Shape[0]), int(queries.Shape[1]), int(values.Shape[0]), int(values.Shape[1])
+	root := math.Sqrt(float64(d))
+	scale := number(parameters, "scale", 1/root)
+	if other, found := map[string]float64{"no_scale": 1, "scale_d_k": 1 / root / root, "scale_inverse": root, "scale_default": 1 / root}[mistake]; found {
+		scale = other
+	}
+	mask, bias := inputs["mask"].Values, inputs["bias"].Values
+	isMasked := mask != nil || parameters["causal"] != nil || parameters["left_window"] != nil
+	can := func(i, j int) bool {
+		if has("mask_transposed") && n == m {
+			i, j = j, i
+		}
+		return allows(i, j, n, m, parameters, mask) != (has("mask_inverted") && isMasked)
+	}
+	scores := make([][]float64, n)
+	for i := range scores {
+		for j := 0; j < m; j++ {
+			score := 0.0
+			for k := 0; k < d; k++ {
+				at := j*d + k
+				if has("keys_reshaped") {
+					at = k*m + j
+				}
+				score += scale * queries.Values[i*d+k] * keys.Values[at]
+			}
+			if cap := number(parameters, "softcap", 0); cap != 0 {
+				score = cap * math.Tanh(score/cap)
+			}
+			if bias != nil {
+				score += bias[i*m+j]
+			}
+			switch {
+			case has("mask_added"):
+				score += one(isMasked && can(i, j))
+			case can(i, j) || has("mask_missing") || has("mask_after_softmax"):
+			case has("mask_zero"):
+				score = 0
+			case has("mask_finite"):
+				score = -100
+			default:
+				score = math.Inf(-1)
+			}
+			scores[i] = append(scores[i], score)
+		}
+	}
+	sink := inputs["sinks"].Values
+	if has("sink_missing") {
+		sink = nil
+	}
+	weights := make([][]float64, n)
+	for i, row := range scores {
+		weights[i] = softmax(row, sink)
+	}
+	switch mistake {
+	case "softmax_axis":
+		weights = transpose(scores)
+		for j, column := range weights {
+			weights[j] = softmax(column, nil)
+		}
+		weights = transpose(weights)
+	case "softmax_all":
+		all := []float64{}
+		for _, row := range scores {
+			all = append(all, row...)
+		}
+		all = softmax(all, nil)
+		weights = each(scores, func(i, j int, _ float64) float64 { return all[i*m+j] })
+	case "softmax_missing":
+		weights = scores
+	case "softmax_unnormalized":
+		weights = each(scores, func(_, _ int, x float64) float64 { return math.Exp(x) })
+	case "softmax_sigmoid":
+		weights = each(scores, func(_, _ int, x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+	case "softmax_over_one":
+		weights = each(scores, func(_, _ int, _ float64) float64 { return 1 })
+	case "softmax_twice":
+		for i, row := range weights {
+			weights[i] = softmax(row, nil)
+		}
+	case "softmax_log":
+		weights = each(weights, func(_, _ int, x float64) float64 { return math.Log(x) })
+	case "mask_after_softmax":
+		weights = each(weights, func(i, j int, x float64) float64 { return x * one(can(i, j)) })
+	case "weights_transposed":
+		if n == m {
+			weights = transpose(weights)
+		}
+	}
+	output := vectors.Array{Shape: []float64{float64(n), float64(v)}}
+	for _, row := range weights {
+		for k := 0; k < v; k++ {
+			sum := 0.0
+			for j, weight := range row {
+				sum += weight * values.Values[j*v+k]
+			}
+			output.Values = append(output.Values, sum)
+		}
+	}
+	return map[string]vectors.Array{"output": output}
+}
+
+func main() {
+	if !vectors.Check(os.Args[1], "float64", attention) {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,115 @@
+#include "attn/vectors/grade.hpp"
+
+#include "sources.hpp"
+#include "test.hpp"
+
+#include "attn/core/error.hpp"
+
+#include <cmath>
+
+using namespace attn;
+using namespace attn::vectors;
+using Verdict = Grade::Verdict;
+
+namespace {
+
+Json file_of(const std::string& name) { return Json::parse(test::source_file("vectors/cases/" + name + ".json").text); }
+
+/// The right results of a case.
+std::map<std::string, Array, std::less<>> right(const Json& one)
+{
+    std::map<std::string, Array, std::less<>> answers;
+    for (const auto& [name, output] : one.at("outputs").items())
+        answers.emplace(name, array_of(output));
+    return answers;
+}
+
+/// The same with what an alternative has.
+std::map<std::string, Array, std::less<>> wrong(const Json& one, const Json& alternative)
+{
+    auto answers = right(one);
+    for (const auto& [name, values] : alternative.items())
+        answers.at(name).values = array_of({{"shape", {values.size()}}, {"values", values}}).values;
+    return answers;
+}
+
+} // namespace
+
+TEST_CASE("what is right passes in every type, and a mistake's result is called after it", "[vectors]")
+{
+    for (const std::string name : {"attention_causal", "attention_masks", "layer_norm", "attention_backward"}) {
+        const Json file = file_of(name);
+        for (const Json& group : file.at("groups"))
+            for (const Json& one : group.at("cases")) {
+                CAPTURE(one.at("id").get<std::string>());
+                for (const NumberType type :
+                     {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16})
+                    CHECK(grade(file, one, right(one), type).verdict == Verdict::passed);
+                for (const auto& [id, alternative] : one.at("wrong").items()) {
+                    const Grade found = grade(file, one, wrong(one, alternative), NumberType::float64);
+                    CHECK(found.verdict == Verdict::failed);
+                    CHECK(std::ranges::find(found.names, id) != found.names.end());
+                }
+            }
+    }
+}
+
+TEST_CASE("conventions are accepted, and said", "[vectors]")
+{
+    const Json file = file_of("attention_masks");
+    std::size_t accepted = 0;
+    for (const Json& group : file.at("groups"))
+        for (const Json& one : group.at("cases")) {
+            const Json conventions = one.value("accepted", Json::object());
+            for (const auto& [name, alternative] : conventions.items()) {
+                const Grade found = grade(file, one, wrong(one, alternative), NumberType::float32);
+                CHECK(found.verdict == Verdict::accepted);
+                CHECK(found.names == std::vector<std::string>{name});
+                ++accepted;
+            }
+        }
+    CHECK(accepted == 2); // NaN, and the mean
+}
+
+TEST_CASE("a number that is off by more than the tolerance fails, and is named by its place", "[vectors]")
+{
+    const Json file = file_of("rms_norm"), one = file.at("groups")[0].at("cases")[0];
+    auto answers = right(one);
+    answers.at("output").values[1] += 1e-3;
+    const Grade found = grade(file, one, answers, NumberType::float32);
+    CHECK(found.verdict == Verdict::failed);
+    CHECK(found.message.starts_with("output[0,1] is "));
+    CHECK(found.message.ends_with("no mistake that this case has gives it"));
+    answers.at("output").values[1] = NAN;
+    CHECK(grade(file, one, answers, NumberType::bfloat16).verdict == Verdict::failed);
+}
+
+TEST_CASE("a result of another shape, none, and a case that is not expressed are told apart", "[vectors]")
+{
+    const Json file = file_of("rms_norm"), one = file.at("groups")[0].at("cases")[0];
+    auto answers = right(one);
+    std::swap(answers.at("output").shape[0], answers.at("output").shape[1]);
+    CHECK(grade(file, one, answers, NumberType::float64).message.starts_with("output has the shape"));
+    CHECK(grade(file, one, std::map<std::string, Array, std::less<>>{}, NumberType::float64).message ==
+          "there is no output among the results");
+    CHECK(grade(file, one, std::nullopt, NumberType::float64).verdict == Verdict::skipped);
+}
+
+TEST_CASE("an answer that is no array says what was expected", "[vectors]")
+{
+    CHECK_THROWS_WITH(array_of(Json::parse("[1, 2]")), ContainsSubstring("expected an array"));
+    CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [3], "values": [1, 2]})")), ContainsSubstring("expected 3 values"));
+    CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [1], "values": ["inf"]})")), ContainsSubstring("\"Infinity\""));
+    CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [-1], "values": []})")), ContainsSubstring("sizes"));
+}
+
+TEST_CASE("JUnit's report has each case, and no character that XML does not allow", "[vectors]")
+{
+    const std::vector<Grade> grades{{"a/1/1", "attention", Verdict::passed, {}, ""},
+                                    {"a/1/2", "attention", Verdict::failed, {}, "0 < 1 & \"2\""},
+                                    {"a/1/3", "attention", Verdict::skipped, {}, "not expressed"}};
+    const std::string xml = to_junit(grades);
+    CHECK_THAT(xml, ContainsSubstring("tests=\"3\" failures=\"1\" skipped=\"1\""));
+    CHECK_THAT(xml, ContainsSubstring("message=\"0 &lt; 1 &amp; &quot;2&quot;\""));
+    CHECK_THAT(xml, ContainsSubstring("name=\"a/1/3\"><skipped/>"));
+}

@@ -1,0 +1,90 @@
+// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one. C99 and C++.
+#include "check.h"
+
+static int has_mistake(const char *name) {
+    const char *mistake = getenv("MISTAKE");
+    return mistake && !strcmp(mistake, name);
+}
+
+static double number(const attn_case *one, const char *name, double otherwise) {
+    const char *value = attn_parameter_of(one, name);
+    return value ? atof(value) : otherwise;
+}
+
+static int allows(const attn_case *one, int i, int j, int n, int m) {
+    const char *causal = attn_parameter_of(one, "causal");
+    const attn_array *mask = attn_input(one, "mask");
+    const int first = causal && !strcmp(causal, "bottom-right") ? m - n : 0;
+    const int diagonal = has_mistake("causal_top_left") ? i : i + first, place = has_mistake("window_top_left") ? i : i + first;
+    const double left = number(one, "left_window", INFINITY) + (isfinite(number(one, "left_window", INFINITY)) ? has_mistake("window_off_by_one") : 0);
+    int is_near = j >= place - left && j <= place + number(one, "right_window", INFINITY);
+    const int is_kept = j < number(one, "kept", 0), is_early = !causal || j <= diagonal - has_mistake("causal_strict") + has_mistake("causal_next");
+    if (has_mistake("window_missing")) is_near = 1;
+    if (has_mistake("sink_tokens_early")) return (is_early && is_near) || is_kept;
+    if (!has_mistake("sink_tokens_missing")) is_near |= is_kept;
+    return is_near && is_early && (!mask || mask->values[i * m + j] != 0);
+}
+
+static void softmax(double *row, int size, int stride, const double *sink) {
+    double largest = sink ? *sink : -INFINITY, sum = 0;
+    for (int j = 0; j < size; ++j) largest = fmax(largest, row[j * stride]);
+    for (int j = 0; j < size; ++j) sum += row[j * stride] = exp(row[j * stride] - largest);
+    if (sink) sum += exp(*sink - largest);
+    for (int j = 0; j < size; ++j) row[j * stride] = isinf(largest) ? 0 : row[j * stride] / sum;
+}
+
+static int attention(const attn_case *one, double **outputs) {
+    const char *beyond[] = {"past_keys", "lengths"};
+    if (strcmp(one->function, "attention") || attn_parameter_of(one, "score") || one->input[0].rank != 2) return 1;
+    for (int i = 0; i < 2; ++i) if (attn_input(one, beyond[i])) return 1;
+    const attn_array *queries = attn_input(one, "queries"), *keys = attn_input(one, "keys"), *values = attn_input(one, "values");
+    const attn_array *bias = attn_input(one, "bias"), *sinks = attn_input(one, "sinks");
+    const int n = (int)queries->shape[0], m = (int)keys->shape[0], d = (int)keys->shape[1], v = (int)values->shape[1];
+    double scale = number(one, "scale", 1 / sqrt(d)), softcap = number(one, "softcap", 0);
+    if (has_mistake("scale_default")) scale = 1 / sqrt(d);
+    if (has_mistake("no_scale")) scale = 1;
+    if (has_mistake("scale_d_k")) scale = 1.0 / d;
+    if (has_mistake("scale_inverse")) scale = sqrt(d);
+    double *weights = (double *)calloc((size_t)(n * m), sizeof(double));
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < m; ++j) {
+            double score = 0;
+            for (int k = 0; k < d; ++k) score += queries->values[i * d + k] * keys->values[has_mistake("keys_reshaped") ? k * m + j : j * d + k];
+            score *= scale;
+            if (softcap) score = softcap * tanh(score / softcap);
+            if (bias) score += bias->values[i * m + j];
+            int can = has_mistake("mask_transposed") && n == m ? allows(one, j, i, n, m) : allows(one, i, j, n, m);
+            const int has_mask = attn_parameter_of(one, "causal") || attn_parameter_of(one, "left_window") || attn_input(one, "mask");
+            if (has_mistake("mask_inverted") && has_mask) can = !can;
+            const double fill = has_mistake("mask_zero") ? 0 : has_mistake("mask_finite") ? -100 : has_mistake("mask_added") ? score : -INFINITY;
+            if (has_mistake("mask_added") && has_mask && can) score += 1;
+            weights[i * m + j] = can || has_mistake("mask_missing") || has_mistake("mask_after_softmax") ? score : fill;
+        }
+    for (int i = 0; i < n; ++i) {
+        double *row = weights + i * m;
+        const double *sink = sinks && !has_mistake("sink_missing") ? sinks->values : NULL;
+        if (!has_mistake("softmax_axis") && !has_mistake("softmax_all") && !has_mistake("softmax_missing") &&
+            !has_mistake("softmax_unnormalized") && !has_mistake("softmax_sigmoid") && !has_mistake("softmax_over_one"))
+            softmax(row, m, 1, sink);
+        if (has_mistake("softmax_twice")) softmax(row, m, 1, NULL);
+        for (int j = 0; j < m; ++j) {
+            if (has_mistake("softmax_log")) row[j] = log(row[j]);
+            if (has_mistake("softmax_unnormalized")) row[j] = exp(row[j]);
+            if (has_mistake("softmax_sigmoid")) row[j] = 1 / (1 + exp(-row[j]));
+            if (has_mistake("softmax_over_one")) row[j] = 1;
+            if (has_mistake("mask_after_softmax") && !allows(one, i, j, n, m)) row[j] = 0;
+        }
+    }
+    if (has_mistake("softmax_axis")) for (int j = 0; j < m; ++j) softmax(weights + j, n, m, NULL);
+    if (has_mistake("softmax_all")) softmax(weights, n * m, 1, NULL);
+    for (int i = 0; i < n; ++i)
+        for (int k = 0; k < v; ++k) {
+            double sum = 0;
+            for (int j = 0; j < m; ++j) sum += weights[has_mistake("weights_transposed") && n == m ? j * m + i : i * m + j] * values->values[j * v + k];
+            outputs[0][i * v + k] = sum;
+        }
+    free(weights);
+    return 0;
+}
+
+int main(void) { return attn_check(attention, ATTN_FLOAT64); }

@@ -1,0 +1,58 @@
+// Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+const mistake = globalThis.process?.env.MISTAKE ?? "";
+const has = (...names) => names.includes(mistake);
+
+function softmax(row, sink) {
+    const all = sink === undefined ? row : [...row, sink], largest = Math.max(...all);
+    const sum = all.reduce((total, score) => total + Math.exp(score - largest), 0);
+    return row.map((score) => (largest === -Infinity ? 0 : Math.exp(score - largest) / sum));
+}
+
+const transpose = (rows) => rows[0].map((_, j) => rows.map((row) => row[j]));
+
+function allows(i, j, n, m, parameters, mask) {
+    const { causal, left_window: left = Infinity, right_window: right = Infinity, kept = 0 } = parameters;
+    const first = causal === "bottom-right" ? m - n : 0, place = i + (has("window_top_left") ? 0 : first);
+    const diagonal = i + (has("causal_top_left") ? 0 : first) + (has("causal_next") ? 1 : 0) - (has("causal_strict") ? 1 : 0);
+    const isEarly = !causal || j <= diagonal;
+    let isNear = has("window_missing") || (j >= place - left - (has("window_off_by_one") ? 1 : 0) && j <= place + right);
+    if (has("sink_tokens_early")) return (isEarly && isNear) || j < kept;
+    isNear ||= !has("sink_tokens_missing") && j < kept;
+    return isNear && isEarly && (!mask || mask.values[i * m + j] !== 0);
+}
+
+export function attention({ inputs, parameters }) {
+    const { queries, keys, values, mask, bias, sinks, past_keys, lengths } = inputs;
+    if (past_keys || lengths || parameters.score || queries.shape.length !== 2) return null;
+    const [n, d] = queries.shape, [m, v] = values.shape;
+    const scale = has("no_scale") ? 1 : has("scale_d_k") ? 1 / d : has("scale_inverse") ? Math.sqrt(d) :
+        has("scale_default") ? 1 / Math.sqrt(d) : parameters.scale ?? 1 / Math.sqrt(d);
+    const isMasked = mask || parameters.causal || parameters.left_window !== undefined;
+    const can = (i, j) => allows(...(has("mask_transposed") && n === m ? [j, i] : [i, j]), n, m, parameters, mask) !== Boolean(has("mask_inverted") && isMasked);
+    const scores = Array.from({ length: n }, (_, i) => Array.from({ length: m }, (_, j) => {
+        let score = 0;
+        for (let k = 0; k < d; ++k) score += queries.values[i * d + k] * keys.values[has("keys_reshaped") ? k * m + j : j * d + k];
+        score *= scale;
+        if (parameters.softcap) score = parameters.softcap * Math.tanh(score / parameters.softcap);
+        if (bias) score += bias.values[i * m + j];
+        if (has("mask_added")) return score + (isMasked && can(i, j) ? 1 : 0);
+        const fill = has("mask_zero") ? 0 : has("mask_finite") ? -100 : -Infinity;
+        return can(i, j) || has("mask_missing", "mask_after_softmax") ? score : fill;
+    }));
+    const usual = () => scores.map((row) => softmax(row, has("sink_missing") ? undefined : sinks?.values[0]));
+    const others = {
+        softmax_axis: () => transpose(transpose(scores).map((row) => softmax(row))),
+        softmax_all: () => { const all = softmax(scores.flat()); return scores.map((row, i) => all.slice(i * m, (i + 1) * m)); },
+        softmax_missing: () => scores,
+        softmax_unnormalized: () => scores.map((row) => row.map(Math.exp)),
+        softmax_sigmoid: () => scores.map((row) => row.map((score) => 1 / (1 + Math.exp(-score)))),
+        softmax_over_one: () => scores.map((row) => row.map(() => 1)),
+        softmax_twice: () => usual().map((row) => softmax(row)),
+        softmax_log: () => usual().map((row) => row.map(Math.log)),
+        mask_after_softmax: () => usual().map((row, i) => row.map((weight, j) => (can(i, j) ? weight : 0))),
+        weights_transposed: () => (n === m ? transpose(usual()) : usual()),
+    };
+    const weights = (others[mistake] ?? usual)();
+    const output = weights.flatMap((row) => Array.from({ length: v }, (_, k) => row.reduce((sum, weight, j) => sum + weight * values.values[j * v + k], 0)));
+    return { output: { shape: [n, v], values: output } };
+}

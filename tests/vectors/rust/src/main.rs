@@ -1,0 +1,101 @@
+//! Attention of one sequence, by loops, with a mistake where the variable MISTAKE names one.
+use serde_json::Value;
+use vectors::{Array, Arrays};
+
+type Rows = Vec<Vec<f64>>;
+
+fn has(name: &str) -> bool {
+    std::env::var("MISTAKE").is_ok_and(|mistake| mistake == name)
+}
+
+fn softmax(row: &[f64], sink: Option<f64>) -> Vec<f64> {
+    let largest = row.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().copied().chain(sink).map(|score| (score - largest).exp()).sum();
+    row.iter().map(|score| if largest == f64::NEG_INFINITY { 0.0 } else { (score - largest).exp() / sum }).collect()
+}
+
+fn transpose(rows: &Rows) -> Rows {
+    (0..rows[0].len()).map(|j| rows.iter().map(|row| row[j]).collect()).collect()
+}
+
+fn allows(i: usize, j: usize, n: usize, m: usize, parameters: &Value, mask: Option<&Array>) -> bool {
+    let limit = |name: &str, otherwise: f64| parameters[name].as_f64().unwrap_or(otherwise);
+    let first = if parameters["causal"] == "bottom-right" { m as f64 - n as f64 } else { 0.0 };
+    let (row, key) = (i as f64, j as f64);
+    let place = row + if has("window_top_left") { 0.0 } else { first };
+    let mut diagonal = row + if has("causal_top_left") { 0.0 } else { first };
+    diagonal += if has("causal_next") { 1.0 } else if has("causal_strict") { -1.0 } else { 0.0 };
+    let is_early = parameters["causal"].is_null() || key <= diagonal;
+    let left = limit("left_window", f64::INFINITY) + if has("window_off_by_one") { 1.0 } else { 0.0 };
+    let mut is_near = has("window_missing") || (key >= place - left && key <= place + limit("right_window", f64::INFINITY));
+    let is_kept = key < limit("kept", 0.0);
+    if has("sink_tokens_early") {
+        return (is_early && is_near) || is_kept;
+    }
+    is_near |= is_kept && !has("sink_tokens_missing");
+    is_near && is_early && mask.map_or(true, |mask| mask.values[i * m + j] != 0.0)
+}
+
+fn attention(function: &str, parameters: &Value, inputs: &Arrays, _weights: &Arrays) -> Option<Arrays> {
+    let is_beyond = inputs.contains_key("past_keys") || inputs.contains_key("lengths") || !parameters["score"].is_null();
+    if function != "attention" || is_beyond || inputs["queries"].shape.len() != 2 {
+        return None;
+    }
+    let (queries, keys, values) = (&inputs["queries"], &inputs["keys"], &inputs["values"]);
+    let (n, d, m, v) = (queries.shape[0], queries.shape[1], values.shape[0], values.shape[1]);
+    let root = (d as f64).sqrt();
+    let scale = match std::env::var("MISTAKE").as_deref() {
+        Ok("no_scale") => 1.0,
+        Ok("scale_d_k") => 1.0 / d as f64,
+        Ok("scale_inverse") => root,
+        Ok("scale_default") => 1.0 / root,
+        _ => parameters["scale"].as_f64().unwrap_or(1.0 / root),
+    };
+    let mask = inputs.get("mask");
+    let is_masked = mask.is_some() || !parameters["causal"].is_null() || !parameters["left_window"].is_null();
+    let can = |i: usize, j: usize| {
+        let (i, j) = if has("mask_transposed") && n == m { (j, i) } else { (i, j) };
+        allows(i, j, n, m, parameters, mask) != (has("mask_inverted") && is_masked)
+    };
+    let fill = if has("mask_zero") { 0.0 } else if has("mask_finite") { -100.0 } else { f64::NEG_INFINITY };
+    let score = |i: usize, j: usize| {
+        let at = |k: usize| if has("keys_reshaped") { k * m + j } else { j * d + k };
+        let mut score = scale * (0..d).map(|k| queries.values[i * d + k] * keys.values[at(k)]).sum::<f64>();
+        if let Some(cap) = parameters["softcap"].as_f64() {
+            score = cap * (score / cap).tanh();
+        }
+        score += inputs.get("bias").map_or(0.0, |bias| bias.values[i * m + j]);
+        if has("mask_added") {
+            return score + if is_masked && can(i, j) { 1.0 } else { 0.0 };
+        }
+        if can(i, j) || has("mask_missing") || has("mask_after_softmax") { score } else { fill }
+    };
+    let scores: Rows = (0..n).map(|i| (0..m).map(|j| score(i, j)).collect()).collect();
+    let sink = inputs.get("sinks").filter(|_| !has("sink_missing")).map(|sinks| sinks.values[0]);
+    let usual = || -> Rows { scores.iter().map(|row| softmax(row, sink)).collect() };
+    let each = |rows: &Rows, f: &dyn Fn(f64) -> f64| -> Rows { rows.iter().map(|row| row.iter().map(|&x| f(x)).collect()).collect() };
+    let weights = match std::env::var("MISTAKE").as_deref() {
+        Ok("softmax_axis") => transpose(&transpose(&scores).iter().map(|row| softmax(row, None)).collect()),
+        Ok("softmax_all") => softmax(&scores.concat(), None).chunks(m).map(|row| row.to_vec()).collect(),
+        Ok("softmax_missing") => scores.clone(),
+        Ok("softmax_unnormalized") => each(&scores, &f64::exp),
+        Ok("softmax_sigmoid") => each(&scores, &|x| 1.0 / (1.0 + (-x).exp())),
+        Ok("softmax_over_one") => each(&scores, &|_| 1.0),
+        Ok("softmax_twice") => usual().iter().map(|row| softmax(row, None)).collect(),
+        Ok("softmax_log") => each(&usual(), &f64::ln),
+        Ok("weights_transposed") if n == m => transpose(&usual()),
+        Ok("mask_after_softmax") => {
+            let masked = |(i, row): (usize, &Vec<f64>)| row.iter().enumerate().map(|(j, &w)| if can(i, j) { w } else { 0.0 }).collect();
+            usual().iter().enumerate().map(masked).collect()
+        }
+        _ => usual(),
+    };
+    let mix = |row: &Vec<f64>, k: usize| row.iter().enumerate().map(|(j, weight)| weight * values.values[j * v + k]).sum::<f64>();
+    let output = weights.iter().flat_map(|row| (0..v).map(|k| mix(row, k)).collect::<Vec<_>>()).collect();
+    Some(Arrays::from([("output".to_string(), Array { shape: vec![n, v], values: output })]))
+}
+
+fn main() {
+    let folder = std::env::args().nth(1).expect("a folder of vectors");
+    std::process::exit(if vectors::check(&folder, "float64", attention) { 0 } else { 1 });
+}

@@ -1,0 +1,3 @@
+module attn.example/vectors
+
+go 1.19

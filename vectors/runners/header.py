@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Makes one C header of vectors: header.py CASES vectors.h
+
+What it holds is described at its head. The intermediate steps are left out. Exit code 2 where CASES has no vectors.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+HEAD = """// Test vectors of attention that name mistakes. Made by vectors/runners/header.py; CC0.
+#ifndef ATTN_VECTORS_H
+#define ATTN_VECTORS_H
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum attn_type { ATTN_FLOAT64, ATTN_FLOAT32, ATTN_FLOAT16, ATTN_BFLOAT16 };
+
+typedef struct { const char *name; int rank; size_t shape[4], size; const double *values; } attn_array;  // row-major; booleans are 0 and 1
+typedef struct { const char *name, *value; } attn_parameter;                                            // a number, a word, or JSON
+typedef struct { attn_array array; double tolerance[4]; } attn_output;                                  // by attn_type
+typedef struct { const char *name; const double *const *values; } attn_alternative;                     // by output; NULL where it is right
+typedef struct {
+    const char *id, *function;
+    int parameters; const attn_parameter *parameter;
+    int inputs; const attn_array *input;                // weights among them
+    int outputs; const attn_output *output;
+    int rows; const int *row;                           // which rows of the output are given; 0 for all
+    int accepted, wrong; const attn_alternative *alternative; // those accepted first
+} attn_case;
+
+static inline const attn_array *attn_input(const attn_case *one, const char *name) {  // NULL where it has none
+    for (int i = 0; i < one->inputs; ++i) if (!strcmp(one->input[i].name, name)) return &one->input[i];
+    return NULL;
+}
+static inline const char *attn_parameter_of(const attn_case *one, const char *name) { // the same
+    for (int i = 0; i < one->parameters; ++i) if (!strcmp(one->parameter[i].name, name)) return one->parameter[i].value;
+    return NULL;
+}
+"""
+
+
+def number(value):
+    return {"NaN": "NAN", "Infinity": "INFINITY", "-Infinity": "-INFINITY"}.get(value, repr(value))
+
+
+def values(entry):
+    if "multiplier" in entry:
+        return [((entry["multiplier"] * place + entry["offset"]) % 251 - 125) / 64 for place in range(math.prod(entry["shape"]))]
+    return entry["values"]
+
+
+class Header:
+    def __init__(self):
+        self.known, self.lines = {}, []
+
+    def doubles(self, numbers):
+        text = ",".join(map(number, numbers))
+        if text not in self.known:
+            self.known[text] = f"attn_v{len(self.known)}"
+            self.lines.append(f"static const double {self.known[text]}[] = {{{text}}};")
+        return self.known[text]
+
+    def array(self, name, entry):
+        shape = entry["shape"]
+        sizes = ",".join(map(str, shape)) or "1"
+        return f'{{"{name}", {len(shape)}, {{{sizes}}}, {math.prod(shape)}, {self.doubles(values(entry))}}}'
+
+    def table(self, kind, name, rows):
+        if rows:
+            self.lines.append(f"static const {kind} {name}[] = {{{', '.join(rows)}}};")
+        return f"{len(rows)}, {name if rows else 'NULL'}"
+
+    def case(self, number_of, function, group, case):
+        of = f"attn_c{number_of}"
+        parameters = [f"{{{json.dumps(name)}, {json.dumps(value if isinstance(value, str) else json.dumps(value))}}}"
+                      for name, value in group["parameters"].items()]
+        inputs = [self.array(name, entry) for part in ("inputs", "weights") for name, entry in case.get(part, {}).items()]
+        kinds = ("float64", "float32", "float16", "bfloat16")
+        outputs = [f"{{{self.array(name, entry)}, {{{','.join(repr(entry['tolerance'][kind]) for kind in kinds)}}}}}"
+                   for name, entry in case["outputs"].items()]
+        alternatives = []
+        for which in ("accepted", "wrong"):
+            for name, entry in case.get(which, {}).items():
+                pointers = [self.doubles(entry[output]) if output in entry else "NULL" for output in case["outputs"]]
+                _, table = self.table("double *const", f"{of}_a{len(alternatives)}", pointers).split(", ")
+                alternatives.append(f'{{"{name}", {table}}}')
+        parts = [self.table("attn_parameter", of + "_p", parameters), self.table("attn_array", of + "_i", inputs),
+                 self.table("attn_output", of + "_o", outputs), self.table("int", of + "_r", [str(row) for row in case.get("rows", [])])]
+        _, table = self.table("attn_alternative", of + "_a", alternatives).split(", ")
+        return f'{{"{case["id"]}", "{function}", {", ".join(parts)}, {len(case.get("accepted", {}))}, {len(case["wrong"])}, {table}}}'
+
+
+def main(folder, output):
+    paths = sorted(Path(folder).glob("*.json"))
+    if not paths:
+        print(f"header.py: {folder} has no vectors, expected such as vectors/cases", file=sys.stderr)
+        return 2
+    header, cases = Header(), []
+    for path in paths:
+        file = json.loads(path.read_text())
+        for group in file["groups"]:
+            for case in group["cases"]:
+                cases.append(header.case(len(cases), file["function"], group, case))
+    rows = ",\n    ".join(cases)
+    lines = [HEAD, *header.lines, f"static const attn_case attn_cases[] = {{\n    {rows}}};", f"enum {{ ATTN_CASES = {len(cases)} }};\n#endif\n"]
+    Path(output).write_text("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
