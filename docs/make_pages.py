@@ -21,6 +21,7 @@ right one. Placeholders:
     {{solution}}                     the solved exercise in C++ and in Python, folded
     {{program}}  {{result}}  {{output diff_wrong}}  {{lessons}}  {{pages}}  {{library}}  {{pitfalls}}  {{pitfall_formulas}}
     {{syllabus}}  {{questions}}
+    {{vectors cases}}  {{vectors matrix}}   of vectors/cases
 
 They are filled in prose, in code spans and in formulas, not in fenced blocks; write \\{{ for two braces. A link to
 another page is written as GitHub wants it, [notation](../../docs/notation.md). A block fenced as python is run, and what it

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from . import course, curriculum, headers, lab, measurements, mpi_cost, mpi_cost_tables, picture, registers, speed, tables
+from . import course, curriculum, headers, lab, measurements, mpi_cost, mpi_cost_tables, picture, registers, speed, tables, vectors
 from .errors import PageError, read_text
 from .examples import HARNESS, run_examples
 from .numbers import Vocabulary, common_format, nested, number_text, tex, text_of
@@ -74,6 +74,7 @@ class Site:
             "syllabus": lambda *_: registers.syllabus(self),
             "questions": lambda *_: registers.questions(self),
             "cost_table": lambda _page, name: self.html(mpi_cost_tables.table(self.measured(mpi_cost), name)),
+            "vectors": lambda _page, what: self.vectors().text(self, what),
             "speed_table": lambda _page, name: self.html(speed.table(self.measured(speed), name)),
         }  # fmt: skip
         self.stand_alone = {"end", "numpy", "program", "result", "appendix", "solution", "parts", "hours", "weekend", "library", "pitfalls", "pitfall_formulas", "syllabus", "questions"}
@@ -162,6 +163,12 @@ class Site:
         """The layer, the number and the path of the head that script/train-model found for a role."""
         found = measurements.numbers_called(self, "report")["heads"][role]
         return found["layer"], found["head"], f"layers.{found['layer']}.self_attn.head.{found['head']}"
+
+    def vectors(self):
+        """The test vectors of vectors/cases."""
+        if "vectors" not in self.loaded:
+            self.loaded["vectors"] = vectors.Vectors(self.root)
+        return self.loaded["vectors"]
 
     def measured(self, module):
         """What a program of bench/ measured, as the module reads it: mpi_cost or speed."""

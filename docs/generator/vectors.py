@@ -1,10 +1,14 @@
 """The test vectors as the page about them shows them: how far each mistake is from what is right."""
 
+import html
 import json
+import math
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+
+from .errors import PageError
 
 CASES = Path(__file__).resolve().parents[2] / "vectors" / "cases"
 
@@ -44,3 +48,62 @@ def matrix(files, kind):
         for mistake in case["wrong"]:
             table[mistake][case["id"]] = times_off(case, mistake, kind)
     return table
+
+
+class Vectors:
+    """All that the page asks: {{vectors files}}, {{vectors matrix}}, {{vectors unseen bfloat16}} and numbers, {{vectors cases}}."""
+
+    def __init__(self, root):
+        self.folder = root / "vectors" / "cases"
+        self.files = read_files(self.folder)
+        self.times = {kind: matrix(self.files, kind) for kind in ("float32", "float16", "bfloat16")}
+        self.sentences = {name: note["sentence"] for file in self.files for name, note in file["notes"].items()}
+
+    def text(self, site, what):
+        asked, _, kind = what.partition(" ")
+        numbers_by_name = {
+            "count": len(self.files), "cases": len(cases_of(self.files)), "mistakes": len(self.sentences),
+            "functions": len({file["function"] for file in self.files}),
+            "kilobytes": round(sum(path.stat().st_size for path in self.folder.glob("*.json")) / 1000),
+            "times": caught_times, "conventions": sum("accepted" in case for _, _, case in cases_of(self.files)),
+        }
+        if asked in numbers_by_name:
+            return str(numbers_by_name[asked])
+        if asked == "seen":
+            return str(sum(self.most(kind, mistake) > 1 for mistake in self.sentences))
+        if asked == "unseen":
+            return ", ".join(f"[{name}](@ref pitfall_{name})" for name in sorted(self.sentences) if self.most(kind, name) <= 1)
+        if asked == "files":
+            return self.table_of_files()
+        if asked == "matrix":
+            return site.html(self.table_of_mistakes())
+        raise PageError(f"the vectors have no '{what}'")
+
+    def most(self, kind, mistake):
+        return max(self.times[kind][mistake].values())
+
+    def table_of_files(self):
+        lines = ["| function | file | cases | mistakes | what |", "|---|---|---|---|---|"]
+        for file in sorted(self.files, key=lambda file: (file["function"], file["name"])):
+            count = sum(len(group["cases"]) for group in file["groups"])
+            lines.append(f"| `{file['function']}` | {file['name']} | {count} | {len(file['notes'])} | {file['title']} |")
+        return "\n".join(lines)
+
+    def table_of_mistakes(self):
+        """For each function a row for each mistake and a column for each case: the power of ten of how many times the tolerance."""
+        sections = []
+        for function in sorted({file["function"] for file in self.files}):
+            cases = [case["id"] for file, _, case in cases_of(self.files) if file["function"] == function and case["wrong"]]
+            mistakes = [name for name in sorted(self.sentences) if any(one in self.times["float32"][name] for one in cases)]
+            head = "".join(f'<th title="{one}">{number}</th>' for number, one in enumerate(cases, 1))
+            rows = "".join(f"<tr><th>{html.escape(name)}</th>{''.join(self.cell(name, one) for one in cases)}</tr>" for name in mistakes)
+            sections.append(f"<details><summary>{function}: {len(mistakes)} mistakes, {len(cases)} cases</summary>"
+                            f'<div class="kills"><table><tr><th></th>{head}</tr>{rows}</table></div></details>')
+        return "".join(sections)
+
+    def cell(self, mistake, case):
+        times = self.times["float32"][mistake].get(case)
+        if times is None:
+            return "<td></td>"
+        sees = ' class="seen"' if self.times["bfloat16"][mistake][case] > 1 else ""
+        return f"<td{sees}>{'∞' if math.isinf(times) else math.floor(math.log10(times))}</td>"
