@@ -162,7 +162,7 @@ Alternative Alternatives::of_convention(const std::string& name,
 
 std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfall,
                                                   std::span<const mistakes::StepEdit> edits,
-                                                  std::string_view value) const
+                                                  std::string_view value, bool needs_all) const
 {
     formula::Changes changes;
     std::set<const mistakes::StepEdit*> made;
@@ -181,7 +181,7 @@ std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfa
                 break;
             }
     }
-    if (made.size() != edits.size())
+    if (made.empty() || (needs_all && made.size() != edits.size()))
         return std::nullopt;
     try {
         Alternative found = of(std::string(pitfall.id), changes);
@@ -196,13 +196,8 @@ std::optional<Alternative> Alternatives::of_mistake(const mistakes::Pitfall& pit
 {
     for (const mistakes::PitfallForm& form : pitfall.forms)
         for (const std::string_view value : form.values) {
-            if (!form.needs_all_edits)
-                for (const mistakes::StepEdit& edit : form.edits)
-                    if (auto found = of_edits(pitfall, {&edit, 1}, value))
-                        return found;
-            if (form.edits.size() > 1)
-                if (auto found = of_edits(pitfall, form.edits, value))
-                    return found;
+            if (auto found = of_edits(pitfall, form.edits, value, form.needs_all_edits))
+                return found;
         }
     return std::nullopt;
 }

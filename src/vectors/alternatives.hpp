@@ -31,7 +31,7 @@ private:
     std::vector<Output> outputs_with(const formula::Changes& changes) const;
     std::optional<Alternative> of_mistake(const mistakes::Pitfall& pitfall) const;
     std::optional<Alternative> of_edits(const mistakes::Pitfall& pitfall, std::span<const mistakes::StepEdit> edits,
-                                        std::string_view value) const;
+                                        std::string_view value, bool needs_all) const;
     std::vector<Output> measured() const;
     bool keeps_shapes(const formula::Changes& changes, const formula::Recomputation::Arrays& arrays) const;
 

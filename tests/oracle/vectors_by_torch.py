@@ -1,4 +1,4 @@
-"""The functions of vectors/, by PyTorch in float64: written from the papers and PyTorch's own modules, not from attn.
+"""The functions of vectors/, by PyTorch in any type: written from the papers and PyTorch's own modules, not from attn.
 
 Each takes the arrays of a case as tensors, weights by their names as a dictionary, and the parameters of its group. Gradients are
 autograd's.
@@ -147,7 +147,7 @@ def frequencies(d, base, n, scaling):
 def rotary(x, rotary_layout="pairs", rotary_base=10000, rotary_features=None, rotary_scaling=None, first=0):
     d, n = rotary_features or x.shape[-1], x.shape[-2]
     by, factor = frequencies(d, rotary_base, first + n, rotary_scaling)
-    angles = torch.arange(first, first + n, dtype=x.dtype)[:, None] * by
+    angles = (torch.arange(first, first + n)[:, None] * by).to(x.dtype)
     turning, kept = x[..., :d], x[..., d:]
     if rotary_layout == "pairs":
         as_complex = torch.view_as_complex(turning.reshape(*turning.shape[:-1], d // 2, 2).contiguous())
@@ -204,8 +204,8 @@ def multi_head_attention(x, weights, heads, memory=None, past_keys=None, past_va
 
 
 def loaded(module, weights):
-    module.load_state_dict(weights)
-    return module.double().eval()
+    module.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+    return module.eval()
 
 
 def causal_mask(x, causal):
