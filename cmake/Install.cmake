@@ -35,6 +35,7 @@ if(ATTN_BUILD_TOOLS)
 endif()
 if(SKBUILD) # a wheel of the package attn: pyproject.toml
     install(TARGETS attn_cli DESTINATION attn/bin COMPONENT python)
+    install(DIRECTORY vectors/cases/ DESTINATION attn/vector_cases COMPONENT python FILES_MATCHING PATTERN "*.json")
 endif()
 if(NOT ATTN_INSTALL)
     return()
@@ -44,6 +45,8 @@ if(ATTN_BUILD_PROGRAMS)
     install(TARGETS attn_cli)
     install(DIRECTORY python/attn python/attn_record DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
             PATTERN "__pycache__" EXCLUDE)
+    install(FILES vectors/runners/check.py DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python/attn RENAME vector_check.py) # a link here
+    install(DIRECTORY vectors/cases/ DESTINATION ${CMAKE_INSTALL_DATADIR}/attn/python/attn/vector_cases FILES_MATCHING PATTERN "*.json")
 endif()
 install(DIRECTORY include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp"
         PATTERN include/attn/cli EXCLUDE) # of programs, whose library is not installed

@@ -4,6 +4,7 @@ function(add_attn_tests)
     target_include_directories(attn_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR})
     target_compile_definitions(attn_tests PRIVATE ATTN_SOURCE_FOLDER="${PROJECT_SOURCE_DIR}"
                                                   ATTN_BIN_FOLDER="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+                                                  ATTN_VERSION="${PROJECT_VERSION}"
                                                   ATTN_WITH_MPI=$<BOOL:${ATTN_BUILD_MPI}>)
     target_compile_options(attn_tests PRIVATE -O0) # compiled more often than run; the work is done in the library
     target_link_libraries(attn_tests PRIVATE attn_core attn_compiler rapidcheck OpenMP::OpenMP_CXX xtensor-blas

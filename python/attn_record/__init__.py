@@ -17,5 +17,4 @@ It is a package of its own, beside attn, so that a program whose own file is cal
 from .recorder import Recorder, to
 from .script import main, record_script
 
-__version__ = "0.1.0"
 __all__ = ["Recorder", "main", "record_script", "to"]

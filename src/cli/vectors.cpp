@@ -227,31 +227,30 @@ int run(const Request& request)
 Command vectors_command()
 {
     const auto request = std::make_shared<Request>();
-    return {.name = "vectors",
-            .summary = "test vectors that name mistakes: make them, or check a program by them",
-            .details = "A program is run once for each case. It reads a JSON file with function, parameters, inputs and\n"
-                       "weights, and writes one with the results: {\"output\": {\"shape\": [2, 3], \"values\": [...]}}.\n"
-                       "Exit code 77 says that it does not express the case.\n",
-            .groups = {{"To make them",
-                        {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
-                         {"--formulas", "", request->has_formulas,
-                          "beside what a mistake gives, the formulas that it changes: for those who check the files",
-                          false, "--output"}}},
-                       {"To check a program",
-                        {{"--program", "COMMAND", request->program,
-                          "a command with {input} and {output} in it: './mine {input} {output}'"},
-                         {"--vectors", "FOLDER", request->folder,
-                          "the files, such as vectors/cases (default: those of the seed, made anew)", false,
-                          "--program"},
-                         {"--function", "NAME", request->functions,
-                          "only this function (can be given several times)", false, "--program"},
-                         {"--type", "", one_of(request->type), "in which the program computes", false, "--program"},
-                         {"--junit", "FILE.xml", request->junit, "write a report for build servers", false,
-                          "--program"}}},
-                       {"Both",
-                        {{"--seed", "S", whole_number(request->seed, 0),
-                          "of the numbers: other vectors of the same kind", false}}}},
-            .run = [request] { return run(*request); }};
+    return {
+        .name = "vectors",
+        .summary = "test vectors that name mistakes: make them, or check a program by them",
+        .details = "A program is run once for each case. It reads a JSON file with function, parameters, inputs and\n"
+                   "weights, and writes one with the results: {\"output\": {\"shape\": [2, 3], \"values\": [...]}}.\n"
+                   "Exit code 77 says that it does not express the case.\n",
+        .groups = {{"To make them",
+                    {{"-o,--output", "FOLDER", request->output, "write all files into this folder"},
+                     {"--formulas", "", request->has_formulas,
+                      "beside what a mistake gives, the formulas that it changes: for those who check the files", false,
+                      "--output"}}},
+                   {"To check a program",
+                    {{"--program", "COMMAND", request->program,
+                      "a command with {input} and {output} in it: './mine {input} {output}'"},
+                     {"--vectors", "FOLDER", request->folder,
+                      "the files, such as vectors/cases (default: those of the seed, made anew)", false, "--program"},
+                     {"--function", "NAME", request->functions, "only this function (can be given several times)",
+                      false, "--program"},
+                     {"--type", "", one_of(request->type), "in which the program computes", false, "--program"},
+                     {"--junit", "FILE.xml", request->junit, "write a report for build servers", false, "--program"}}},
+                   {"Both",
+                    {{"--seed", "S", whole_number(request->seed, 0), "of the numbers: other vectors of the same kind",
+                      false}}}},
+        .run = [request] { return run(*request); }};
 }
 
 } // namespace attn::cli

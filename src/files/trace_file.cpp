@@ -109,7 +109,8 @@ private:
 std::string steps_text(const fs::path& file, const Recording& recording)
 {
     Paths paths(file);
-    std::string text = "{\"format\": \"" + format_name + format_version + "\",\n\"steps\": [";
+    std::string text =
+        "{\"format\": \"" + format_name + format_version + "\",\n\"made_by\": \"attn " ATTN_VERSION "\",\n\"steps\": [";
     std::string_view separator = "\n";
     for (const Step& step : recording.steps) {
         paths.add_step(step.path);

@@ -29,8 +29,8 @@ double sign_of(std::size_t draw, std::size_t step, std::size_t i)
 }
 
 /// All steps as a program can have them that stores each in a type of fewer digits, and adds in float32 or better.
-std::vector<Array> rounded_steps(const Recording& recording, const formula::StepNames& names,
-                                 NumberType type, std::size_t draw)
+std::vector<Array> rounded_steps(const Recording& recording, const formula::StepNames& names, NumberType type,
+                                 std::size_t draw)
 {
     const double stored = roundoff_of(type);
     const formula::ErrorModel errors{std::min(stored, roundoff_of(NumberType::float32)), stored,
@@ -161,8 +161,8 @@ Alternative Alternatives::of_convention(const std::string& name,
 }
 
 std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfall,
-                                                  std::span<const mistakes::StepEdit> edits,
-                                                  std::string_view value, bool needs_all) const
+                                                  std::span<const mistakes::StepEdit> edits, std::string_view value,
+                                                  bool needs_all) const
 {
     formula::Changes changes;
     std::set<const mistakes::StepEdit*> made;

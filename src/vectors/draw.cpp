@@ -60,15 +60,25 @@ Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, 
     const std::size_t limit = input.limit.empty() ? 0 : size_of(input.limit, sizes);
     const auto fill = [&](auto number) { std::ranges::generate(array.values, number); };
     switch (input.holds) {
-    case Holds::numbers: fill([&] { return sixteenth(draws, -32, 65); }); break;
-    case Holds::gains: fill([&] { return sixteenth(draws, 8, 17); }); break;
-    case Holds::large: fill([&] { return 16 * sixteenth(draws, -32, 65); }); break;
-    case Holds::mask: fill_mask(array, draws); break;
+    case Holds::numbers:
+        fill([&] { return sixteenth(draws, -32, 65); });
+        break;
+    case Holds::gains:
+        fill([&] { return sixteenth(draws, 8, 17); });
+        break;
+    case Holds::large:
+        fill([&] { return 16 * sixteenth(draws, -32, 65); });
+        break;
+    case Holds::mask:
+        fill_mask(array, draws);
+        break;
     case Holds::mask_with_empty_row:
         fill_mask(array, draws);
         std::fill_n(array.values.begin(), array.shape.back(), 0);
         break;
-    case Holds::lengths: fill_lengths(array, limit, draws); break;
+    case Holds::lengths:
+        fill_lengths(array, limit, draws);
+        break;
     case Holds::ids:
         array.type = ElementType::integer;
         fill([&] { return static_cast<double>(draws.below(limit)); });

@@ -124,8 +124,7 @@ Json notes(const File& file)
     Json notes = Json::object();
     for (const std::string& id : ids) {
         const mistakes::Pitfall& pitfall = mistakes::find_pitfall(id);
-        notes[id] = {
-            {"sentence", pitfall.sentence}, {"why", pitfall.why}, {"seen", pitfall.link}};
+        notes[id] = {{"sentence", pitfall.sentence}, {"why", pitfall.why}, {"seen", pitfall.link}};
     }
     return notes;
 }
@@ -157,13 +156,8 @@ void print(std::string& text, const Json& json, std::size_t indent)
 
 std::string to_json(const File& file, std::string_view version, bool with_formulas)
 {
-    Json json{{"schema", schema},
-              {"version", version},
-              {"function", file.function},
-              {"title", file.title},
-              {"about", file.about},
-              {"notes", notes(file)},
-              {"groups", Json::array()}};
+    Json json{{"schema", schema},    {"version", version},   {"function", file.function}, {"title", file.title},
+              {"about", file.about}, {"notes", notes(file)}, {"groups", Json::array()}};
     for (const Group& group : file.groups) {
         Json entry{{"comment", group.comment}, {"parameters", group.parameters}, {"cases", Json::array()}};
         for (const Case& one : group.cases)

@@ -27,8 +27,8 @@ double most_off(const std::vector<Output>& found, const std::vector<Output>& rig
     double most = 0;
     for (std::size_t i = 0; i < right.size(); ++i)
         for (std::size_t j = 0; j < right[i].value.size(); ++j)
-            most = std::max(most, times_off(found[i].value.values[j], right[i].value.values[j],
-                                            right[i].tolerance.at(type)));
+            most = std::max(most,
+                            times_off(found[i].value.values[j], right[i].value.values[j], right[i].tolerance.at(type)));
     return most;
 }
 
@@ -77,8 +77,8 @@ std::vector<std::pair<std::string, std::string>> results_of(const Case& made, bo
         if (!step.formula.empty() || step.value.type != ElementType::real || step.path.starts_with(scope) ||
             made.steps.find(scope + step.path) == nullptr)
             continue;
-        const auto input = std::ranges::find_if(
-            made.inputs, [&](const auto& given) { return identical(given.second, step.value); });
+        const auto input =
+            std::ranges::find_if(made.inputs, [&](const auto& given) { return identical(given.second, step.value); });
         results.emplace_back(scope + (input == made.inputs.end() ? step.path : input->first), scope + step.path);
     }
     return results;

@@ -9,10 +9,15 @@
 namespace attn::vectors {
 namespace {
 
-constexpr std::pair<std::string_view, Holds> kinds[] = {
-    {"numbers", Holds::numbers}, {"gains", Holds::gains}, {"large", Holds::large},
-    {"mask", Holds::mask},       {"mask with an empty row", Holds::mask_with_empty_row},
-    {"lengths", Holds::lengths}, {"ids", Holds::ids},     {"targets", Holds::targets}, {"formula", Holds::by_formula}};
+constexpr std::pair<std::string_view, Holds> kinds[] = {{"numbers", Holds::numbers},
+                                                        {"gains", Holds::gains},
+                                                        {"large", Holds::large},
+                                                        {"mask", Holds::mask},
+                                                        {"mask with an empty row", Holds::mask_with_empty_row},
+                                                        {"lengths", Holds::lengths},
+                                                        {"ids", Holds::ids},
+                                                        {"targets", Holds::targets},
+                                                        {"formula", Holds::by_formula}};
 
 /// "n d", or "b: lengths to m": axes, and what they hold.
 Drawn drawn_of(const std::string& name, std::string text)

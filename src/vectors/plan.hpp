@@ -18,15 +18,15 @@ std::span<const PlanFile> plan_files();
 
 /// What the numbers of an input are.
 enum class Holds {
-    numbers, ///< whole sixteenths between -2 and 2
-    gains,   ///< whole sixteenths between 1/2 and 3/2
-    large,   ///< so large that exp() of a score is infinite in float32
-    mask,    ///< true where a query can attend, which each query can to one key at least
+    numbers,             ///< whole sixteenths between -2 and 2
+    gains,               ///< whole sixteenths between 1/2 and 3/2
+    large,               ///< so large that exp() of a score is infinite in float32
+    mask,                ///< true where a query can attend, which each query can to one key at least
     mask_with_empty_row, ///< the same, but for the first query
-    lengths, ///< whole numbers from 1 to the limit, one of them the limit and another less
-    targets, ///< whole numbers below the limit, or -100, which is the last one
-    ids,     ///< whole numbers below the limit, one of them twice
-    by_formula ///< numbers by a formula of their places
+    lengths,             ///< whole numbers from 1 to the limit, one of them the limit and another less
+    targets,             ///< whole numbers below the limit, or -100, which is the last one
+    ids,                 ///< whole numbers below the limit, one of them twice
+    by_formula           ///< numbers by a formula of their places
 };
 
 /// An input that is to be drawn.
@@ -45,8 +45,8 @@ struct PlannedGroup {
     Json parameters;
     std::vector<Drawn> inputs, weights;
     std::vector<std::map<std::string, std::size_t>> sizes = {}; ///< of the axes, by letter
-    bool keeps_all = false;                                ///< each size is needed for itself
-    std::vector<std::size_t> rows;                         ///< which rows of the result are given; steps are not, then
+    bool keeps_all = false;                                     ///< each size is needed for itself
+    std::vector<std::size_t> rows; ///< which rows of the result are given; steps are not, then
     std::map<std::string, Convention> accepts;
 };
 

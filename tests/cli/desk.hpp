@@ -315,14 +315,16 @@ inline std::vector<Example> examples()
             {"experts", {}, x, files::state_dict(four_experts())},
             {"rotary", {}, x, {}},
             {"positions", {}, x, {}},
-            {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(EmbeddingWeights{numbers.matrix(3, 4)})}};
+            {"embedding", {}, {{"ids", {{3}, {2, 0, 1}}}}, files::state_dict(EmbeddingWeights{numbers.matrix(3, 4)})},
+            {"cross-entropy", {}, {{"logits", to_array(numbers.matrix(3, 4))}, {"targets", {{3}, {2, 0, -100}}}}, {}}};
 }
 
 /// The examples of modules that work on tokens as they are, one sequence or a batch, and not on words by their numbers.
 inline std::vector<Example> examples_of_tokens()
 {
     std::vector<Example> all = examples();
-    std::erase_if(all, [](const Example& example) { return example.input.contains("ids"); });
+    std::erase_if(
+        all, [](const Example& example) { return example.input.contains("ids") || example.input.contains("targets"); });
     return all;
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("steps.json has a step on each line, then the other names", "[trace_io
     write_trace(folder / "t.npz", {{steps_to_write()[0], steps_to_write()[1]}, {{"output", "mask"}}});
     CHECK(
         read_npz_members(folder / "t.npz", {"steps.json"}).texts.at(0).second ==
-        "{\"format\": \"attn trace 2\",\n\"steps\": [\n"
+        "{\"format\": \"attn trace 2\",\n\"made_by\": \"attn " ATTN_VERSION "\",\n\"steps\": [\n"
         R"({"path":"mask","formula":"","shape":[1,2],"axes":["n","m"],"module":"","options":{}},)"
         "\n"
         R"({"path":"head.0.masked","formula":"where(mask, scaled, -inf) \"quoted\" )"

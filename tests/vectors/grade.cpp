@@ -98,7 +98,8 @@ TEST_CASE("a result of another shape, none, and a case that is not expressed are
 TEST_CASE("an answer that is no array says what was expected", "[vectors]")
 {
     CHECK_THROWS_WITH(array_of(Json::parse("[1, 2]")), ContainsSubstring("expected an array"));
-    CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [3], "values": [1, 2]})")), ContainsSubstring("expected 3 values"));
+    CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [3], "values": [1, 2]})")),
+                      ContainsSubstring("expected 3 values"));
     CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [1], "values": ["inf"]})")), ContainsSubstring("\"Infinity\""));
     CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [-1], "values": []})")), ContainsSubstring("sizes"));
 }

@@ -30,7 +30,7 @@ class Missing(Exception):
 def program(name):
     found = shutil.which(name)
     if not found:
-        raise Missing(f"there is no {name}: script/bootstrap test installs it")
+        raise Missing(f"there is no {name}: script/bootstrap runners installs it")
     return found
 
 

@@ -13,8 +13,9 @@ namespace attn::formula {
 
 /// What is other than in the trace, by the number of the step.
 struct Changes {
-    std::map<std::size_t, Array> values = {};          ///< of steps, such as an input
-    std::map<std::size_t, std::string> formulas = {}; ///< by which steps are computed instead; `given` is the trace's own value
+    std::map<std::size_t, Array> values = {}; ///< of steps, such as an input
+    std::map<std::size_t, std::string> formulas =
+        {}; ///< by which steps are computed instead; `given` is the trace's own value
 };
 
 /// What a trace would have been with other numbers, or by other formulas. Refers to the trace, which outlives it.

@@ -37,9 +37,9 @@ struct Output {
 
 /// Results that differ from the right ones: those of a mistake, or of a convention.
 struct Alternative {
-    std::string name;                           ///< the mistake's id, or the convention
+    std::string name;                            ///< the mistake's id, or the convention
     std::map<std::string, std::string> formulas; ///< of the steps that are computed otherwise, by path
-    std::vector<Output> outputs;                ///< those that differ
+    std::vector<Output> outputs;                 ///< those that differ
 };
 
 /// One vector.
@@ -47,9 +47,9 @@ struct Case {
     std::string id;      ///< "attention_causal/2/1": file, group and case
     std::string comment; ///< its sizes, in words
     Arrays inputs, weights;
-    bool has_formulas = false;         ///< the inputs are given by formulas of their places, as place_formula() has them
-    Recording steps;                   ///< all of them, or none where that would be large
-    std::vector<std::size_t> rows;     ///< which rows of the outputs are given; empty for all
+    bool has_formulas = false;     ///< the inputs are given by formulas of their places, as place_formula() has them
+    Recording steps;               ///< all of them, or none where that would be large
+    std::vector<std::size_t> rows; ///< which rows of the outputs are given; empty for all
     std::vector<Output> outputs;
     std::vector<Alternative> accepted; ///< where there is no answer that all agree on
     std::vector<Alternative> wrong;    ///< by the mistakes that change an output here

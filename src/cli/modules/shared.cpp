@@ -67,8 +67,7 @@ std::vector<Flag> window_flags(Window& window, const std::string& position)
              "a query can attend to at most L keys before its own position" + position},
             {"--right-window", "R", whole_number(window.right, 0, most), "and to at most R keys after it"},
             {"--kept", "K", whole_number(window.kept, 0, most),
-             "and to the first K keys, however far before it they are", false,
-             "--left-window"}};
+             "and to the first K keys, however far before it they are", false, "--left-window"}};
 }
 
 Flag rotary_layout_flag(RotaryLayout& layout)

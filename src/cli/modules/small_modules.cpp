@@ -175,19 +175,19 @@ Module embedding_module()
 Module cross_entropy_module()
 {
     const auto options = std::make_shared<train::CrossEntropyOptions>();
-    return {.name = "cross-entropy",
-            .summary = "nn.CrossEntropyLoss: the mean of -log softmax(logits)[target]",
-            .inputs = {required("logits", "(b,) n, vocabulary"),
-                       {"targets", "(b,) n", "the right class of each row; -100 is not counted", true,
-                        InputKind::targets}},
-            .weights = Weights::none,
-            .flags = {{"--label-smoothing", "E", number(options->label_smoothing, NumberRange::from_zero),
-                       "so much of the target is spread evenly over all classes"}},
-            .run = with_tokens("logits", [options]<Sequence T>(const T& logits, const ModuleRun& run) {
-                using Targets = std::conditional_t<std::same_as<T, Matrix>, Integers, IntegerMatrix>;
-                train::cross_entropy(logits, run.input<Targets>("targets"), *options, run.trace);
-                run.trace.alias("output", "loss");
-            })};
+    return {
+        .name = "cross-entropy",
+        .summary = "nn.CrossEntropyLoss: the mean of -log softmax(logits)[target]",
+        .inputs = {required("logits", "(b,) n, vocabulary"),
+                   {"targets", "(b,) n", "the right class of each row; -100 is not counted", true, InputKind::targets}},
+        .weights = Weights::none,
+        .flags = {{"--label-smoothing", "E", number(options->label_smoothing, NumberRange::from_zero),
+                   "so much of the target is spread evenly over all classes"}},
+        .run = with_tokens("logits", [options]<Sequence T>(const T& logits, const ModuleRun& run) {
+            using Targets = std::conditional_t<std::same_as<T, Matrix>, Integers, IntegerMatrix>;
+            train::cross_entropy(logits, run.input<Targets>("targets"), *options, run.trace);
+            run.trace.alias("output", "loss");
+        })};
 }
 
 } // namespace attn::cli

@@ -90,7 +90,8 @@ void expect_fit(std::string_view who, const Const& queries, const Const& keys, c
         fail(who,
              std::to_string(scoring.alibi_slopes.size()) + " slopes for " + std::to_string(queries.heads()) + " heads");
     if (scoring.window.kept > 0)
-        fail(who, "the window keeps " + std::to_string(scoring.window.kept) + " first keys, expected none: give a mask");
+        fail(who,
+             "the window keeps " + std::to_string(scoring.window.kept) + " first keys, expected none: give a mask");
     expect_lengths(who, scoring, queries.batch(), keys.rows());
     expect_numbers(who, "queries", queries);
     expect_numbers(who, "keys", keys);

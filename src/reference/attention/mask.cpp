@@ -155,8 +155,9 @@ AnyMask both(const AnyMask& left, const AnyMask& right)
 /// What a mask allows, and another one of all sequences, too.
 AnyMask either(AnyMask mask, const Mask& other)
 {
-    std::visit([&](auto& any) { pair_by_pair(any, other, [](auto& allowed, bool further) { allowed = allowed || further; }); },
-               mask);
+    std::visit(
+        [&](auto& any) { pair_by_pair(any, other, [](auto& allowed, bool further) { allowed = allowed || further; }); },
+        mask);
     return mask;
 }
 

@@ -231,6 +231,23 @@ TEST_CASE("from the top left, the first query sees the past and the first new ke
     CHECK(wrong_steps(recorder) == Paths{});
 }
 
+TEST_CASE("a window that keeps first keys has them for every query, but for later ones", "[mask]")
+{
+    for (const std::optional<Causal> causal : {std::optional<Causal>{}, {Causal::bottom_right}})
+        for (const std::size_t kept : {1, 2, 9}) {
+            const MaskParts parts{.causal = causal, .window = {.left = 1, .right = 0, .kept = kept}};
+            const auto run = [&](const Trace& trace) { return join_masks(4, 6, parts, trace); };
+            const AnyMask found = *run({});
+            for (std::size_t i = 0; i < 4; ++i)
+                for (std::size_t j = 0; j < 6; ++j) {
+                    const std::size_t place = i + 2;
+                    const bool is_near = j + 1 >= place && j <= place;
+                    CHECK(std::get<Mask>(found)(i, j) == ((is_near || j < kept) && (!causal || j <= place)));
+                }
+            CHECK(wrong_steps(recorded([&](const Trace& trace) { run(trace); })) == Paths{});
+        }
+}
+
 TEST_CASE("a window hides keys that are further away than its limits, from each query's own position", "[mask]")
 {
     const Integers lengths{5, 2};

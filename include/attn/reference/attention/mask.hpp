@@ -111,8 +111,9 @@ struct MaskParts {
 ///               | padding    | (b, m)        | as padding_mask(), or an input                   | lengths are given, or padding is |
 ///               | window     | (n, m)        | (arange(M) >= arange(N)[:, None] + (M - N - LEFT)) & (arange(M) <= arange(N)[:, None] + (M - N + RIGHT)) | there is a limit: what of it there is |
 ///               | chunk      | (n, m)        | floor(arange(M) / C) == floor((arange(N)[:, None] + (M - N)) / C) | there are chunks |
-///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk, with (window | (arange(M) < KEPT)) where first keys are kept | anything is given: what of it there is |
+///               | mask       | ((b,) n, m)   | given_mask & causal & padding[:, None, :] & window & chunk | anything is given: what of it there is |
 ///
+///               Where first keys are kept, `mask` takes a key that is in the window or among the first ones.
 ///               A mask that is given alone is the input `mask`, unless a scope around has named one; of a causal mask
 ///               alone, `mask` is another name. By length, `causal` is that of causal_by_length(), which leaves no padding
 ///               to hide. With heads, parts (b, n, m) are `[:, None]`, and padding is `padding[:, None, None, :]`.
