@@ -52,9 +52,12 @@ def files_in(folder: Path) -> Iterator[dict[str, Any]]:
     if not paths:
         raise Error(f"{folder} has no files of vectors, expected such as vectors/cases")
     for path in paths:
-        file = json.loads(path.read_text())
-        if file.get("schema") != "vectors_schema_1":
-            raise Error(f"{path} has the schema {file.get('schema')}, expected vectors_schema_1")
+        try:
+            file = json.loads(path.read_text())
+        except ValueError as error:
+            raise Error(f"{path} is no JSON: {error}") from None
+        if not isinstance(file, dict) or file.get("schema") != "vectors_schema_1" or not {"function", "notes", "groups"} <= set(file):
+            raise Error(f"{path} is no file of vectors, expected one as vectors/schema.json says, of vectors_schema_1")
         yield file
 
 

@@ -104,10 +104,11 @@ std::vector<vectors::Json> read_vectors(const Request& request)
     }
     for (const std::filesystem::path& path : paths) {
         all.emplace_back(files::read_json_object(path, "a file of vectors"));
-        if (all.back().value("schema", "") != vectors::schema)
-            throw Error(path.string() + " has the schema " + all.back().value("schema", "of nothing") + ", expected " +
-                        std::string(vectors::schema));
+        files::about_file(path, "", [&] { vectors::expect_vectors(all.back()); });
     }
+    if (all.empty())
+        throw Error("--vectors: " + request.folder.string() +
+                    " has no files of vectors; vectors/cases of the project has");
     for (const std::string& function : request.functions)
         if (std::ranges::none_of(all, [&](const vectors::Json& file) { return file.at("function") == function; }))
             throw Error("--function: there are no vectors of " + function);

@@ -31,15 +31,6 @@ constexpr double unmeasured_roundings = 2;
 // No formula makes more of a rounding than this: what does is no noise.
 constexpr double most_growth = 0x1p16;
 
-/// Plus or minus one, the same for the same number in each run.
-double sign_of(std::size_t draw, std::size_t step, std::size_t i)
-{
-    std::uint64_t bits = (step + 1 + (draw << 32)) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
-    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
-    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
-    return ((bits >> 40) & 1) == 0 ? 1 : -1;
-}
-
 /// The largest change from the first array to the second.
 double largest_move_of(const Array& plain, const Array& moved)
 {
@@ -199,7 +190,7 @@ Array Diff::World::moved_by_roundings(const Array& array, std::size_t step)
         return result;
     const double roundoff = roundoff_of(type);
     for (std::size_t i = 0; i < result.size(); ++i)
-        result.values[i] *= 1 + roundoff * sign_of(draw_, step, i);
+        result.values[i] *= 1 + roundoff * formula::rounding_sign(draw_, step, i);
     return result;
 }
 
@@ -295,7 +286,7 @@ Array Diff::World::computed_otherwise(std::size_t step, const formula::Evaluated
     Array rounded = moved_by_roundings(moved.value, step);
     for (std::size_t i = 0; i < rounded.size(); ++i)
         if (std::isfinite(moved.error[i])) // of what overflows nothing is known
-            rounded.values[i] += sign_of(draw_, step, i + 1) * moved.error[i];
+            rounded.values[i] += formula::rounding_sign(draw_, step, i + 1) * moved.error[i];
     return rounded;
 }
 

@@ -3,6 +3,7 @@
 #include "shaped.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace attn::formula {
 namespace {
@@ -32,6 +33,14 @@ Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorMo
     if (evaluated.value.type == ElementType::integer && !are_whole(evaluated.value.values))
         evaluated.value.type = ElementType::real;
     return evaluated;
+}
+
+double rounding_sign(std::size_t draw, std::size_t step, std::size_t place)
+{
+    std::uint64_t bits = (step + 1 + (draw << 32)) * 0x9E3779B97F4A7C15u + place * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+    return ((bits >> 40) & 1) == 0 ? 1 : -1;
 }
 
 } // namespace attn::formula

@@ -13,20 +13,11 @@
 namespace attn::vectors {
 namespace {
 
-// As attn diff measures noise, without its factor: a draw here has all roundings of every step, and results are stored.
-// What PyTorch computes is off by less than half of it in each type (docs/vectors.md).
+// Roundings of a result beside the largest number of its array, as attn diff has it.
 constexpr double stored_roundings = 2;
+// As many draws of roundings: what PyTorch computes is off by less than a third of the largest change (docs/vectors.md).
 constexpr std::size_t draw_count = 8;
 constexpr NumberType types[] = {NumberType::float64, NumberType::float32, NumberType::float16, NumberType::bfloat16};
-
-/// Plus or minus one.
-double sign_of(std::size_t draw, std::size_t step, std::size_t i)
-{
-    std::uint64_t bits = (step + 1 + (draw << 32)) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
-    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
-    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
-    return ((bits >> 40) & 1) == 0 ? 1 : -1;
-}
 
 /// All steps as a program can have them that stores each in a type of fewer digits, and adds in float32 or better.
 std::vector<Array> rounded_steps(const Recording& recording, const formula::StepNames& names, NumberType type,
@@ -51,9 +42,9 @@ std::vector<Array> rounded_steps(const Recording& recording, const formula::Step
         if (step.value.type == ElementType::real)
             for (std::size_t i = 0; i < found.value.size(); ++i) {
                 double& value = found.value.values[i];
-                value *= 1 + stored * sign_of(draw, number, i);
+                value *= 1 + stored * formula::rounding_sign(draw, number, i);
                 if (std::isfinite(found.error[i]))
-                    value += sign_of(draw, number, i + 1) * found.error[i];
+                    value += formula::rounding_sign(draw, number, i + 1) * found.error[i];
             }
         arrays[number] = std::move(found.value);
     }
@@ -195,10 +186,9 @@ std::optional<Alternative> Alternatives::of_edits(const mistakes::Pitfall& pitfa
 std::optional<Alternative> Alternatives::of_mistake(const mistakes::Pitfall& pitfall) const
 {
     for (const mistakes::PitfallForm& form : pitfall.forms)
-        for (const std::string_view value : form.values) {
+        for (const std::string_view value : form.values)
             if (auto found = of_edits(pitfall, form.edits, value, form.needs_all_edits))
                 return found;
-        }
     return std::nullopt;
 }
 

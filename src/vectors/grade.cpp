@@ -169,6 +169,27 @@ Array array_of(const Json& json)
     return array;
 }
 
+void expect_vectors(const Json& file)
+{
+    try {
+        if (const std::string found = file.value("schema", "none"); found != schema)
+            throw Error("has the schema " + found + ", expected " + std::string(schema));
+        for (const Json& group : file.at("groups"))
+            for (const Json& one : group.at("cases")) {
+                (void)question(file, group, one);
+                for (const auto& [name, output] : one.at("outputs").items()) {
+                    (void)array_of(output);
+                    for (const auto& [type, tolerance] : output.at("tolerance").items())
+                        (void)tolerance.get<double>();
+                }
+                for (const auto& [id, outputs] : one.at("wrong").items())
+                    (void)file.at("notes").at(id).at("sentence").get<std::string>();
+            }
+    } catch (const Json::exception& error) {
+        throw Error("is not as vectors/schema.json says: " + std::string(error.what()));
+    }
+}
+
 Json question(const Json& file, const Json& group, const Json& one)
 {
     Json question{{"id", one.at("id")},

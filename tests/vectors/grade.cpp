@@ -104,6 +104,24 @@ TEST_CASE("an answer that is no array says what was expected", "[vectors]")
     CHECK_THROWS_WITH(array_of(Json::parse(R"({"shape": [-1], "values": []})")), ContainsSubstring("sizes"));
 }
 
+TEST_CASE("a file that is not as the schema says is refused, and not used", "[vectors]")
+{
+    const Json file = file_of("rms_norm");
+    CHECK_NOTHROW(expect_vectors(file));
+    const auto refused = [&](const char* pointer, const Json& value) {
+        Json other = file;
+        other[Json::json_pointer(pointer)] = value;
+        CHECK_THROWS_AS(expect_vectors(other), Error);
+    };
+    refused("/schema", "vectors_schema_2");
+    refused("/groups", 1);
+    refused("/notes", Json::object());
+    refused("/groups/0/cases/0/outputs/output/values", "none");
+    refused("/groups/0/cases/0/outputs/output/tolerance/float32", "small");
+    refused("/groups/0/cases/0/wrong", 1);
+    CHECK_THROWS_WITH(expect_vectors(Json::parse(R"({"schema": "vectors_schema_1"})")), ContainsSubstring("groups"));
+}
+
 TEST_CASE("JUnit's report has each case, and no character that XML does not allow", "[vectors]")
 {
     const std::vector<Grade> grades{{"a/1/1", "attention", Verdict::passed, {}, ""},

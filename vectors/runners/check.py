@@ -1,6 +1,5 @@
 """python3 check.py CASES MODULE:FUNCTION [TYPE] calls it with inputs, parameters and weights by name, where it takes all of them."""
-import contextlib, importlib, inspect, json, pathlib, sys  # noqa: E401
-import numpy as np
+import contextlib, importlib, inspect, json, pathlib, sys, numpy as np  # noqa: E401
 
 def array(entry):
     if "multiplier" in entry:
@@ -27,8 +26,7 @@ def check(case, parameters, function, kind):  # "" where it is right, else what 
     result, outputs = function(**given), case["outputs"]
     result = result if isinstance(result, dict) else dict(zip(outputs, result if isinstance(result, tuple) else [result]))
     mine = {name: np.asarray(result[name], float)[(..., case["rows"], slice(None)) if "rows" in case else ...] for name in outputs}
-    if any(list(mine[name].shape) != outputs[name]["shape"] for name in outputs):
-        return "the result has another shape"
+    if any(list(mine[name].shape) != outputs[name]["shape"] for name in outputs): return "the result has another shape"  # noqa: E701
     if all(is_near(mine[name], array(right), right["tolerance"][kind]) for name, right in outputs.items()) or named(case, mine, kind, "accepted"):
         return ""
     names = " or ".join(named(case, mine, kind, "wrong"))
@@ -44,10 +42,9 @@ if __name__ == "__main__":
                 inspect.signature(function).bind(**dict.fromkeys([*case["inputs"], *group["parameters"], *({"weights"} & set(case))]))
                 try:
                     found[case["id"]] = check(case, group["parameters"], function, kind)
-                except NotImplementedError:
-                    raise
+                except NotImplementedError: raise  # noqa: E701
                 except Exception as error:  # noqa: BLE001 (whatever stops it)
                     found[case["id"]] = f"it fails: {type(error).__name__}: {error}"
-    failed = [f"failed {one}: {wrong}\n" for one, wrong in found.items() if wrong]
-    print(f"{''.join(failed)}{len(found) - len(failed)} of {len(found)} cases passed")
+    failed = [f"failed {one}: {wrong}" for one, wrong in found.items() if wrong]
+    print(*failed, f"{len(found) - len(failed)} of {len(found)} cases passed", sep="\n")
     sys.exit(bool(failed) or not found)

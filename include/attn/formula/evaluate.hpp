@@ -4,6 +4,7 @@
 #include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <string_view>
 
@@ -44,5 +45,8 @@ struct ErrorModel {
 /// @throws FormulaError where it can't be parsed, a name means nothing, or shapes don't fit
 /// @throws BudgetError where the budget doesn't suffice: the one that is being spent, or the usual one
 Evaluated evaluate(std::string_view formula, const Lookup& lookup, const ErrorModel& errors = {});
+
+/// Plus or minus one, the same for the same number in each run: in which direction another computation rounds it.
+double rounding_sign(std::size_t draw, std::size_t step, std::size_t place);
 
 } // namespace attn::formula

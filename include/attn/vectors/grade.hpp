@@ -40,6 +40,10 @@ Grade grade(const Json& file, const Json& one, const Answers& answers, NumberTyp
 /// @throws Error where it is no such array
 Array array_of(const Json& json);
 
+/// Refuses what is not as vectors/schema.json says, as far as grading needs it.
+/// @throws Error with what is wrong
+void expect_vectors(const Json& file);
+
 /// What a case asks: an object with id, function, parameters, inputs and weights, where inputs that are given by formulas are
 /// numbers.
 Json question(const Json& file, const Json& group, const Json& one);

@@ -198,6 +198,15 @@ TEST_CASE("fast attention says which shapes disagree", "[fast]")
           "fast::attention: key_lengths[0] is 5, expected 0 to m = 2 keys");
 }
 
+TEST_CASE("fast attention refuses a window that keeps first keys, which it does not compute", "[fast]")
+{
+    std::vector<float> numbers(6), context(6);
+    const fast::HeadRows<float> rows = fast::head_rows(numbers.data(), {1, 1, 2, 3});
+    const fast::HeadRows<float> result = fast::head_rows(context.data(), {1, 1, 2, 3});
+    CHECK_THROWS_WITH(fast::attention(rows, rows, rows, {.window = {.left = 1, .kept = 1}}, result),
+                      "fast::attention: the window keeps 1 first keys, expected none: give a mask");
+}
+
 TEST_CASE("fast functions refuse a null pointer, and say whose it is", "[fast]")
 {
     std::vector<float> numbers(64);
