@@ -77,13 +77,13 @@ using RunFunction = std::function<Recording(const std::string& module, const Jso
 
 /// Makes all files, from the plan that is compiled in: src/vectors/plan.
 ///
-/// Of the sizes that the plan has for a group, those are kept that catch a mistake, or tell two apart, that those before do
-/// not.
+/// Of the sizes that the plan has for a group, those are kept that are needed: see choose().
 /// @param seed  of the inputs: the same files for the same seed
 std::vector<File> make_vectors(std::uint64_t seed, const RunFunction& run);
 
 /// A file as JSON, as vectors/schema.json has it.
-/// @param with_formulas  beside each alternative, the formulas of the steps that are computed otherwise, and all that comes in among the steps
+/// @param with_formulas  beside each alternative, the formulas of the steps that are computed otherwise; and among the steps, all
+///                       that comes in
 std::string to_json(const File& file, std::string_view version, bool with_formulas = false);
 
 } // namespace attn::vectors
