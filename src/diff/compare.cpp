@@ -37,15 +37,6 @@ std::string_view name_of(DiffVerdict verdict) { return row_for<verdicts>(verdict
 
 bool is_whole(double number) { return std::trunc(number) == number || std::isnan(number); }
 
-double largest_of(const Array& array)
-{
-    double largest = 0;
-    for (const double value : array.values)
-        if (std::isfinite(value))
-            largest = std::max(largest, std::abs(value));
-    return largest;
-}
-
 std::size_t row_length(const Array& array) { return array.rank() == 0 ? 1 : array.shape.back(); }
 
 bool is_empty_row(const Array& array, std::size_t begin)
@@ -80,17 +71,6 @@ bool same_numbers(const Array& left, const Array& right)
                 return false;
     }
     return true;
-}
-
-double times_off(double found, double expected, double tolerance)
-{
-    if (same(found, expected))
-        return 0;
-    if (std::isinf(tolerance)) // where finite numbers overflow, every number can be right
-        return 0;
-    if (!std::isfinite(found) || !std::isfinite(expected))
-        return std::numeric_limits<double>::infinity();
-    return std::abs(found - expected) / tolerance; // infinite where no error at all is allowed
 }
 
 bool agrees(const Array& found, const Array& expected, const Tolerance& tolerance)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attn/core/near.hpp"
 #include "attn/diff/diff.hpp"
 
 #include <string>
@@ -25,9 +26,6 @@ bool same_numbers(const Array& left, const Array& right);
 /// True for a whole number, an infinity or NaN.
 bool is_whole(double number);
 
-/// The largest absolute value among the finite numbers; 0 where there is none.
-double largest_of(const Array& array);
-
 /// How many numbers stand along the last axis; 1 for a single number.
 std::size_t row_length(const Array& array);
 
@@ -36,9 +34,6 @@ bool is_empty_row(const Array& array, std::size_t begin);
 
 /// True where an array has such a row.
 bool has_empty_row(const Array& array);
-
-/// By how many tolerances a number is off; not above 1 where it agrees. An infinity agrees with itself only, NaN with NaN.
-double times_off(double found, double expected, double tolerance);
 
 /// True where both have one shape and no number is off by more than its tolerance.
 bool agrees(const Array& found, const Array& expected, const Tolerance& tolerance);

@@ -1,18 +1,6 @@
 #include "arrays.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 namespace attn::vectors {
-
-double largest_of(const Array& array)
-{
-    double largest = 0;
-    for (const double value : array.values)
-        if (std::isfinite(value))
-            largest = std::max(largest, std::abs(value));
-    return largest;
-}
 
 Array rows_of(const Array& array, const std::vector<std::size_t>& rows)
 {
@@ -26,14 +14,6 @@ Array rows_of(const Array& array, const std::vector<std::size_t>& rows)
             for (std::size_t i = 0; i < width; ++i)
                 some.values.push_back(array.values[begin + row * width + i]);
     return some;
-}
-
-double times_off(double found, double expected, double tolerance)
-{
-    if (found == expected || (std::isnan(found) && std::isnan(expected)))
-        return 0;
-    const double off = std::abs(found - expected) / tolerance;
-    return std::isfinite(off) ? off : INFINITY;
 }
 
 bool is_same(const Array& found, const Array& expected, double tolerance)

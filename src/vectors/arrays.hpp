@@ -1,21 +1,15 @@
 #pragma once
 
-#include "attn/core/array.hpp"
+#include "attn/core/near.hpp"
 
 #include <vector>
 
 namespace attn::vectors {
-
-/// The size of the largest number that is finite; 0 where there is none.
-double largest_of(const Array& array);
 
 /// Some rows of a result, of its last axis but one; all of them where none are named.
 Array rows_of(const Array& array, const std::vector<std::size_t>& rows);
 
 /// True where each number is as near to the expected one as the tolerance says, NaN for NaN and infinity for infinity.
 bool is_same(const Array& found, const Array& expected, double tolerance);
-
-/// How many times the tolerance a number is off; infinity where no tolerance helps.
-double times_off(double found, double expected, double tolerance);
 
 } // namespace attn::vectors
