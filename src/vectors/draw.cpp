@@ -36,7 +36,7 @@ void fill_lengths(Array& lengths, std::size_t most, Draws& draws)
 
 } // namespace
 
-Draws::Draws(std::uint64_t seed, std::string_view name) : state_(0xCBF29CE484222325u)
+Draws::Draws(std::uint64_t seed, std::string_view name) : seed_(seed), state_(0xCBF29CE484222325u)
 {
     for (const char c : name) // FNV-1a
         state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
@@ -91,15 +91,15 @@ Array draw(const Drawn& input, const std::map<std::string, std::size_t>& sizes, 
         break;
     case Holds::by_formula:
         for (std::size_t place = 0; place < array.size(); ++place)
-            array.values[place] = place_formula(input.name).at(place);
+            array.values[place] = place_formula(draws.seed(), input.name).at(place);
         break;
     }
     return array;
 }
 
-PlaceFormula place_formula(std::string_view input)
+PlaceFormula place_formula(std::uint64_t seed, std::string_view input)
 {
-    Draws draws(0, input);
+    Draws draws(seed, input);
     return {17 + draws.below(200), draws.below(PlaceFormula::modulus)};
 }
 

@@ -15,11 +15,13 @@ public:
     /// @param name  other draws for another name
     Draws(std::uint64_t seed, std::string_view name);
 
+    std::uint64_t seed() const { return seed_; }
+
     /// A whole number below the limit.
     std::size_t below(std::size_t limit);
 
 private:
-    std::uint64_t state_;
+    std::uint64_t seed_, state_;
 };
 
 /// An input with numbers that bfloat16 holds exactly.
@@ -36,7 +38,7 @@ struct PlaceFormula {
     static constexpr std::size_t modulus = 251;
 };
 
-/// The formula of the input of that name.
-PlaceFormula place_formula(std::string_view input);
+/// The formula of the input of that name, another one for another seed.
+PlaceFormula place_formula(std::uint64_t seed, std::string_view input);
 
 } // namespace attn::vectors

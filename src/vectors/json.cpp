@@ -40,7 +40,7 @@ Json inputs(const Case& one)
         json[name] = array(value);
         if (!one.has_formulas || value.type != ElementType::real)
             continue;
-        const PlaceFormula formula = place_formula(name);
+        const PlaceFormula formula = place_formula(one.seed, name);
         json[name].erase("values");
         json[name]["multiplier"] = formula.multiplier;
         json[name]["offset"] = formula.offset;

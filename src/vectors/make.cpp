@@ -124,6 +124,7 @@ Case make_case(const PlannedFile& file, const PlannedGroup& group, const std::ma
                Draws draws, const RunFunction& run)
 {
     Case made;
+    made.seed = draws.seed();
     made.comment = sizes_text(sizes);
     made.inputs = draw_all(group.inputs, sizes, draws);
     made.weights = draw_all(group.weights, sizes, draws);

@@ -47,6 +47,7 @@ struct Case {
     std::string id;      ///< "attention_causal/2/1": file, group and case
     std::string comment; ///< its sizes, in words
     Arrays inputs, weights;
+    std::uint64_t seed = 0;        ///< of its numbers
     bool has_formulas = false;     ///< the inputs are given by formulas of their places, as place_formula() has them
     Recording steps;               ///< all of them, or none where that would be large
     std::vector<std::size_t> rows; ///< which rows of the outputs are given; empty for all
