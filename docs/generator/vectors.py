@@ -65,7 +65,7 @@ class Vectors:
             "count": len(self.files), "cases": len(cases_of(self.files)), "mistakes": len(self.sentences),
             "functions": len({file["function"] for file in self.files}),
             "kilobytes": round(sum(path.stat().st_size for path in self.folder.glob("*.json")) / 1000),
-            "times": caught_times, "conventions": sum("accepted" in case for _, _, case in cases_of(self.files)),
+            "times": caught_times,
         }
         if asked in numbers_by_name:
             return str(numbers_by_name[asked])
