@@ -24,4 +24,4 @@ set(without_limits --without memory --without descriptors)
 # The same programs on the same kinds of numbers, for minutes: the tests in C++ show the sanitizers all of that code.
 set(disabled_tests backward_passes_by_numpy mistakes_by_numpy plainly_wrong_by_numpy strangers_by_numpy
                    right_programs_by_numpy modules_by_pytorch decoder_modules_by_pytorch names_of_others_by_pytorch masks_by_pytorch
-                   record_by_pytorch vectors_by_pytorch vectors_runners vectors_cheats python_functions python_notebook gradients_by_pytorch fast_gradients_by_pytorch fast_errors_by_pytorch)
+                   record_by_pytorch vectors_by_pytorch vectors_runners vectors_cheats vectors_program python_functions python_notebook gradients_by_pytorch fast_gradients_by_pytorch fast_errors_by_pytorch)

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""attn vectors --program runs a program for each case, and says what it did: program_test.py ATTN
+
+The program is this file, called with the input and the output of a case: mine.py's attention, with the mistake that MISTAKE names, and
+with results rounded to float32 where ROUND is set.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+CASES = HERE.parents[1] / "vectors" / "cases"
+sys.path.append(str(HERE.parents[1] / "vectors" / "runners"))
+
+
+def answer(source, target):
+    import mine
+    from check import array
+
+    question = json.loads(Path(source).read_text())
+    given = {**{name: array(entry) for name, entry in question["inputs"].items()}, **question["parameters"]}
+    try:
+        if question["function"] != "attention" or question["weights"]:
+            return 77
+        output = mine.attention(**given)
+    except (NotImplementedError, TypeError):
+        return 77
+    if "ROUND" in os.environ:
+        output = output.astype(np.float32).astype(float)
+    numbers = [value if np.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN") for value in output.ravel().tolist()]
+    Path(target).write_text(json.dumps({"output": {"shape": list(output.shape), "values": numbers}}))
+    return 0
+
+
+class Test:
+    def __init__(self, attn, folder):
+        self.attn, self.folder = attn, Path(folder)
+
+    def run(self, *words, program=f"{sys.executable} {Path(__file__).resolve()} {{input}} {{output}}", **environment):
+        command = [self.attn, "vectors", *(["--program", program] if program else []), *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+    def expect(self, ended, code, *texts):
+        said = ended.stdout + ended.stderr
+        for text in texts:
+            assert text in said, f"{ended.args} does not say {text!r}:\n{said}"
+        assert ended.returncode == code, f"{ended.args} ended with {ended.returncode}, expected {code}:\n{said}"
+
+    def all(self):
+        some = self.folder / "some"  # a program is started for each case
+        some.mkdir()
+        for name in ("attention_causal", "attention_masks", "attention_cache"):
+            shutil.copy(CASES / f"{name}.json", some)
+        ours = ["--vectors", some]
+        self.expect(self.run(*ours), 0, "11 of 17 cases passed in float64, 0 failed, 6 not expressed")
+        self.expect(self.run("--seed", 3, "--function", "softmax"), 1, "nothing was checked")  # of vectors made anew
+
+        report = self.folder / "report.xml"
+        self.expect(self.run(*ours, "--junit", report, MISTAKE="causal_top_left"), 1,
+                    "failed attention_causal/2/1: your numbers are those of causal_top_left: A causal mask is aligned top-left")
+        assert report.read_text().count("<failure ") == 2, report.read_text()
+
+        self.expect(self.run(*ours, ROUND="1"), 1, "in float32 all of them pass", "--type float32")
+        self.expect(self.run(*ours, "--type", "float32", ROUND="1"), 0, "0 failed")
+
+        self.expect(self.run(*ours, program="exit 77 # {input} {output}"), 1, "nothing was checked")
+        self.expect(self.run(*ours, program="exit 3 # {input} {output}"), 1, "the program ended with exit code 3")
+        self.expect(self.run(*ours, program="kill -9 $$ # {input} {output}"), 1, "stopped by signal 9")
+        self.expect(self.run(*ours, program="true {input} {output}"), 1, "output.json: cannot be read")
+        self.expect(self.run(*ours, program="cat {input} >{output}"), 1, "expected an array")
+
+        self.expect(self.run(*ours, program="./mine {input}"), 2, "there is no {output} in the command")
+        self.expect(self.run("--vectors", self.folder / "nowhere"), 2, "is no folder")
+        self.expect(self.run("--vectors", self.folder), 2, "has no files of vectors")
+        (self.folder / "one.json").write_text(json.dumps({"schema": "vectors_schema_1"}))
+        self.expect(self.run("--vectors", self.folder), 2, "one.json", "is not as vectors/schema.json says")
+        self.expect(self.run("--vectors", CASES, "--function", "atention"), 2, "there are no vectors of atention")
+        self.expect(self.run("--vectors", CASES, "--seed", 2), 2, "--seed")
+        self.expect(self.run(program=None), 2, "expected one of -o FOLDER")
+
+
+def main(*words):
+    if len(words) == 2:
+        return answer(*words)
+    with tempfile.TemporaryDirectory() as folder:
+        Test(words[0], folder).all()
+    print("attn vectors --program: a right program passes, a mistake is named, and what can't be used is refused")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
