@@ -39,8 +39,8 @@ struct Request {
 struct Outcome {
     /// Nothing where something is wrong, every number is the reference's, or the user says what is near.
     std::optional<diff::Power> power = {};
-    bool is_same = false;
-    std::string_view word() const { return is_same ? "the same" : power ? "undecided" : "different"; }
+    bool is_same = false, is_different = false;
+    std::string_view word() const { return is_same ? "the same" : is_different ? "different" : "undecided"; }
     int exit_code() const { return is_same ? 0 : 1; }
 };
 
@@ -48,13 +48,13 @@ bool has_numbers(const diff::StepDiff& step) { return step.distance.differing > 
 
 Outcome outcome_of(const diff::Diff& diff, const Request& request)
 {
-    if (!diff.passed())
-        return {};
+    if (diff.first_different() != nullptr || diff.missing_fails || diff.extra_fails)
+        return {.is_different = true};
     if (request.options.atol || request.options.rtol || std::ranges::none_of(diff.steps, has_numbers))
-        return {.is_same = true};
+        return {.is_same = diff.passed()};
     diff::Power power = diff::power_of(diff);
     const bool decides = power.decides();
-    return {.power = std::move(power), .is_same = decides};
+    return {.power = std::move(power), .is_same = diff.passed() && decides};
 }
 
 // ------------------------------------------------------------------------------------------------ what it looks like
@@ -123,7 +123,11 @@ void print_first(const diff::Diff& diff)
         return;
     const diff::StepDiff* wrong = diff.first_wrong();
     const diff::StepDiff& shown = wrong != nullptr ? *wrong : *first;
-    if (shown.origin)
+    if (diff.between)
+        print("last right: {}; first wrong: {}\n",
+              diff.between->last_right ? text_of(*diff.between->last_right) : "nothing is known to be",
+              text_of(diff.between->first_wrong));
+    else if (shown.origin)
         print_origin(*shown.origin, wrong != nullptr);
     const std::string alias = shown.mine == shown.step->path ? "" : " (" + shown.mine + ")";
     print("first {}: {}{} {}\n", wrong == nullptr ? "difference" : "wrong step", shown.step->path, alias,
@@ -270,8 +274,6 @@ int report(const diff::Diff& diff, const Request& request)
     if (request.diagnoses)
         print_likely_mistakes(diff);
     print_others(diff);
-    if (diff.steps.empty())
-        print("nothing in common: no array of MINE has a step's name; --names or --map translate names\n");
     print_names(diff);
     print_noise(diff);
     if (!diff.hint.empty())
@@ -284,6 +286,9 @@ int report(const diff::Diff& diff, const Request& request)
     const Outcome outcome = outcome_of(diff, request);
     if (outcome.power)
         print_power(*outcome.power, diff);
+    if (!outcome.is_different)
+        for (const std::string& reason : diff.ledger.open)
+            print("undecided: {}\n", reason);
     print("{}: {}: {} compared as {}{}\n", request.mine.string(), outcome.word(), diff.steps.size(), name_of(diff.type),
           counts);
     return outcome.exit_code();
@@ -291,16 +296,18 @@ int report(const diff::Diff& diff, const Request& request)
 
 // ------------------------------------------------------------------------------------------------ for machines
 
+Json json_of(const diff::Origin& origin)
+{
+    return {{"file", origin.file}, {"line", origin.line}, {"variable", origin.variable}, {"function", origin.function}};
+}
+
 Json json_of(const diff::StepDiff& step)
 {
     Json json{{"step", step.step->path},         {"mine", step.mine},         {"verdict", name_of(step.verdict)},
               {"message", step.message},         {"layout", step.layout},     {"formula", step.step->formula},
               {"shape", step.step->value.shape}, {"found_shape", step.shape}, {"through", step.through}};
     if (step.origin)
-        json["origin"] = {{"file", step.origin->file},
-                          {"line", step.origin->line},
-                          {"variable", step.origin->variable},
-                          {"function", step.origin->function}};
+        json["origin"] = json_of(*step.origin);
     if (!has_numbers(step))
         return json;
     const auto numbers_of = [](const Array& array) {
@@ -367,12 +374,22 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
               {"type", name_of(diff.type)},
               {"first_different", path_or_null(diff.first_different())},
               {"first_wrong", path_or_null(diff.first_wrong())},
+              {"between", nullptr},
               {"steps", Json::array()},
               {"missing", diff.missing},
               {"missing_fails", diff.missing_fails},
               {"extra", diff.extra},
               {"extra_fails", diff.extra_fails},
+              {"compared",
+               {{"results", diff.ledger.results},
+                {"not_compared", diff.ledger.not_compared},
+                {"computed", diff.ledger.computed}}},
+              {"why_undecided", outcome.is_different ? std::vector<std::string>{} : diff.ledger.open},
               {"hint", diff.hint}};
+    if (diff.between)
+        json["between"] = {
+            {"last_right", diff.between->last_right ? json_of(*diff.between->last_right) : Json(nullptr)},
+            {"first_wrong", json_of(diff.between->first_wrong)}};
     for (const diff::StepDiff& step : diff.steps)
         json["steps"].push_back(json_of(step));
     json["found"] = Json::array();

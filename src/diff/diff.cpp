@@ -3,7 +3,9 @@
 #include "attn/diff/diff.hpp"
 
 #include "attn/core/budget.hpp"
+#include "blame.hpp"
 #include "judge.hpp"
+#include "ledger.hpp"
 #include "read.hpp"
 #include "type_evidence.hpp"
 #include "compare.hpp"
@@ -87,63 +89,6 @@ bool has_nan_rows(const Diff::World& world)
            std::ranges::any_of(world.reference, is_empty);
 }
 
-/// True for the path of the gradient of an input or a weight.
-bool is_gradient_of_input(const Diff::World& world, const std::string& path)
-{
-    const auto step = path.starts_with(formula::gradient_scope)
-                          ? world.names.find(path.substr(formula::gradient_scope.size()))
-                          : std::nullopt;
-    return step && world.reference[*step].formula.empty();
-}
-
-/// The gradient of an input or a weight that MINE does not have and that has as many numbers as an array that is no step, or one
-/// of three that have, packed; nullptr where there is none.
-const Step* gradient_in_size_of(const Diff::World& world, const std::string& name)
-{
-    constexpr std::size_t packed = 3;
-    const Array& array = *world.mine->views().find(name)->second;
-    std::size_t thirds = 0;
-    for (std::size_t i = 0; i < world.reference.size() && array.type == ElementType::real; ++i) {
-        const Step& step = world.reference[i];
-        if (world.known[i].is_claimed || !is_gradient_of_input(world, step.path))
-            continue;
-        thirds += step.value.size() * packed == array.size() ? 1 : 0;
-        if (step.value.size() == array.size() || thirds == packed)
-            return &step;
-    }
-    return nullptr;
-}
-
-/// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, and no right one has it.
-bool can_be_gradient(const Diff::World& world, const std::string& name)
-{
-    return gradient_name(name) && gradient_in_size_of(world, name) != nullptr;
-}
-
-/// True where MINE has the step that all others lead to; of gradients, those of inputs and weights that its arrays can be.
-bool has_result(const Diff& diff)
-{
-    const Diff::World& world = *diff.world;
-    const std::size_t result = result_of(world.recording);
-    const auto is_it = [&](const Claim& claim) {
-        return claim.step == result || is_gradient_of_input(world, world.reference[claim.step].path);
-    };
-    return std::ranges::any_of(world.claims.claims, is_it) &&
-           std::ranges::none_of(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
-}
-
-/// Whether arrays that are no step fail: a name can be misspelt. Where MINE has the result, and it is right, none is missed.
-bool fails_for_extra(const Diff& diff, const DiffOptions& options)
-{
-    if (diff.extra.empty() || options.all)
-        return options.all && !diff.extra.empty();
-    // A gradient that no name and no number explains can be a wrong one of a weight.
-    if (std::ranges::any_of(diff.extra, [&](const std::string& name) { return can_be_gradient(*diff.world, name); }))
-        return true;
-    const bool has_own_names = options.table != nullptr || !diff.matched.empty();
-    return !has_own_names && !(has_result(diff) && diff.first_different() == nullptr);
-}
-
 /// What became of every array.
 /// @param inputs  the type that inputs had been rounded to before MINE computed
 Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis,
@@ -152,7 +97,6 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
     Diff result;
     result.world = std::make_shared<Diff::World>(mine, options, hypothesis);
     Diff::World& world = *result.world;
-    const std::vector<Claim>& claims = world.claims.claims;
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
     if (has_nan_rows(world)) {
@@ -170,8 +114,8 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
             result.missing.push_back(world.reference[i].path);
     result.extra = world.claims.extra;
     result.matched = world.claims.found;
-    result.missing_fails = !result.missing.empty() && (options.all || claims.empty());
-    result.extra_fails = fails_for_extra(result, options);
+    result.missing_fails = options.all && !result.missing.empty();
+    result.extra_fails = options.all && !result.extra.empty();
     return result;
 }
 
@@ -457,25 +401,6 @@ Diff diff_of(const MyArraysPtr& mine, const DiffOptions& options)
     }
 }
 
-/// The name of the array that a step was taken from: "probs" for "probs[..., 3, :, :]" and for "probs.T".
-std::string_view array_of(const StepDiff& step, const Origins& origins)
-{
-    const std::string_view mine = step.mine, whole = mine.substr(0, mine.find('['));
-    return whole.ends_with(".T") && !origins.contains(whole) ? whole.substr(0, whole.size() - 2) : whole;
-}
-
-void add_origins(Diff& diff, const Origins& origins, const DiffOptions& options)
-{
-    for (StepDiff& step : diff.steps)
-        if (const auto found = origins.find(array_of(step, origins)); found != origins.end())
-            step.origin = found->second;
-    if (const auto fault = origins.find(diff.world->claims.fault);
-        fault != origins.end() && diff.first_wrong() != nullptr)
-        diff.steps[static_cast<std::size_t>(diff.first_wrong() - diff.steps.data())].origin = fault->second;
-    if (!origins.empty()) // these names were generated, so none is misspelt
-        diff.extra_fails = !diff.extra.empty() && options.all;
-}
-
 } // namespace
 
 const StepDiff* Diff::first_different() const
@@ -505,7 +430,7 @@ std::size_t Diff::count(DiffVerdict verdict) const
 
 bool Diff::passed() const
 {
-    return !missing_fails && !extra_fails &&
+    return !missing_fails && !extra_fails && ledger.open.empty() &&
            std::ranges::all_of(steps, [](const StepDiff& step) { return step.passed(); });
 }
 
@@ -514,7 +439,9 @@ Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOpti
     const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, std::move(mine));
     arrays->describe({}, options.names);
-    return diff_of(arrays, options);
+    Diff result = diff_of(arrays, options);
+    result.ledger = ledger_of(result, options);
+    return result;
 }
 
 Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options)
@@ -522,10 +449,10 @@ Diff compare(const Recording& reference, const std::filesystem::path& mine, cons
     const BudgetScope budget;
     const auto arrays = std::make_shared<MyArrays>(reference, files::NamedArrays{});
     read_each_array(mine, [&](const std::string& name, Array array) { arrays->add(name, std::move(array)); });
-    const Origins origins = read_origins(mine);
-    arrays->describe(origins, options.names);
+    arrays->describe(read_listing(mine), options.names);
     Diff result = diff_of(arrays, options);
-    add_origins(result, origins, options);
+    blame(result);
+    result.ledger = ledger_of(result, options);
     return result;
 }
 

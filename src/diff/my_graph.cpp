@@ -18,6 +18,7 @@ MyGraph::MyGraph(std::vector<std::string> order, const Origins& origins) : order
         std::vector<std::string>& reads = reads_[name];
         std::ranges::copy_if(origin->second.reads, std::back_inserter(reads),
                              [&](const std::string& read) { return read != name && earlier.contains(read); });
+        read_.insert(reads.begin(), reads.end());
     }
 }
 

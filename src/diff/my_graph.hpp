@@ -32,6 +32,9 @@ public:
     /// True where MINE says what its arrays were computed from.
     bool knows_reads() const { return knows_reads_; }
 
+    /// True where some array was computed from it.
+    bool is_read(std::string_view name) const { return read_.contains(name); }
+
     /// The arrays that one was computed from.
     const std::vector<std::string>& reads(std::string_view name) const;
 
@@ -54,6 +57,7 @@ public:
 private:
     std::vector<std::string> order_;
     std::map<std::string, std::vector<std::string>, std::less<>> reads_;
+    std::set<std::string, std::less<>> read_;
     bool knows_reads_ = false;
 };
 

@@ -393,6 +393,8 @@ void match_the_rest(const Recording& reference, const ArrayViews& mine, const My
     const std::vector<std::string> names = ordered(claims.extra, graph.order());
     Matches matches = match_by_numbers(reference, mine, made, names, graph, hypothesis);
     claims.fault = std::move(matches.fault);
+    claims.explained = std::move(matches.explained);
+    claims.right = std::move(matches.right);
     for (Match& match : matches.matches) {
         std::erase(claims.extra, match.found.mine);
         const std::string found = match.found.how == found_by_numbers ? match.found.mine : "";

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,8 +39,8 @@ struct Claims {
     std::vector<Claim> claims;      ///< in the order of the steps, one per array or part
     std::vector<std::string> extra; ///< arrays that are no step
     std::vector<Found> found;       ///< arrays whose step their numbers say
-    std::string
-        fault; ///< the first array on the way to a wrong result that nothing explains; empty where that isn't known
+    std::string fault;                                 ///< Matches::fault
+    std::set<std::string, std::less<>> explained, right; ///< the same
     std::vector<std::unique_ptr<const Array>> parts; ///< what was taken out of arrays
     std::optional<Recording> widened; ///< the reference with those aliases as steps, where there are some
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace attn::diff {
 namespace {
@@ -52,6 +53,17 @@ std::size_t line_at(const Json& entry)
     return line->get<std::size_t>();
 }
 
+/// A list of names; nothing where there is none.
+std::optional<std::vector<std::string>> names_at(const Json& entry, const char* key)
+{
+    const auto names = entry.find(key);
+    if (names == entry.end())
+        return std::nullopt;
+    if (!names->is_array() || !std::ranges::all_of(*names, [](const Json& one) { return one.is_string(); }))
+        throw Error(fmt::format("has {} that are no list of names; expected {}", key, wanted_listing));
+    return names->get<std::vector<std::string>>();
+}
+
 Origin origin_at(const Json& entry)
 {
     Origin origin;
@@ -59,43 +71,42 @@ Origin origin_at(const Json& entry)
     origin.file = text_at(entry, "file");
     origin.variable = text_at(entry, "variable");
     origin.function = text_at(entry, "function");
-    const auto reads = entry.find("reads");
-    if (reads == entry.end())
-        return origin;
-    if (!reads->is_array() || !std::ranges::all_of(*reads, [](const Json& one) { return one.is_string(); }))
-        throw Error(fmt::format("has an array whose reads are no list of names; expected {}", wanted_listing));
-    origin.knows_reads = true;
-    origin.reads = reads->get<std::vector<std::string>>();
+    auto reads = names_at(entry, "reads");
+    origin.knows_reads = reads.has_value();
+    origin.reads = std::move(reads).value_or(std::vector<std::string>{});
     return origin;
 }
 
-Origins origins_in(const Json& listing)
+Listing listing_in(const Json& json)
 {
-    if (listing.value("format", Json()) != Json(listing_format))
+    if (json.value("format", Json()) != Json(listing_format))
         throw Error(fmt::format("is not of the format {}; expected {}", listing_format, wanted_listing));
-    const auto arrays = listing.find("arrays");
-    if (arrays == listing.end() || !arrays->is_array())
+    const auto arrays = json.find("arrays");
+    if (arrays == json.end() || !arrays->is_array())
         throw Error(fmt::format("has no list arrays; expected {}", wanted_listing));
-    Origins origins;
+    Listing listing;
     for (const Json& entry : *arrays) {
         if (!entry.is_object())
             throw Error(fmt::format("has an array that is no object; expected {}", wanted_listing));
         const std::string name = text_at(entry, "name");
-        origins.insert_or_assign(name, origin_at(entry));
+        listing.origins.insert_or_assign(name, origin_at(entry));
     }
-    return origins;
+    listing.results = names_at(json, "results").value_or(std::vector<std::string>{});
+    if (json.contains("incomplete"))
+        listing.incomplete = text_at(json, "incomplete");
+    return listing;
 }
 
 } // namespace
 
-Origins read_origins(const fs::path& path)
+Listing read_listing(const fs::path& path)
 {
     std::error_code error;
     const bool is_folder = fs::is_directory(path, error);
     const fs::path file = is_folder ? path / listing_name : path;
     return files::about_file(file, is_folder ? "" : fmt::format("member {} ", listing_name), [&] {
-        const auto listing = is_folder ? listing_of_folder(file) : listing_of_archive(file);
-        return listing ? origins_in(*listing) : Origins{};
+        const auto json = is_folder ? listing_of_folder(file) : listing_of_archive(file);
+        return json ? listing_in(*json) : Listing{};
     });
 }
 

@@ -101,8 +101,26 @@ bool Placement::is_overwritten_sum(const Target& target) const
 std::optional<Placed> Placement::placed_at(const Target& target, std::size_t i)
 {
     const auto value = stacked(target, [&](std::size_t step) { return &known_.value(step); });
-    const auto fit = best_fit(*arrays_[i], target, *value);
+    const auto fit = best_fit(*arrays_[i], target, *value, axes_before(i));
     return fit ? std::optional(Placed{&target, *fit}) : std::nullopt;
+}
+
+/// The axes of the placed arrays that one was computed from, in their order there.
+std::vector<std::vector<std::string>> Placement::axes_before(std::size_t i) const
+{
+    std::vector<std::vector<std::string>> axes;
+    const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
+    for (std::size_t k = 0; k < i && graph_.knows_reads(); ++k) {
+        const auto is_read = [&](const std::string& name) {
+            return std::ranges::find(graph_.reads(name), names_[k]) != graph_.reads(name).end();
+        };
+        if (!is_placed(k) || std::ranges::none_of(before, is_read))
+            continue;
+        axes.emplace_back();
+        for (const std::size_t axis : placed_[k].fit.order)
+            axes.back().push_back(placed_[k].target->letters[axis]);
+    }
+    return axes;
 }
 
 template <class NumbersOf>
@@ -243,20 +261,20 @@ std::size_t Placement::unknown_before(const Target& target)
         std::ranges::count_if(steps, [this](std::size_t step) { return !steps_[step].formula.empty(); }));
 }
 
-bool Placement::has_inner_result(const std::function<bool(const Array&)>& is_meant)
+bool Placement::has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine)
 {
     const auto reference = [this](std::size_t i) -> const Array& { return steps_[i].value; };
     const auto mine = [this](std::size_t i) -> const Array& { return known_.value(i); };
     for (std::size_t step = 0; step < steps_.size(); ++step) {
         if (!inner_results_.contains(step))
             inner_results_.emplace(step, inner_results_of(step, reference));
-        if (known_.differs(step) && !following_inner_results_.contains(step))
+        if (from_mine && known_.differs(step) && !following_inner_results_.contains(step))
             following_inner_results_.emplace(step, inner_results_of(step, mine));
     }
     const auto has_it = [&](const auto& by_step) {
         return std::ranges::any_of(by_step, [&](const auto& one) { return std::ranges::any_of(one.second, is_meant); });
     };
-    return has_it(inner_results_) || has_it(following_inner_results_);
+    return has_it(inner_results_) || (from_mine && has_it(following_inner_results_));
 }
 
 template <class ValueOf>

@@ -111,8 +111,8 @@ protected:
     /// How many steps that MINE does not have a target follows from.
     std::size_t unknown_before(const Target& target);
 
-    /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or from MINE's own.
-    bool has_inner_result(const std::function<bool(const Array&)>& is_meant);
+    /// True where a formula computes such numbers on the way to its value: from the reference's arrays, or also from MINE's own.
+    bool has_inner_result(const std::function<bool(const Array&)>& is_meant, bool from_mine);
 
     /// MINE's own array of a step; nullptr where it has none.
     const Array* own(std::size_t step) const { return known_.own(step); }
@@ -161,6 +161,8 @@ protected:
 private:
     void know(std::size_t step, const Array& own);
     void unknow(std::size_t step);
+
+    std::vector<std::vector<std::string>> axes_before(std::size_t i) const;
 
     /// Numbers whose target is looked for, and how near it has to be.
     struct Sought {

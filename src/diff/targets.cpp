@@ -17,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace attn::diff {
@@ -190,19 +191,30 @@ Shape permuted_shape(const Shape& shape, const Axes& order)
     return result;
 }
 
-/// True where a shape has the axes of another one, some neighbours merged; axes of one entry count for nothing.
+/// True where a shape has the axes of another one, some neighbours merged and others split; axes of one entry count for nothing.
 bool merges(const Shape& axes, const Shape& shape)
 {
-    std::size_t at = 0;
-    for (const std::size_t size : shape) {
-        std::size_t product = 1;
-        while (product < size && at < axes.size())
-            product *= axes[at++];
-        if (product != size)
+    std::size_t at = 0, i = 0;
+    const auto next = [](const Shape& of, std::size_t& place) {
+        while (place < of.size() && of[place] == 1)
+            ++place;
+        return place < of.size() ? of[place++] : 1;
+    };
+    while (true) {
+        std::size_t one = next(axes, at), other = next(shape, i);
+        if (one == 1 || other == 1)
+            return one == other;
+        const bool is_split = one > other; // one of several, never some of several
+        std::size_t& product = is_split ? other : one;
+        while (product < (is_split ? one : other)) {
+            const std::size_t more = is_split ? next(shape, i) : next(axes, at);
+            if (more == 1)
+                return false;
+            product *= more;
+        }
+        if (one != other)
             return false;
     }
-    return std::all_of(axes.begin() + static_cast<std::ptrdiff_t>(at), axes.end(),
-                       [](std::size_t size) { return size == 1; });
 }
 
 /// Where a number of permuted(target, order) stands in the target.
@@ -291,6 +303,20 @@ bool is_natural(const Target& target, const Axes& order)
     return true;
 }
 
+/// How many pairs of axes have another order than in the arrays around.
+std::size_t contradictions(const Target& target, const Axes& order, const std::vector<std::vector<std::string>>& around)
+{
+    std::size_t count = 0;
+    for (const std::vector<std::string>& letters : around)
+        for (std::size_t i = 0; i < order.size(); ++i)
+            for (std::size_t k = i + 1; k < order.size(); ++k) {
+                const auto first = std::ranges::find(letters, target.letters[order[i]]),
+                           second = std::ranges::find(letters, target.letters[order[k]]);
+                count += first != letters.end() && second < first ? 1 : 0;
+            }
+    return count;
+}
+
 } // namespace
 
 std::vector<Target> targets_of(const std::vector<Step>& steps) { return Collector(steps).collect(); }
@@ -367,7 +393,8 @@ bool can_be_as_near(double distance, double found_length, double expected_length
            std::abs(found_length - expected_length) <= (distance + rounding) * expected_length;
 }
 
-std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers)
+std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers,
+                            const std::vector<std::vector<std::string>>& around)
 {
     constexpr std::size_t most_axes = 5, samples = 61;
     constexpr double far_away = 0.5; // of a sample
@@ -376,11 +403,16 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
     if (found.size() != numbers.size() || numbers.rank() > most_axes)
         return std::nullopt;
     const std::size_t stride = found.size() / samples + 1;
-    std::optional<Fit> best, best_natural;
+    using Rank = std::tuple<bool, std::size_t>; // the least is the best, whatever the distance
+    std::optional<Fit> best;
+    Rank best_rank;
     Axes order(numbers.rank());
     std::iota(order.begin(), order.end(), std::size_t{0});
     do {
         if (!merges(permuted_shape(numbers.shape, order), found.shape))
+            continue;
+        const Rank rank{!is_natural(target, order), contradictions(target, order, around)};
+        if (best && rank > best_rank)
             continue;
         const Places place(numbers.shape, order);
         double distance = infinity;
@@ -391,12 +423,13 @@ std::optional<Fit> best_fit(const Array& found, const Target& target, const Arra
             if (every == 1 || !(distance < far_away))
                 break;
         }
-        std::optional<Fit>& nearest = is_natural(target, order) ? best_natural : best;
-        const double most = nearest && std::ranges::is_sorted(nearest->order) ? clearly_nearer : 1;
-        if (!nearest || distance < most * nearest->distance)
-            nearest = Fit{order, numbers.shape, distance};
+        const double most = best && std::ranges::is_sorted(best->order) ? clearly_nearer : 1;
+        if (!best || rank < best_rank || distance < most * best->distance) {
+            best = Fit{order, numbers.shape, distance};
+            best_rank = rank;
+        }
     } while (std::ranges::next_permutation(order).found);
-    return best_natural ? best_natural : best;
+    return best;
 }
 
 Array in_target_layout(const Array& found, const Fit& fit)

@@ -70,7 +70,9 @@ bool can_be_as_near(double distance, double found_length, double expected_length
 
 /// The layout in which an array is nearest to the numbers of a target; nothing where the shapes allow none. A layout that
 /// programs have, with heads before their features and tokens before both or after the heads, is preferred to any other one.
-std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers);
+/// @param around  the letters of the axes of arrays around it, each in their order there: preferred next
+std::optional<Fit> best_fit(const Array& found, const Target& target, const Array& numbers,
+                            const std::vector<std::vector<std::string>>& around = {});
 
 /// The first half of each row, where the second one is the same, as of the angles of both halves of the features.
 std::optional<Array> half_of(const Array& array);

@@ -4,6 +4,7 @@
 
 #include "masks.hpp"
 #include "placement.hpp"
+#include "rows.hpp"
 #include "softmax.hpp"
 
 #include "attn/core/budget.hpp"
@@ -42,14 +43,16 @@ bool is_split(const Array& array, const Array& whole)
 /// True for some of the numbers of another array, and no others.
 bool is_part(const Array& array, const Array& whole)
 {
+    if (array.size() >= whole.size())
+        return false;
     constexpr double operations = 20;
     spend(operations * static_cast<double>(array.size() + whole.size()));
-    std::set<double> numbers;
-    std::ranges::copy_if(whole.values, std::inserter(numbers, numbers.end()),
-                         [](double number) { return !std::isnan(number); });
-    return array.size() < whole.size() && std::ranges::all_of(array.values, [&](double number) {
-               return !std::isnan(number) && numbers.contains(number);
-           });
+    std::vector<double> numbers = whole.values;
+    std::erase_if(numbers, [](double number) { return std::isnan(number); });
+    std::ranges::sort(numbers);
+    return std::ranges::all_of(array.values, [&](double number) {
+        return !std::isnan(number) && std::ranges::binary_search(numbers, number);
+    });
 }
 
 // How many of the arrays that were computed from it are asked whether they follow.
@@ -86,7 +89,21 @@ public:
         if (!has_meaning_ && likely_)
             place(likely_->first, likely_->second, "by its place");
         place_result();
-        return {take_matches(), fault_};
+        std::set<std::string, std::less<>> explained, right;
+        for (const std::string& name : graph_.order()) {
+            if (is_explained(name) && !is_doubtful_mask(name))
+                explained.insert(name);
+            if (is_right(name))
+                right.insert(name);
+        }
+        for (const std::string& name : graph_.order())
+            if (const auto others = beside_repeated(name); !others.empty() && !is_innocent(name)) {
+                explained.erase(name);
+                for (const std::string& other : others)
+                    if (!is_innocent(other))
+                        explained.erase(other);
+            }
+        return {take_matches(), fault_, std::move(explained), std::move(right)};
     }
 
 private:
@@ -193,17 +210,14 @@ private:
             if (!on_the_way.contains(name) || is_explained(name))
                 continue;
             const auto i = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-            const bool is_known =
-                i == names_.size() || is_placed(i); // its name says what it is, or that of its numbers
-            if (!is_known && !given_up_.contains(i))
+            if (i < names_.size() && !is_placed(i) && !given_up_.contains(i)) // neither name nor numbers say what it is
                 return i;
-            if (is_known && fault_.empty())
-                fault_ = name;
         }
         return std::nullopt;
     }
 
-    /// True for a step, for its inner results, and for what only takes a part of these or splits their axes.
+    /// True for a step, for its inner results, for what only takes a part of these or splits their axes, and for all that something
+    /// right was computed from.
     bool is_explained(const std::string& name)
     {
         if (is_a_step(name) || !mine_.contains(name))
@@ -213,8 +227,56 @@ private:
         const auto known = is_explained_.find(name);
         if (known != is_explained_.end())
             return known->second;
-        const bool answer = is_explained_array(name);
+        const bool answer = is_innocent(name) || is_explained_array(name);
         return is_explained_[name] = answer;
+    }
+
+    /// True where something right was computed from an array, at once or by others: it has at least one number of the reference's.
+    bool is_innocent(const std::string& name)
+    {
+        if (!innocent_names_) {
+            innocent_names_.emplace();
+            for (auto one = graph_.order().rbegin(); one != graph_.order().rend(); ++one)
+                if (innocent_names_->contains(*one) || is_right(*one)) 
+                    innocent_names_->insert(graph_.reads(*one).begin(), graph_.reads(*one).end());
+        }
+        return innocent_names_->contains(name);
+    }
+
+    /// True for the numbers of a step, or what a formula gives on the way to one, whole or some of its rows.
+    bool is_right(const std::string& name)
+    {
+        const auto found = mine_.find(name);
+        if (found == mine_.end() || found->second->type != ElementType::real || found->second->size() < 2 ||
+            AllowedKeys::is_mask(*found->second) || std::ranges::all_of(found->second->values, is_whole))
+            return false;
+        const Array& array = *found->second;
+        if (!rows_)
+            rows_.emplace(steps_);
+        const auto is_it = [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); };
+        return has_numbers_of_a_step(array) || rows_->have(array, right_enough(array)) || has_inner_result(is_it, false);
+    }
+
+    /// What an array was computed from besides the step that it is once more: a mask that masks nothing. Something can be missing there.
+    std::vector<std::string> beside_repeated(const std::string& name) const
+    {
+        std::vector<std::string> others;
+        const auto is_same_step = [&](const std::string& read) {
+            return is_a_step(read) && steps_of(read) == steps_of(name);
+        };
+        if (is_a_step(name) && std::ranges::any_of(graph_.reads(name), is_same_step))
+            std::ranges::copy_if(graph_.reads(name), std::back_inserter(others),
+                                 [this](const std::string& read) { return !is_a_step(read) && mine_.contains(read); });
+        return others;
+    }
+
+    /// True for a mask that forbids nothing wrong, and does not say what any mask of the reference says: keys that it leaves out can be
+    /// missing.
+    bool is_doubtful_mask(const std::string& name)
+    {
+        const auto found = mine_.find(name);
+        return found != mine_.end() && AllowedKeys::is_mask(*found->second) && !is_innocent(name) &&
+               !allowed_.say(*found->second);
     }
 
     bool is_explained_array(const std::string& name)
@@ -227,8 +289,8 @@ private:
         if (AllowedKeys::is_mask(array))
             return allowed_.permit(array);
         const auto is_count = [](double number) { return is_whole(number) && !std::isnan(number); };
-        return std::ranges::all_of(array.values, is_count) || is_moved(name) || is_inside_a_step(array) ||
-               is_longer(array);
+        return std::ranges::all_of(array.values, is_count) || is_right(name) || is_moved(name) ||
+               is_inside_a_step(array) || is_longer(array);
     }
 
     bool has_numbers_of_a_step(const Array& array)
@@ -241,7 +303,7 @@ private:
     bool is_inside_a_step(const Array& array)
     {
         return has_inner_result(
-            [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); });
+            [&](const Array& inner) { return relative_distance(array, inner) <= right_enough(array); }, true);
     }
 
     /// True for a table of which the reference has the first rows alone.
@@ -256,7 +318,7 @@ private:
                    right_enough(array);
         };
         return std::ranges::any_of(steps_, [&](const Step& step) { return are_its_first(step.value); }) ||
-               has_inner_result(are_its_first);
+               has_inner_result(are_its_first, true);
     }
 
     /// True where an array is a part of one that is explained, or the same with an axis split.
@@ -282,8 +344,8 @@ private:
             return claim == graph_.order().end() ? std::nullopt : std::optional(*claim);
         }
         for (std::size_t i = names_.size(); i-- > 0;)
-            if (!is_placed(i) && arrays_[i]->size() == result_->size && is_tensor(i) && !steps_before(i).empty())
-                return names_[i];
+            if (arrays_[i]->size() == result_->size && is_tensor(i) && !graph_.reads(names_[i]).empty())
+                return is_placed(i) ? std::nullopt : std::optional(names_[i]);
         return std::nullopt;
     }
 
@@ -295,15 +357,14 @@ private:
         const bool is_computed = !steps_before(i).empty();
         if (fault_.empty() && (is_known || is_computed || AllowedKeys::is_mask(*arrays_[i]))) {
             const bool is_foreign = is_known && meanings.front().candidate.by_reads.foreign > 0;
-            fault_ =
-                (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_read(i)).value_or(names_[i]);
+            fault_ = (is_foreign ? foreign_read(i, *meanings.front().placed.target) : wrong_mask(i)).value_or("");
         }
         if (is_known)
             return take(i, meanings.front().placed);
         given_up_.insert(i);
         if (!is_computed || meanings.empty())
             return;
-        if (!likely_)
+        if (!likely_ && meanings.front().candidate.by_reads.all() == 0)
             likely_.emplace(i, meanings.front().placed);
         meanings.resize(std::min(meanings.size(), most_together));
         if (!mean_together(i, meanings))
@@ -329,11 +390,18 @@ private:
         const auto is_innocent = [&](std::size_t step) { return never.contains(step); };
         for (const Target& target : targets_)
             if (fits(i, target) && can_be_masked(i, target) && (!is_taken(target) || are_read(target, i)) &&
-                !steps_[target.first()].formula.empty() && !std::ranges::all_of(target.steps, is_innocent))
+                can_be_computed(target, i) && !std::ranges::all_of(target.steps, is_innocent))
                 candidates.push_back(
                     {&target, distance_by_reads(i, target), words_in_common(meanings_[i], target.text)});
         std::ranges::stable_sort(candidates, {}, &Candidate::rank);
         return candidates;
+    }
+
+    /// True for what a formula gives, and for an input that MINE computes, as from ids; weights are not computed.
+    bool can_be_computed(const Target& target, std::size_t i) const
+    {
+        const Step& step = steps_[target.first()];
+        return !step.formula.empty() || are_read(target, i) || (!is_map(target) && step.axes.size() > 1 && !graph_.reads(names_[i]).empty());
     }
 
     struct Meaning {
@@ -423,22 +491,14 @@ private:
         return std::nullopt;
     }
 
-    /// What a wrong array was computed from that was wrong before: an input that nothing explains, or the only mask, where it is none of
-    /// the reference's.
-    std::optional<std::string> wrong_read(std::size_t i)
+    /// The mask that a wrong array was computed from, where it is the only one and none of the reference's.
+    std::optional<std::string> wrong_mask(std::size_t i)
     {
         const auto before = graph_.all_before(names_[i], [this](const std::string& name) { return is_a_step(name); });
-        std::vector<std::string> inputs, masks;
+        std::vector<std::string> masks;
         for (const std::string& name : graph_.order())
-            if (name != names_[i] && before.contains(name) && mine_.contains(name)) {
-                const Array& array = *mine_.find(name)->second;
-                if (AllowedKeys::is_mask(array))
-                    masks.push_back(name);
-                else if (graph_.reads(name).empty() && !is_explained(name))
-                    inputs.push_back(name);
-            }
-        if (!inputs.empty())
-            return inputs.front();
+            if (before.contains(name) && mine_.contains(name) && AllowedKeys::is_mask(*mine_.find(name)->second))
+                masks.push_back(name);
         const auto is_wrong = [&](const std::string& name) { return !allowed_.say(*mine_.find(name)->second); };
         if (masks.empty() || !std::ranges::all_of(masks, is_wrong))
             return std::nullopt;
@@ -515,6 +575,8 @@ private:
 
     const ArrayViews& mine_;
     const AllowedKeys allowed_;
+    std::optional<Rows> rows_;                               ///< once they were asked for
+    std::optional<std::set<std::string, std::less<>>> innocent_names_; ///< the same
     std::map<std::string, bool, std::less<>> is_explained_;  ///< of arrays that are no steps, as far as it is known
     std::size_t explained_at_ = 0;                           ///< the changes() of which is_explained_ is
     std::set<std::size_t> exact_;                            ///< steps whose numbers an array has

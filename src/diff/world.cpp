@@ -6,6 +6,7 @@
 #include "name_rules.hpp"
 #include "softmax.hpp"
 
+#include "attn/core/error.hpp"
 #include "attn/formula/expression.hpp"
 
 #include <fmt/format.h>
@@ -65,6 +66,20 @@ void MyArrays::add(const std::string& name, Array array)
 
 namespace {
 
+/// A rule that was given is about some array: a name that is misspelt would leave its array uncompared.
+void expect_array(const ReadRule& rule, const ArrayViews& mine)
+{
+    std::vector<std::string_view> names;
+    for (const auto& [name, array] : mine) {
+        if (match(rule, split(name, '.')))
+            return;
+        names.push_back(name);
+    }
+    const std::string name = joined(rule.name, '.');
+    throw Error(fmt::format("{} = {}: MINE has no array {}{}", rule.theirs, joined(rule.steps, '|'), name,
+                            suggestion(names, name)));
+}
+
 /// A step for the last token of the result; nothing where the result is no sequence.
 std::optional<Step> last_token_of(const Recording& reference)
 {
@@ -84,9 +99,18 @@ std::optional<Step> last_token_of(const Recording& reference)
 
 } // namespace
 
-void MyArrays::describe(const Origins& origins, const std::vector<NameRule>& names)
+std::string_view MyArrays::name_of(std::string_view part) const
 {
-    graph_ = MyGraph(order_, origins);
+    const std::string_view whole = part.substr(0, part.find('['));
+    return whole.ends_with(".T") && !views_.contains(whole) ? whole.substr(0, whole.size() - 2) : whole;
+}
+
+void MyArrays::describe(Listing listing, const std::vector<NameRule>& names)
+{
+    listing_ = std::move(listing);
+    graph_ = MyGraph(order_, listing_.origins);
+    for (const NameRule& rule : names)
+        expect_array(read_rule(rule, nullptr), views_);
     const auto last = last_token_of(reference_);
     const auto has_size = [&](std::size_t size) {
         return std::ranges::any_of(views_, [&](const auto& view) { return view.second->size() == size; });

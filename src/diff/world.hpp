@@ -34,7 +34,8 @@ public:
     void add(const std::string& name, Array array);
 
     /// Takes note of what a recorder says of the arrays that were added, and of what the user calls the result.
-    void describe(const Origins& origins, const std::vector<NameRule>& names);
+    /// @throws Error where the user names an array that MINE does not have
+    void describe(Listing listing, const std::vector<NameRule>& names);
 
     /// The reference; with a step more, the result's last token, where MINE has that of the result alone.
     const Recording& reference() const { return with_last_token_ ? *with_last_token_ : reference_; }
@@ -43,6 +44,11 @@ public:
 
     const MyGraph& graph() const { return graph_; }
 
+    const Listing& listing() const { return listing_; }
+
+    /// The name of the array that a part was taken from: "probs" for "probs[..., 3, :, :]" and for "probs.T".
+    std::string_view name_of(std::string_view part) const;
+
 private:
     const Recording& reference_;
     formula::StepNames names_;
@@ -50,6 +56,7 @@ private:
     ArrayViews views_;
     std::vector<std::string> order_;
     MyGraph graph_;
+    Listing listing_;
     std::optional<Recording> with_last_token_;
 };
 

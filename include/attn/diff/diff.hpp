@@ -113,6 +113,20 @@ struct Found {
     std::string layout; ///< its axes, where it has others than the step: "(h, n, m)"
 };
 
+/// What a verdict rests on besides the arrays that are wrong.
+struct Ledger {
+    std::vector<std::string> results;      ///< what MINE returned, as its recording says, and was compared
+    std::vector<std::string> not_compared; ///< the same that was not
+    std::size_t computed = 0;              ///< how many of the compared steps a formula gives
+    std::vector<std::string> open;         ///< why MINE can't be called the same, a sentence each; empty where it can
+};
+
+/// Where a fault is that no line can be blamed for.
+struct Between {
+    std::optional<Origin> last_right; ///< nothing where nothing before it is known to be right
+    Origin first_wrong;
+};
+
 /// The results for all arrays.
 struct Diff {
     NumberType type = NumberType::float64; ///< of MINE; found out only where something differs
@@ -121,7 +135,9 @@ struct Diff {
     std::vector<std::string> missing;      ///< steps that MINE doesn't have
     std::vector<std::string> extra;        ///< arrays of MINE that are no step
     std::vector<Found> matched;            ///< arrays of MINE that were found by their numbers
-    bool missing_fails = false, extra_fails = false;
+    bool missing_fails = false, extra_fails = false; ///< where all have to be compared, and are not
+    Ledger ledger;
+    std::optional<Between> between; ///< of the first wrong step, where the line of its array is not surely to blame
 
     /// The first step in the order of the computation that differs, or nullptr.
     const StepDiff* first_different() const;
@@ -130,6 +146,7 @@ struct Diff {
     /// The first one that differs without effect, or nullptr.
     const StepDiff* first_without_effect() const;
     std::size_t count(DiffVerdict verdict) const;
+    /// True where nothing is wrong, and what was compared is enough to say so.
     bool passed() const;
 
     struct World; ///< what MINE computed, as far as it is known
@@ -146,12 +163,12 @@ struct Diff {
 ///
 /// @param reference  a trace; it outlives the result
 /// @param mine       arrays by name: the paths of steps, or what the options translate
-/// @throws Error where a name rule is malformed
+/// @throws Error where a name rule is malformed, or names an array that MINE does not have
 Diff compare(const Recording& reference, files::NamedArrays mine, const DiffOptions& options = {});
 
 /// The same for files that a program wrote: a trace, an .npz file of plain arrays, or a folder of .npy files, named by
 /// their place in it with dots for slashes. Arrays that are the reference's are not kept. Where attn_record wrote MINE,
-/// the steps have origins, and arrays that are no step pass unless all have to be one.
+/// the steps have origins.
 /// @throws FileError  where it is not one of these, or damaged
 Diff compare(const Recording& reference, const std::filesystem::path& mine, const DiffOptions& options = {});
 

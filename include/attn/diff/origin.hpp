@@ -22,11 +22,18 @@ struct Origin {
 /// Origins by the names of arrays, for all that a recorder wrote.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
-/// The origins that attn_record.json gives, a member of an .npz file or a file in a folder of .npy files. docs/record.md
-/// says what is in it.
+/// What a recorder says of the arrays that it wrote.
+struct Listing {
+    Origins origins;                  ///< empty where no recorder wrote them
+    std::vector<std::string> results; ///< the names of what the recorded call returned, where there is one
+    std::string incomplete;           ///< why arrays can be missing; empty where none is
+};
+
+/// What attn_record.json says, a member of an .npz file or a file in a folder of .npy files. docs/record.md says what is
+/// in it.
 /// @return empty where there is no attn_record.json
 /// @throws FileError  where it is malformed
-Origins read_origins(const std::filesystem::path& path);
+Listing read_listing(const std::filesystem::path& path);
 
 /// "att (model.py:62)", or "what softmax returns (model.py:12)".
 std::string text_of(const Origin& origin);

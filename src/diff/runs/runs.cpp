@@ -319,7 +319,7 @@ RecordedRun read_run(const std::filesystem::path& path)
     RecordedRun run;
     read_each_array(path,
                     [&](const std::string& name, Array array) { run.arrays.emplace_back(name, std::move(array)); });
-    run.origins = read_origins(path);
+    run.origins = read_listing(path).origins;
     return run;
 }
 

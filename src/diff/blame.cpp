@@ -1,0 +1,108 @@
+// Which line of MINE is to blame.
+
+#include "blame.hpp"
+
+#include "world.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace attn::diff {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+/// MINE's graph, and which of its arrays are explained.
+class Explained {
+public:
+    explicit Explained(const Diff::World& world)
+        : graph_(world.mine->graph()), names_(world.claims.explained), origins_(world.mine->listing().origins)
+    {
+        for (const std::string& name : graph_.order()) {
+            place_.emplace(name, place_.size());
+            if (world.claims.right.contains(name))
+                lines_.insert(line_of(name));
+        }
+    }
+
+    /// Those that are not explained, from an array back to what is; itself, too.
+    Names open_before(const std::string& name) const
+    {
+        return graph_.all_before(name, [&](const std::string& one) { return one != name && names_.contains(one); });
+    }
+
+    /// The first array on the way to a wrong one that is surely wrong: it, or one whose line makes a step in another call, or layer.
+    std::string first_wrong(const std::string& wrong) const
+    {
+        std::string first = wrong;
+        for (const std::string& name : open_before(wrong))
+            if (place_of(name) < place_of(first) && lines_.contains(line_of(name)))
+                first = name;
+        return first;
+    }
+
+    /// The last explained array that some were computed from, before the first of them; empty where there is none.
+    std::string last_right(const Names& open) const
+    {
+        const auto by_place = [this](const std::string& one) { return place_of(one); };
+        const std::size_t first = place_of(*std::ranges::min_element(open, {}, by_place));
+        std::string last;
+        for (const std::string& name : open)
+            for (const std::string& read : graph_.reads(name))
+                if (names_.contains(read) && place_of(read) < first &&
+                    (last.empty() || place_of(last) < place_of(read)))
+                    last = read;
+        return last;
+    }
+
+private:
+    using Line = std::tuple<std::string, std::size_t, std::string>;
+
+    Line line_of(const std::string& name) const
+    {
+        const auto origin = origins_.find(name);
+        return origin == origins_.end() ? Line{name, 0, ""}
+                                        : Line{origin->second.file, origin->second.line, origin->second.variable};
+    }
+
+    std::size_t place_of(const std::string& name) const { return place_.find(name)->second; }
+
+    const MyGraph& graph_;
+    const Names& names_;
+    const Origins& origins_;
+    std::map<std::string, std::size_t, std::less<>> place_;
+    std::set<Line> lines_; ///< of what is right
+};
+
+std::optional<Origin> origin_of(const Origins& origins, std::string_view name)
+{
+    const auto found = origins.find(name);
+    return found == origins.end() ? std::nullopt : std::optional(found->second);
+}
+
+} // namespace
+
+void blame(Diff& diff)
+{
+    const Diff::World& world = *diff.world;
+    const Origins& origins = world.mine->listing().origins;
+    for (StepDiff& step : diff.steps)
+        step.origin = origin_of(origins, world.mine->name_of(step.mine));
+    const StepDiff* first = diff.first_wrong();
+    if (first == nullptr || !first->origin || !world.mine->graph().knows_reads())
+        return;
+    const Explained explained(world);
+    const std::string& proven = world.claims.fault;
+    const std::string wrong =
+        proven.empty() ? explained.first_wrong(std::string(world.mine->name_of(first->mine))) : proven;
+    std::optional<Origin> origin = origin_of(origins, wrong);
+    const Names open = explained.open_before(wrong);
+    if (open.size() > 1)
+        diff.between = Between{origin_of(origins, explained.last_right(open)), *origin};
+    diff.steps[static_cast<std::size_t>(first - diff.steps.data())].origin = std::move(origin);
+}
+
+} // namespace attn::diff

@@ -1,0 +1,133 @@
+// What was compared, and whether that is enough to call a program the same.
+
+#include "ledger.hpp"
+
+#include "name_vocabulary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace attn::diff {
+namespace {
+
+/// True for the path of the gradient of an input or a weight.
+bool is_gradient_of_input(const Diff::World& world, const std::string& path)
+{
+    const auto step = path.starts_with(formula::gradient_scope)
+                          ? world.names.find(path.substr(formula::gradient_scope.size()))
+                          : std::nullopt;
+    return step && world.reference[*step].formula.empty();
+}
+
+/// True where an array that is no step can be a wrong gradient of a weight: it is called a gradient, or nothing in MINE was
+/// computed from it.
+bool can_be_gradient(const Diff::World& world, const std::string& name)
+{
+    const MyGraph& graph = world.mine->graph();
+    const bool is_last = graph.knows_reads() && !graph.reads(name).empty() && !graph.is_read(name);
+    return (gradient_name(name) || is_last) && gradient_in_size_of(world, name) != nullptr;
+}
+
+/// The arrays of MINE that stand for steps, whole or in parts.
+std::set<std::string, std::less<>> compared_arrays(const Diff::World& world)
+{
+    std::set<std::string, std::less<>> names;
+    for (const Claim& claim : world.claims.claims)
+        if (claim.array != nullptr)
+            names.insert(std::string(world.mine->name_of(claim.mine)));
+    return names;
+}
+
+/// The name and place of an array: "loss (train.py:12)".
+std::string text_of(const Diff::World& world, const std::string& name)
+{
+    const auto origin = world.mine->listing().origins.find(name);
+    return origin == world.mine->listing().origins.end()
+               ? name
+               : fmt::format("{} ({}:{})", name, origin->second.file, origin->second.line);
+}
+
+} // namespace
+
+const Step* gradient_in_size_of(const Diff::World& world, const std::string& name)
+{
+    constexpr std::size_t packed = 3;
+    const Array& array = *world.mine->views().find(name)->second;
+    std::size_t thirds = 0;
+    for (std::size_t i = 0; i < world.reference.size() && array.type == ElementType::real; ++i) {
+        const Step& step = world.reference[i];
+        if (world.known[i].is_claimed || !is_gradient_of_input(world, step.path))
+            continue;
+        thirds += step.value.size() * packed == array.size() ? 1 : 0;
+        if (step.value.size() == array.size() || thirds == packed)
+            return &step;
+    }
+    return nullptr;
+}
+
+bool has_result(const Diff& diff)
+{
+    const Diff::World& world = *diff.world;
+    const std::size_t result = result_of(world.recording);
+    const auto is_it = [&](const Claim& claim) {
+        return claim.step == result || is_gradient_of_input(world, world.reference[claim.step].path);
+    };
+    return std::ranges::any_of(world.claims.claims, is_it) &&
+           std::ranges::none_of(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
+}
+
+Ledger ledger_of(const Diff& diff, const DiffOptions& options)
+{
+    const Diff::World& world = *diff.world;
+    const Listing& listing = world.mine->listing();
+    Ledger ledger;
+    for (const StepDiff& step : diff.steps)
+        ledger.computed += step.step->formula.empty() ? 0 : 1;
+    if (diff.steps.empty())
+        ledger.open.emplace_back("no array of MINE is a step of the reference: --names or --map translate names");
+    else if (ledger.computed == 0 && !is_gradient_of_input(world, diff.steps.back().step->path))
+        ledger.open.emplace_back("only what was given was compared, nothing that MINE computed");
+    if (!listing.incomplete.empty())
+        ledger.open.push_back("the recording is not complete: " + listing.incomplete);
+
+    // What the recorded call returned, each of several.
+    const auto compared = compared_arrays(world);
+    const auto is_compared = [&](const std::string& name) {
+        const Array& array = *world.mine->views().find(name)->second;
+        return std::ranges::any_of(compared, [&](const std::string& other) {
+            return other == name || same_numbers(*world.mine->views().find(other)->second, array);
+        });
+    };
+    for (const std::string& name : listing.results) {
+        if (!world.mine->views().contains(name))
+            ledger.open.push_back(fmt::format("{}, which MINE returned, was not recorded", name));
+        else if (is_compared(name))
+            ledger.results.push_back(name);
+        else
+            ledger.not_compared.push_back(name);
+    }
+    for (const std::string& name : ledger.not_compared)
+        ledger.open.push_back(fmt::format("{}, which MINE returned, was not compared: it is no step of the reference, or "
+                                          "--map {}=STEP says which",
+                                          text_of(world, name), name));
+
+    // The result of the reference, where MINE goes so far: all that it has is in what was compared, or it has more than that.
+    if (!diff.steps.empty() && !has_result(diff) && !diff.extra.empty() && options.table == nullptr) {
+        const auto gradient = std::ranges::find_if(
+            diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
+        const std::string result = world.reference[result_of(world.recording)].path;
+        ledger.open.push_back(
+            gradient != diff.extra.end()
+                ? fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them", *gradient,
+                              gradient_in_size_of(world, *gradient)->path)
+                : fmt::format("the result, {0}, was not compared: no array of MINE is it, or --map NAME={0} says which",
+                              result));
+    }
+    return ledger;
+}
+
+} // namespace attn::diff
