@@ -51,6 +51,20 @@ std::string text_of(const Diff::World& world, const std::string& name)
                : fmt::format("{} ({}:{})", name, origin->second.file, origin->second.line);
 }
 
+/// True where MINE can have the result among the arrays that are no step: it was recorded whole, all others have a step's name, so
+/// that one can be misspelt, or one has as many numbers.
+bool can_have_result(const Diff& diff, const DiffOptions& options)
+{
+    const Diff::World& world = *diff.world;
+    const std::size_t size = world.reference[result_of(world.recording)].value.size();
+    const bool has_own_names = options.table != nullptr || !diff.matched.empty();
+    const auto has_its_size = [&](const std::string& name) {
+        return world.mine->views().find(name)->second->size() == size;
+    };
+    return !diff.extra.empty() && (!world.mine->listing().origins.empty() || !has_own_names ||
+                                   std::ranges::any_of(diff.extra, has_its_size));
+}
+
 } // namespace
 
 const Step* gradient_in_size_of(const Diff::World& world, const std::string& name)
@@ -88,8 +102,8 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
     for (const StepDiff& step : diff.steps)
         ledger.computed += step.step->formula.empty() ? 0 : 1;
     if (diff.steps.empty())
-        ledger.open.emplace_back("no array of MINE is a step of the reference: --names or --map translate names");
-    else if (ledger.computed == 0 && !is_gradient_of_input(world, diff.steps.back().step->path))
+        ledger.open.emplace_back("nothing in common: no array of MINE is a step of the reference; --names or --map translate names");
+    else if (ledger.computed == 0)
         ledger.open.emplace_back("only what was given was compared, nothing that MINE computed");
     if (!listing.incomplete.empty())
         ledger.open.push_back("the recording is not complete: " + listing.incomplete);
@@ -97,7 +111,7 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
     // What the recorded call returned, each of several.
     const auto compared = compared_arrays(world);
     const auto is_compared = [&](const std::string& name) {
-        const Array& array = *world.mine->views().find(name)->second;
+        const Array& array = *world.mine->views().find(name)->second; // which can stand there under other names, too
         return std::ranges::any_of(compared, [&](const std::string& other) {
             return other == name || same_numbers(*world.mine->views().find(other)->second, array);
         });
@@ -115,18 +129,17 @@ Ledger ledger_of(const Diff& diff, const DiffOptions& options)
                                           "--map {}=STEP says which",
                                           text_of(world, name), name));
 
-    // The result of the reference, where MINE goes so far: all that it has is in what was compared, or it has more than that.
-    if (!diff.steps.empty() && !has_result(diff) && !diff.extra.empty() && options.table == nullptr) {
-        const auto gradient = std::ranges::find_if(
-            diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
-        const std::string result = world.reference[result_of(world.recording)].path;
-        ledger.open.push_back(
-            gradient != diff.extra.end()
-                ? fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them", *gradient,
-                              gradient_in_size_of(world, *gradient)->path)
-                : fmt::format("the result, {0}, was not compared: no array of MINE is it, or --map NAME={0} says which",
-                              result));
-    }
+    if (diff.steps.empty() || has_result(diff))
+        return ledger;
+    const auto gradient =
+        std::ranges::find_if(diff.extra, [&](const std::string& name) { return can_be_gradient(world, name); });
+    if (gradient != diff.extra.end())
+        ledger.open.push_back(fmt::format("{0} can be {1}, and was not compared: --map {0}={1} compares them", *gradient,
+                                          gradient_in_size_of(world, *gradient)->path));
+    else if (can_have_result(diff, options))
+        ledger.open.push_back(fmt::format(
+            "the result, {0}, was not compared: no array of MINE has its numbers or its name, or --map NAME={0} says which",
+            world.reference[result_of(world.recording)].path));
     return ledger;
 }
 

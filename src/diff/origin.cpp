@@ -54,13 +54,14 @@ std::size_t line_at(const Json& entry)
 }
 
 /// A list of names; nothing where there is none.
-std::optional<std::vector<std::string>> names_at(const Json& entry, const char* key)
+/// @param whose  what has it, for an error
+std::optional<std::vector<std::string>> names_at(const Json& entry, const char* key, std::string_view whose)
 {
     const auto names = entry.find(key);
     if (names == entry.end())
         return std::nullopt;
     if (!names->is_array() || !std::ranges::all_of(*names, [](const Json& one) { return one.is_string(); }))
-        throw Error(fmt::format("has {} that are no list of names; expected {}", key, wanted_listing));
+        throw Error(fmt::format("{} {} are no list of names; expected {}", whose, key, wanted_listing));
     return names->get<std::vector<std::string>>();
 }
 
@@ -71,7 +72,7 @@ Origin origin_at(const Json& entry)
     origin.file = text_at(entry, "file");
     origin.variable = text_at(entry, "variable");
     origin.function = text_at(entry, "function");
-    auto reads = names_at(entry, "reads");
+    auto reads = names_at(entry, "reads", "has an array whose");
     origin.knows_reads = reads.has_value();
     origin.reads = std::move(reads).value_or(std::vector<std::string>{});
     return origin;
@@ -91,7 +92,7 @@ Listing listing_in(const Json& json)
         const std::string name = text_at(entry, "name");
         listing.origins.insert_or_assign(name, origin_at(entry));
     }
-    listing.results = names_at(json, "results").value_or(std::vector<std::string>{});
+    listing.results = names_at(json, "results", "is a listing whose").value_or(std::vector<std::string>{});
     if (json.contains("incomplete"))
         listing.incomplete = text_at(json, "incomplete");
     return listing;

@@ -309,6 +309,12 @@ bool Placement::is_better(const Placed& one, const Placed& other, std::size_t i)
         return false;
     if (other.fit.distance > as_near * one.fit.distance + rounding)
         return true;
+    const auto is_split = [&](const Placed& placed) { // an axis of the target is two of the array's
+        const auto axes = [](const Shape& shape) { return std::ranges::count_if(shape, [](auto size) { return size > 1; }); };
+        return axes(arrays_[i]->shape) > axes(placed.target->shape);
+    };
+    if (is_split(one) != is_split(other))
+        return is_split(other);
     // Of one token, the context is the value: two arrays have the same numbers there.
     const bool are_distinct = std::abs(one.fit.distance - other.fit.distance) > rounding;
     const auto merits = [&](const Target& target) {

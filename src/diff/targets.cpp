@@ -444,14 +444,18 @@ Array in_target_layout(const Array& found, const Fit& fit)
 std::string layout_text(const Target& target, const Fit& fit, const Shape& found)
 {
     std::string text;
-    std::size_t at = 0;
+    std::size_t at = 0, left = 1; // of a target's axis that is split
     for (const std::size_t size : found) {
         std::string axis;
-        for (std::size_t product = 1; product < size && at < fit.order.size(); ++at)
-            if (const std::size_t of_axis = fit.shape[fit.order[at]]; of_axis > 1) {
-                product *= of_axis;
-                axis += (axis.empty() ? "" : " ") + target.letters[fit.order[at]];
-            }
+        for (std::size_t product = 1; product < size && (left > 1 || at < fit.order.size());) {
+            left = left > 1 ? left : fit.shape[fit.order[at++]];
+            if (left == 1)
+                continue;
+            axis += (axis.empty() ? "" : " ") + target.letters[fit.order[at - 1]];
+            const std::size_t taken = std::min(left, size / product);
+            product *= taken;
+            left /= taken;
+        }
         text += (text.empty() ? "" : ", ") + (axis.empty() ? "1" : axis);
     }
     return '(' + text + ')';

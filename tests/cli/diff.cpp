@@ -353,7 +353,8 @@ TEST_CASE("attn diff refuses a malformed attn_record.json and names the file", "
         {R"({"format": "attn record 1", "arrays": [{"line": 3, "file": "a.py"}]})", "without a text name"},
         {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": -1}]})", "whole number line"},
         {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": 1, "variable": "s", "function": "f", "reads": [1]}]})",
-         "whose reads are no list of names"}};
+         "whose reads are no list of names"},
+        {R"({"format": "attn record 1", "arrays": [], "results": "y"})", "whose results are no list of names"}};
     for (const auto& [text, what] : cases) {
         DiffDesk desk;
         desk.listing = text;
