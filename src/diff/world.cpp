@@ -250,7 +250,7 @@ formula::ErrorModel Diff::World::error_model() const
 }
 
 formula::Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                                              const Array* judged) const
+                                              const Array* judged, bool with_errors) const
 {
     const formula::Lookup lookup = [&](std::string_view name) {
         const std::optional<std::size_t> operand = names.resolve_any(step, name);
@@ -258,7 +258,10 @@ formula::Evaluated Diff::World::evaluate_step(std::size_t step, const std::strin
             return &array_of(*operand);
         return name == "mine" ? judged : name == "given" ? &reference[step].value : nullptr;
     };
-    formula::Evaluated result = formula::evaluate(formula, lookup, error_model());
+    formula::ErrorModel errors = error_model();
+    if (!with_errors)
+        errors.sums = formula::SumErrors::none;
+    formula::Evaluated result = formula::evaluate(formula, lookup, errors);
     if (reference[step].value.type == ElementType::integer)
         result.value.type = ElementType::integer;
     return result;

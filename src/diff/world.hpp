@@ -94,10 +94,11 @@ struct Diff::World {
     };
 
     /// Computes a step by a formula from operands of whatever source; its names can mean later steps, too.
-    /// @param judged  what the name mine means, if anything
+    /// @param judged       what the name mine means, if anything
+    /// @param with_errors  or only the numbers, several times as fast
     /// @throws FormulaError where that can't be done
     formula::Evaluated evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                                     const Array* judged = nullptr) const;
+                                     const Array* judged = nullptr, bool with_errors = true) const;
 
     /// Computes a step by a formula from operands of whatever source.
     /// @throws FormulaError where that can't be done
