@@ -70,6 +70,10 @@ void print_likely_mistakes(const diff::Diff& diff)
     else if (!is_named && diff.first_wrong() != nullptr)
         print("looks like none of the well-known mistakes that attn pitfalls lists\n");
     for (const diff::Diagnosis& diagnosis : diagnoses) {
+        if (diagnosis.is_alternative) {
+            print("  {} gives these numbers, too: {}\n", diagnosis.pitfall->id, diagnosis.pitfall->sentence);
+            continue;
+        }
         const Step& step = *diagnosis.steps.front();
         print("{}looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n",
               later == nullptr ? "" : later->path + ", which is wrong by itself, ", diagnosis.pitfall->id,
@@ -343,6 +347,7 @@ Json json_of(const diff::Diagnosis& diagnosis)
             {"steps", steps},
             {"formula", diagnosis.formulas.front()},
             {"right", diagnosis.steps.front()->formula},
+            {"alternatives", Json::array()},
             {"later", diagnosis.later == nullptr ? Json(nullptr) : Json(diagnosis.later->path)}};
 }
 
@@ -382,7 +387,10 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
     if (request.diagnoses) {
         json["looks_like"] = Json::array();
         for (const diff::Diagnosis& diagnosis : diff::diagnose(diff))
-            json["looks_like"].push_back(json_of(diagnosis));
+            if (diagnosis.is_alternative)
+                json["looks_like"].back()["alternatives"].push_back(diagnosis.pitfall->id);
+            else
+                json["looks_like"].push_back(json_of(diagnosis));
     }
     if (outcome.power)
         json["power"] = json_of(*outcome.power);

@@ -323,6 +323,14 @@ void Diff::World::redraw(std::size_t draw)
     forget_moved();
 }
 
+void Diff::World::compute_as(NumberType other)
+{
+    type = other;
+    forget_moved();
+    for (Known& one : known)
+        one.is_exact.reset();
+}
+
 void Diff::World::forget_moved()
 {
     for (Known& one : known) {

@@ -118,6 +118,9 @@ struct Diff::World {
     /// The same with other roundings.
     const Array& moved(std::size_t step, bool as_dumped = false);
 
+    /// Takes MINE to have computed in another type.
+    void compute_as(NumberType other);
+
     /// Takes weights of queries that can attend to nothing for NaN, as MINE has them: 0 / 0.
     void expect_nan_rows();
 

@@ -163,6 +163,7 @@ struct Diagnosis {
     std::vector<std::string> formulas; ///< of each of them, by which it is computed instead
     double off = 0;                    ///< by how much MINE differs from what the mistake gives, at most
     const Step* later = nullptr;       ///< the wrong step that it explains, where no mistake explains the first
+    bool is_alternative = false;       ///< the one before it gives MINE's numbers as well, or better
 };
 
 /// Makes each form of each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs
