@@ -263,8 +263,13 @@ void print_power(const diff::Power& power, const diff::Diff& diff)
         print("within what roundings of {} can do, but nearer to {}: {}\n  {} = {} where {} is right\n",
               name_of(diff.type), nearer.pitfall->id, nearer.pitfall->sentence, nearer.steps.front()->path,
               nearer.formulas.front(), nearer.steps.front()->formula);
-    print("of {}{} mistakes that this program could make {} would be seen{}\n", power.is_cut ? "the first " : "",
+    const auto& [keys, queries, features, heads] = power.sizes;
+    print("of {}{} mistakes that this program could make {} would be seen{}{}\n", power.is_cut ? "the first " : "",
           power.possible, power.seen,
+          keys == 0 ? ""
+                    : fmt::format(", at {} {}, {} {}, {} {} and {} {}", queries, queries == 1 ? "query" : "queries", keys,
+                                  keys == 1 ? "key" : "keys", features, features == 1 ? "feature" : "features", heads,
+                                  heads == 1 ? "head" : "heads"),
           power.save.empty() ? "" : fmt::format("; to see more, save {}", fmt::join(power.save, ", ")));
 }
 
@@ -359,7 +364,12 @@ Json json_of(const diff::Power& power)
     return {{"possible", power.possible}, {"seen", power.seen},
             {"nearer", nearer},           {"times_off", json_of(power.times_off)},
             {"off_in", power.off_in},     {"save", power.save},
-            {"is_cut", power.is_cut}};
+            {"is_cut", power.is_cut},
+            {"sizes",
+             {{"keys", power.sizes.keys},
+              {"queries", power.sizes.queries},
+              {"features", power.sizes.features},
+              {"heads", power.sizes.heads}}}};
 }
 
 Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }

@@ -134,13 +134,14 @@ const Step& Diff::World::original(std::size_t step) const
     return found == run.steps.end() ? reference[step] : *found;
 }
 
-void Diff::World::expect_nan_rows()
+void Diff::World::expect_in_empty_rows(EmptyRows rows)
 {
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
         if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
             steps.set_formula(i,
-                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)");
+                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
+                                  (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
     }
 }
 

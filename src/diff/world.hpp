@@ -25,6 +25,9 @@ inline constexpr double roundings_of_result = 256;
 // What one draw of roundings finds wrong is tried with more before it is said.
 inline constexpr std::size_t more_draws = 5;
 
+/// What a program has for the weights of queries that can attend to nothing: attn has zeros.
+enum class EmptyRows { zeros, nan, even };
+
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:
@@ -121,8 +124,8 @@ struct Diff::World {
     /// Takes MINE to have computed in another type.
     void compute_as(NumberType other);
 
-    /// Takes weights of queries that can attend to nothing for NaN, as MINE has them: 0 / 0.
-    void expect_nan_rows();
+    /// Takes weights of queries that can attend to nothing for those that MINE has: NaN, 0 / 0, or the same for every key.
+    void expect_in_empty_rows(EmptyRows rows);
 
     /// The earlier steps that a step's formula names.
     const std::vector<std::size_t>& operands(std::size_t step) { return steps.operands(step); }
