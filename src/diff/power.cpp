@@ -281,9 +281,9 @@ private:
 
 namespace {
 
-Sizes sizes_of(Diff::World& world)
+AttentionSizes sizes_of(Diff::World& world)
 {
-    Sizes sizes;
+    AttentionSizes sizes;
     for (std::size_t i = 0; i < world.reference.size(); ++i) {
         const Step& scores = world.reference[i];
         const auto queries = world.names.resolve(i, "queries"), keys = world.names.resolve(i, "keys");

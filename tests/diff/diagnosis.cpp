@@ -273,7 +273,7 @@ std::vector<std::string> names_of(const Recording& reference, NamedArrays mine)
 }
 
 /// What is recorded of attention by formulas, one of which can be another.
-struct Attention {
+struct Written {
     std::map<std::string, std::string> formulas{{"scores", "queries @ keys.T"},
                                                 {"scaled", "scores / sqrt(keys.shape[-1])"},
                                                 {"capped", "4 * tanh(scaled / 4)"},
@@ -298,9 +298,9 @@ struct Attention {
         return all.recording;
     }
 
-    Attention with(const std::string& step, const std::string& formula) const
+    Written with(const std::string& step, const std::string& formula) const
     {
-        Attention other = *this;
+        Written other = *this;
         other.formulas[step] = formula;
         return other;
     }
@@ -312,12 +312,12 @@ struct Attention {
 
 TEST_CASE("mistakes of caps, scales and parts of the keys are named by the result", "[diff][diagnose]")
 {
-    const Attention right;
+    const Written right;
     const Recording reference = right.recording();
     const std::string left = "masked[..., 0:3]", other = "masked[..., 3:6]";
     const std::string ratio = "(sum(exp(" + other + "), axis=-1, keepdims=True) / sum(exp(" + left +
                               "), axis=-1, keepdims=True)) ** log(2)";
-    const std::map<std::string, Attention> cases{
+    const std::map<std::string, Written> cases{
         {"softcap_missing", right.with("capped", "1 * scaled")},
         {"softcap_after_mask", right.with("masked", "where(mask, capped, -4)")},
         {"scale_every_block", right.with("scaled", "scores / sqrt(4) * where(arange(6) < 4, 1, 1 / log(2))")},
@@ -334,15 +334,15 @@ TEST_CASE("mistakes of caps, scales and parts of the keys are named by the resul
 
 TEST_CASE("a second scale after scores that are scaled is named", "[diff][diagnose]")
 {
-    const Attention right;
-    const Attention twice = right.with("weights", "softmax(masked / 2)");
+    const Written right;
+    const Written twice = right.with("weights", "softmax(masked / 2)");
     NamedArrays mine = arrays_of(twice.recording());
     CHECK(names_of(right.recording(), std::move(mine)).front() == "scale_d_k");
 }
 
 TEST_CASE("of mistakes that give the same numbers one is named, and the others stand behind it", "[diff][diagnose]")
 {
-    Attention right;
+    Written right;
     right.formulas["capped"] = "1 * scaled";
     const Recording reference = right.recording();
     const std::vector<std::string> names = names_of(reference, right.with("masked", "1 * capped").result());
@@ -354,7 +354,7 @@ TEST_CASE("of mistakes that give the same numbers one is named, and the others s
 
 TEST_CASE("a result of nothing but NaN has no name", "[diff][diagnose]")
 {
-    const Attention right;
+    const Written right;
     NamedArrays mine = right.result();
     std::ranges::fill(mine.at("context").values, std::nan(""));
     CHECK(names_of(right.recording(), std::move(mine)).empty());
@@ -450,10 +450,10 @@ TEST_CASE("biases that all output maps of attention lack, and no other map, are 
 
 TEST_CASE("the last tokens' mistakes after a cache are named beside a reference of all at once", "[diff][diagnose]")
 {
-    Attention right;
+    Written right;
     right.formulas["capped"] = "1 * scaled";
     const Recording reference = right.recording();
-    const Attention lost = right.with(
+    const Written lost = right.with(
         "masked", "where(mask & ((arange(6)[:, None] < 4) | (arange(6) == arange(6)[:, None])), capped, -inf)");
     CHECK(names_of(reference, lost.result()).front() == "cache_lost");
 }

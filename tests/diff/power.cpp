@@ -149,7 +149,7 @@ TEST_CASE("power says at which sizes it looked", "[diff]")
     NamedArrays mine = arrays_of(reference);
     for (double& value : mine.at("output").values)
         value *= 1 + 0x1p-52;
-    const Sizes sizes = power_of(diff::compare(reference, {{"output", mine.at("output")}})).sizes;
+    const AttentionSizes sizes = power_of(diff::compare(reference, {{"output", mine.at("output")}})).sizes;
     CHECK(sizes.queries == 4);
     CHECK(sizes.keys == 5);
     CHECK(sizes.features == named(reference, "head.0.keys").value.shape.back());

@@ -176,7 +176,7 @@ std::vector<Diagnosis> diagnose(const Diff& diff);
 std::vector<Diagnosis> diagnose(const Diff&&) = delete;
 
 /// The largest sizes of attention that a reference has: of what is larger, nothing was seen.
-struct Sizes {
+struct AttentionSizes {
     std::size_t keys = 0, queries = 0, features = 0, heads = 0; ///< 0 where the reference has no attention
 };
 
@@ -189,7 +189,7 @@ struct Power {
     std::string off_in;   ///< the step of which times_off is largest; empty where it is 0
     std::vector<std::string> save; ///< steps that would show the others, those first that show most
     bool is_cut = false;           ///< not all mistakes were tried
-    Sizes sizes;                   ///< at which they were looked for
+    AttentionSizes sizes;          ///< at which they were looked for
 
     /// True where what was compared is enough to call a program the same.
     bool decides() const { return nearer.empty() && times_off <= 1 && 2 * seen >= possible; }
