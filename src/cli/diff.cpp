@@ -70,6 +70,10 @@ void print_likely_mistakes(const diff::Diff& diff)
     else if (!is_named && diff.first_wrong() != nullptr)
         print("looks like none of the well-known mistakes that attn pitfalls lists\n");
     for (const diff::Diagnosis& diagnosis : diagnoses) {
+        if (diagnosis.is_alternative) {
+            print("  {} gives these numbers, too: {}\n", diagnosis.pitfall->id, diagnosis.pitfall->sentence);
+            continue;
+        }
         const Step& step = *diagnosis.steps.front();
         print("{}looks like {}: {}\n  {} = {} where {} is right\n  seen: {}\n",
               later == nullptr ? "" : later->path + ", which is wrong by itself, ", diagnosis.pitfall->id,
@@ -263,8 +267,13 @@ void print_power(const diff::Power& power, const diff::Diff& diff)
         print("within what roundings of {} can do, but nearer to {}: {}\n  {} = {} where {} is right\n",
               name_of(diff.type), nearer.pitfall->id, nearer.pitfall->sentence, nearer.steps.front()->path,
               nearer.formulas.front(), nearer.steps.front()->formula);
-    print("of {}{} mistakes that this program could make {} would be seen{}\n", power.is_cut ? "the first " : "",
+    const auto& [keys, queries, features, heads] = power.sizes;
+    print("of {}{} mistakes that this program could make {} would be seen{}{}\n", power.is_cut ? "the first " : "",
           power.possible, power.seen,
+          keys == 0 ? ""
+                    : fmt::format(", at {} {}, {} {}, {} {} and {} {}", queries, queries == 1 ? "query" : "queries", keys,
+                                  keys == 1 ? "key" : "keys", features, features == 1 ? "feature" : "features", heads,
+                                  heads == 1 ? "head" : "heads"),
           power.save.empty() ? "" : fmt::format("; to see more, save {}", fmt::join(power.save, ", ")));
 }
 
@@ -350,6 +359,7 @@ Json json_of(const diff::Diagnosis& diagnosis)
             {"steps", steps},
             {"formula", diagnosis.formulas.front()},
             {"right", diagnosis.steps.front()->formula},
+            {"alternatives", Json::array()},
             {"later", diagnosis.later == nullptr ? Json(nullptr) : Json(diagnosis.later->path)}};
 }
 
@@ -361,7 +371,12 @@ Json json_of(const diff::Power& power)
     return {{"possible", power.possible}, {"seen", power.seen},
             {"nearer", nearer},           {"times_off", json_of(power.times_off)},
             {"off_in", power.off_in},     {"save", power.save},
-            {"is_cut", power.is_cut}};
+            {"is_cut", power.is_cut},
+            {"sizes",
+             {{"keys", power.sizes.keys},
+              {"queries", power.sizes.queries},
+              {"features", power.sizes.features},
+              {"heads", power.sizes.heads}}}};
 }
 
 Json path_or_null(const diff::StepDiff* step) { return step == nullptr ? Json(nullptr) : Json(step->step->path); }
@@ -399,7 +414,10 @@ int report_for_machines(const diff::Diff& diff, const Request& request)
     if (request.diagnoses) {
         json["looks_like"] = Json::array();
         for (const diff::Diagnosis& diagnosis : diff::diagnose(diff))
-            json["looks_like"].push_back(json_of(diagnosis));
+            if (diagnosis.is_alternative)
+                json["looks_like"].back()["alternatives"].push_back(diagnosis.pitfall->id);
+            else
+                json["looks_like"].push_back(json_of(diagnosis));
     }
     if (outcome.power)
         json["power"] = json_of(*outcome.power);

@@ -52,7 +52,10 @@ public:
 
     /// The wrong step, as it would have been.
     /// @throws FormulaError where it can't be computed
-    Array value() { return world_.evaluate_step(wrong_.step, formula_of(wrong_.step), plain_, &wrong_.found).value; }
+    Array value()
+    {
+        return world_.evaluate_step(wrong_.step, formula_of(wrong_.step), plain_, &wrong_.found, false).value;
+    }
 
     /// The steps that are altered, as they would have been; without those that can't be computed.
     std::map<std::string, Array, std::less<>> steps()
@@ -93,7 +96,7 @@ private:
         before(step, computed_, [this](std::size_t operand) { plain(operand); });
         const auto known = computed_.find(step);
         return known != computed_.end() ? known->second : compute(step, computed_, [&] {
-            return world_.evaluate_step(step, formula_of(step), plain_).value;
+            return world_.evaluate_step(step, formula_of(step), plain_, nullptr, false).value;
         });
     }
 

@@ -31,24 +31,52 @@ double distance_between(const Array& found, const Array& expected)
     return largest;
 }
 
-/// How far MINE is from what edits give; nothing where they don't explain it.
+/// A mistake that gives numbers near MINE's.
+struct Candidate {
+    const mistakes::Pitfall* pitfall;
+    Edits edits;
+    double off; ///< how far MINE is from these
+};
+
+/// How far MINE is from what edits give; nothing where that isn't much nearer than the right numbers are, or all of MINE's are
+/// NaN, which tell nothing.
 std::optional<double> distance_after(const Edits& edits, const Wrong& wrong, double distance, Diff::World& world)
 {
     constexpr double much_nearer = 0.5;
     try {
-        Altered altered(world, wrong, edits);
-        const Array value = altered.value();
-        if (value.shape != wrong.found.shape || !(distance_between(wrong.found, value) <= much_nearer * distance))
-            return std::nullopt;
-        const Diff::World::Recomputed mistaken = altered.recompute(wrong.right);
-        if (!agrees(without_fill(wrong.found, wrong.right), mistaken.value, mistaken.tolerance) ||
-            !has_fill_of(wrong.found, value, wrong.right) ||
-            (agrees(wrong.right, mistaken.value, mistaken.tolerance) && agrees(wrong.right, value, mistaken.tolerance)))
-            return std::nullopt;
-        return distance_between(wrong.found, value);
+        const Array value = Altered(world, wrong, edits).value();
+        const double off = distance_between(wrong.found, value);
+        const bool tells = std::ranges::any_of(wrong.found.values, [](double x) { return std::isfinite(x); });
+        const bool is_near = tells && value.shape == wrong.found.shape && off <= much_nearer * distance;
+        return is_near && has_fill_of(wrong.found, value, wrong.right) ? std::optional(off) : std::nullopt;
     } catch (const formula::FormulaError&) {
         return std::nullopt; // an operand is missing, or of another shape: so it is not this mistake
     }
+}
+
+/// True where a mistake gives MINE's numbers up to roundings of the world's type, and the right formulas don't.
+bool is_explained_by(const Candidate& candidate, const Wrong& wrong, Diff::World& world)
+{
+    Altered altered(world, wrong, candidate.edits);
+    const Diff::World::Recomputed mistaken = altered.recompute(wrong.right);
+    return agrees(without_fill(wrong.found, wrong.right), mistaken.value, mistaken.tolerance) &&
+           !(agrees(wrong.right, mistaken.value, mistaken.tolerance) &&
+             agrees(wrong.right, altered.value(), mistaken.tolerance));
+}
+
+/// The nearest first; of those that are as near, the first of the list. The others are alternatives to the first.
+void rank(std::vector<Diagnosis>& diagnoses, const Array& right)
+{
+    if (diagnoses.empty())
+        return;
+    constexpr double same = 1 + 1e-6;
+    std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
+    const double nearest =
+        same * diagnoses.front().off + roundings_of_result * roundoff_of(NumberType::float64) * largest_of(right);
+    const auto end = std::ranges::find_if(diagnoses, [&](const Diagnosis& one) { return one.off > nearest; });
+    std::ranges::stable_sort(diagnoses.begin(), end, {}, &Diagnosis::pitfall); // one array has them all
+    for (std::size_t i = 1; i < diagnoses.size(); ++i)
+        diagnoses[i].is_alternative = true;
 }
 
 /// The steps that something follows from that MINE has right. In a backward pass much comes after a wrong gradient that does
@@ -113,6 +141,22 @@ public:
         return diagnoses.empty() ? mistakes(reach, of_gradients, true) : diagnoses;
     }
 
+    /// The same of those that were near, where MINE's numbers are float64 and were computed in float32, at least in part.
+    std::vector<Diagnosis> in_float32()
+    {
+        if (world_.type != NumberType::float64 || near_.empty())
+            return {};
+        world_.compute_as(NumberType::float32);
+        std::vector<Diagnosis> diagnoses;
+        for (const Candidate& candidate : near_)
+            if (std::ranges::find(diagnoses, candidate.pitfall, &Diagnosis::pitfall) == diagnoses.end() &&
+                is_explained_by(candidate, wrong_, world_))
+                diagnoses.push_back(diagnosis_of(*candidate.pitfall, candidate.edits, world_, candidate.off));
+        world_.compute_as(NumberType::float64);
+        rank(diagnoses, wrong_.right);
+        return diagnoses;
+    }
+
     bool is_exhausted() const { return current_budget()->left() < least_left_; }
 
 private:
@@ -124,7 +168,7 @@ private:
                 pitfall.is_general == are_general)
                 if (auto one = best_form(pitfall, reach))
                     diagnoses.push_back(std::move(*one));
-        std::ranges::stable_sort(diagnoses, {}, &Diagnosis::off);
+        rank(diagnoses, wrong_.right);
         return diagnoses;
     }
 
@@ -134,16 +178,22 @@ private:
         std::optional<Diagnosis> best;
         for (const mistakes::PitfallForm& form : pitfall.forms)
             for (const std::string_view value : form.values) {
+                if (!wrong_.has_effect && !form.is_named_without_effect)
+                    continue;
                 if (is_exhausted())
                     return best;
                 const std::set<std::size_t>& open = is_of_all_heads(form) ? open_in_heads_ : open_;
-                for (const Edits& edits : choices_of(form, value, reach, open, world_)) {
-                    if ((!wrong_.has_effect && !form.is_named_without_effect) || is_exhausted())
-                        continue;
+                for (Edits& edits : choices_of(form, value, reach, open, world_)) {
+                    if (is_exhausted())
+                        return best;
                     const std::optional<double> off = distance_after(edits, wrong_, distance_, world_);
                     if (!off || (best && best->off <= *off))
                         continue;
-                    best = diagnosis_of(pitfall, edits, world_, *off);
+                    const Candidate candidate{&pitfall, std::move(edits), *off};
+                    if (is_explained_by(candidate, wrong_, world_))
+                        best = diagnosis_of(pitfall, candidate.edits, world_, *off);
+                    else if (constexpr double rounded = 1e-3; *off <= rounded * distance_)
+                        near_.push_back(candidate);
                 }
             }
         return best;
@@ -154,6 +204,7 @@ private:
     double distance_;
     std::set<std::size_t> open_;          ///< where a mistake can have been made
     std::set<std::size_t> open_in_heads_; ///< the same for one that mixes heads
+    std::vector<Candidate> near_;         ///< that roundings of the world's type don't explain, and of a shorter one can
     double least_left_ = current_budget()->left() / 2;
 };
 
@@ -166,9 +217,11 @@ std::vector<Diagnosis> mistakes_that_give(const Wrong& wrong, Diff::World& world
     Search search(wrong, world);
     std::vector<Diagnosis> diagnoses;
     for (const bool of_gradients : {true, false})
-        for (const Reach reach : {Reach::wide, Reach::narrow})
+        for (const Reach reach : {Reach::all, Reach::kind, Reach::place})
             if (diagnoses.empty() && (is_of_gradient || !of_gradients))
                 diagnoses = search.mistakes(reach, of_gradients);
+    if (diagnoses.empty())
+        diagnoses = search.in_float32();
     world.is_search_cut = world.is_search_cut || (diagnoses.empty() && search.is_exhausted());
     return diagnoses;
 }
@@ -188,8 +241,6 @@ const Array* array_of(const StepDiff& step, const Diff& diff)
 std::vector<Diagnosis> explanations_of(const StepDiff& wrong, const Diff& diff)
 {
     const bool is_of_gradient = is_gradient(*wrong.step);
-    if (wrong.step->formula.empty() && !is_of_gradient)
-        return {};
     Diff::World& world = *diff.world;
     const std::size_t step = world.names.find(wrong.step->path).value();
     const Array* found = array_of(wrong, diff);
@@ -265,7 +316,10 @@ std::vector<Diagnosis> explanations(const Diff& diff)
     if (of_first.empty() && !of_result.empty())
         return of_result;
     diff.world->of_result.reset(); // not what is returned
-    return of_first.empty() ? all : of_first;
+    if (of_first.empty())
+        return all;
+    of_first.front().is_alternative = false;
+    return of_first;
 }
 
 } // namespace

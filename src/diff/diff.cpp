@@ -76,23 +76,30 @@ void round_inputs(Diff::World& world, NumberType type)
     }
 }
 
+/// True where some query of the reference can attend to nothing.
+bool has_empty_rows(const Diff::World& world)
+{
+    return std::ranges::any_of(world.reference,
+                               [](const Step& step) { return is_softmax(step) && has_empty_row(step.value); });
+}
+
 /// True where MINE has NaN that the reference hasn't, and some query of the reference can attend to nothing.
 bool has_nan_rows(const Diff::World& world)
 {
     const auto is_nan = [](double number) { return std::isnan(number); };
-    const auto is_empty = [](const Step& step) { return is_softmax(step) && has_empty_row(step.value); };
     return std::ranges::any_of(world.claims.claims,
                                [&](const Claim& claim) {
                                    return claim.array != nullptr && std::ranges::any_of(claim.array->values, is_nan) &&
                                           std::ranges::none_of(world.reference[claim.step].value.values, is_nan);
                                }) &&
-           std::ranges::any_of(world.reference, is_empty);
+           has_empty_rows(world);
 }
 
 /// What became of every array.
 /// @param inputs  the type that inputs had been rounded to before MINE computed
+/// @param rows    what MINE has for queries that can attend to nothing; NaN is found out
 Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesis& hypothesis,
-            NumberType inputs = NumberType::float64)
+            NumberType inputs = NumberType::float64, EmptyRows rows = EmptyRows::zeros)
 {
     Diff result;
     result.world = std::make_shared<Diff::World>(mine, options, hypothesis);
@@ -100,10 +107,14 @@ Diff judged(const MyArraysPtr& mine, const DiffOptions& options, const Hypothesi
     const std::vector<bool> is_same = see_type(result, options);
     world.type = result.type;
     if (has_nan_rows(world)) {
-        world.expect_nan_rows();
+        world.expect_in_empty_rows(EmptyRows::nan);
         result.hint =
             "MINE has NaN, and in the reference some queries can attend to nothing, which gives zeros there: NaN that "
             "follows from these is taken for right";
+    } else if (rows == EmptyRows::even) {
+        world.expect_in_empty_rows(rows);
+        result.hint = "in the reference some queries can attend to nothing, which gives zeros there: even weights, and what "
+                      "follows from these, are taken for right";
     }
     if (inputs != NumberType::float64)
         round_inputs(world, inputs);
@@ -198,6 +209,19 @@ std::optional<Diff> with_rounded_inputs(const Diff& diff, const DiffOptions& opt
         return again;
     }
     return std::nullopt;
+}
+
+/// The same where even weights of queries that can attend to nothing explain all that is wrong, or what is wrong first.
+std::optional<Diff> with_even_rows(const Diff& diff, const DiffOptions& options, const Hypothesis& hypothesis)
+{
+    const StepDiff* wrong = diff.first_wrong();
+    if (wrong == nullptr || !has_empty_rows(*diff.world) || has_nan_rows(*diff.world))
+        return std::nullopt;
+    Diff again = judged(diff.world->mine, options, hypothesis, NumberType::float64, EmptyRows::even);
+    const StepDiff* still = again.first_wrong();
+    const bool is_later = still == nullptr || still - again.steps.data() > wrong - diff.steps.data();
+    return is_later && again.count(DiffVerdict::bug) <= diff.count(DiffVerdict::bug) ? std::optional(std::move(again))
+                                                                                      : std::nullopt;
 }
 
 /// The same compared as float32, where MINE's float64 numbers are right to float32's digits: a program that computes in float32
@@ -367,7 +391,10 @@ std::optional<Diff> with_roundings(const Diff& diff, const DiffOptions& options,
 /// What else explains the arrays than the reference's steps as they are.
 Diff refined(Diff result, const DiffOptions& options, Hypothesis hypothesis)
 {
-    if (auto again = with_roundings(result, options, hypothesis)) // before all mistakes are tried
+    // Before all mistakes are tried.
+    if (auto again = with_even_rows(result, options, hypothesis))
+        result = std::move(*again);
+    if (auto again = with_roundings(result, options, hypothesis))
         return std::move(*again);
     hypothesis = hypothesis_about(result, std::move(hypothesis));
     const std::string fault = result.world->claims.fault; // what a mistake explains is one, too

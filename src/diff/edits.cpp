@@ -6,6 +6,8 @@
 #include "attn/formula/expression.hpp"
 #include "attn/mistakes/head_scope.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -25,47 +27,69 @@ std::optional<std::string> edited(const mistakes::StepEdit& edit, std::string_vi
     return mistakes::mistaken_formula(edit, value, world.reference[step], step_of);
 }
 
-/// The scope of a step, without the number of its head: "layers.0.self_attn.".
-std::string_view scope_of(const Step& step)
+/// A path without the numbers of layers, heads and times: "decoder.layers..self_attn.".
+std::string without_numbers(std::string_view path)
 {
-    const auto head = mistakes::head_scope(step.path);
-    return head ? head->before : std::string_view(step.path).substr(0, step.path.rfind('.') + 1);
+    std::string text;
+    for (std::size_t end = path.find('.'); !path.empty(); end = path.find('.')) {
+        const std::string_view word = path.substr(0, end);
+        text += mistakes::is_number(word) ? "" : word;
+        text += end == std::string_view::npos ? "" : ".";
+        path.remove_prefix(end == std::string_view::npos ? path.size() : end + 1);
+    }
+    return text;
 }
 
-/// A path without its numbers: "grad.step..hidden".
-std::string without_numbers(std::string path)
-{
-    std::erase_if(path, [](char c) { return c >= '0' && c <= '9'; });
-    return path;
-}
+/// The formula of a step after one of a form's edits, and which one that is.
+struct EditOf {
+    std::size_t number;
+    std::string formula;
+};
+using Made = std::map<std::size_t, EditOf>;
 
 /// A form made in all steps that it concerns.
-struct Made {
-    Edits edits;
-    std::map<std::size_t, std::size_t> by; ///< which of the form's edits, by step
-};
-
 Made made_in(const mistakes::PitfallForm& form, std::string_view value, const std::set<std::size_t>& open,
              const Diff::World& world)
 {
     Made made;
     for (const std::size_t step : open)
-        for (std::size_t i = 0; i < form.edits.size(); ++i)
-            if (auto formula = edited(form.edits[i], value, step, world)) {
-                made.edits.emplace(step, std::move(*formula));
-                made.by.emplace(step, i);
-                break;
-            }
+        for (std::size_t i = 0; i < form.edits.size() && !made.contains(step); ++i)
+            if (auto formula = edited(form.edits[i], value, step, world))
+                made.emplace(step, EditOf{i, std::move(*formula)});
     return made;
 }
 
-/// True where all of a form's edits were made, if it needs them all.
-bool has_all_edits(const Made& made, const mistakes::PitfallForm& form)
+/// What a form changes; nothing where it needs edits that were not made.
+Edits edits_of(const Made& made, const mistakes::PitfallForm& form)
 {
-    std::set<std::size_t> kinds;
-    for (const auto& [step, edit] : made.by)
-        kinds.insert(edit);
-    return !form.needs_all_edits || kinds.size() == form.edits.size();
+    std::set<std::size_t> numbers;
+    Edits edits;
+    for (const auto& [step, edit] : made) {
+        numbers.insert(edit.number);
+        edits.emplace(step, edit.formula);
+    }
+    return !form.needs_all_edits || numbers.size() == form.edits.size() ? edits : Edits{};
+}
+
+/// What a step has in common with others in which a mistake can be made together with it.
+std::vector<std::string> groups_of(const Step& step, std::size_t edit, Reach reach)
+{
+    const std::string_view path = step.path;
+    const auto head = mistakes::head_scope(path);
+    const std::string_view block = head ? head->before : path.substr(0, path.rfind('.') + 1);
+    const std::size_t number = std::min(path.find_first_of("0123456789"), block.size());
+    const std::size_t name = block.find_last_of('.', block.size() - std::min<std::size_t>(block.size(), 2)) + 1;
+    switch (reach) {
+    case Reach::all:
+        return {"", fmt::format("edit {}", edit)};
+    case Reach::kind: // a stack, the blocks of one kind there and everywhere, what one line computes
+        return {std::string(block.substr(0, number)), without_numbers(block), fmt::format("* {}", block.substr(name)),
+                fmt::format("= {}", step.formula)};
+    case Reach::place: // what all layers, heads and times have; a layer, a block, a step
+        return {without_numbers(path), std::string(block.substr(0, block.find('.', number) + 1)), std::string(block),
+                fmt::format("step {}", path)};
+    }
+    return {};
 }
 
 } // namespace
@@ -75,8 +99,7 @@ bool is_gradient(const Step& step) { return step.path.starts_with(formula::gradi
 Edits edits_of(const mistakes::PitfallForm& form, std::string_view value, const std::set<std::size_t>& open,
                const Diff::World& world)
 {
-    Made made = made_in(form, value, open, world);
-    return has_all_edits(made, form) ? std::move(made.edits) : Edits{};
+    return edits_of(made_in(form, value, open, world), form);
 }
 
 Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, const Diff::World& world, double off)
@@ -92,36 +115,26 @@ Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, con
 std::vector<Edits> choices_of(const mistakes::PitfallForm& form, std::string_view value, Reach reach,
                               const std::set<std::size_t>& open, const Diff::World& world)
 {
-    const Made made = made_in(form, value, open, world);
-    std::map<std::size_t, Edits> by_edit;
-    std::map<std::string_view, Edits> by_scope;
-    std::map<std::string, Edits> by_place; ///< what one layer, head or time has and all others, too
-    for (const auto& [step, formula] : made.edits) {
-        by_edit[made.by.at(step)].emplace(step, formula);
-        by_scope[scope_of(world.reference[step])].emplace(step, formula);
-        if (is_gradient(world.reference[step]))
-            by_place[without_numbers(world.reference[step].path)].emplace(step, formula);
-    }
     constexpr std::size_t most_choices = 96;
-    std::vector<Edits> wide, narrow;
-    const auto choose = [&](const Edits& edits, std::vector<Edits>& choices) {
-        const bool is_new =
-            std::ranges::find(wide, edits) == wide.end() && std::ranges::find(narrow, edits) == narrow.end();
-        if (!edits.empty() && is_new && choices.size() < most_choices)
-            choices.push_back(edits);
-    };
-    choose(made.edits, wide);
-    if (form.needs_all_edits)
-        return reach == Reach::wide && has_all_edits(made, form) ? wide : narrow;
-    for (const auto& [edit, edits] : by_edit)
-        choose(edits, wide);
-    for (const auto& [place, edits] : by_place)
-        choose(edits, narrow);
-    for (const auto& [scope, edits] : by_scope)
-        choose(edits, narrow);
-    for (const auto& one : made.edits)
-        choose({one}, narrow);
-    return reach == Reach::wide ? wide : narrow;
+    const Made made = made_in(form, value, open, world);
+    std::vector<Edits> wider, choices;
+    for (const Reach each : {Reach::all, Reach::kind, Reach::place}) {
+        std::map<std::string, Made> groups;
+        for (const auto& [step, edit] : made)
+            for (const std::string& group : groups_of(world.reference[step], edit.number, each))
+                groups[group].emplace(step, edit);
+        for (const auto& [name, group] : groups) {
+            Edits edits = edits_of(group, form);
+            if (!edits.empty() && wider.size() < most_choices && std::ranges::find(wider, edits) == wider.end()) {
+                wider.push_back(edits);
+                if (each == reach)
+                    choices.push_back(std::move(edits));
+            }
+        }
+        if (each == reach)
+            break;
+    }
+    return choices;
 }
 
 } // namespace attn::diff

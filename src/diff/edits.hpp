@@ -28,8 +28,9 @@ Diagnosis diagnosis_of(const mistakes::Pitfall& pitfall, const Edits& edits, con
 
 /// In which of the steps that a form of a mistake concerns it is made.
 enum class Reach {
-    wide,  ///< in all of them, or in all of one edit: in one of its maps
-    narrow ///< in those of one block, or in one
+    all,  ///< in all of them, or in all of one edit: in one of its maps
+    kind, ///< in those of one stack, or of one kind of block, such as cross-attention
+    place ///< in those of one layer or one block, or in one
 };
 
 /// The edits of one form, as far as they reach.

@@ -120,7 +120,7 @@ Array KnownSteps::computed(std::size_t step)
         return operand ? &value(*operand) : nullptr;
     };
     try {
-        Array result = formula::evaluate(formula(step), lookup).value;
+        Array result = formula::evaluate(formula(step), lookup, {.sums = formula::SumErrors::none}).value;
         if (right.type == ElementType::integer)
             result.type = ElementType::integer;
         return result.shape == right.shape ? result : right;

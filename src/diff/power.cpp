@@ -7,6 +7,7 @@
 
 #include "attn/core/budget.hpp"
 #include "attn/formula/expression.hpp"
+#include "attn/mistakes/head_scope.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -280,6 +281,25 @@ private:
 
 namespace {
 
+AttentionSizes sizes_of(Diff::World& world)
+{
+    AttentionSizes sizes;
+    for (std::size_t i = 0; i < world.reference.size(); ++i) {
+        const Step& scores = world.reference[i];
+        const auto queries = world.names.resolve(i, "queries"), keys = world.names.resolve(i, "keys");
+        if (!queries || !keys || scores.value.rank() < 2 || !scores.formula.starts_with("queries @ keys.T"))
+            continue;
+        const Shape &of = scores.value.shape, &one = world.reference[*keys].value.shape;
+        const auto head = mistakes::head_scope(scores.path);
+        const std::size_t heads = head    ? std::stoul(std::string(head->number)) + 1
+                                  : of.size() > 3 ? of[of.size() - 3]
+                                                  : 1;
+        sizes = {std::max(sizes.keys, of.back()), std::max(sizes.queries, of[of.size() - 2]),
+                 std::max(sizes.features, one.back()), std::max(sizes.heads, heads)};
+    }
+    return sizes;
+}
+
 /// The same of the result, as if MINE had nothing else: each step of a long way can be right to its tolerance where all together
 /// are wrong.
 void note_times_off_of_result(const Diff& diff, Power& power)
@@ -301,6 +321,7 @@ Power power_of(const Diff& diff)
     const BudgetScope budget;
     Measure measure(diff);
     Power power = measure.power();
+    power.sizes = sizes_of(*diff.world);
     try {
         measure.note_times_off(power);
         note_times_off_of_result(diff, power);

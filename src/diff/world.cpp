@@ -158,13 +158,14 @@ const Step& Diff::World::original(std::size_t step) const
     return found == run.steps.end() ? reference[step] : *found;
 }
 
-void Diff::World::expect_nan_rows()
+void Diff::World::expect_in_empty_rows(EmptyRows rows)
 {
     for (std::size_t i = 0; i < reference.size(); ++i) {
         const std::string& formula = reference[i].formula;
         if (const auto scores = scores_of_softmax(formula); scores && has_empty_row(reference[i].value))
             steps.set_formula(i,
-                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, inf - inf, 0)");
+                              formula + " + where(max(" + *scores + ", axis=-1, keepdims=True) == -inf, " +
+                                  (rows == EmptyRows::nan ? "inf - inf" : "1 / " + *scores + ".shape[-1]") + ", 0)");
     }
 }
 
@@ -274,7 +275,7 @@ formula::ErrorModel Diff::World::error_model() const
 }
 
 formula::Evaluated Diff::World::evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                                              const Array* judged) const
+                                              const Array* judged, bool with_errors) const
 {
     const formula::Lookup lookup = [&](std::string_view name) {
         const std::optional<std::size_t> operand = names.resolve_any(step, name);
@@ -282,7 +283,10 @@ formula::Evaluated Diff::World::evaluate_step(std::size_t step, const std::strin
             return &array_of(*operand);
         return name == "mine" ? judged : name == "given" ? &reference[step].value : nullptr;
     };
-    formula::Evaluated result = formula::evaluate(formula, lookup, error_model());
+    formula::ErrorModel errors = error_model();
+    if (!with_errors)
+        errors.sums = formula::SumErrors::none;
+    formula::Evaluated result = formula::evaluate(formula, lookup, errors);
     if (reference[step].value.type == ElementType::integer)
         result.value.type = ElementType::integer;
     return result;
@@ -342,6 +346,14 @@ void Diff::World::redraw(std::size_t draw)
         return;
     draw_ = draw;
     forget_moved();
+}
+
+void Diff::World::compute_as(NumberType other)
+{
+    type = other;
+    forget_moved();
+    for (Known& one : known)
+        one.is_exact.reset();
 }
 
 void Diff::World::forget_moved()

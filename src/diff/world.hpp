@@ -25,6 +25,9 @@ inline constexpr double roundings_of_result = 256;
 // What one draw of roundings finds wrong is tried with more before it is said.
 inline constexpr std::size_t more_draws = 5;
 
+/// What a program has for the weights of queries that can attend to nothing: attn has zeros.
+enum class EmptyRows { zeros, nan, even };
+
 /// The arrays of MINE. One that is bit by bit the step of its name is not kept: the reference has it.
 class MyArrays {
 public:
@@ -101,10 +104,11 @@ struct Diff::World {
     };
 
     /// Computes a step by a formula from operands of whatever source; its names can mean later steps, too.
-    /// @param judged  what the name mine means, if anything
+    /// @param judged       what the name mine means, if anything
+    /// @param with_errors  or only the numbers, several times as fast
     /// @throws FormulaError where that can't be done
     formula::Evaluated evaluate_step(std::size_t step, const std::string& formula, const ArrayOf& array_of,
-                                     const Array* judged = nullptr) const;
+                                     const Array* judged = nullptr, bool with_errors = true) const;
 
     /// Computes a step by a formula from operands of whatever source.
     /// @throws FormulaError where that can't be done
@@ -124,8 +128,11 @@ struct Diff::World {
     /// The same with other roundings.
     const Array& moved(std::size_t step, bool as_dumped = false);
 
-    /// Takes weights of queries that can attend to nothing for NaN, as MINE has them: 0 / 0.
-    void expect_nan_rows();
+    /// Takes MINE to have computed in another type.
+    void compute_as(NumberType other);
+
+    /// Takes weights of queries that can attend to nothing for those that MINE has: NaN, 0 / 0, or the same for every key.
+    void expect_in_empty_rows(EmptyRows rows);
 
     /// The earlier steps that a step's formula names.
     const std::vector<std::size_t>& operands(std::size_t step) { return steps.operands(step); }

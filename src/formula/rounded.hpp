@@ -41,6 +41,7 @@ public:
     }
 
     double unit() const { return unit_; }
+    double smallest() const { return smallest_; }
     /// The unit roundoff of additions and multiplications inside a sum.
     double sum_unit() const { return sum_unit_; }
     /// The arithmetic inside a sum.
@@ -179,6 +180,12 @@ private:
 /// A sum one after the other: the roundings of its partial sums are independent, so that their squares add up.
 class TypicalErrorOfSum {
 public:
+    TypicalErrorOfSum() = default;
+    TypicalErrorOfSum(double total, double partial_squares, double error_squares)
+        : total_(total), partial_squares_(partial_squares), error_squares_(error_squares)
+    {
+    }
+
     void add(Rounded term)
     {
         total_ += term.value;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace attn::formula {
 namespace {
@@ -399,8 +400,78 @@ Cells products(const Shaped& call, const std::vector<Cells>& operands, const Rou
     return result;
 }
 
+/// The sums of a tile, whose numbers stay in registers; in the same order as one by one.
+template <bool with_errors, std::size_t rows, std::size_t columns>
+struct Tile {
+    std::array<std::array<double, columns>, rows> totals{}, partial_squares{}, error_squares{};
+
+    /// @param left, right  of each place the numbers of so many rows, and of all columns
+    void add(const double* left, std::size_t step, const double* right, std::size_t length, double unit, double smallest)
+    {
+        for (std::size_t k = 0; k < length; ++k, left += step, right += columns)
+            for (std::size_t i = 0; i < rows; ++i)
+                for (std::size_t j = 0; j < columns; ++j) {
+                    const double term = left[i] * right[j];
+                    totals[i][j] += term;
+                    if constexpr (with_errors) {
+                        const double error = unit * std::abs(term) + smallest;
+                        partial_squares[i][j] += totals[i][j] * totals[i][j];
+                        error_squares[i][j] += error * error;
+                    }
+                }
+    }
+};
+
+/// Products of matrices whose numbers have no error, as those that are recorded: what products() gives, several times as fast.
+template <bool with_errors>
+Cells products_of_exact(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
+{
+    constexpr std::size_t tile = 4, rows_at_once = with_errors ? 2 : tile;
+    constexpr double multiplications_per_operation = with_errors ? 2 : 4;
+    Cells result = make_cells(call.shape);
+    spend(static_cast<double>(result.cells.size() * call.length) / multiplications_per_operation);
+    Loop stacks = call.loops[0];
+    const std::size_t rank = stacks.shape.size(), length = call.length;
+    const std::size_t n = std::exchange(stacks.shape[rank - 2], 1), m = std::exchange(stacks.shape[rank - 1], 1);
+    const std::size_t rows = (n + tile - 1) / tile * tile, columns = (m + tile - 1) / tile * tile;
+    const Rounding inside = rounding.inside_sums();
+    std::vector<double> left(rows * length), right(columns * length); // by tiles, with zeros at the ends
+    for_each<2>(stacks, [&](const auto& at) {
+        for (std::size_t i = 0; i < n * length; ++i)
+            left[(i / length / tile * length + i % length) * tile + i / length % tile] =
+                operands[0].cells[at[1] + i].value;
+        for (std::size_t i = 0; i < length * m; ++i)
+            right[(i % m / tile * length + i / m) * tile + i % m % tile] = operands[1].cells[at[2] + i].value;
+        for (std::size_t row = 0; row < n; row += rows_at_once)
+            for (std::size_t column = 0; column < m; column += tile) {
+                Tile<with_errors, rows_at_once, tile> sums;
+                sums.add(&left[row / tile * tile * length + row % tile], tile, &right[column * length], length,
+                         inside.unit(), inside.smallest());
+                for (std::size_t i = 0; i < std::min(rows_at_once, n - row); ++i)
+                    for (std::size_t j = 0; j < std::min(tile, m - column); ++j)
+                        result.cells[at[0] + (row + i) * m + column + j] =
+                            with_errors ? TypicalErrorOfSum(sums.totals[i][j], sums.partial_squares[i][j],
+                                                            sums.error_squares[i][j])
+                                              .result(length, rounding)
+                                        : Rounded{sums.totals[i][j], 0};
+            }
+    });
+    return result;
+}
+
 Cells product_numbers(const Shaped& call, const std::vector<Cells>& operands, const Rounding& rounding)
 {
+    const auto is_exact = [](Rounded x) { return x.error == 0; };
+    const auto are_matrices = [](const Cells& of) { return of.shape.size() > 1 && !of.cells.empty(); };
+    const bool can_be_tiled = std::ranges::all_of(operands, are_matrices);
+    if (can_be_tiled && rounding.sums() == SumErrors::none)
+        return products_of_exact<false>(call, operands, rounding);
+    if (can_be_tiled && rounding.sums() == SumErrors::typical &&
+        std::ranges::all_of(operands, [&](const Cells& of) { return std::ranges::all_of(of.cells, is_exact); })) {
+        Cells result = products_of_exact<true>(call, operands, rounding);
+        if (std::ranges::all_of(result.cells, [](Rounded x) { return std::isfinite(x.value); }))
+            return result;
+    }
     return rounding.sums() == SumErrors::largest ? products<LargestErrorOfSum>(call, operands, rounding)
                                                  : products<TypicalErrorOfSum>(call, operands, rounding);
 }

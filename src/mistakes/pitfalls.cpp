@@ -50,6 +50,21 @@ bool ends_with(std::string_view path, std::string_view pattern)
     return true;
 }
 
+/// Where a head takes its share of the features, if something else stands between it and the scores: a norm, a rotation, a
+/// temperature, a past.
+constexpr std::pair<std::string_view, std::string_view> stand_ins[] = {
+    {"queries", "query_norm.x"}, {"queries", "rotary_query.x"}, {"queries", "plain_queries"}, {"keys", "key_norm.x"},
+    {"keys", "rotary_key.x"},    {"keys", "new_keys"},          {"values", "new_values"},
+};
+
+/// True where an edit is about a step of that path: its last words are the edit's, or what stands in for these.
+bool is_about(std::string_view path, const StepEdit& edit)
+{
+    return ends_with(path, edit.step) || std::ranges::any_of(stand_ins, [&](const auto& one) {
+               return one.first == edit.step && ends_with(path, one.second);
+           });
+}
+
 /// The number of the innermost numbered scope: 2 for rank.0.hop.2.keys; nothing where there is none.
 std::optional<int> number_of(std::string_view path)
 {
@@ -264,7 +279,7 @@ const Pitfall& find_pitfall(std::string_view id)
 std::optional<std::string> mistaken_formula(const StepEdit& edit, std::string_view value, const Step& step,
                                             const StepOf& step_of)
 {
-    if (!ends_with(step.path, edit.step))
+    if (!is_about(step.path, edit))
         return std::nullopt;
     std::string mistaken(edit.mistaken);
     replace_all(mistaken, "{v}", std::string(value));

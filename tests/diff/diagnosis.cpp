@@ -259,3 +259,213 @@ TEST_CASE("a cache that all layers share is named where a layer reads another on
     REQUIRE(found.size() == 1);
     CHECK(found.front().pitfall->id == "cache_shared");
 }
+
+namespace {
+
+/// The first name, and those that give the same numbers.
+std::vector<std::string> names_of(const Recording& reference, NamedArrays mine)
+{
+    const Diff result = diff::compare(reference, std::move(mine));
+    std::vector<std::string> names;
+    for (const Diagnosis& diagnosis : diagnose(result))
+        names.push_back((diagnosis.is_alternative ? "also " : "") + std::string(diagnosis.pitfall->id));
+    return names;
+}
+
+/// What is recorded of attention by formulas, one of which can be another.
+struct Written {
+    std::map<std::string, std::string> formulas{{"scores", "queries @ keys.T"},
+                                                {"scaled", "scores / sqrt(keys.shape[-1])"},
+                                                {"capped", "4 * tanh(scaled / 4)"},
+                                                {"masked", "where(mask, capped, -inf)"},
+                                                {"weights", "softmax(masked)"},
+                                                {"context", "weights @ values"}};
+
+    Recording recording() const
+    {
+        Numbers numbers(41);
+        ByFormulas all;
+        const auto given = [&](const char* name, std::size_t rows, std::size_t columns) {
+            const Matrix matrix = 3.0 * numbers.matrix(rows, columns);
+            all.given(name, real({rows, columns}, {matrix.begin(), matrix.end()}));
+        };
+        given("queries", 6, 4);
+        given("keys", 6, 4);
+        given("values", 6, 3);
+        all.computed("mask", "arange(6) <= arange(6)[:, None]");
+        for (const char* step : {"scores", "scaled", "capped", "masked", "weights", "context"})
+            all.computed(step, formulas.at(step));
+        return all.recording;
+    }
+
+    Written with(const std::string& step, const std::string& formula) const
+    {
+        Written other = *this;
+        other.formulas[step] = formula;
+        return other;
+    }
+
+    NamedArrays result() const { return {{"context", recording().steps.back().value}}; }
+};
+
+} // namespace
+
+TEST_CASE("mistakes of caps, scales and parts of the keys are named by the result", "[diff][diagnose]")
+{
+    const Written right;
+    const Recording reference = right.recording();
+    const std::string left = "masked[..., 0:3]", other = "masked[..., 3:6]";
+    const std::string ratio = "(sum(exp(" + other + "), axis=-1, keepdims=True) / sum(exp(" + left +
+                              "), axis=-1, keepdims=True)) ** log(2)";
+    const std::map<std::string, Written> cases{
+        {"softcap_missing", right.with("capped", "1 * scaled")},
+        {"softcap_after_mask", right.with("masked", "where(mask, capped, -4)")},
+        {"scale_every_block", right.with("scaled", "scores / sqrt(4) * where(arange(6) < 4, 1, 1 / log(2))")},
+        {"lse_base_2", right.with("weights", "concat(softmax(" + left + ") / (1 + " + ratio + "), softmax(" + other +
+                                                 ") / (1 + 1 / (" + ratio + ")), axis=-1)")},
+    };
+    for (const auto& [id, wrong] : cases) {
+        CAPTURE(id);
+        const std::vector<std::string> names = names_of(reference, wrong.result());
+        REQUIRE_FALSE(names.empty());
+        CHECK(names.front() == id);
+    }
+}
+
+TEST_CASE("a second scale after scores that are scaled is named", "[diff][diagnose]")
+{
+    const Written right;
+    const Written twice = right.with("weights", "softmax(masked / 2)");
+    NamedArrays mine = arrays_of(twice.recording());
+    CHECK(names_of(right.recording(), std::move(mine)).front() == "scale_d_k");
+}
+
+TEST_CASE("of mistakes that give the same numbers one is named, and the others stand behind it", "[diff][diagnose]")
+{
+    Written right;
+    right.formulas["capped"] = "1 * scaled";
+    const Recording reference = right.recording();
+    const std::vector<std::string> names = names_of(reference, right.with("masked", "1 * capped").result());
+    REQUIRE_FALSE(names.empty());
+    CHECK(names.front() == "mask_missing");
+    for (std::size_t i = 1; i < names.size(); ++i)
+        CHECK(names[i].starts_with("also "));
+}
+
+TEST_CASE("a result of nothing but NaN has no name", "[diff][diagnose]")
+{
+    const Written right;
+    NamedArrays mine = right.result();
+    std::ranges::fill(mine.at("context").values, std::nan(""));
+    CHECK(names_of(right.recording(), std::move(mine)).empty());
+}
+
+TEST_CASE("a mistake of a program that computes in float32 and saves float64 is named by the result", "[diff][diagnose]")
+{
+    const Recording reference = recording_of(run_stack);
+    for (const std::string id : {"scale_d_k", "norm_bessel"}) {
+        CAPTURE(id);
+        Mistaken mistake(find_pitfall(id));
+        RoundSteps rounding(Precision::float32);
+        Recorder recorder;
+        Listeners listeners({&mistake, &rounding, &recorder});
+        run_stack(Trace(listeners));
+        Array output = recorder.recording().steps.back().value;
+        for (double& value : output.values)
+            value *= 1 + 0x1p-40; // so that no float32 is stored
+        const std::vector<std::string> names = names_of(reference, {{"output", output}});
+        REQUIRE_FALSE(names.empty());
+        CHECK(names.front() == id);
+    }
+}
+
+TEST_CASE("heads that take every h-th feature before they are rotated are named by the result", "[diff][diagnose]")
+{
+    constexpr std::size_t heads = 2, width = 4;
+    Numbers numbers(43);
+    const Matrix x = numbers.matrix(5, 6);
+    const auto map = [&] { return LinearWeights{numbers.matrix(6, heads * width), std::nullopt}; };
+    const MultiHeadWeights right{map(), map(), map(), LinearWeights{numbers.matrix(8, 6), std::nullopt}};
+    const auto interleaved = [](const LinearWeights& given) {
+        LinearWeights taken = given;
+        for (std::size_t row = 0; row < 6; ++row)
+            for (std::size_t head = 0; head < heads; ++head)
+                for (std::size_t i = 0; i < width; ++i)
+                    taken.weight(row, head * width + i) = given.weight(row, i * heads + head);
+        return taken;
+    };
+    MultiHeadWeights mine = right;
+    mine.query = interleaved(right.query);
+    mine.key = interleaved(right.key);
+    mine.value = interleaved(right.value);
+    const auto run_with = [&](const MultiHeadWeights& weights) {
+        return [&](const Trace& trace) {
+            multi_head_attention(x, weights, {.heads = heads, .positions = HeadPositions::rotary}, trace);
+        };
+    };
+    const Recording wrong = recording_of(run_with(mine));
+    CHECK(names_of(recording_of(run_with(right)), {{"output", named(wrong, "output").value}}) ==
+          std::vector<std::string>{"heads_interleaved"});
+}
+
+TEST_CASE("norms of queries and keys that are left out, or of queries alone, are named by the result", "[diff][diagnose]")
+{
+    Numbers numbers(44);
+    const Matrix x = numbers.matrix(5, 6);
+    const auto map = [&] { return LinearWeights{numbers.matrix(6, 8), std::nullopt}; };
+    MultiHeadWeights right{map(), map(), map(), LinearWeights{numbers.matrix(8, 6), std::nullopt}};
+    right.query_norm = right.key_norm = RmsNormWeights{numbers.vector(4)};
+    const auto result_with = [&](const MultiHeadWeights& weights) {
+        const auto run = [&](const Trace& trace) {
+            multi_head_attention(x, weights, {.heads = 2, .positions = HeadPositions::rotary}, trace);
+        };
+        return recording_of(run);
+    };
+    const Recording reference = result_with(right);
+    MultiHeadWeights mine = right;
+    mine.query_norm.reset();
+    for (int i = 0; i < 2; ++i, mine.key_norm.reset()) {
+        CAPTURE(i);
+        CHECK(names_of(reference, {{"output", named(result_with(mine), "output").value}}) ==
+              std::vector<std::string>{"qk_norm_missing"});
+    }
+}
+
+TEST_CASE("biases that all output maps of attention lack, and no other map, are named by the result", "[diff][diagnose]")
+{
+    Numbers numbers(45);
+    EncoderWeights right{{random_encoder_layer(numbers), random_encoder_layer(numbers)}, random_norm(numbers, 6)};
+    const Tensor3 x = numbers.tensor3(2, 5, 6);
+    EncoderOptions options;
+    options.attention.heads = 2;
+    const auto output_of = [&](const EncoderWeights& weights) {
+        return recording_of([&](const Trace& trace) { encoder(x, weights, options, trace); });
+    };
+    EncoderWeights mine = right;
+    for (EncoderLayerWeights& layer : mine.layers)
+        layer.self_attention.output->bias->fill(0);
+    const Array output = output_of(mine).steps.back().value;
+    CHECK(names_of(output_of(right), {{"output", output}}) == std::vector<std::string>{"bias_lost"});
+}
+
+TEST_CASE("the last tokens' mistakes after a cache are named beside a reference of all at once", "[diff][diagnose]")
+{
+    Written right;
+    right.formulas["capped"] = "1 * scaled";
+    const Recording reference = right.recording();
+    const Written lost = right.with(
+        "masked", "where(mask & ((arange(6)[:, None] < 4) | (arange(6) == arange(6)[:, None])), capped, -inf)");
+    CHECK(names_of(reference, lost.result()).front() == "cache_lost");
+}
+
+TEST_CASE("dropout of a block's result is named where it is added", "[diff][diagnose]")
+{
+    const Recording reference = recording_of(run_layer);
+    NamedArrays mine = arrays_of(reference);
+    const Array x = mine.at("x"), block = mine.at("self_attn.output");
+    Array& sum = mine.at("residual1");
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        sum.values[i] = x.values[i] + (i % 7 == 2 ? 0 : block.values[i] / (1 - 0.1));
+    CHECK(names_of(reference, {{"x", x}, {"self_attn.output", block}, {"residual1", sum}}) ==
+          std::vector<std::string>{"dropout_on"});
+}

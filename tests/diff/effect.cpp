@@ -271,3 +271,26 @@ TEST_CASE("shifted scores that are the right ones in another order, too, differ 
     CHECK(result.steps[0].verdict == DiffVerdict::no_effect);
     CHECK(result.passed());
 }
+
+TEST_CASE("even weights of queries that can attend to nothing are right, and other ones are not", "[diff][effect]")
+{
+    Numbers numbers(37);
+    const Matrix queries = numbers.matrix(4, 3), keys = numbers.matrix(4, 3), values = numbers.matrix(4, 2);
+    Mask mask(Mask::shape_type{4, 4}, true);
+    for (std::size_t key = 0; key < 4; ++key)
+        mask(1, key) = false;
+    Recorder recorder;
+    scaled_dot_product_attention(queries, keys, values, {.mask = mask}, Trace(recorder));
+    const Recording reference = recorder.recording();
+    const auto with_row = [&](double first, double others) {
+        Array context = reference.steps.back().value;
+        for (std::size_t i = 0; i < 2; ++i)
+            context.values[2 + i] =
+                first * values(0, i) + others * (values(1, i) + values(2, i) + values(3, i));
+        return diff::compare(reference, {{"context", context}});
+    };
+    const Diff even = with_row(0.25, 0.25), other = with_row(0.4, 0.2);
+    CHECK(even.passed());
+    CHECK(even.hint.find("even weights") != std::string::npos);
+    CHECK_FALSE(other.passed());
+}

@@ -142,3 +142,16 @@ TEST_CASE("a mistake within what roundings can do, and nearer to MINE's numbers,
     REQUIRE(!wrong.nearer.empty());
     CHECK(wrong.nearer.front().pitfall->id == "norm_epsilon_value");
 }
+
+TEST_CASE("power says at which sizes it looked", "[diff]")
+{
+    const Recording reference = recording_of(run_heads);
+    NamedArrays mine = arrays_of(reference);
+    for (double& value : mine.at("output").values)
+        value *= 1 + 0x1p-52;
+    const AttentionSizes sizes = power_of(diff::compare(reference, {{"output", mine.at("output")}})).sizes;
+    CHECK(sizes.queries == 4);
+    CHECK(sizes.keys == 5);
+    CHECK(sizes.features == named(reference, "head.0.keys").value.shape.back());
+    CHECK(sizes.heads == 2);
+}

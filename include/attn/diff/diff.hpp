@@ -180,6 +180,7 @@ struct Diagnosis {
     std::vector<std::string> formulas; ///< of each of them, by which it is computed instead
     double off = 0;                    ///< by how much MINE differs from what the mistake gives, at most
     const Step* later = nullptr;       ///< the wrong step that it explains, where no mistake explains the first
+    bool is_alternative = false;       ///< the one before it gives MINE's numbers as well, or better
 };
 
 /// Makes each form of each well-known mistake in the first wrong step (or, if none is wrong, in the first that differs
@@ -191,6 +192,11 @@ struct Diagnosis {
 std::vector<Diagnosis> diagnose(const Diff& diff);
 std::vector<Diagnosis> diagnose(const Diff&&) = delete;
 
+/// The largest sizes of attention that a reference has: of what is larger, nothing was seen.
+struct AttentionSizes {
+    std::size_t keys = 0, queries = 0, features = 0, heads = 0; ///< 0 where the reference has no attention
+};
+
 /// What a comparison that found nothing wrong can tell.
 struct Power {
     std::size_t possible = 0;      ///< of the well-known mistakes, those that would change some step of the reference
@@ -200,6 +206,7 @@ struct Power {
     std::string off_in;   ///< the step of which times_off is largest; empty where it is 0
     std::vector<std::string> save; ///< steps that would show the others, those first that show most
     bool is_cut = false;           ///< not all mistakes were tried
+    AttentionSizes sizes;          ///< at which they were looked for
 
     /// True where what was compared is enough to call a program the same.
     bool decides() const { return nearer.empty() && times_off <= 1 && 2 * seen >= possible; }

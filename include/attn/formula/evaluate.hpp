@@ -26,6 +26,7 @@ inline constexpr double double_roundoff = 0x1p-53;
 enum class SumErrors {
     largest, ///< a bound: n terms add n roundings of the sum of their sizes (Higham 2002, chapter 4)
     typical, ///< what is to be expected: the roundings of the partial sums are independent
+    none,    ///< not at all, where only the numbers are asked for: several times as fast
 };
 
 /// How the program rounded whose numbers are compared with those of a formula.
