@@ -159,8 +159,6 @@ class Running:
         """Notes the arguments; those that nobody has assigned to a variable are recorded."""
         values = frame.f_locals
         self.reads = self.parent.used_by_statement(caller) if self.parent else {}
-        if self.is_forward and self.recorder.reference is not None:
-            self.recorder.reference.offer(self, values)
         for name in self.code.arguments:
             if name in values and not (name == "self" and self.code.has_self):
                 self.seen[name,] = seen = Seen(values[name], ())
