@@ -82,17 +82,20 @@ def verdict_on(recorder: attn_record.Recorder, folder: OwnFolder) -> Report:
     if reference is None or reference.commands is None:
         raise Error("\n".join(recorder.lines) if reference is None or reference.call is None else proposals(reference))
     run, diff = reference.commands
-    left_out = [line.split(": ", 3)[2] for line in call(*run[1:]).stderr.splitlines() if "note: not computed: " in line]
+    not_computed = [line.split(": ", 3)[3] for line in call(*run[1:]).stderr.splitlines() if "note: not computed: " in line]
     trace, mine, *flags = diff[2:]
     if reference.averages:
-        add_average_of_weights(Path(trace))
+        rewrite(Path(trace), "steps.json", add_average_of_weights)
+    parts = parts_of({name for note in not_computed for name in note.split(": ")[0].split(", ")}, reference.weights)
+    if parts:
+        rewrite(Path(mine), "attn_record.json", lambda arrays, listing: leave_out(parts, arrays, listing))
     report = report_of(trace, mine, *(flag for flag in flags if flag != "--diagnose"), keeps=[folder])
     report.checked = reference.checked()
-    report.doubt(*missing_for_verdict(recorder, report, left_out))
+    report.doubt(*missing_for_verdict(recorder, report, not_computed))
     return report
 
 
-def missing_for_verdict(recorder: attn_record.Recorder, report: Report, left_out: Sequence[str]) -> list[str]:
+def missing_for_verdict(recorder: attn_record.Recorder, report: Report, not_computed: Sequence[str]) -> list[str]:
     """All that was returned has to be compared, and nothing lost."""
     reference, same = recorder.reference, {entry["name"]: entry.get("same_as", entry["name"]) for entry in recorder.file.arrays}
     known = {same[name] for name in report.computed()}
@@ -106,23 +109,45 @@ def missing_for_verdict(recorder: attn_record.Recorder, report: Report, left_out
         reasons.append(f"{outer}'s own result, {', '.join(missing)}, was not compared, since attn run has no such module as far as can be "
                        f'told: reference="…" says which it is, or module="{reference.scope}" asks about that part alone')
     elif missing:
-        why = f" (attn run does not compute {'; '.join(left_out)})" if left_out else ""
+        why = f" (attn run does not compute {'; '.join(not_computed)})" if not_computed else ""
         reasons.append(f"of what was returned {', '.join(missing)} was not compared{why}")
     return reasons
 
 
-def add_average_of_weights(path: Path) -> None:
-    """Adds a step: nn.MultiheadAttention returns the average of its heads' weights."""
+def rewrite(path: Path, member: str, change: Callable[[dict[str, Array], Any], None]) -> None:
+    """Changes the arrays of a file, and the list of them."""
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files if name != "steps.json"}
-        listing = json.loads(file["steps.json"])
+        arrays, listing = {name: file[name] for name in file.files if name != member}, json.loads(file[member])
+    change(arrays, listing)
+    np.savez(path, **arrays)
+    with zipfile.ZipFile(path, "a") as members:
+        members.writestr(member, json.dumps(listing))
+
+
+def add_average_of_weights(arrays: dict[str, Array], listing: Any) -> None:
+    """A step more: nn.MultiheadAttention returns the average of its heads' weights."""
     heads = [step for step in listing["steps"] if step["path"].startswith("head.") and step["path"].endswith(".weights")]
     names = [step["path"] for step in heads]
     listing["steps"].append({**heads[0], "path": "average_weights", "formula": f"({' + '.join(names)}) / {len(names)}"})
     arrays["average_weights"] = np.asarray(sum(arrays[name] for name in names) / len(names))
-    np.savez(path, **arrays)
-    with zipfile.ZipFile(path, "a") as members:
-        members.writestr("steps.json", json.dumps(listing))
+
+
+def parts_of(weights: set[str], among: Mapping[str, Array]) -> set[str]:
+    """The modules that have these weights and no others: "pooler"."""
+    found = set()
+    for name in weights:
+        words = name.split(".")
+        prefixes = (".".join(words[:i]) + "." for i in range(1, len(words)))
+        found.add(next((one for one in prefixes if all(other in weights for other in among if other.startswith(one))), name))
+    return found
+
+
+def leave_out(parts: set[str], arrays: dict[str, Array], listing: Any) -> None:
+    """What a part computes that the reference does not have."""
+    gone = {name for name in arrays if (name + ".").startswith(tuple(parts))}
+    listing["arrays"] = [entry for entry in listing["arrays"] if entry["name"] not in gone]
+    for name in gone:
+        del arrays[name]
 
 
 def verdict_on_gradients(model: Any, output: Any, arguments: Sequence[Any], loss: Callable[[Any], Any], reference: Any,
@@ -147,6 +172,7 @@ def verdict_on_gradients(model: Any, output: Any, arguments: Sequence[Any], loss
         mine = {f"grad.{name}": gradient_of(weight) for name, weight in weights.items()}
         for name, one in inputs.items():
             mine.setdefault(f"grad.{name_of_input(name, one, reference.inputs)}", gradient_of(one))
+        set_padding_aside(model, mine, gradients)
         report = gradients.diff(mine)
         missing = [name for name in mine if name not in report.computed()]
         report.doubt(*[f"the gradients {', '.join(missing)} were not compared"] if missing else ())
@@ -172,6 +198,20 @@ def backward_through(result: Any, loss: Any, leaves: Sequence[Any]) -> None:
 def gradient_of(tensor: Any) -> Any:
     """None where the loss does not depend on it, as far as PyTorch knows: it is zero."""
     return tensor.grad if tensor.grad is not None else tensor.detach() * 0
+
+
+def set_padding_aside(model: Any, gradients: dict[str, Any], right: Trace) -> None:
+    """The row of padding_idx of an nn.Embedding gets no gradient from PyTorch, which is meant so: it is not compared."""
+    for name, part in model.named_modules():
+        key, row = f"grad.{name}.weight", getattr(part, "padding_idx", None)
+        if row is None or key not in gradients:
+            continue
+        mine = np.array(array_of(key, gradients[key]), dtype=np.float64)
+        others = np.arange(len(mine)) != row
+        for step in right.steps.values():
+            if step.name.startswith("grad.") and step.shape == mine.shape and np.allclose(right[step.name][others], mine[others], 1e-3, 1e-5):
+                mine[row] = right[step.name][row]
+        gradients[key] = mine.astype(array_of(key, gradients[key]).dtype)
 
 
 def name_of_input(name: str, tensor: Any, inputs: Mapping[str, Array]) -> str:

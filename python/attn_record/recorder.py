@@ -19,7 +19,7 @@ from .tensors import MEGABYTE, kind_of
 class Recorder:
     """Follows a program, function by function, and writes what it assigns."""
 
-    def __init__(self, path, own=None, only=(), depth=None, largest=LARGEST, most=MOST, reference=None, quiet=False):
+    def __init__(self, path, own=None, only=(), depth=None, largest=LARGEST, most=MOST, reference=None, quiet=False, results=None):
         if not str(path).endswith(".npz"):
             raise ValueError(f"{path}: expected a name that ends in .npz")
         self.file = File(os.fspath(path), largest, most, list(only))
@@ -37,7 +37,8 @@ class Recorder:
         self.troubles = collections.Counter()
         self.lost = {}  # what is missing in the recording, and why; a dict, for the order
         self.calls = {}  # of modules that run, the innermost one, by thread
-        self.results = None  # names of what was returned
+        self.results = results  # names of what was returned; None where nobody has said so
+        self.returned = {}  # by what a with statement calls; a dict, for the order
 
     def start(self, frame):
         """frame: of who starts; None where a script is to be run."""
@@ -85,6 +86,8 @@ class Recorder:
             return
         for trouble, count in self.troubles.items():
             self.lost[f"{count} times {trouble}; what these lines assign is missing. Please report it"] = None
+        if self.results is None and self.frame is not None and self.reference is None:
+            self.results = self.unread() or None
         self.file.close(self.results, list(self.lost))
         self.lines = [*self.report(), *self.written_reference()]
         for line in () if self.is_quiet else self.lines:
@@ -180,6 +183,14 @@ class Recorder:
         self.reference.returned(call, names)
         if call is self.reference.asked:
             self.results = list(names.values())
+
+    def unread(self):
+        """What a with statement leaves: arrays that it has computed, or that its calls returned, and that it does not use."""
+        same = {entry["name"]: entry.get("same_as", entry["name"]) for entry in self.file.arrays}
+        own = [entry for entry in self.file.arrays if "call" not in entry and entry["reads"]]
+        used = {same.get(name) for entry in own for name in entry["reads"] if same[entry["name"]] != name}
+        names = {same.get(name, name): name for name in (*self.returned, *(entry["name"] for entry in own))}
+        return [name for root, name in names.items() if root not in used]
 
     def name_of_result(self, call, path, leaf):
         """That of its array, which is stored where nobody has assigned it."""
@@ -296,15 +307,16 @@ class to:
     largest    array that is recorded, in MiB
     most       that is recorded, in MiB
     reference  True, or the name of a module of PyTorch, or what is Wanted of it: its weights and input are written beside the file
+    results    the names of arrays that are the result; those that nothing else was computed from unless given
     quiet      print nothing at the end; the attribute lines has what it would be, and commands the words of the two commands
                that compare with the reference, or None
     """
 
     def __init__(self, path, *, own=None, only=(), depth=None, largest=LARGEST // MEGABYTE, most=MOST // MEGABYTE,
-                 reference=None, quiet=False):
+                 reference=None, quiet=False, results=None):
         self.path = path
         self.arguments = (path, [own] if isinstance(own, str) else own, [only] if isinstance(only, str) else only, depth,
-                          largest * MEGABYTE, most * MEGABYTE, reference, quiet)
+                          largest * MEGABYTE, most * MEGABYTE, reference, quiet, results)
 
     def __enter__(self):
         self.recorder = Recorder(*self.arguments)

@@ -203,7 +203,10 @@ class Running:
         elif leaves and self.code.name != "<module>":
             self.record_unless_known(joined(self.scope, "return"), "return", leaves)
         if self.parent is not None:
-            self.parent.returned.update(self.sources_of(leaf for leaf, _ in leaves.values()))
+            names = self.sources_of(leaf for leaf, _ in leaves.values())
+            self.parent.returned.update(names)
+            if self.parent.placed() == ("", "") and self.parent.parent is None:
+                self.recorder.returned.update(names)
 
     def look(self, frame):
         """Records what the line that just ran has changed, and those of a comprehension before it."""
