@@ -80,7 +80,7 @@ def verdict_on(recorder: attn_record.Recorder, folder: OwnFolder) -> Report:
     if recorder.file.trouble:
         raise Error(f"nothing could be recorded: {recorder.file.trouble}")
     if reference is None or reference.commands is None:
-        raise Error("\n".join(recorder.lines) if reference is None or reference.call is None else proposals(reference))
+        raise Error("\n".join(recorder.lines) if reference is None or reference.call is None else proposals(recorder))
     run, diff = reference.commands
     not_computed = [line.split(": ", 3)[3] for line in call(*run[1:]).stderr.splitlines() if "note: not computed: " in line]
     trace, mine, *flags = diff[2:]

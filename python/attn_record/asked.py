@@ -79,8 +79,9 @@ class Given:
         for name, value in self.left.items():
             if hasattr(value, "get_seq_length") and not value.get_seq_length():
                 continue  # a cache without tokens
-            raise NoReference(f'its argument {name} is not given to the reference, since attn run {kind} does not take it: leave it '
-                              f'out, or, where it changes no result, say ignore=["{name}"]')
+            raise NoReference(f'its argument {name} is not given to the reference, as far as can be told since attn run {kind} does not '
+                              f'take it: leave it out, say ignore=["{name}"] where it changes no result, or which input it is, '
+                              f'reference="{kind}", rename={{"{name}": "…"}}')
 
 
 def numbers_of(tensor):

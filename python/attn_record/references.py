@@ -163,9 +163,7 @@ def ids_and_what_belongs_to_them(given):
     if not names:
         raise NoReference("it was not called with ids")
     ids = given.array(names[0])
-    mask, types, positions = (given.array(name) for name in BESIDE_IDS)
-    if positions is not None and not (positions == np.arange(ids.shape[-1])).all():
-        given.left["position_ids"] = positions
+    mask, types, _ = (given.array(name) for name in BESIDE_IDS)
     arrays = {"ids": ids, "token_type_ids": types}
     if mask is not None and (mask.shape != ids.shape or not np.isin(mask, (0, 1)).all()):
         raise NoReference(f"attention_mask is {mask.shape}, expected 1 or 0 for each of the ids, {ids.shape}")
@@ -177,11 +175,31 @@ def ids_and_what_belongs_to_them(given):
 
 def of_published(_, given):
     """A module of transformers, whose own configuration says what it computes; see Reference.write()."""
-    return [], ids_and_what_belongs_to_them(given)
+    first = first_position(given)
+    return ["--first", str(first)] if first else [], ids_and_what_belongs_to_them(given)
+
+
+def first_position(given):
+    """That of all sequences, whose tokens stand side by side."""
+    positions = given.array("position_ids")
+    if positions is None:
+        return 0
+    first = int(positions.flat[0])
+    if not (positions == first + np.arange(positions.shape[-1])).all():
+        raise NoReference("its position_ids are not those of tokens side by side, from the same position in each sequence: attn run takes "
+                          "no others; check such sequences one by one, without their padding")
+    return first
 
 
 def has_config(module):
     return hasattr(getattr(module, "config", None), "to_json_string")
+
+
+def weights_of(module):
+    """A model of transformers has the names that save_pretrained() writes, which can be others than those of its state_dict."""
+    revert = getattr(sys.modules.get("transformers.core_model_loading"), "revert_weight_conversion", None)
+    weights = dict(module.state_dict())
+    return revert(module, weights) if revert and has_config(module) and hasattr(module, "save_pretrained") else weights
 
 
 def config_of(module):
@@ -193,6 +211,8 @@ def config_of(module):
 
 
 def ids_and_lengths(given):
+    if first_position(given):
+        raise NoReference("its position_ids do not begin at 0, which this reference can't be told")
     arrays = ids_and_what_belongs_to_them(given)
     mask = arrays.pop("attention_mask", None)
     if mask is not None and (np.diff(mask) > 0).any():
@@ -301,7 +321,8 @@ def inputs_in_order(kind, given, renamed):
     """Arguments that are renamed have their new name, "~mask" the opposite of a truth; the others are the module's inputs in turn."""
     arrays, free = {}, iter(INPUTS.get(kind, ("x",)))
     for name in [name for name in given.left if kind_of(given.values[name]) is not None]:
-        new = name if name in renamed else next(free, None)
+        is_mask = "bool" in str(given.values[name].dtype)
+        new = name if name in renamed else None if is_mask else next(free, None)
         if new:
             array = given.array(name)
             arrays[new.lstrip("~")] = ~array.astype(bool) if new.startswith("~") else array
@@ -357,7 +378,7 @@ class Reference:
         self.kind, self.is_known = type(module).__name__, reference is not None
         self.line = self.config = self.reason = None
         self.inputs = {name + path: numbers_of(leaf) for name, value in values.items() for path, leaf in leaves_of(value)}
-        self.weights = {name: numbers_of(tensor) for name, tensor in module.state_dict().items() if not self.wanted.ignores(name)}
+        self.weights = {name: numbers_of(tensor) for name, tensor in weights_of(module).items() if not self.wanted.ignores(name)}
         self.drops = module.training and any(getattr(part, "p", 0) or isinstance(getattr(part, "dropout", None), float) and part.dropout
                                              for part in module.modules())
         given = Given({self.wanted.rename.get(name, name): value for name, value in values.items() if not self.wanted.ignores(name)})
