@@ -20,6 +20,11 @@ class Call:
         self.module, self.arguments, self.named = (frame.f_locals.get(name) for name in ("self", "args", "kwargs"))
         self.running = None  # its forward
 
+    def has_only_arguments_of(self, other):
+        """True where all tensors that it got are those that the other one got."""
+        got, of_other = ({id(leaf) for _, leaf in results_in((call.arguments, call.named))} for call in (self, other))
+        return got <= of_other
+
     def outermost(self):
         return self.around.outermost() if self.around else self
 
@@ -58,6 +63,8 @@ WITHOUT_EFFECT = {"need_weights", "average_attn_weights", "is_causal", "src_is_c
 
 class Given:
     """What a module was called with. Each argument is taken for the reference, has no effect, or is refused by its name."""
+
+    is_swapped = False  # the batch is the second axis
 
     def __init__(self, values):
         self.values = values

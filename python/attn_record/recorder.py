@@ -182,7 +182,10 @@ class Recorder:
         names = {path: self.name_of_result(call, path, leaf) for path, leaf in results_in(result)}
         self.reference.returned(call, names)
         if call is self.reference.asked:
-            self.results = list(names.values())
+            given = {entry["name"] for entry in self.file.arrays if not entry["reads"]}
+            same = {entry["name"]: entry.get("same_as", entry["name"]) for entry in self.file.arrays}
+            names = list(names.values())
+            self.results = [name for name in names if same.get(name) not in given] or names  # an argument that is handed on says nothing
 
     def unread(self):
         """What a with statement leaves: arrays that it has computed, or that its calls returned, and that it does not use."""
@@ -196,10 +199,10 @@ class Recorder:
         """That of its array, which is stored where nobody has assigned it."""
         running = call.running
         plain = (running.scope if running else type(call.module).__name__) + ("" if path == ".0" else path)
-        if leaf is None or running is None:
+        if leaf is None:
             return plain
         state = kind_of(leaf).state(leaf)
-        if not self.file.name_of(leaf, state):
+        if running and not self.file.name_of(leaf, state):
             self.file.add(plain, leaf, state, running.origin("return"), running.reads)
         known = self.file.name_of(leaf, state)
         return self.file.own_name(plain, known) or known or plain

@@ -55,7 +55,7 @@ class Tokens:
 
     def __init__(self, given, attention, first):
         self.given, self.heads = given, getattr(attention, "num_heads", 1)
-        self.is_swapped = not attention.batch_first and given.array(first).ndim == 3
+        self.is_swapped = given.is_swapped = not attention.batch_first and given.array(first).ndim == 3
 
     def of(self, name):
         array = self.given.array(name)
@@ -394,7 +394,8 @@ class Reference:
             self.reason = str(reason)
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             self.reason = f"it is not as {reference[0]} needs it: {type(error).__name__}: {error}"
-        if self.line:
+        self.is_found_by_numbers = given.is_swapped or self.line and self.line[2] in ("gpt", "llama", "model")  # no name says in which order
+        if self.line and not self.is_found_by_numbers:
             self.steps = {joined(running.inside, part): step for part, step in steps_of_parts(module).items()}
 
     def returned(self, call, names):
@@ -406,7 +407,7 @@ class Reference:
         if self.averages and call.named.get("average_attn_weights", True) is False:
             self.averages, further = False, {}
             self.steps[names[".1"] + "[..., {h}, :, :]"] = "head.{h}.weights"
-        if self.line[2] not in ("gpt", "llama", "model"):  # whose parts are better found from all numbers
+        if not self.is_found_by_numbers:
             self.steps[next(iter(names.values()))] = "output"
         self.steps.update((name, further[path]) for path, name in names.items() if path in further)
 
