@@ -74,7 +74,7 @@ def options_of(module: Any, kind: str, graph: Graph, roles: Mapping[str, str]) -
     elif kind == "gpt" or activations:
         is_exact = any(getattr(part, "approximate", "tanh") == "none" for part in activations)
         options["activation"] = "relu" if activations and type(activations[0]).__name__ == "ReLU" else "gelu" if is_exact else "gelu-tanh"
-    if kind.startswith("encoder") and norm and first and graph.place(norm) < graph.place(first):
+    if kind.startswith("encoder") and norm and first and graph.order.index(norm) < graph.order.index(first):
         options["norm"] = "pre"
     return options
 
@@ -83,28 +83,28 @@ class Graph:
     """Which modules with weights each array was computed from, without others in between."""
 
     def __init__(self, arrays: Sequence[Mapping[str, Any]], modules: Mapping[str, Any]):
-        self.modules, self.order = modules, [entry["name"] for entry in arrays]
-        same = {entry["name"]: entry.get("same_as") for entry in arrays}
+        self.modules = modules
+        self.order: list[str] = []  # of modules that returned something
         self.sources: dict[str, dict[str, None]] = {}  # by array; a dict, for the order
         self.made: dict[str, dict[str, None]] = {}  # by module: those that its input was computed from
         for entry in arrays:
             name, found = entry["name"], {}
             for read in entry["reads"]:
                 found.update(self.sources.get(read, {}))
-            if self.kind(name) == "Linear" and name not in self.made:
-                self.made[name], found = {one: None for one in found if one != name}, {name: None}
-            self.sources[name] = self.sources[same[name]] if same.get(name) in self.sources and self.kind(name) != "Linear" else found
+            module = re.sub(r"(#\d+)?(\.\d+)?$", "", name) if name not in modules else name
+            if entry["variable"] == "return" and module in modules and module not in self.order:
+                self.order.append(module)
+                if self.kind(module) == "Linear":
+                    self.made[module], found = found, {module: None}
+            self.sources[name] = found
 
     def kind(self, name: str) -> str:
         """Linear, Embedding, Norm or nothing."""
-        found = type(self.modules.get(name)).__name__
+        found = type(self.modules[name]).__name__
         return "Norm" if found.endswith("Norm") else found if found in ("Linear", "Embedding") else ""
 
     def of(self, kind: str) -> list[str]:
         return [name for name in self.order if self.kind(name) == kind]
-
-    def place(self, name: str) -> int:
-        return self.order.index(name)
 
     def roles(self) -> Iterator[tuple[str, str]]:
         """A role, and the module that has it, in the order of the program."""
@@ -129,9 +129,9 @@ class Graph:
 
     def by_joins(self, three: Sequence[str]) -> Sequence[str]:
         """Queries and keys are multiplied first, in this order; then their weights with values."""
-        for name in self.order:
-            found = [one for one in self.sources[name] if one in three]
-            if len(found) == 2 and len(self.sources[name]) == 2:
+        for sources in self.sources.values():
+            found = [one for one in sources if one in three]
+            if len(found) == len(sources) == 2:
                 return [*found, *(one for one in three if one not in found)]
             if len(found) == 3:
                 return found

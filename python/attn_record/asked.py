@@ -34,10 +34,14 @@ class Call:
             self.recorder.end_of_call(self, arg)
         return self.trace
 
-    def values(self, forward):
-        """The arguments by name, but for those that have their default. forward: what it finds, where names can't be told."""
+    def values(self, kind, forward):
+        """The arguments by name, but for those that have their default.
+
+        kind     the class whose names they have
+        forward  what forward() finds, where names can't be told
+        """
         try:
-            signature = inspect.signature(type(self.module).forward)
+            signature = inspect.signature(kind.forward)
             bound = signature.bind(self.module, *self.arguments, **self.named).arguments
         except (TypeError, ValueError):
             return {name: value for name, value in forward.items() if name != "self" and value is not None}
@@ -86,8 +90,8 @@ class Given:
         for name, value in self.left.items():
             if hasattr(value, "get_seq_length") and not value.get_seq_length():
                 continue  # a cache without tokens
-            raise NoReference(f'its argument {name} is not given to the reference, as far as can be told since attn run {kind} does not '
-                              f'take it: leave it out, say ignore=["{name}"] where it changes no result, or which input it is, '
+            raise NoReference(f'its argument {name} is none that attn run {kind} takes, as far as its name tells: leave it out, say '
+                              f'ignore=["{name}"] where it changes no result, or which input of attn run {kind} it is, '
                               f'reference="{kind}", rename={{"{name}": "…"}}')
 
 

@@ -11,7 +11,7 @@ from .asked import Call, results_in
 from .code import Code, OwnCode
 from .file import File, LARGEST, MOST
 from .modules import Modules
-from .references import Reference
+from .references import Reference, base_of
 from .running import Running, Seen
 from .tensors import MEGABYTE, kind_of
 
@@ -99,7 +99,8 @@ class Recorder:
         try:
             return self.reference.write([entry["name"] for entry in self.file.arrays])
         except OSError as error:
-            return [f"the reference cannot be written: {error}"]
+            self.file.trouble = f"the reference cannot be written: {error}"
+            return [self.file.trouble]
 
     def report(self):
         yield from self.file.summary()
@@ -172,7 +173,8 @@ class Recorder:
             call.module = running.object
         call.running = running
         if self.reference is not None:
-            self.reference.offer(running, call, call.values({name: frame.f_locals.get(name) for name in running.code.arguments}))
+            found = {name: frame.f_locals.get(name) for name in running.code.arguments}
+            self.reference.offer(running, call, call.values(base_of(call.module) or type(call.module), found))
 
     def end_of_call(self, call, result):
         """Notes how the recording calls what the module that is asked about returned."""

@@ -303,6 +303,14 @@ class Wanted:
     def ignores(self, name):
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.ignore)
 
+    def instead_of(self, flags):
+        """Its own flags, and those that it does not have."""
+        own, kept, is_kept = self.flags(), [], True
+        for word in flags:
+            is_kept = word not in own if word.startswith("--") else is_kept
+            kept += [word] * is_kept
+        return kept + own
+
     def flags(self):
         words = []
         for name, value in self.options.items():
@@ -389,7 +397,7 @@ class Reference:
             flags, self.inputs = read(module, given)
             given.expect_none_left(name)
             self.config = config_of(module) if name == "model" else None
-            self.line = ["attn", "run", name, *flags, *(() if self.wanted.kind else self.wanted.flags())]
+            self.line = ["attn", "run", name, *(flags if self.wanted.kind else self.wanted.instead_of(flags))]
         except NoReference as reason:
             self.reason = str(reason)
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
