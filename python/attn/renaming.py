@@ -11,6 +11,7 @@ NAMES = {"query": "self_attn.q_proj", "key": "self_attn.k_proj", "value": "self_
          "positions": "position_embedding", "norm": "norm", "head": "lm_head"}
 OF_LLAMA = {**NAMES, "output": "self_attn.o_proj", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "result": "mlp.down_proj",
             "norm1": "input_layernorm", "norm2": "post_attention_layernorm", "tokens": "model.embed_tokens", "norm": "model.norm"}
+OF_ATTENTION = {**{role: name.replace("self_attn.", "") for role, name in NAMES.items()}, "norm1": "q_norm", "norm2": "k_norm"}
 
 
 def proposals(recorder: Any) -> str:
@@ -39,12 +40,14 @@ def pattern_of(name: str) -> str:
 def proposal(recorder: Any) -> tuple[str, dict[str, str], dict[str, Any]]:
     """What check() takes as reference, rename and options."""
     module = recorder.reference.call.module
-    graph = Graph(recorder.file.arrays, {name: part for name, part in module.named_modules() if name})
+    inside = recorder.reference.inside + "." if recorder.reference.inside else ""
+    graph = Graph(recorder.file.arrays, {inside + name: part for name, part in module.named_modules() if name})
     roles = list(graph.roles())
+    roles = [(role, own[len(inside):]) for role, own in roles]
     layers = {found[1] for role, name in roles for found in [re.match(r"(.*?(?:^|\.)\d+\.)", name)] if role == "output" and found}
     is_of_ids, is_gated, has_network = graph.of("Embedding"), any(role == "gate" for role, _ in roles), any(role == "hidden" for role, _ in roles)
     kind = ("llama" if is_gated else "gpt") if is_of_ids else "encoder" if layers else "encoder-layer" if has_network else "multi-head-attention"
-    names = OF_LLAMA if kind == "llama" else NAMES
+    names = OF_LLAMA if kind == "llama" else OF_ATTENTION if kind == "multi-head-attention" else NAMES
     rename: dict[str, str] = {}
     norms: dict[str, int] = {}
     for role, own in roles:
@@ -54,15 +57,15 @@ def proposal(recorder: Any) -> tuple[str, dict[str, str], dict[str, Any]]:
             role = f"norm{norms[layer]}"
         if role not in names:
             continue
-        new = names[role].replace("self_attn.", "") if kind == "multi-head-attention" else names[role]
+        new = names[role]
         if layer:
             own, new = re.sub(r"\d+\.$", "*.", layer) + own[len(layer):], ("model." if kind == "llama" else "") + "layers.*." + new
         ends = (("weight", "weight"), ("bias", "bias")) if role == "packed" else (("*", ".*"),)
         rename.update((f"{own}.{old}", new + end) for old, end in ends)
-    return kind, rename, options_of(module, kind, graph, dict(reversed(roles)))
+    return kind, rename, options_of(module, kind, graph, dict(reversed(roles)), inside)
 
 
-def options_of(module: Any, kind: str, graph: Graph, roles: Mapping[str, str]) -> dict[str, Any]:
+def options_of(module: Any, kind: str, graph: Graph, roles: Mapping[str, str], inside: str) -> dict[str, Any]:
     holders = [getattr(module, "config", None), *module.modules()]
     heads = (getattr(one, name, None) for one in holders for name in ("n_head", "n_heads", "num_heads", "nhead", "heads", "h",
                                                                        "num_attention_heads"))
@@ -74,7 +77,7 @@ def options_of(module: Any, kind: str, graph: Graph, roles: Mapping[str, str]) -
     elif kind == "gpt" or activations:
         is_exact = any(getattr(part, "approximate", "tanh") == "none" for part in activations)
         options["activation"] = "relu" if activations and type(activations[0]).__name__ == "ReLU" else "gelu" if is_exact else "gelu-tanh"
-    if kind.startswith("encoder") and norm and first and graph.order.index(norm) < graph.order.index(first):
+    if kind.startswith("encoder") and norm and first and graph.order.index(inside + norm) < graph.order.index(inside + first):
         options["norm"] = "pre"
     return options
 
@@ -128,7 +131,11 @@ class Graph:
             yield "head", last
 
     def by_joins(self, three: Sequence[str]) -> Sequence[str]:
-        """Queries and keys are multiplied first, in this order; then their weights with values."""
+        """By names that say it; else queries and keys are multiplied first, in this order, then their weights with values."""
+        named = [[one for one in three if re.search(rf"{word}|(?<![a-z]){word[0]}(?![a-z])|^w{word[0]}$", one.rsplit(".", 1)[-1].lower())]
+                 for word in ("quer", "key", "val")]
+        if all(len(one) == 1 for one in named):
+            return [one[0] for one in named]
         for sources in self.sources.values():
             found = [one for one in sources if one in three]
             if len(found) == len(sources) == 2:

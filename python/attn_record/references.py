@@ -381,7 +381,7 @@ class Reference:
 
     def take(self, running, call, values, reference):
         module = running.object
-        self.call, self.scope = call, running.scope
+        self.call, self.scope, self.inside = call, running.scope, running.inside
         self.asked = call.outermost() if self.wanted.module is True else call
         self.kind, self.is_known = type(module).__name__, reference is not None
         self.line = self.config = self.reason = None
