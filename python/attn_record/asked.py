@@ -20,10 +20,14 @@ class Call:
         self.module, self.arguments, self.named = (frame.f_locals.get(name) for name in ("self", "args", "kwargs"))
         self.running = None  # its forward
 
-    def has_only_arguments_of(self, other):
-        """True where all tensors that it got are those that the other one got."""
-        got, of_other = ({id(leaf) for _, leaf in results_in((call.arguments, call.named))} for call in (self, other))
-        return got <= of_other
+    def tensors(self):
+        return {id(leaf) for _, leaf in results_in((self.arguments, self.named))}
+
+    def unused_by(self, part):
+        """The arguments, but for those without effect, that the call of a part of it did not get."""
+        values = Given(self.values(type(self.module), self.named)).left
+        known = part.tensors()
+        return [name for name, value in values.items() if not {id(leaf) for _, leaf in results_in(value)} & known]
 
     def outermost(self):
         return self.around.outermost() if self.around else self

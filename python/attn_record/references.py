@@ -428,6 +428,9 @@ class Reference:
         more = f", 1 of {len(self.known)} modules that are known" if len(self.known) > 1 else ", the only module that is known"
         return f"{self.scope} of {type(self.asked.module).__name__}{more}"
 
+    def unused(self):
+        return [name for name in self.asked.unused_by(self.call) if not self.wanted.ignores(name)]
+
     def write(self, names):
         """names: of the recorded arrays. @return lines for people"""
         if self.call is None:
@@ -446,6 +449,8 @@ class Reference:
         if self.line is None:
             return [f"{self.kind}: weights are in {weights}, inputs in {inputs}; which reference it has is for you to say: {self.reason}"]
         lines = [f"{self.kind}: dropout is on, which attn run has not: call eval()"] if self.drops else []
+        if self.asked is not self.call:
+            lines.append(f"checked is {self.checked()}")
         renames = [word for old, new in self.wanted.rename.items() if any(fnmatch.fnmatchcase(name, old) for name in self.weights)
                    for word in ("--rename", f"{old}={new}")]
         run = [*self.line, *renames, "--input", inputs, "--weights", weights, "--quiet", "--trace", trace]

@@ -3,6 +3,7 @@
 
 Without ATTN it is the program that the package finds."""
 
+import json
 import os
 import re
 import shutil
@@ -507,7 +508,7 @@ class ChecksPyTorch(unittest.TestCase):
                 self.inner, self.norm = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), torch.nn.LayerNorm(8)
                 self.before, self.after = before, after
 
-            def forward(self, x):
+            def forward(self, x, scale=None):
                 return self.after(self, self.inner(self.before(x)))
 
         def nothing(*values):
@@ -519,8 +520,19 @@ class ChecksPyTorch(unittest.TestCase):
         self.assertIn('module="inner"', str(wrong_after))
         self.assertEqual(attn.check(Around(lambda x: 2 * x, nothing), self.x).verdict, "undecided")
         self.assertTrue(attn.check(Around(nothing, nothing), self.x))
+        dropped = attn.check(Around(nothing, nothing), self.x, scale=torch.ones(8))
+        self.assertEqual(dropped.verdict, "undecided")
+        self.assertIn("did not get the argument scale", str(dropped))
         part = attn.check(Around(nothing, lambda self, y: self.norm(y + y)), self.x, module="inner")
         self.assertTrue(part, str(part))
+
+    def test_an_interval_is_shown_where_no_line_can_be_blamed(self):
+        right, wrong = ({"file": "model.py", "line": line, "variable": name, "function": "f"} for line, name in ((240, "q"), (262, "weights")))
+        said = {"verdict": "different", "same": False, "type": "float32", "steps": [], "first_wrong": None}
+        report = attn.Report(json.dumps({**said, "between": {"last_right": right, "first_wrong": wrong}}), "", Path(), Path())
+        self.assertEqual((report.between.last_right.line, report.between.first_wrong.variable), (240, "weights"))
+        self.assertIn("last right: q (model.py:240); first wrong: weights (model.py:262)", report._repr_html_())
+        self.assertIsNone(attn.Report(json.dumps(said), "", Path(), Path()).between)
 
     def test_an_argument_is_used_or_refused_by_its_name(self):
         with tempfile.TemporaryDirectory() as folder:

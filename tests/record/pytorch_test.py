@@ -354,8 +354,8 @@ class Tensors(PytorchTest):
 class FromModelToVerdict(PytorchTest):
     """Two commands: attn_record --reference, then what it prints."""
 
-    def verdict(self, module, *inputs, code=0, **named):
-        with self.recording(reference=True) as recording, torch.no_grad():
+    def verdict(self, module, *inputs, code=0, reference=True, **named):
+        with self.recording(reference=reference) as recording, torch.no_grad():
             module(*inputs, **named)
         commands = [shlex.split(line)[1:] for line in recording.lines if line.startswith("  attn ")]
         self.assertEqual(len(commands), 2, recording.lines)
@@ -431,7 +431,10 @@ class FromModelToVerdict(PytorchTest):
         with self.recording(reference=True) as recording:
             model(x)
         self.assertIn("attn run encoder ", "\n".join(recording.lines))
-        self.expect_same(model, x)
+        self.assertIn("checked is encoder of Classifier, the only module that is known", recording.lines)
+        self.assertEqual(self.recorded().listing["results"], ["Classifier"])
+        self.expect_same(model, x, reference="encoder")
+        self.assertEqual(self.recorded().listing["results"], ["encoder"])
         with self.recording(reference="encoder.layers.1") as recording:
             model(x)
         self.assertIn("attn run encoder-layer ", "\n".join(recording.lines))
