@@ -109,13 +109,13 @@ def missing_for_verdict(recorder: attn_record.Recorder, report: Report, not_comp
         report.checked = f"{reference.checked()}; {outer}'s own result was not compared"
         reasons.append(f"{outer}'s own result, {', '.join(missing)}, was not compared, since attn run has no such module as far as can be "
                        f'told: reference="…" says which it is, or module="{reference.scope}" asks about that part alone')
-    elif reference.asked is not reference.call and (unused := reference.unused()):
-        reasons.append(f"{reference.checked()}, did not get the argument {', '.join(unused)}: what it does is not known; where it changes no "
-                       f'result, say ignore=["{unused[0]}"]')
     elif not reference.call.tensors() <= reference.asked.tensors():
         outer = type(reference.asked.module).__name__
         reasons.append(f"{reference.scope or reference.kind} is given what {outer} computed before, which was not compared: reference=\"…\" "
                        f'says which module {outer} is, or module="{reference.scope}" asks about that part alone')
+    elif reference.asked is not reference.call and (unused := reference.unused()):
+        reasons.append(f"{reference.checked()}, did not get the argument {', '.join(unused)}: what it does is not known; where it changes no "
+                       f'result, say ignore=["{unused[0]}"]')
     elif missing:
         why = f" (attn run does not compute {'; '.join(not_computed)})" if not_computed else ""
         reasons.append(f"of what was returned {', '.join(missing)} was not compared{why}")
