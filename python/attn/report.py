@@ -44,6 +44,27 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where an array was assigned."""
+
+    file: str | None = None
+    line: int | None = None
+    variable: str | None = None
+    function: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.variable} ({self.file}:{self.line})"
+
+
+@dataclass(frozen=True)
+class Between:
+    """The fault is after the one and not after the other, where no line can be blamed."""
+
+    last_right: Origin | None
+    first_wrong: Origin
+
+
+@dataclass(frozen=True)
 class Mistake:
     """A well-known mistake that gives these numbers."""
 
@@ -60,6 +81,9 @@ class Report:
 
     verdict         "the same", "different" or "undecided"
     first_wrong     the first step that is wrong by itself; None where there is none
+    between         last_right and first_wrong, each a file, line and variable, where no single line can be blamed; else None
+    checked         what was asked about and compared, where a module was checked
+    why_undecided   what is missing for a verdict
     mistakes        the well-known mistakes that give its numbers
     type            that yours were computed in: "float32"
     case            the input that it is about, where a function was checked on several
@@ -70,8 +94,10 @@ class Report:
     def __init__(self, json_text: str, text: str, reference: Path, mine: Path, keeps: Sequence[object] = ()):
         """reference and mine: the files that were compared; keeps: the folders that they are in"""
         self._files, self._keeps = (reference, mine), keeps
-        self.json: Mapping[str, Any] = json.loads(json_text)
+        self.json: dict[str, Any] = json.loads(json_text)
         self.text = text
+        self.checked: str | None = None
+        self.why_undecided: list[str] = list(self.json.get("why_undecided", ()))
         self.case: str | None = None
         self.hint: str | None = None
         self.verdict: str = self.json["verdict"]
@@ -80,6 +106,8 @@ class Report:
         steps = {step["step"]: step for step in self.json["steps"]}
         first = steps.get(self.json["first_wrong"])
         self.first_wrong = place_of(first, reference) if first else None
+        between = self.json.get("between")
+        self.between = Between(between["last_right"] and Origin(**between["last_right"]), Origin(**between["first_wrong"])) if between else None
         self.mistakes = tuple(Mistake(one["id"], one["sentence"], one["link"], tuple(one["steps"]), one["formula"], one["right"])
                               for one in self.json.get("looks_like", ()))
 
@@ -87,6 +115,18 @@ class Report:
     def reference(self) -> Path:
         """The trace that it was compared with, while this report lasts."""
         return self._files[0]
+
+    def computed(self) -> set[str]:
+        """Those of MINE's arrays that were compared with what a formula gives: equal inputs are no evidence."""
+        return {step["mine"].split("[")[0] for step in self.json["steps"] if step["formula"]}
+
+    def doubt(self, *reasons: str) -> None:
+        """It can't be the same where something that was asked about is not compared."""
+        if reasons and self.verdict != "different":
+            self.verdict, self.ok = "undecided", False
+            self.why_undecided += reasons
+            self.json.update(verdict="undecided", same=False, why_undecided=self.why_undecided)
+            self.text += "".join(f"undecided: {reason}\n" for reason in reasons)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes what was compared, reference.npz and mine.npz, which attn diff reads again, and verdict.txt and verdict.json."""
@@ -104,14 +144,19 @@ class Report:
         return self.ok
 
     def __str__(self) -> str:
-        lines = [f"with {self.case}\n"] if self.case else []
+        lines = [f"with {self.case}\n"] if self.case else [f"checked: {self.checked}\n"] if self.checked else []
         return "".join([*lines, self.text, f"hint: {self.hint}\n" if self.hint else ""])
 
     def _repr_html_(self) -> str:
         place, parts = self.first_wrong, []
         if self.case:
             parts.append(paragraph(escape("with " + self.case)))
-        if place:
+        if self.checked:
+            parts.append(paragraph(escape("checked: " + self.checked)))
+        if self.between:
+            before = f"last right: {self.between.last_right}; " if self.between.last_right else ""
+            parts.append(paragraph(escape(f"{before}first wrong: {self.between.first_wrong}")))
+        elif place:
             where = f" ({escape(place.file)}:{place.line})" if place.file else ""
             parts.append(paragraph(f"first wrong: {escape(place.variable or place.mine)}{where}",
                                    f"{escape(place.step)} {escape(place.message)}"))

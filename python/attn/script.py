@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         if end.code not in (None, 0):
             return end.code if isinstance(end.code, int) else 1
     try:
-        report = verdict_on(recorder.reference and recorder.reference.commands, recorder.lines, folder)
+        report = verdict_on(recorder, folder)
     except Error as error:
         print(f"attn check: {error}", file=sys.stderr)
         return 2

@@ -14,7 +14,9 @@ Needs Python 3.9 and NumPy. Tensors of PyTorch, JAX and TensorFlow are recognise
 It is a package of its own, beside attn, so that a program whose own file is called attn.py can be recorded.
 """
 
+from .asked import results_in
 from .recorder import Recorder, to
+from .references import Wanted
 from .script import main, record_script
 
-__all__ = ["Recorder", "main", "record_script", "to"]
+__all__ = ["Recorder", "Wanted", "main", "record_script", "results_in", "to"]

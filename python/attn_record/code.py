@@ -44,6 +44,8 @@ FILLING = {"append", "extend", "insert", "setdefault", "update", "at", "copyto",
 class Code:
     """What is known of one function: whose it is, and what its lines can change."""
 
+    is_call_of_module = False
+
     def __init__(self, code, is_own):
         self.code = code  # kept, so that its id stays its own
         self.name = code.co_name

@@ -108,6 +108,11 @@ class File:
         reference, then, name = self.stored.get(id(tensor), (None, None, None))
         return name if reference is not None and reference() is tensor and then == state else None
 
+    def own_name(self, plain, known):
+        """The array with this name, or this name and a number, that is the same as one with another name."""
+        return next((entry["name"] for entry in reversed(self.arrays) if entry.get("same_as") == known
+                     and re.sub(r"#\d+$", "", entry["name"]) == plain), None)
+
     def note_given(self, leaves):
         """Tensors in a list or dict that a function got, such as all weights: they are not stored for being there."""
         for tensor, state in leaves.values():
@@ -193,9 +198,14 @@ class File:
         self.calls.append({"file": parent.file, "line": parent.line, "function": parent.qualified(), **parent.called()})
         return len(self.calls) - 1
 
-    def close(self):
+    def close(self, results=None, lost=()):
+        """results: names of what was returned, None where nobody knows; lost: why something is missing"""
         listing = {"format": FORMAT, "arrays": self.arrays, "calls": self.calls, "same": self.repeats,
                    "left_out": self.left_out}
+        if results is not None:
+            listing["results"] = results
+        if lost:
+            listing["incomplete"] = "; ".join(lost)
         with self.lock:
             if self.zip is None:
                 return

@@ -74,6 +74,12 @@ class Modules:
         torch = sys.modules.get("torch")
         return thing is not None and torch is not None and isinstance(thing, getattr(torch.nn, "Module", ()))
 
+    @staticmethod
+    def is_call(code):
+        """Of what a module is called by, with its hooks."""
+        torch = sys.modules.get("torch")
+        return code is getattr(getattr(getattr(getattr(torch, "nn", None), "Module", None), "__call__", None), "__code__", "")
+
     def place(self, running):
         """What the names of a module's parts begin with; and what its own name is, where that is not the same."""
         module = running.object

@@ -159,8 +159,6 @@ class Running:
         """Notes the arguments; those that nobody has assigned to a variable are recorded."""
         values = frame.f_locals
         self.reads = self.parent.used_by_statement(caller) if self.parent else {}
-        if self.is_forward and self.recorder.reference is not None:
-            self.recorder.reference.offer(self, values)
         for name in self.code.arguments:
             if name in values and not (name == "self" and self.code.has_self):
                 self.seen[name,] = seen = Seen(values[name], ())
@@ -205,7 +203,10 @@ class Running:
         elif leaves and self.code.name != "<module>":
             self.record_unless_known(joined(self.scope, "return"), "return", leaves)
         if self.parent is not None:
-            self.parent.returned.update(self.sources_of(leaf for leaf, _ in leaves.values()))
+            names = self.sources_of(leaf for leaf, _ in leaves.values())
+            self.parent.returned.update(names)
+            if self.parent.placed() == ("", "") and self.parent.parent is None:
+                self.recorder.returned.update(names)
 
     def look(self, frame):
         """Records what the line that just ran has changed, and those of a comprehension before it."""

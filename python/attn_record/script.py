@@ -84,19 +84,20 @@ def main():
 def record_script(recorder, script):
     """Runs a script, recorded. It raises SystemExit where the script does, or where it fails, which is reported."""
     end_by_signals(recorder)
-    is_interrupted = False
+    ended = None
     recorder.start(None)
     try:
         run_script(script)
-    except SystemExit:
+    except SystemExit as error:
+        ended = error if error.code not in (None, 0) else None
         raise
     except BaseException as error:
         report_exception(error)
-        is_interrupted = isinstance(error, KeyboardInterrupt)
+        ended = error
         sys.exit(1)
     finally:
-        recorder.stop(None)
-        if is_interrupted:
+        recorder.stop(ended and f"{type(ended).__name__}: {ended}".splitlines()[0])
+        if isinstance(ended, KeyboardInterrupt):
             die_by(signal.SIGINT)
 
 
@@ -106,7 +107,7 @@ def end_by_signals(recorder):
 
     def end(number, frame):
         if os.getpid() == process:  # not in a child
-            recorder.stop(None)
+            recorder.stop(signal.Signals(number).name)
         die_by(number)
 
     for name in ("SIGTERM", "SIGHUP", "SIGXCPU"):

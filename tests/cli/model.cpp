@@ -51,6 +51,34 @@ TEST_CASE("attn run model writes a trace that is verified, and has gradients", "
     CHECK(grad.code == 0);
 }
 
+TEST_CASE("attn run model --first moves learned positions by rows, and rotary ones without effect on what follows",
+          "[cli][run][families]")
+{
+    const TemporaryFolder folder;
+    const auto trace_of = [&](const std::string& family, const std::vector<std::string>& flags) {
+        const Ended ended = run_on("model", golden(family), folder, flags);
+        CAPTURE(ended.errors);
+        REQUIRE(ended.code == 0);
+        CHECK(run({"attn", "verify", folder / "t.npz"}).code == 0);
+        return read_trace(folder / "t.npz");
+    };
+    const Recording table = trace_of("gpt2", {}), rows = trace_of("gpt2", {"--first", "1"});
+    const auto &all = table.find("position_embedding.positions")->value, &later = rows.find("position_embedding.positions")->value;
+    const std::size_t d_model = later.shape[1];
+    for (std::size_t i = 0; i + d_model < all.values.size(); ++i)
+        REQUIRE(later.values[i] == all.values[i + d_model]);
+
+    const Recording here = trace_of("gemma2", {}), there = trace_of("gemma2", {"--first", "3"});
+    const std::string turned = "layers.0.self_attn.head.0.rotary_query.output";
+    CHECK(here.find(turned)->value.values != there.find(turned)->value.values);
+    for (std::size_t i = 0; i < here.find("logits")->value.values.size(); ++i)
+        REQUIRE_THAT(there.find("logits")->value.values[i], Catch::Matchers::WithinRel(here.find("logits")->value.values[i], 1e-9));
+
+    const Ended refused = run_on("model", golden("roberta"), folder, {"--first", "1"});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.errors, ContainsSubstring("--first: positions of this family count the tokens"));
+}
+
 TEST_CASE("attn run model gives the last hidden states of an encoder, and says what it does not compute",
           "[cli][run][families]")
 {

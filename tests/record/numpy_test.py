@@ -761,6 +761,66 @@ class WithStatement(RecordTest):
         self.assertEqual(Recorded(self.folder / "mine.npz").names, ["x"])
         del x
 
+    def listing(self):
+        return Recorded(self.folder / "mine.npz").listing
+
+    def test_its_results_are_what_it_has_computed_and_does_not_use(self):
+        def both(x):
+            twice = 2 * x
+            return twice, twice + 1
+
+        x = np.ones(3)
+        with self.recorded():
+            y = x + 1
+            a, b = both(y)
+        self.assertEqual(self.listing()["results"], ["a", "b"])
+        with self.recorded():
+            both(x)
+        self.assertEqual(self.listing()["results"], ["both.twice", "both.return.1"])
+        with self.recorded(results=["y"]):
+            y = x + 1
+            z = y * 2
+        self.assertEqual(self.listing()["results"], ["y"])
+        self.assertNotIn("incomplete", self.listing())
+        del a, b, z
+
+    def test_what_is_lost_is_said_in_the_file(self):
+        with self.assertRaises(ZeroDivisionError), self.recorded():
+            x = np.ones(1)
+            1 / 0
+        self.assertEqual(self.listing()["incomplete"], "the program ended before its end: ZeroDivisionError: division by zero")
+        with self.recorded():
+            tracer = sys.gettrace()
+            sys.settrace(None)  # as a debugger does, which gives it back
+            x = np.ones(2)
+            sys.settrace(tracer)
+        self.assertIn("took Python's tracing", self.listing()["incomplete"])
+        self.assertEqual(self.record(ATTENTION + "raise SystemExit(7)\n", code=7).listing["incomplete"],
+                         "the program ended before its end: SystemExit: 7")
+        self.assertNotIn("incomplete", self.record(ATTENTION + "raise SystemExit(0)\n").listing)
+        del x
+
+    def test_two_threads_record_each_its_own(self):
+        begun = threading.Barrier(2)
+
+        def work(number):
+            with attn_record.to(self.folder / f"{number}.npz", quiet=True):
+                begun.wait(10)
+                mine = np.ones(number)
+                begun.wait(10)
+                after = mine + 1
+            return after
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number in (1, 2):
+            recorded = Recorded(self.folder / f"{number}.npz")
+            self.assertEqual((recorded.names, recorded.arrays["mine"].shape), (["mine", "after"], (number,)))
+        self.assertIsNone(getattr(threading, "_trace_hook", None))
+
     def test_arrays_live_no_longer_than_without_it(self):
         import weakref
         seen = []

@@ -3,6 +3,7 @@
 
 Without ATTN it is the program that the package finds."""
 
+import json
 import os
 import re
 import shutil
@@ -431,7 +432,7 @@ class ChecksPyTorch(unittest.TestCase):
             Path(folder, "mine.py").write_text(MODEL + "\nimport sys\nprint(sys.argv[1:])\nModel().eval()(torch.randint(0, 11, (1, 6)))\n")
             run = ended("-m", "attn", "check", "mine.py", "--its", "own", folder=folder)
             self.assertEqual((run.returncode, run.stderr), (1, ""))
-            self.assertTrue(run.stdout.startswith("['--its', 'own']\nfirst wrong: att (mine.py:12)"), run.stdout)
+            self.assertTrue(run.stdout.startswith("['--its', 'own']\nchecked: Model, by attn run gpt\nfirst wrong: att (mine.py:12)"), run.stdout)
             self.assertIn("\nlooks like scale_d_k: ", run.stdout)
             self.assertEqual(os.listdir(folder), ["mine.py"])
             for text, code, said in (("x = 1\n", 2, "attn check: "), ("raise SystemExit(7)\n", 7, ""), ("1 / 0\n", 1, "ZeroDivisionError")):
@@ -455,7 +456,7 @@ class ChecksPyTorch(unittest.TestCase):
         layer.linear1.weight.grad = torch.ones(16, 8)
         report = attn.check(layer, self.x.requires_grad_(), backward=loss)
         self.assertTrue(report, str(report))
-        self.assertIn("grad.argument0 = grad.x", str(report))
+        self.assertIn("grad.x", [step["mine"] for step in report.json["steps"]])
         self.assertTrue(layer.linear1.weight.grad.equal(torch.ones(16, 8)) and self.x.grad is None)  # as they were
 
         layer.norm1.weight.register_hook(lambda gradient: gradient * 2)
@@ -465,6 +466,143 @@ class ChecksPyTorch(unittest.TestCase):
             attn.check(layer, self.x, backward=lambda output: output.mean())
         with torch.no_grad(), self.assertRaisesRegex(attn.Error, "inside torch.no_grad"):
             attn.check(layer, self.x, backward=loss)
+
+    def test_a_result_that_a_hook_changes_is_seen(self):
+        def twice(module, arguments, output):
+            return tuple(2 * part for part in output) if isinstance(output, tuple) else 2 * output
+
+        for make in (lambda: torch.nn.LayerNorm(8), lambda: torch.nn.GRU(8, 4, batch_first=True),
+                     lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)):
+            hooked, wrapped = make(), make()
+            self.assertTrue(attn.check(hooked, self.x))
+            hooked.register_forward_hook(twice)
+            forward = wrapped.forward
+            wrapped.forward = lambda x, forward=forward: twice(None, x, forward(x))
+            for module in (hooked, wrapped):
+                self.assertEqual(attn.check(module, self.x).verdict, "different", type(module).__name__)
+        given = torch.nn.LayerNorm(8)
+        given.register_forward_pre_hook(lambda module, arguments: (arguments[0] + torch.linspace(0, 1, 8),))
+        self.assertEqual(attn.check(given, self.x).verdict, "different")
+
+    def test_each_of_several_results_is_compared(self):
+        class Second(torch.nn.GRU):
+            def forward(self, input, hx=None):
+                output, hidden = super().forward(input, hx)
+                return output, hidden * 1.01
+
+        class Weights(torch.nn.MultiheadAttention):
+            def forward(self, query, key, value):
+                output, weights = super().forward(query, key, value)
+                return output, weights.flip(-1)
+
+        self.assertEqual(attn.check(Second(8, 4, batch_first=True), self.x).verdict, "different")
+        right, wrong = (kind(8, 2, batch_first=True).eval() for kind in (torch.nn.MultiheadAttention, Weights))
+        self.assertTrue(attn.check(right, self.x, self.x, self.x))
+        self.assertTrue(attn.check(right, self.x, self.x, self.x, average_attn_weights=False))
+        self.assertEqual(attn.check(wrong, self.x, self.x, self.x).verdict, "different")
+
+    def test_a_right_part_does_not_make_the_whole_the_same(self):
+        class Around(torch.nn.Module):
+            def __init__(self, before, after):
+                super().__init__()
+                self.inner, self.norm = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), torch.nn.LayerNorm(8)
+                self.before, self.after = before, after
+
+            def forward(self, x, scale=None):
+                return self.after(self, self.inner(self.before(x)))
+
+        def nothing(*values):
+            return values[-1]
+
+        wrong_after = attn.check(Around(nothing, lambda self, y: self.norm(y + y)), self.x)
+        self.assertEqual((wrong_after.verdict, bool(wrong_after)), ("undecided", False), str(wrong_after))
+        self.assertEqual(wrong_after.checked, "inner of Around, 1 of 2 modules that are known; Around's own result was not compared")
+        self.assertIn('module="inner"', str(wrong_after))
+        self.assertEqual(attn.check(Around(lambda x: 2 * x, nothing), self.x).verdict, "undecided")
+        self.assertTrue(attn.check(Around(nothing, nothing), self.x))
+        dropped = attn.check(Around(nothing, nothing), self.x, scale=torch.ones(8))
+        self.assertEqual(dropped.verdict, "undecided")
+        self.assertIn("did not get the argument scale", str(dropped))
+        part = attn.check(Around(nothing, lambda self, y: self.norm(y + y)), self.x, module="inner")
+        self.assertTrue(part, str(part))
+
+    def test_an_interval_is_shown_where_no_line_can_be_blamed(self):
+        right, wrong = ({"file": "model.py", "line": line, "variable": name, "function": "f"} for line, name in ((240, "q"), (262, "weights")))
+        said = {"verdict": "different", "same": False, "type": "float32", "steps": [], "first_wrong": None}
+        report = attn.Report(json.dumps({**said, "between": {"last_right": right, "first_wrong": wrong}}), "", Path(), Path())
+        self.assertEqual((report.between.last_right.line, report.between.first_wrong.variable), (240, "weights"))
+        self.assertIn("last right: q (model.py:240); first wrong: weights (model.py:262)", report._repr_html_())
+        self.assertIsNone(attn.Report(json.dumps(said), "", Path(), Path()).between)
+
+    def test_an_argument_is_used_or_refused_by_its_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "of_cache.py").write_text(MODEL.replace("/ k.size(-1)", "/ k.size(-1) ** 0.5").replace("gelu(self.c_fc(x))", "gelu(self.c_fc(x), approximate='tanh')").replace(
+                "def forward(self, ids):", "def forward(self, ids, cache=None, use_cache=False, attention_mask=None):"))
+            sys.path.insert(0, folder)
+            try:
+                from of_cache import Model
+            finally:
+                sys.path.remove(folder)
+            ids = torch.randint(0, 11, (2, 6))
+            model = Model().eval()
+            self.assertTrue(attn.check(model, ids, use_cache=True))
+            self.assertTrue(attn.check(model, ids, attention_mask=torch.ones_like(ids)))
+            with self.assertRaisesRegex(attn.Error, "its argument cache is none that attn run gpt takes"):
+                attn.check(model, ids, {})
+            self.assertTrue(attn.check(model, ids, {}, ignore=["cache"]))
+            mask = torch.tensor([[1] * 6, [1, 1, 1, 0, 0, 0]])
+            self.assertFalse(attn.check(model, ids, attention_mask=mask))  # which the model drops
+
+    def test_lost_tracing_is_no_verdict(self):
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.assertTrue(attn.check(layer, self.x))
+        layer.linear1.register_forward_pre_hook(lambda *_: sys.settrace(None))
+        report = attn.check(layer, self.x)
+        self.assertEqual(report.verdict, "undecided")
+        self.assertIn("took Python's tracing", str(report))
+
+    def test_a_weight_without_a_gradient_has_a_gradient_of_zero(self):
+        class Detached(torch.nn.Linear):
+            def forward(self, x):
+                return torch.nn.functional.linear(x, self.weight.detach(), self.bias)
+
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        weights = torch.randn(2, 5, 8)
+        self.assertTrue(attn.check(layer, self.x, backward=lambda y: (y * weights).sum()))
+        layer.linear2.__class__ = Detached
+        self.assertFalse(attn.check(layer, self.x, backward=lambda y: (y * weights).sum()))
+
+    def test_a_loss_of_more_than_the_first_result_is_refused(self):
+        attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+        with self.assertRaisesRegex(attn.Error, "the loss uses more than the first result"):
+            attn.check(attention, self.x, self.x, self.x, backward=lambda both: (both[0] ** 2).sum() + (both[1] ** 2).sum())
+
+    def test_names_are_proposed_by_what_is_computed_from_what(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "of_own_names.py").write_text(OWN_NAMES)
+            sys.path.insert(0, folder)
+            try:
+                from of_own_names import Stack
+            finally:
+                sys.path.remove(folder)
+            with self.assertRaises(attn.Error) as raised:
+                attn.check(Stack().eval(), self.x)
+            said = str(raised.exception)
+            self.assertIn('"blocks.*.wanted.*": "layers.*.self_attn.q_proj.*"', said)
+            self.assertNotIn(".npz", said)
+            given = eval("dict(" + said[said.index("reference="):said.rindex("}") + 1] + ")")
+            self.assertEqual(given["options"], {"heads": "?", "norm": "pre", "activation": "relu"})  # which no shape tells
+            given["options"]["heads"] = 2
+            report = attn.check(Stack().eval(), self.x, **given)
+            self.assertTrue(report, str(report))
+            self.assertEqual(report.checked, "Stack, by attn run encoder")
+            self.assertEqual(attn.check(Stack(wrong=True).eval(), self.x, **given).verdict, "different")
+            mask = torch.ones(5, 5).triu(1).bool()
+            with self.assertRaisesRegex(attn.Error, "its argument hidden is none that attn run encoder takes"):
+                attn.check(Stack().eval(), self.x, mask, **given)
+            given["rename"]["hidden"] = "~mask"
+            self.assertTrue(attn.check(Stack().eval(), self.x, mask, **given))
+            self.assertFalse(attn.check(Stack().eval(), self.x, ~mask, **given, ignore=["hidden"]))
 
     def test_what_has_no_reference_is_an_error(self):
         self.assertRaisesRegex(attn.Error, "attn run has no such module", attn.check, torch.nn.Conv1d(3, 3, 1), torch.randn(1, 3, 3))
@@ -522,6 +660,44 @@ class Model(torch.nn.Module):
         for block in self.transformer.h:
             x = block(x)
         return self.lm_head(self.transformer.ln_f(x))
+"""
+
+
+OWN_NAMES = """
+import math
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, wrong):
+        super().__init__()
+        self.offered, self.carried, self.wanted, self.mixed = (nn.Linear(8, 8) for _ in range(4))
+        self.first, self.second = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+        self.wrong = wrong
+
+    def forward(self, x, hidden):
+        y = self.first(x)
+        q, k, v = (part(y).view(2, 5, 2, 4).transpose(1, 2) for part in (self.wanted, self.offered, self.carried))
+        scores = q @ k.mT / math.sqrt(4)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -math.inf)
+        weights = scores.softmax(-1)
+        if self.wrong:
+            weights = weights.mT
+        mixed = weights @ v
+        x = x + self.mixed(mixed.transpose(1, 2).reshape(2, 5, 8))
+        return x + self.network(self.second(x))
+
+class Stack(nn.Module):
+    def __init__(self, wrong=False):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(wrong) for _ in range(2))
+
+    def forward(self, x, hidden=None):
+        for block in self.blocks:
+            x = block(x, hidden)
+        return x
 """
 
 

@@ -354,8 +354,8 @@ class Tensors(PytorchTest):
 class FromModelToVerdict(PytorchTest):
     """Two commands: attn_record --reference, then what it prints."""
 
-    def verdict(self, module, *inputs, code=0, **named):
-        with self.recording(reference=True) as recording, torch.no_grad():
+    def verdict(self, module, *inputs, code=0, reference=True, **named):
+        with self.recording(reference=reference) as recording, torch.no_grad():
             module(*inputs, **named)
         commands = [shlex.split(line)[1:] for line in recording.lines if line.startswith("  attn ")]
         self.assertEqual(len(commands), 2, recording.lines)
@@ -377,7 +377,7 @@ class FromModelToVerdict(PytorchTest):
         self.expect_same(layer, x, x, x, attn_mask=torch.randn(5, 5), need_weights=False)
         sequence_first = nn.MultiheadAttention(8, 2).eval()
         x = x.transpose(0, 1)
-        self.assertIn("is sequence-first (n, b, d_model)", self.verdict(sequence_first, x, x, x, need_weights=False, code=1))
+        self.expect_same(sequence_first, x, x, x, need_weights=False)
 
     def test_encoders_and_their_layers(self):
         torch.manual_seed(0)
@@ -431,7 +431,10 @@ class FromModelToVerdict(PytorchTest):
         with self.recording(reference=True) as recording:
             model(x)
         self.assertIn("attn run encoder ", "\n".join(recording.lines))
-        self.expect_same(model, x)
+        self.assertIn("checked is encoder of Classifier, the only module that is known", recording.lines)
+        self.assertEqual(self.recorded().listing["results"], ["Classifier"])
+        self.expect_same(model, x, reference="encoder")
+        self.assertEqual(self.recorded().listing["results"], ["encoder"])
         with self.recording(reference="encoder.layers.1") as recording:
             model(x)
         self.assertIn("attn run encoder-layer ", "\n".join(recording.lines))
@@ -463,7 +466,11 @@ class FromModelToVerdict(PytorchTest):
 
     def test_what_attn_run_has_not_is_said(self):
         x = torch.randn(2, 5, 8)
-        cases = [(nn.MultiheadAttention(8, 2, batch_first=True, add_zero_attn=True), (x, x, x), "add_zero_attn"),
+        differing = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
+        differing.layers[1].norm_first = True
+        packed = nn.utils.rnn.pack_padded_sequence(x, [5, 3], batch_first=True)
+        cases = [(differing, (x,), "its layers differ"), (nn.GRU(8, 4), (packed,), "input is a PackedSequence"),
+                 (nn.MultiheadAttention(8, 2, batch_first=True, add_zero_attn=True), (x, x, x), "add_zero_attn"),
                  (nn.TransformerEncoderLayer(8, 2, 16, activation=torch.tanh), (x,), "its activation is tanh"),
                  (nn.LSTM(8, 4, proj_size=2), (x,), "it has a projection")]
         for module, inputs, reason in cases:

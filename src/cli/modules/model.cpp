@@ -193,15 +193,37 @@ void run_on_tokens(const files::Model& model, const ModuleRun& run)
     }
 }
 
-void run_model(const ModuleRun& run, const files::LayerRange& range)
+/// Which part of a model is computed, and where its tokens stand.
+struct Part {
+    files::LayerRange layers;
+    std::size_t first = 0; ///< the position of the first token
+};
+
+/// Lets positions begin at another one than 0.
+void move_positions(LanguageModelDescription& description, std::size_t first)
 {
-    const files::Model model = files::read_model(run.weights_path, run.arrays, range);
+    if (first == 0)
+        return;
+    if (description.padding_id)
+        throw Error("--first: positions of this family count the tokens that are no padding");
+    for (BlockDescription& layer : description.layers) {
+        if (layer.chunk)
+            throw Error("--first: the chunks of this model begin at its first token, which stands at position 0");
+        layer.attention.rotary.first = first;
+    }
+    description.first_position += first;
+}
+
+void run_model(const ModuleRun& run, const Part& part)
+{
+    files::Model model = files::read_model(run.weights_path, run.arrays, part.layers);
+    move_positions(model.description, part.first);
     const auto& [family, description, weights, not_computed] = model;
     run.learned = files::parameters(weights);
     const std::string taken = input_of(model);
     expect_inputs(taken, model, run);
-    for (const std::string& part : not_computed)
-        print_error("attn run", Error("note: not computed: " + part));
+    for (const std::string& name : not_computed)
+        print_error("attn run", Error("note: not computed: " + name));
 
     if (taken == "pixel_values") {
         if (run.inputs.rank(taken, 3, 4, "an image (channels, height, width) or a batch of images") == 3)
@@ -246,7 +268,7 @@ files::LayerRange layers_called(const std::string& text)
 
 Module model_module()
 {
-    const auto range = std::make_shared<files::LayerRange>();
+    const auto part = std::make_shared<Part>();
     return {
         .name = "model",
         .summary = "a decoder or encoder as Hugging Face publishes it, computed as its config.json says",
@@ -260,12 +282,15 @@ Module model_module()
                     InputKind::whole_numbers},
                    {"pixel_values", "(b,) channels, height, width", "an image, in place of ids"},
                    {"input_features", "(b,) features, frames", "a sound, in place of ids"}},
-        .describe_folder = [range](const std::filesystem::path& folder,
-                                   const files::NamedArrays& arrays) { return description_of(folder, arrays, *range); },
-        .needed_tensors = [range](const std::filesystem::path& folder) { return files::tensors_of(folder, *range); },
-        .flags = {{"--layers", "FROM:TO", FlagValue([range](const std::string& text) { *range = layers_called(text); }),
-                   "compute these layers alone, 0:4 the first four: no other tensors are read"}},
-        .run = [range](const ModuleRun& run) { run_model(run, *range); }};
+        .describe_folder = [part](const std::filesystem::path& folder, const files::NamedArrays& arrays) {
+            return description_of(folder, arrays, part->layers);
+        },
+        .needed_tensors = [part](const std::filesystem::path& folder) { return files::tensors_of(folder, part->layers); },
+        .flags = {{"--layers", "FROM:TO",
+                   FlagValue([part](const std::string& text) { part->layers = layers_called(text); }),
+                   "compute these layers alone, 0:4 the first four: no other tensors are read"},
+                  {"--first", "N", whole_number(part->first, 0), "the position of the first token"}},
+        .run = [part](const ModuleRun& run) { run_model(run, *part); }};
 }
 
 } // namespace attn::cli
