@@ -19,7 +19,8 @@ function expectArray([name, { shape, values, multiplier, offset }]) {
         `${name} has not a number for each place of ${JSON.stringify(shape)}`);
 }
 
-function expectCase({ inputs, weights, outputs, rows, accepted, wrong }) { // one that a program of zeros can't pass
+function expectCase({ id, inputs, weights, outputs, rows, accepted, wrong }) { // one that a program of zeros can't pass
+    expect(typeof id === "string", "a case has no id");
     expect(Object.keys(inputs).length && Object.keys(outputs).length, "it has no inputs, or no outputs");
     [inputs, weights ?? {}, outputs].flatMap(Object.entries).forEach(expectArray);
     expect(!rows || rows.every(isCount), "rows has one that no result has");

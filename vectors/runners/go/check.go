@@ -109,9 +109,9 @@ func isCase(one Object) bool { // one that a program of zeros can't pass
 			given, count := other.(Object), 0
 			for name, values := range given {
 				if name != "formulas" {
-					size, _ := sizeOf(outputs[name])
+					size, has := sizeOf(outputs[name])
 					found, are := areNumbers(values)
-					isWhole = isWhole && are && found == size
+					isWhole = isWhole && has && are && found == size
 					count++
 				}
 			}
