@@ -23,7 +23,7 @@ def find_program() -> str:
     """What ATTN names; else the one that came with this package, on PATH, or that was built in the checkout around it."""
     named = os.environ.get("ATTN")
     if named:
-        if not os.access(named, os.X_OK):
+        if not (os.path.isfile(named) and os.access(named, os.X_OK)):
             raise Error(f"ATTN is {named}, expected the program attn")
         return named
     here = Path(__file__).resolve()
@@ -64,7 +64,10 @@ class OwnFolder:
     """A folder that is deleted with this object, or when a with statement ends, or the program."""
 
     def __init__(self) -> None:
-        self.name = tempfile.mkdtemp(prefix=OWN_FOLDER)
+        try:
+            self.name = tempfile.mkdtemp(prefix=OWN_FOLDER)
+        except OSError as error:  # of a full disk Python says that there is no folder
+            raise Error(f"no temporary folder can be made: {error}; is the disk full? TMPDIR says where") from None
         self._end = weakref.finalize(self, remove, self.name, os.getpid())
 
     def __enter__(self) -> str:

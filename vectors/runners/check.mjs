@@ -60,7 +60,7 @@ function named(one, mine, type, which) { // the mistakes, or the conventions, wh
     const isOf = (outputs, [name, right]) => {
         const tolerance = right.tolerance[type];
         if (!own(outputs, name)) return isNear(mine[name], right.values.map(number), tolerance);
-        const numbers = outputs[name].map(number), largest = Math.max(1, ...numbers.filter(Number.isFinite).map(Math.abs));
+        const numbers = outputs[name].map(number), largest = numbers.filter(Number.isFinite).reduce((most, one) => Math.max(most, Math.abs(one)), 1);
         return isNear(mine[name], numbers, Math.max(tolerance, 1e-6) * largest);
     };
     return Object.keys(one[which] ?? {}).filter((name) => Object.entries(one.outputs).every((output) => isOf(one[which][name], output)));
@@ -73,7 +73,7 @@ function failure(one, found, type) { // null where it is right
         if (!given) return `there is no ${name} among the results`;
         const values = Array.from(given.values, number);
         const whole = right.shape.map((size, axis) => (one.rows && axis === right.shape.length - 2 ? shape.at(-2) : size));
-        const isWhole = `${shape}` === `${whole}` && values.length === sizeOf(shape) && (!one.rows || Math.max(...one.rows) < shape.at(-2));
+        const isWhole = `${shape}` === `${whole}` && values.length === sizeOf(shape) && (!one.rows || one.rows.every((row) => row < shape.at(-2)));
         if (!isWhole) return `${name} has the shape [${shape}] and ${values.length} numbers, expected [${right.shape}]`;
         results[name] = one.rows ? one.rows.flatMap((row) => values.slice(row * width, (row + 1) * width)) : values;
     }

@@ -19,6 +19,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 using namespace attn;
 using namespace attn::files;
@@ -508,6 +509,55 @@ TEST_CASE("a configuration that says something unknown is refused by name", "[fa
     CHECK_THAT(refused("modernbert", with("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}})),
                ContainsSubstring("rope_scaling is {"));
     CHECK(refused("llama", [](nlohmann::json&) {}).empty());
+}
+
+TEST_CASE("a count that is 0, or that does not divide, is refused in every family by its field", "[families]")
+{
+    const std::set<std::string> counts{"num_attention_heads", "n_head",    "n_heads",   "num_key_value_heads",
+                                       "hidden_size",         "n_embd",    "dim",       "d_model",
+                                       "vocab_size",          "sliding_window_pattern",
+                                       "full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
+                                       "decoder_sparse_step", "global_attn_every_n_layers", "no_rope_layer_interval",
+                                       "encoder_attention_heads", "n_group", "kv_lora_rank", "attention_chunk_size",
+                                       "floor_scale", "num_hidden_layers", "n_layer", "patch_size"};
+    std::set<std::string> refused_fields;
+    for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+        const std::string family = entry.path().filename().string();
+        const nlohmann::json config = read_json_object(entry.path() / "config.json", "a configuration");
+        for (const auto& [field, value] : config.items())
+            if (counts.contains(field) && value.is_number())
+                for (const nlohmann::json& wrong : {nlohmann::json(0), nlohmann::json(-1), nlohmann::json(1.5)}) {
+                    CAPTURE(family, field, wrong.dump());
+                    const std::string message = refused(family, [&](nlohmann::json& other) { other[field] = wrong; });
+                    CHECK_THAT(message, ContainsSubstring(field + " is "));
+                    refused_fields.insert(field);
+                }
+    }
+    CHECK(refused_fields.size() > 15);
+    CHECK_THAT(refused("mixtral", [](nlohmann::json& config) { config["num_key_value_heads"] = 3; }),
+               ContainsSubstring("4 heads can't be divided evenly among 3 key/value heads"));
+    CHECK_THAT(refused("deepseek-v3", [](nlohmann::json& config) { config["n_group"] = 7; }),
+               ContainsSubstring("can't be divided evenly among 7 groups"));
+}
+
+TEST_CASE("a configuration of more layers than the weights have is refused before there is memory for them", "[families]")
+{
+    for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+        const std::string family = entry.path().filename().string();
+        const TemporaryFolder folder;
+        nlohmann::json config = read_json_object(entry.path() / "config.json", "a configuration");
+        for (const char* field : {"num_hidden_layers", "n_layer", "n_layers", "encoder_layers"})
+            if (config.contains(field))
+                config[field] = 1'000'000'000;
+        for (const char* list : {"layer_types", "no_rope_layers"})
+            config.erase(list);
+        std::filesystem::copy_file(entry.path() / "model.safetensors", folder / "model.safetensors");
+        std::ofstream(folder / "config.json") << config.dump();
+        CAPTURE(family);
+        CHECK_THROWS_WITH(tensors_of(folder / "", {}), ContainsSubstring("1000000000 layers, and the weights have"));
+        CHECK_THROWS_WITH(read_model(folder / "", read_weights(folder / "")),
+                          ContainsSubstring("1000000000 layers, and the weights have"));
+    }
 }
 
 TEST_CASE("the page on weights lists every family", "[families][docs]")
