@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -76,12 +77,22 @@ Origins origins_in(const Json& listing)
     const auto arrays = listing.find("arrays");
     if (arrays == listing.end() || !arrays->is_array())
         throw Error(fmt::format("has no list arrays; expected {}", wanted_listing));
-    Origins origins;
+    std::set<std::string> later; // nothing is computed from what comes after it, and nothing from itself
     for (const Json& entry : *arrays) {
         if (!entry.is_object())
             throw Error(fmt::format("has an array that is no object; expected {}", wanted_listing));
+        if (!later.insert(text_at(entry, "name")).second)
+            throw Error(fmt::format("lists {} twice", printable(text_at(entry, "name"))));
+    }
+    Origins origins;
+    for (const Json& entry : *arrays) {
         const std::string name = text_at(entry, "name");
-        origins.insert_or_assign(name, origin_at(entry));
+        const Origin& origin = origins.emplace(name, origin_at(entry)).first->second;
+        for (const std::string& read : origin.reads)
+            if (later.contains(read))
+                throw Error(fmt::format("says that {} was computed from {}, which does not come before it",
+                                        printable(name), printable(read)));
+        later.erase(name);
     }
     return origins;
 }

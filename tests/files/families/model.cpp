@@ -515,7 +515,7 @@ TEST_CASE("a count that is 0, or that does not divide, is refused in every famil
 {
     const std::set<std::string> counts{"num_attention_heads", "n_head",    "n_heads",   "num_key_value_heads",
                                        "hidden_size",         "n_embd",    "dim",       "d_model",
-                                       "vocab_size",          "sliding_window_pattern",
+                                       "sliding_window_pattern",
                                        "full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
                                        "decoder_sparse_step", "global_attn_every_n_layers", "no_rope_layer_interval",
                                        "encoder_attention_heads", "n_group", "kv_lora_rank", "attention_chunk_size",
