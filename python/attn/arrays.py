@@ -32,6 +32,8 @@ def array_and_flag(value: Any) -> tuple[Any, Any]:
 
 def array_of(name: str, value: Any) -> np.ndarray[Any, Any]:
     """raises Error where it has no numbers that the program reads"""
+    if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(value)):
+        raise Error(f"{name} is a masked array, expected numbers: {name}.filled(0), and what can be attended to as mask")
     kind = kind_of(value)
     if kind is None and hasattr(value, "detach"):  # a weight of PyTorch, which a recording leaves to its module
         value = value.detach()
@@ -43,7 +45,7 @@ def array_of(name: str, value: Any) -> np.ndarray[Any, Any]:
         return storable(array)
     except LeftOut as reason:
         raise Error(f"{name} is {reason}") from None
-    except (ValueError, TypeError, RecursionError) as reason:  # of lists of unequal lengths, or of what is no list
+    except Exception as reason:  # of lists of unequal lengths, or of a library whose tensor has no numbers
         raise Error(f"{name} is no array: {reason}") from None
 
 

@@ -51,7 +51,10 @@ def call(*words: Any, passing: Sequence[int] = (0,)) -> subprocess.CompletedProc
     raises   Error with what it said, where it refused
     """
     command = [find_program(), *map(str, words)]
-    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+    except (OSError, ValueError) as error:  # words too long for the system, or with NUL in them
+        raise Error(f"attn {words[0]} can't be started: {error}") from None
     for word in {os.path.dirname(word) for word in command[1:]}:
         if os.path.basename(word).startswith(OWN_FOLDER):
             ended.stdout, ended.stderr = (text.replace(word + os.sep, "") for text in (ended.stdout, ended.stderr))
@@ -80,6 +83,13 @@ class OwnFolder:
 def remove(folder: str, process: int) -> None:
     if os.getpid() == process:  # not where a child ends that was forked
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def plain_word(name: str, value: Any) -> str:
+    """What stands for itself, and for no flag."""
+    if not isinstance(value, str) or value.startswith("-"):
+        raise Error(f"{name} is {value!r}, expected a word")
+    return value
 
 
 def flags_of(options: dict[str, Any]) -> list[str]:

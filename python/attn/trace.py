@@ -6,6 +6,7 @@ import html
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import MOST_NUMBERS, array_and_flag, weights_in, write_arrays
-from .program import Error, OwnFolder, call, flags_of
+from .program import Error, OwnFolder, call, flags_of, plain_word
 from .report import Report, report_of
 
 Array = np.ndarray[Any, Any] if TYPE_CHECKING else np.ndarray  # which NumPy knows from 1.22 on
@@ -139,7 +140,7 @@ class Trace(Mapping[str, Array]):
 
     def explain(self, cell: str) -> str:
         """The arithmetic of one number: explain("weights[2,1]")."""
-        return call("explain", self.path, cell).stdout.rstrip("\n")
+        return call("explain", self.path, plain_word("the cell", cell)).stdout.rstrip("\n")
 
     def verify(self) -> Verified:
         """Computes every step again from its formula."""
@@ -192,7 +193,12 @@ class Trace(Mapping[str, Array]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the .npz file that attn's commands read."""
-        shutil.copyfile(self.path, path)
+        target = os.path.abspath(path)
+        try:
+            with tempfile.TemporaryDirectory(prefix=".attn-", dir=os.path.dirname(target)) as beside:
+                os.replace(shutil.copyfile(self.path, os.path.join(beside, "trace.npz")), target)
+        except OSError as error:
+            raise Error(f"{os.fspath(path)} can't be written: {error.strerror or error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -217,7 +223,7 @@ def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
     write_arrays(given, inputs)
     where = weights_in(weights, Path(folder.name))
     words = [] if where is None else ["--weights", where]
-    call("run", module, "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
+    call("run", plain_word("the module", module), "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
     return Trace(trace, folder)
 
 

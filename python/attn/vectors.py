@@ -25,6 +25,8 @@ from .arrays import array_of
 from .program import Error, OwnFolder, call
 
 
+LIBRARIES = ("numpy", "torch", "jax")
+
 
 @dataclass(frozen=True)
 class Result:
@@ -92,6 +94,8 @@ def adapted(function: Callable[..., Any], dtype: str, like: str) -> Callable[...
 
     raises  Error where the library has no such numbers, which is no fault of the function
     """
+    if dtype not in vector_check.TYPES or like not in LIBRARIES:
+        raise Error(f"dtype is {dtype!r} and like is {like!r}, expected one of {', '.join(vector_check.TYPES)}, and of {', '.join(LIBRARIES)}")
     if like == "numpy":
         try:
             np.dtype(dtype)
@@ -141,7 +145,7 @@ def main(words: list[str] | None = None) -> int:
     which.add_argument("--vectors", type=Path, metavar="FOLDER", help="the files (default: those of this package)")
     which.add_argument("--seed", metavar="S", help="other vectors of the same kind, which attn makes")
     parser.add_argument("--type", choices=vector_check.TYPES, default="float64", help="in which it computes (default: float64)")
-    parser.add_argument("--like", choices=("numpy", "torch", "jax"), default="numpy", help="the library of its arguments (default: numpy)")
+    parser.add_argument("--like", choices=LIBRARIES, default="numpy", help="the library of its arguments (default: numpy)")
     parser.add_argument("--junit", type=Path, metavar="FILE.xml", help="write a report for build servers")
     given = parser.parse_args(words)
     try:

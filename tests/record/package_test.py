@@ -154,6 +154,21 @@ class RefusesWhatIsDamaged(OneQuestion):
         for name in (3, "", "a\0b"):
             self.assertRaisesRegex(attn.Error, "an array is called", lambda: self.trace.diff({name: self.keys}))
 
+    def test_words_that_would_be_flags_or_that_no_program_takes_are_refused(self):
+        for wrong in (lambda: self.trace.explain("--help"), lambda: attn.run("--help"), lambda: attn.run(3)):
+            self.assertRaisesRegex(attn.Error, "expected a word", wrong)
+        for wrong in (lambda: self.trace.explain("a\0"), lambda: attn.run("attention", mask="\0", queries=self.queries, keys=self.keys, values=self.values)):
+            self.assertRaisesRegex(attn.Error, "can't be started", wrong)
+        masked = np.ma.array(self.keys, mask=self.keys > 0)
+        self.assertRaisesRegex(attn.Error, "keys is a masked array", lambda: attn.run("attention", queries=self.queries, keys=masked, values=self.values))
+
+    def test_a_trace_is_saved_whole_or_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertRaisesRegex(attn.Error, "nowhere/t.npz can't be written", lambda: self.trace.save(Path(folder, "nowhere", "t.npz")))
+            with unittest.mock.patch("shutil.copyfile", side_effect=OSError(28, "No space left on device")):
+                self.assertRaisesRegex(attn.Error, "t.npz can't be written: No space left", lambda: self.trace.save(Path(folder, "t.npz")))
+            self.assertEqual(os.listdir(folder), [])
+
     def test_a_full_disk_is_told(self):
         import errno
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
