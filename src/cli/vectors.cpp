@@ -188,10 +188,12 @@ vectors::Answers ask(const Request& request, const vectors::Json& question, cons
     std::filesystem::remove(output);
     const std::string command =
         with_paths(request.program, {{"{input}", input.string()}, {"{output}", output.string()}});
-    const show::ProcessResult ended = show::run_process({"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit),
-                                                        {}, show::ProcessOutput::shared);
+    const show::ProcessResult ended =
+        show::run_process({"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit), {},
+                          show::ProcessOutput::shared);
     if (ended.end == show::ProcessResult::End::too_slow)
-        throw Error("the program ran for more than " + std::to_string(request.limit) + " s; --limit S allows S seconds");
+        throw Error("the program ran for more than " + std::to_string(request.limit) +
+                    " s; --limit S allows S seconds");
     if (ended.code == not_expressed)
         return std::nullopt;
     if (constexpr int signals = 128; ended.code > signals)
@@ -240,7 +242,8 @@ int grade_program(const Request& request)
 {
     for (const std::string what : {"{input}", "{output}"})
         if (request.program.find(what) == std::string::npos)
-            throw Error("--program: there is no " + what + " in the command, expected such as './mine {input} {output}'");
+            throw Error("--program: there is no " + what +
+                        " in the command, expected such as './mine {input} {output}'");
     const std::vector<vectors::Json> all = read_vectors(request);
     const OwnFolder folder;
     std::vector<vectors::Grade> grades;

@@ -92,7 +92,8 @@ struct Ending {
 };
 
 /// What a process does that was made to keep a program: it starts the program, waits for it and reports its end. It kills
-/// the program, and all that this one started, when the line is closed at the other end, which is so, too, when whoever made it has ended, by any signal.
+/// the program, and all that this one started, when the line is closed at the other end, which is so, too, when whoever made
+/// it has ended, by any signal.
 /// After fork() only what is allowed there.
 [[noreturn]] void keep(int line, char* const* words, const Streams& streams)
 {
@@ -112,7 +113,8 @@ struct Ending {
     ::_exit(0);
 }
 
-/// Waits until there is something to read, or the other end is closed; in vain where its time is up or this program ends.
+/// Waits until there is something to read, or the other end is closed; in vain where its time is up, or this program is to
+/// end.
 bool is_readable(int descriptor, std::chrono::milliseconds longest)
 {
     const auto last = std::chrono::steady_clock::now() + longest;
