@@ -193,8 +193,11 @@ class Trace(Mapping[str, Array]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the .npz file that attn's commands read."""
-        target = os.path.abspath(path)
+        target = os.path.realpath(path)  # a link stays, and leads to the new file
         try:
+            if os.path.exists(target) and not os.path.isfile(target):  # a device, or a folder
+                shutil.copyfile(self.path, target)
+                return
             with tempfile.TemporaryDirectory(prefix=".attn-", dir=os.path.dirname(target)) as beside:
                 os.replace(shutil.copyfile(self.path, os.path.join(beside, "trace.npz")), target)
         except OSError as error:

@@ -168,6 +168,14 @@ class RefusesWhatIsDamaged(OneQuestion):
             with unittest.mock.patch("shutil.copyfile", side_effect=OSError(28, "No space left on device")):
                 self.assertRaisesRegex(attn.Error, "t.npz can't be written: No space left", lambda: self.trace.save(Path(folder, "t.npz")))
             self.assertEqual(os.listdir(folder), [])
+            self.assertRaisesRegex(attn.Error, "can't be written", lambda: self.trace.save(folder))
+            if os.path.exists("/dev/full"):
+                self.assertRaisesRegex(attn.Error, "/dev/full can't be written: No space left", lambda: self.trace.save("/dev/full"))
+                self.assertFalse(os.path.isfile("/dev/full"))
+            Path(folder, "link").symlink_to("t.npz")
+            self.trace.save(Path(folder, "link"))
+            self.assertEqual(sorted(os.listdir(folder)), ["link", "t.npz"])
+            self.assertEqual(Path(folder, "t.npz").read_bytes(), self.trace.path.read_bytes())
 
     def test_a_full_disk_is_told(self):
         import errno
