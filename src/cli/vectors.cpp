@@ -72,7 +72,10 @@ Recording run_module(const std::string& name, const vectors::Json& parameters, c
 
 int make(const Request& request)
 {
-    std::filesystem::create_directories(request.output);
+    std::error_code error;
+    std::filesystem::create_directories(request.output, error);
+    if (error)
+        throw files::FileError(request.output, "is no folder, and can't be made: " + error.message());
     std::size_t files = 0, cases = 0, bytes = 0;
     for (const vectors::File& file : vectors::make_vectors(request.seed, run_module)) {
         const std::string json = vectors::to_json(file, ATTN_VERSION, request.has_formulas);

@@ -374,8 +374,8 @@ def faults(case, code, errors, seconds, used):
         yield f"ended with {code}"
     if code == 2 and (errors.count("\n") < 1 or len([line for line in errors.splitlines() if not line.startswith("  ")]) != 1 or len(errors) > 20_000):
         yield "is no error of one line"
-    if "json.exception" in errors or "std::" in errors or "basic_string" in errors or "vector::" in errors:
-        yield "has words of a library"
+    if "json.exception" in errors or "std::" in errors or "basic_string" in errors or "vector::" in errors or "a mistake in attn" in errors:
+        yield "has words of a library, or blames attn"
     if seconds > SECONDS:
         yield f"took {seconds:.0f} s"
     if used > BYTES:

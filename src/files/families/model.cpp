@@ -236,7 +236,9 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
     return about_file(file, "", [&]() -> Configured {
         const Family family = family_of(config);
         const Settings settings = settings_of(family, config);
-        const std::size_t d_model = settings.d_model.value(), all = settings.layers.value();
+        if (!settings.d_model || !settings.layers)
+            throw Error("does not say how many features a token has, or how many layers there are");
+        const std::size_t d_model = *settings.d_model, all = *settings.layers;
         const Part part = part_of(layers, all);
         expect_layers(part, family, tensors);
         const LanguageModelDescription whole = description_of(settings, d_model, all);

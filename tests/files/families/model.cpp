@@ -532,6 +532,9 @@ TEST_CASE("a count that is 0, or that does not divide, is refused in every famil
                 }
     }
     CHECK(refused_fields.size() > 15);
+    for (const char* field : {"hidden_size", "num_hidden_layers"})
+        CHECK_THAT(refused("llama", [&](nlohmann::json& config) { config[field] = nullptr; }),
+                   ContainsSubstring("does not say how many"));
     CHECK_THAT(refused("mixtral", [](nlohmann::json& config) { config["num_key_value_heads"] = 3; }),
                ContainsSubstring("4 heads can't be divided evenly among 3 key/value heads"));
     CHECK_THAT(refused("deepseek-v3", [](nlohmann::json& config) { config["n_group"] = 7; }),
