@@ -1,9 +1,27 @@
+// What the reader chose is remembered where the browser lets a page do so, else for this visit.
+const chosen = {
+    names: new Map(),
+    get(name) {
+        try {
+            return this.names.get(name) ?? localStorage.getItem(name);
+        } catch {
+            return null;
+        }
+    },
+    set(name, value) { // null: forgotten
+        this.names.set(name, value);
+        try {
+            value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value);
+        } catch { /* storage is denied, or full */ }
+    },
+};
+
 // Light or dark: as the system prefers, until the reader chooses. The classes are doxygen-awesome's.
 const systemScheme = window.matchMedia("(prefers-color-scheme: dark)");
 
 function applyScheme() {
-    const chosen = localStorage.getItem("attn-scheme");
-    const dark = chosen ? chosen === "dark" : systemScheme.matches;
+    const scheme = chosen.get("attn-scheme");
+    const dark = scheme ? scheme === "dark" : systemScheme.matches;
     document.documentElement.classList.toggle("dark-mode", dark);
     document.documentElement.classList.toggle("light-mode", !dark);
     return dark;
@@ -25,11 +43,7 @@ window.addEventListener("load", () => {
     button.setAttribute("aria-label", "Switch between light and dark");
     button.addEventListener("click", () => {
         const dark = !applyScheme();
-        if (dark === systemScheme.matches) {
-            localStorage.removeItem("attn-scheme");
-        } else {
-            localStorage.setItem("attn-scheme", dark ? "dark" : "light");
-        }
+        chosen.set("attn-scheme", dark === systemScheme.matches ? null : dark ? "dark" : "light");
         applyScheme();
     });
     // Doxygen's menu makes the search box when it is ready, and anew where the window's width changes.
@@ -142,7 +156,7 @@ document.addEventListener("DOMContentLoaded", () => {
 document.addEventListener("DOMContentLoaded", () => {
     const languages = ["C++", "NumPy"];
     const show = language => {
-        localStorage.setItem("attn-language", language);
+        chosen.set("attn-language", language);
         for (const pair of document.querySelectorAll(".both-languages")) {
             pair.dataset.shown = language;
             pair.querySelectorAll(":scope > .languages button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === language)));
@@ -174,7 +188,7 @@ document.addEventListener("DOMContentLoaded", () => {
         numpy.classList.add("in-numpy");
         mark.remove();
     }
-    show(localStorage.getItem("attn-language") ?? languages[0]);
+    show(chosen.get("attn-language") ?? languages[0]);
 });
 
 // The map of the lessons is shown from its top, lesson 1, which is in its middle.

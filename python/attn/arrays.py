@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from attn_record.tensors import LeftOut, kind_of, storable
 
 from .program import Error
+
+
+MOST_NUMBERS = 1 << 29  # in a file, as the program has it
 
 
 def is_option(value: Any) -> bool:
@@ -28,20 +32,35 @@ def array_and_flag(value: Any) -> tuple[Any, Any]:
 
 def array_of(name: str, value: Any) -> np.ndarray[Any, Any]:
     """raises Error where it has no numbers that the program reads"""
+    if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(value)):
+        raise Error(f"{name} is a masked array, expected numbers: {name}.filled(0), and what can be attended to as mask")
     kind = kind_of(value)
     if kind is None and hasattr(value, "detach"):  # a weight of PyTorch, which a recording leaves to its module
         value = value.detach()
         kind = kind_of(value)
     try:
-        return storable(kind.numbers(value)[0] if kind else np.asarray(value))
+        array = kind.numbers(value)[0] if kind else np.asarray(value)
+        if array.size > MOST_NUMBERS:  # such as one number that is broadcast, which takes no memory until it is written
+            raise LeftOut(f"too large: {array.size} numbers of the shape {array.shape}, and the program reads {MOST_NUMBERS} at most")
+        return storable(array)
     except LeftOut as reason:
         raise Error(f"{name} is {reason}") from None
+    except Exception as reason:  # of lists of unequal lengths, or of a library whose tensor has no numbers
+        raise Error(f"{name} is no array: {reason}") from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    # allow_pickle is False, so that a list of unequal lengths is no array
+    for name in arrays:
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise Error(f"an array is called {name!r}, expected a word")
     found = {name: array_of(name, value) for name, value in arrays.items()}
-    np.savez(path, **found)
+    try:
+        with zipfile.ZipFile(path, "w") as archive:  # np.savez() takes "file" and "allow_pickle" for arguments of its own
+            for name, array in found.items():
+                with archive.open(name + ".npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+    except OSError as error:
+        raise Error(f"{path.name} can't be written to {path.parent}: {error.strerror or error}; TMPDIR says where") from None
 
 
 def weights_in(weights: Any, folder: Path) -> str | None:

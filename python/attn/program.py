@@ -23,7 +23,7 @@ def find_program() -> str:
     """What ATTN names; else the one that came with this package, on PATH, or that was built in the checkout around it."""
     named = os.environ.get("ATTN")
     if named:
-        if not os.access(named, os.X_OK):
+        if not (os.path.isfile(named) and os.access(named, os.X_OK)):
             raise Error(f"ATTN is {named}, expected the program attn")
         return named
     here = Path(__file__).resolve()
@@ -51,7 +51,10 @@ def call(*words: Any, passing: Sequence[int] = (0,)) -> subprocess.CompletedProc
     raises   Error with what it said, where it refused
     """
     command = [find_program(), *map(str, words)]
-    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+    except (OSError, ValueError) as error:  # words too long for the system, or with NUL in them
+        raise Error(f"attn {words[0]} can't be started: {error}") from None
     for word in {os.path.dirname(word) for word in command[1:]}:
         if os.path.basename(word).startswith(OWN_FOLDER):
             ended.stdout, ended.stderr = (text.replace(word + os.sep, "") for text in (ended.stdout, ended.stderr))
@@ -64,7 +67,10 @@ class OwnFolder:
     """A folder that is deleted with this object, or when a with statement ends, or the program."""
 
     def __init__(self) -> None:
-        self.name = tempfile.mkdtemp(prefix=OWN_FOLDER)
+        try:
+            self.name = tempfile.mkdtemp(prefix=OWN_FOLDER)
+        except OSError as error:  # of a full disk Python says that there is no folder
+            raise Error(f"no temporary folder can be made: {error}; is the disk full? TMPDIR says where") from None
         self._end = weakref.finalize(self, remove, self.name, os.getpid())
 
     def __enter__(self) -> str:
@@ -77,6 +83,13 @@ class OwnFolder:
 def remove(folder: str, process: int) -> None:
     if os.getpid() == process:  # not where a child ends that was forked
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def plain_word(name: str, value: Any) -> str:
+    """What stands for itself, and for no flag."""
+    if not isinstance(value, str) or value.startswith("-"):
+        raise Error(f"{name} is {value!r}, expected a word")
+    return value
 
 
 def flags_of(options: dict[str, Any]) -> list[str]:

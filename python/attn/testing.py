@@ -46,6 +46,10 @@ def expect(report: Report) -> None:
 
 
 def name_of_test() -> str:
-    """As a folder: "test_layers.py/test_attention", which pytest says as "test_layers.py::test_attention (call)"."""
-    name = os.environ.get("PYTEST_CURRENT_TEST", "unnamed").rsplit(" (", 1)[0]
-    return re.sub(r"[^\w./-]", "_", name.replace("::", "/")).lstrip("/.")
+    """As a folder: "test_layers.py/test_attention", which pytest says as "test_layers.py::test_attention (call)".
+
+    A parameter, which can have any letters, names no folder of its own, and none above the report's.
+    """
+    file, *tests = os.environ.get("PYTEST_CURRENT_TEST", "unnamed").rsplit(" (", 1)[0].split("::")
+    parts = [re.sub(r"[^\w.-]", "_", part)[:100] for part in (*file.split("/"), *tests)]
+    return "/".join(part for part in parts if part.strip("."))

@@ -6,7 +6,9 @@ import html
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import array_and_flag, array_of, weights_in, write_arrays
-from .program import Error, OwnFolder, call, flags_of
+from .arrays import MOST_NUMBERS, array_and_flag, weights_in, write_arrays
+from .program import Error, OwnFolder, call, flags_of, plain_word
 from .report import Report, report_of
 
 Array = np.ndarray[Any, Any] if TYPE_CHECKING else np.ndarray  # which NumPy knows from 1.22 on
@@ -71,6 +73,24 @@ class Picture(Shown):
         return self.text
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """raises  Error in place of whatever NumPy, zipfile and json raise where a file is damaged"""
+    try:
+        yield
+    except Exception as error:
+        raise Error(f"{path} is no trace, or damaged: {type(error).__name__}: {str(error) or 'it does not fit into memory'}") from None
+
+
+def member(path: Path, name: str) -> Any:
+    """An array of an .npz file, or a text, whose size is looked at before it is unpacked."""
+    with open(path, "rb") as raw, np.load(raw) as file:
+        sizes = {info.filename: info.file_size for info in file.zip.infolist()}
+        if max(sizes.get(name, 0), sizes.get(name + ".npy", 0)) > 8 * MOST_NUMBERS + 1024:
+            raise ValueError(f"{name} has more than {MOST_NUMBERS} numbers")
+        return file[name]
+
+
 class Trace(Mapping[str, Array]):
     """The arrays of a run by name, in the order in which they were computed; an alias is a name, too."""
 
@@ -78,13 +98,10 @@ class Trace(Mapping[str, Array]):
         """folder: that the file is in, which is deleted with this object"""
         self.path = Path(path)
         self._folder = folder
-        try:
-            with np.load(self.path) as file:
-                listing = json.loads(file["steps.json"])
-        except (OSError, ValueError, KeyError) as error:
-            raise Error(f"{self.path} is no trace: {error}") from None
-        self._steps = {step["path"]: step for step in listing["steps"]}
-        self._aliases: dict[str, str] = {alias["path"]: alias["target"] for alias in listing["aliases"]}
+        with reading(self.path):
+            listing = json.loads(member(self.path, "steps.json"))
+            self._steps = {step["path"]: step for step in listing["steps"]}
+            self._aliases: dict[str, str] = {alias["path"]: alias["target"] for alias in listing["aliases"]}
         self._arrays: dict[str, Array] = {}
 
     def __getitem__(self, name: str) -> Array:
@@ -92,8 +109,8 @@ class Trace(Mapping[str, Array]):
         if name not in self._steps:
             raise KeyError(name)
         if name not in self._arrays:
-            with np.load(self.path) as file:
-                self._arrays[name] = file[name]
+            with reading(self.path):
+                self._arrays[name] = member(self.path, name)
         return self._arrays[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -112,8 +129,9 @@ class Trace(Mapping[str, Array]):
     @cached_property
     def steps(self) -> Mapping[str, Step]:
         """By name; an alias is none of them, see aliases."""
-        return {name: Step(name, step["formula"], tuple(step["shape"]), tuple(step["axes"]), step["module"], step["options"])
-                for name, step in self._steps.items()}
+        with reading(self.path):
+            return {name: Step(name, step["formula"], tuple(step["shape"]), tuple(step["axes"]), step["module"], step["options"])
+                    for name, step in self._steps.items()}
 
     @property
     def aliases(self) -> Mapping[str, str]:
@@ -122,7 +140,7 @@ class Trace(Mapping[str, Array]):
 
     def explain(self, cell: str) -> str:
         """The arithmetic of one number: explain("weights[2,1]")."""
-        return call("explain", self.path, cell).stdout.rstrip("\n")
+        return call("explain", self.path, plain_word("the cell", cell)).stdout.rstrip("\n")
 
     def verify(self) -> Verified:
         """Computes every step again from its formula."""
@@ -175,7 +193,15 @@ class Trace(Mapping[str, Array]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the .npz file that attn's commands read."""
-        shutil.copyfile(self.path, path)
+        target = os.path.realpath(path)  # a link stays, and leads to the new file
+        try:
+            if os.path.exists(target) and not os.path.isfile(target):  # a device, or a folder
+                shutil.copyfile(self.path, target)
+                return
+            with tempfile.TemporaryDirectory(prefix=".attn-", dir=os.path.dirname(target)) as beside:
+                os.replace(shutil.copyfile(self.path, os.path.join(beside, "trace.npz")), target)
+        except OSError as error:
+            raise Error(f"{os.fspath(path)} can't be written: {error.strerror or error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -194,13 +220,13 @@ def run(module: str, weights: Any = None, **arguments: Any) -> Trace:
     """
     folder = OwnFolder()
     both = {name: array_and_flag(value) for name, value in arguments.items()}
-    inputs = {name: array_of(name, array) for name, (array, _) in both.items() if array is not None}
+    inputs = {name: array for name, (array, _) in both.items() if array is not None}
     options = {name: flag for name, (_, flag) in both.items()}
     given, trace = Path(folder.name, "input.npz"), Path(folder.name, "trace.npz")
-    np.savez(given, **inputs)
+    write_arrays(given, inputs)
     where = weights_in(weights, Path(folder.name))
     words = [] if where is None else ["--weights", where]
-    call("run", module, "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
+    call("run", plain_word("the module", module), "--input", given, *words, *flags_of(options), "--quiet", "--trace", trace)
     return Trace(trace, folder)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from . import vector_check
 from .arrays import array_of
 from .program import Error, OwnFolder, call
 
-TYPES = ("float64", "float32", "float16", "bfloat16")
+
+LIBRARIES = ("numpy", "torch", "jax")
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,10 @@ def folder_of_vectors() -> Path:
 
 
 def files_in(folder: Path) -> Iterator[dict[str, Any]]:
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise Error(f"{folder} has no files of vectors, expected such as vectors/cases")
-    for path in paths:
-        try:
-            file = json.loads(path.read_text())
-        except ValueError as error:
-            raise Error(f"{path} is no JSON: {error}") from None
-        if not isinstance(file, dict) or file.get("schema") != "vectors_schema_1" or not {"function", "notes", "groups"} <= set(file):
-            raise Error(f"{path} is no file of vectors, expected one as vectors/schema.json says, of vectors_schema_1")
-        yield file
+    try:
+        yield from vector_check.files_in(folder).values()
+    except vector_check.Damaged as error:
+        raise Error(error) from None
 
 
 def check(function: Callable[..., Any], name: str, folder: Path | None = None, *, dtype: str = "float64", like: str = "numpy") -> list[Result]:
@@ -70,6 +63,7 @@ def check(function: Callable[..., Any], name: str, folder: Path | None = None, *
     raises  Error where there are no vectors of that function
     """
     results = []
+    call_it = adapted(function, dtype, like)
     for file in files_in(folder or folder_of_vectors()):
         for group in file["groups"] if file["function"] == name else []:
             for case in group["cases"]:
@@ -79,12 +73,10 @@ def check(function: Callable[..., Any], name: str, folder: Path | None = None, *
                     results.append(Result(case["id"], name, f"{getattr(function, '__name__', 'it')}() {error}", True))
                     continue
                 try:
-                    message = vector_check.check(case, group["parameters"], adapted(function, dtype, like), dtype)
+                    message = vector_check.failure(case, group["parameters"], call_it, dtype)
                 except NotImplementedError as error:
                     results.append(Result(case["id"], name, str(error) or "not implemented", True))
                     continue
-                except Exception as error:
-                    message = f"it fails: {type(error).__name__}: {error}"
                 results.append(Result(case["id"], name, message + sentence(file, message)))
     if not results:
         raise Error(f"there are no vectors of {name}")
@@ -98,7 +90,20 @@ def sentence(file: dict[str, Any], message: str) -> str:
 
 
 def adapted(function: Callable[..., Any], dtype: str, like: str) -> Callable[..., Any]:
-    """The function of NumPy's arrays that calls one of other tensors."""
+    """The function of NumPy's arrays that calls one of other tensors.
+
+    raises  Error where the library has no such numbers, which is no fault of the function
+    """
+    if dtype not in vector_check.TYPES or like not in LIBRARIES:
+        raise Error(f"dtype is {dtype!r} and like is {like!r}, expected one of {', '.join(vector_check.TYPES)}, and of {', '.join(LIBRARIES)}")
+    if like == "numpy":
+        try:
+            np.dtype(dtype)
+        except TypeError:
+            raise Error(f"NumPy has no {dtype} by itself: --like torch or --like jax has") from None
+    if like == "jax" and dtype == "float64":
+        importlib.import_module("jax").config.update("jax_enable_x64", True)  # JAX has no float64 unless asked
+
     def convert(value: Any) -> Any:
         if isinstance(value, dict) and value and all(isinstance(one, np.ndarray) for one in value.values()):
             return {name: convert(one) for name, one in value.items()}
@@ -139,8 +144,8 @@ def main(words: list[str] | None = None) -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--vectors", type=Path, metavar="FOLDER", help="the files (default: those of this package)")
     which.add_argument("--seed", metavar="S", help="other vectors of the same kind, which attn makes")
-    parser.add_argument("--type", choices=TYPES, default="float64", help="in which it computes (default: float64)")
-    parser.add_argument("--like", choices=("numpy", "torch", "jax"), default="numpy", help="the library of its arguments (default: numpy)")
+    parser.add_argument("--type", choices=vector_check.TYPES, default="float64", help="in which it computes (default: float64)")
+    parser.add_argument("--like", choices=LIBRARIES, default="numpy", help="the library of its arguments (default: numpy)")
     parser.add_argument("--junit", type=Path, metavar="FILE.xml", help="write a report for build servers")
     given = parser.parse_args(words)
     try:
@@ -156,7 +161,7 @@ def run(given: argparse.Namespace) -> int:
         raise Error(f"{given.function} names no function, expected MODULE:FUNCTION, such as mine:attention")
     sys.path.insert(0, "")
     try:
-        function = getattr(importlib.import_module(module), attribute)
+        function = vector_check.function_of(module, attribute)
     except (ImportError, AttributeError) as error:
         raise Error(f"{given.function}: {error}") from error
     with OwnFolder() as made:

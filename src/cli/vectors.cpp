@@ -5,19 +5,19 @@
 #include "attn/cli/shared_flags.hpp"
 #include "attn/core/error.hpp"
 #include "attn/core/recorder.hpp"
+#include "attn/files/deferred_signals.hpp"
 #include "attn/files/file.hpp"
 #include "attn/files/json_file.hpp"
+#include "attn/show/graph/process.hpp"
 #include "attn/vectors/grade.hpp"
 #include "attn/vectors/vectors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <stdexcept>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <stdlib.h> // mkdtemp
 
 namespace attn::cli {
 namespace {
@@ -27,6 +27,7 @@ struct Request {
     std::filesystem::path output, folder, junit;
     bool has_formulas = false;
     std::string program;
+    std::size_t limit = 60; // seconds
     std::vector<std::string> functions;
     NumberType type = NumberType::float64;
 };
@@ -71,7 +72,10 @@ Recording run_module(const std::string& name, const vectors::Json& parameters, c
 
 int make(const Request& request)
 {
-    std::filesystem::create_directories(request.output);
+    std::error_code error;
+    std::filesystem::create_directories(request.output, error);
+    if (error)
+        throw files::FileError(request.output, "is no folder, and can't be made: " + error.message());
     std::size_t files = 0, cases = 0, bytes = 0;
     for (const vectors::File& file : vectors::make_vectors(request.seed, run_module)) {
         const std::string json = vectors::to_json(file, ATTN_VERSION, request.has_formulas);
@@ -115,12 +119,18 @@ std::vector<vectors::Json> read_vectors(const Request& request)
     return all;
 }
 
-/// A folder that is gone when this is.
+/// A folder of this program's own that is gone when this is, whatever signal ends the program.
 class OwnFolder {
 public:
-    OwnFolder() : path_(std::filesystem::temp_directory_path() / ("attn-vectors-" + std::to_string(getpid())))
+    OwnFolder()
     {
-        std::filesystem::create_directory(path_);
+        std::error_code error;
+        std::string path = (std::filesystem::temp_directory_path(error) / "attn-vectors-XXXXXX").string();
+        if (error || ::mkdtemp(path.data()) == nullptr)
+            throw Error("no temporary folder can be made: " +
+                        (error ? error : std::error_code(errno, std::generic_category())).message() +
+                        "; TMPDIR says where");
+        path_ = path;
     }
     ~OwnFolder()
     {
@@ -133,16 +143,42 @@ public:
     std::filesystem::path operator/(const char* name) const { return path_ / name; }
 
 private:
+    files::DeferredSignals deferred_; // outlives the folder
     std::filesystem::path path_;
 };
 
-std::string replaced(std::string text, std::string_view what, const std::string& by)
+/// A path as the shell reads it within quotes, or without any (0).
+std::string quoted(const std::string& path, char quote)
 {
-    const std::size_t at = text.find(what);
-    if (at == std::string::npos)
-        throw Error("--program: there is no " + std::string(what) +
-                    " in the command, expected such as './mine {input} {output}'");
-    return text.replace(at, what.size(), by);
+    std::string text;
+    for (const char c : path)
+        if (quote == '"')
+            text += (std::string_view("\"\\$`").find(c) != std::string_view::npos ? "\\" : "") + std::string(1, c);
+        else
+            text += c == '\'' ? "'\\''" : std::string(1, c);
+    return quote == 0 ? "'" + text + "'" : text;
+}
+
+/// The command with paths in place of {input} and {output}, whatever quotes stand around these.
+std::string with_paths(std::string_view command, const std::map<std::string, std::string>& paths)
+{
+    std::string text;
+    char quote = 0; // that is open
+    while (!command.empty()) {
+        const auto is_next = [&](const auto& path) { return command.starts_with(path.first); };
+        if (const auto path = std::ranges::find_if(paths, is_next); path != paths.end()) {
+            text += quoted(path->second, quote);
+            command.remove_prefix(path->first.size());
+            continue;
+        }
+        const char c = command.front();
+        const std::size_t taken = c == '\\' && quote != '\'' ? std::min<std::size_t>(command.size(), 2) : 1;
+        if ((c == '\'' || c == '"') && (quote == 0 || quote == c))
+            quote = quote == 0 ? c : 0;
+        text += command.substr(0, taken);
+        command.remove_prefix(taken);
+    }
+    return text;
 }
 
 /// Runs the program for one case.
@@ -154,13 +190,20 @@ vectors::Answers ask(const Request& request, const vectors::Json& question, cons
     files::write_file(input, question.dump());
     std::filesystem::remove(output);
     const std::string command =
-        replaced(replaced(request.program, "{input}", input.string()), "{output}", output.string());
-    const int status = std::system(command.c_str()); // NOLINT(cert-env33-c): the user's own command
-    if (WIFEXITED(status) && WEXITSTATUS(status) == not_expressed)
+        with_paths(request.program, {{"{input}", input.string()}, {"{output}", output.string()}});
+    const show::ProcessResult ended =
+        show::run_process({"/bin/sh", "-c", command}, "", std::chrono::seconds(request.limit), {},
+                          show::ProcessOutput::shared);
+    if (ended.end == show::ProcessResult::End::too_slow)
+        throw Error("the program ran for more than " + std::to_string(request.limit) +
+                    " s; --limit S allows S seconds");
+    if (ended.code == not_expressed)
         return std::nullopt;
-    if (status != 0)
-        throw Error(WIFEXITED(status) ? "the program ended with exit code " + std::to_string(WEXITSTATUS(status))
-                                      : "the program was stopped by signal " + std::to_string(WTERMSIG(status)));
+    if (constexpr int signals = 128; ended.code > signals)
+        throw Error("the program was stopped by signal " + std::to_string(ended.code - signals) + ", exit code " +
+                    std::to_string(ended.code));
+    if (ended.code != 0)
+        throw Error("the program ended with exit code " + std::to_string(ended.code));
     const nlohmann::json found = files::read_json_object(output, "the results of the program");
     std::map<std::string, Array, std::less<>> answers;
     for (const auto& [name, array] : found.items())
@@ -200,16 +243,23 @@ int report(const std::vector<vectors::Grade>& grades, NumberType type)
 
 int grade_program(const Request& request)
 {
-    (void)replaced(replaced(request.program, "{input}", ""), "{output}", "");
+    for (const std::string what : {"{input}", "{output}"})
+        if (request.program.find(what) == std::string::npos)
+            throw Error("--program: there is no " + what +
+                        " in the command, expected such as './mine {input} {output}'");
+    const std::vector<vectors::Json> all = read_vectors(request);
     const OwnFolder folder;
     std::vector<vectors::Grade> grades;
-    for (const vectors::Json& file : read_vectors(request)) {
+    for (const vectors::Json& file : all) {
         if (!request.functions.empty() &&
             std::ranges::find(request.functions, file.at("function").get<std::string>()) == request.functions.end())
             continue;
         for (const vectors::Json& group : file.at("groups"))
-            for (const vectors::Json& one : group.at("cases"))
+            for (const vectors::Json& one : group.at("cases")) {
                 grades.push_back(graded(request, file, group, one, folder));
+                if (files::DeferredSignals::is_interrupted())
+                    throw Error("a signal ended it"); // which comes when the folder is gone
+            }
     }
     if (!request.junit.empty())
         files::write_file(request.junit, vectors::to_junit(grades));
@@ -245,8 +295,10 @@ Command vectors_command()
                      {"--vectors", "FOLDER", request->folder,
                       "the files, such as vectors/cases (default: those of the seed, made anew)", false, "--program",
                       "--seed"},
-                     {"--function", "NAME", request->functions, "only this function (can be given several times)",
+                     {"--function", "NAME", request->functions, "only this function",
                       false, "--program"},
+                     {"--limit", "S", whole_number(request->limit, 1, 1'000'000), "seconds that a case can take", false,
+                      "--program"},
                      {"--type", "", one_of(request->type), "in which the program computes", false, "--program"},
                      {"--junit", "FILE.xml", request->junit, "write a report for build servers", false, "--program"}}},
                    {"Both",

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -85,12 +86,22 @@ Listing listing_in(const Json& json)
     const auto arrays = json.find("arrays");
     if (arrays == json.end() || !arrays->is_array())
         throw Error(fmt::format("has no list arrays; expected {}", wanted_listing));
-    Listing listing;
+    std::set<std::string> later; // nothing is computed from what comes after it, and nothing from itself
     for (const Json& entry : *arrays) {
         if (!entry.is_object())
             throw Error(fmt::format("has an array that is no object; expected {}", wanted_listing));
+        if (!later.insert(text_at(entry, "name")).second)
+            throw Error(fmt::format("lists {} twice", printable(text_at(entry, "name"))));
+    }
+    Listing listing;
+    for (const Json& entry : *arrays) {
         const std::string name = text_at(entry, "name");
-        listing.origins.insert_or_assign(name, origin_at(entry));
+        const Origin& origin = listing.origins.emplace(name, origin_at(entry)).first->second;
+        for (const std::string& read : origin.reads)
+            if (later.contains(read))
+                throw Error(fmt::format("says that {} was computed from {}, which does not come before it",
+                                        printable(name), printable(read)));
+        later.erase(name);
     }
     listing.results = names_at(json, "results", "is a listing whose").value_or(std::vector<std::string>{});
     if (json.contains("incomplete"))

@@ -1,4 +1,4 @@
-#include "deferred_signals.hpp"
+#include "attn/files/deferred_signals.hpp"
 
 #include <atomic>
 

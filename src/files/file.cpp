@@ -1,6 +1,6 @@
 #include "attn/files/file.hpp"
 
-#include "deferred_signals.hpp"
+#include "attn/files/deferred_signals.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,9 +2,11 @@
 
 #include "attn/files/file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <span>
 
 #include <zip.h>
@@ -114,6 +116,15 @@ void expect_whole_end(const fs::path& path, std::size_t comment_size)
                         "is not a whole .npz (zip) file: its end is missing; write it again, with numpy.savez or attn");
 }
 
+/// Refuses kilobytes that fill the memory: zeros can be packed to a thousandth, and what was computed to about a half.
+void expect_no_bomb(const fs::path& path, std::uint64_t unpacked)
+{
+    constexpr std::uint64_t much = std::uint64_t{1} << 30, times = 100;
+    if (unpacked > much && unpacked / times > fs::file_size(path))
+        throw FileError(path, "would unpack to " + std::to_string(unpacked >> 20) + " MiB, more than " +
+                                  std::to_string(times) + " times its size; numpy.savez writes it unpacked");
+}
+
 } // namespace
 
 std::string zip_archive(const std::vector<ZipMember>& members, const std::string& comment)
@@ -161,10 +172,16 @@ ZipReader::ZipReader(const fs::path& path)
 
     expect_whole_end(path, comment().size());
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    zip_uint64_t unpacked = 0;
     for (zip_int64_t index = 0; index < count; ++index) {
         const char* name = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(index), ZIP_FL_ENC_RAW);
         names_.emplace_back(name == nullptr ? "" : name);
+        zip_stat_t status;
+        if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(index), 0, &status) == 0 &&
+            (status.valid & ZIP_STAT_SIZE) != 0)
+            unpacked += std::min(status.size, std::numeric_limits<zip_uint64_t>::max() - unpacked);
     }
+    expect_no_bomb(path, unpacked);
 }
 
 std::string ZipReader::comment() const
@@ -188,7 +205,7 @@ ByteSource ZipReader::open(std::size_t index) const
         const std::size_t found = read_from(file.get(), buffer);
         total += found;
         // At the end libzip has compared the checksum; the size of what was deflated it leaves to us.
-        if (found < buffer.size() && total != size)
+        if (total > size || (found < buffer.size() && total != size))
             throw Error("is damaged: it has " + std::to_string(total) + " bytes, the archive says " +
                         std::to_string(size));
         return found;

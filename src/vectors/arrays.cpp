@@ -1,10 +1,12 @@
 #include "arrays.hpp"
 
+#include <algorithm>
+
 namespace attn::vectors {
 
 Array rows_of(const Array& array, const std::vector<std::size_t>& rows)
 {
-    if (rows.empty() || array.rank() < 2 || array.shape.end()[-2] <= rows.back())
+    if (rows.empty() || array.rank() < 2 || array.shape.end()[-2] <= *std::ranges::max_element(rows))
         return array;
     Array some{array.shape, {}, array.type};
     some.shape.end()[-2] = rows.size();

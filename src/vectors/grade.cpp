@@ -3,6 +3,7 @@
 #include "arrays.hpp"
 #include "draw.hpp"
 
+#include "attn/core/choices.hpp"
 #include "attn/core/error.hpp"
 
 #include <fmt/format.h>
@@ -41,14 +42,14 @@ std::vector<double> numbers_of(const Json& json)
 /// One case, and what a program gives for it.
 class Comparison {
 public:
-    Comparison(const Json& one, const std::map<std::string, Array, std::less<>>& answers) : case_(one)
+    Comparison(const Json& one, const std::map<std::string, Array, std::less<>>& answers)
+        : case_(one), rows_(one.value("rows", std::vector<std::size_t>{}))
     {
-        const auto rows = one.value("rows", std::vector<std::size_t>{});
         for (const auto& [name, output] : one.at("outputs").items()) {
             const auto found = answers.find(name);
             if (found == answers.end())
                 throw Error("there is no " + name + " among the results");
-            mine_.emplace(name, rows_of(found->second, rows));
+            mine_.emplace(name, rows_of(found->second, rows_));
         }
     }
 
@@ -86,7 +87,7 @@ public:
                     continue;
                 most = off;
                 text = fmt::format("{}{} is {}, expected {} (tolerance {:.2g})", name,
-                                   bracketed(index_at(i, expected.shape)), number_text(found, type),
+                                   bracketed(whole_index(i, expected.shape)), number_text(found, type),
                                    number_text(other, type), limit);
             }
         }
@@ -94,6 +95,15 @@ public:
     }
 
 private:
+    /// Where a number is in the program's result, of which the case may have some rows.
+    Shape whole_index(std::size_t offset, const Shape& shape) const
+    {
+        Shape index = index_at(offset, shape);
+        if (!rows_.empty())
+            index.end()[-2] = rows_.at(index.end()[-2]);
+        return index;
+    }
+
     Array right(const std::string& name) const { return array_of(case_.at("outputs").at(name)); }
 
     double tolerance(const std::string& name, NumberType type) const
@@ -116,6 +126,7 @@ private:
     }
 
     const Json& case_;
+    std::vector<std::size_t> rows_;
     std::map<std::string, Array> mine_;
 };
 
@@ -152,6 +163,73 @@ std::string escaped(std::string_view text)
 
 } // namespace
 
+namespace {
+
+void expect(bool holds, const std::string& complaint)
+{
+    if (!holds)
+        throw Error(complaint);
+}
+
+/// The shape of an input, all of whose numbers are there, or are given by a formula of their places.
+void expect_input(const Json& input)
+{
+    constexpr std::size_t most = 10'000'000; // numbers that a formula makes
+    if (!input.contains("multiplier"))
+        return (void)array_of(input);
+    expect(input.at("multiplier").is_number_unsigned() && input.at("offset").is_number_unsigned(),
+           "multiplier and offset are no whole numbers");
+    expect(element_count(input.at("shape").get<Shape>()) <= most, "more than 10 million numbers are made by a formula");
+}
+
+/// What an alternative has of the outputs; formulas stand beside them where they were asked for.
+void expect_alternative(const Json& alternative, const Json& outputs)
+{
+    std::size_t count = 0;
+    for (const auto& [name, values] : alternative.items()) {
+        if (name == "formulas")
+            continue;
+        expect(outputs.contains(name), "there is no output " + name);
+        expect(numbers_of(values).size() == array_of(outputs.at(name)).size(),
+               name + " has " + std::to_string(values.size()) + " numbers, expected as many as the output");
+        ++count;
+    }
+    expect(count > 0, "it has no output");
+}
+
+/// A case that a program of zeros could pass is none.
+void expect_case(const Json& one)
+{
+    expect(!one.at("inputs").empty(), "it has no inputs");
+    for (const char* part : {"inputs", "weights"})
+        for (const Json inputs = one.value(part, Json::object()); const auto& [name, input] : inputs.items())
+            expect_input(input);
+    const Json& outputs = one.at("outputs");
+    expect(outputs.is_object() && !outputs.empty(), "it has no outputs");
+    const auto rows = one.value("rows", std::vector<std::size_t>{});
+    for (const auto& [name, output] : outputs.items()) {
+        const Array array = array_of(output);
+        expect(array.size() > 0, name + " has no numbers");
+        expect(rows.empty() || (array.rank() >= 2 && array.shape.end()[-2] == rows.size()),
+               name + " is " + to_string(array.shape) + ", expected a row for each of the " +
+                   std::to_string(rows.size()) + " in rows");
+        for (const NumberType type : enumerators<NumberType>)
+            if (const double tolerance = output.at("tolerance").at(std::string(name_of(type))).get<double>();
+                !(tolerance > 0) || !std::isfinite(tolerance))
+                throw Error(name + " has the tolerance " + fmt::format("{}", tolerance) + " in " +
+                            std::string(name_of(type)) + ", expected a number above 0");
+    }
+    for (const char* which : {"accepted", "wrong"})
+        for (const Json all = one.value(which, Json::object()); const auto& [name, alternative] : all.items())
+            try {
+                expect_alternative(alternative, outputs);
+            } catch (const Error& error) {
+                throw Error(std::string(which) + " " + name + ": " + error.what());
+            }
+}
+
+} // namespace
+
 Array array_of(const Json& json)
 {
     if (!json.is_object() || !json.contains("shape") || !json.contains("values"))
@@ -174,19 +252,23 @@ void expect_vectors(const Json& file)
     try {
         if (const std::string found = file.value("schema", "none"); found != schema)
             throw Error("has the schema " + found + ", expected " + std::string(schema));
-        for (const Json& group : file.at("groups"))
+        expect(!file.at("groups").empty() && file.at("function").is_string(), "it has no groups, or no function");
+        for (const Json& group : file.at("groups")) {
+            expect(group.at("parameters").is_object() && !group.at("cases").empty(), "a group has no cases");
             for (const Json& one : group.at("cases")) {
-                (void)question(file, group, one);
-                for (const auto& [name, output] : one.at("outputs").items()) {
-                    (void)array_of(output);
-                    for (const auto& [type, tolerance] : output.at("tolerance").items())
-                        (void)tolerance.get<double>();
+                const std::string id = one.at("id").get<std::string>();
+                try {
+                    expect_case(one);
+                } catch (const Error& error) {
+                    throw Error(id + ": " + error.what());
                 }
-                for (const auto& [id, outputs] : one.at("wrong").items())
-                    (void)file.at("notes").at(id).at("sentence").get<std::string>();
+                for (const auto& [mistake, outputs] : one.at("wrong").items())
+                    (void)file.at("notes").at(mistake).at("sentence").get<std::string>();
             }
+        }
     } catch (const Json::exception& error) {
-        throw Error("is not as vectors/schema.json says: " + std::string(error.what()));
+        const std::string what = error.what(); // "[json.exception.out_of_range.403] key 'cases' not found"
+        throw Error("is not as vectors/schema.json says: " + what.substr(what.find(']') + 2));
     }
 }
 

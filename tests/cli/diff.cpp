@@ -354,7 +354,13 @@ TEST_CASE("attn diff refuses a malformed attn_record.json and names the file", "
         {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": -1}]})", "whole number line"},
         {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": 1, "variable": "s", "function": "f", "reads": [1]}]})",
          "whose reads are no list of names"},
-        {R"({"format": "attn record 1", "arrays": [], "results": "y"})", "whose results are no list of names"}};
+        {R"({"format": "attn record 1", "arrays": [], "results": "y"})", "whose results are no list of names"},
+        {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": 1, "variable": "s", "function": "f", "reads": ["s"]}]})",
+         "says that s was computed from s, which does not come before it"},
+        {R"({"format": "attn record 1", "arrays": [{"name": "s", "file": "a", "line": 1, "variable": "s", "function": "f", "reads": ["t"]},
+             {"name": "t", "file": "a", "line": 2, "variable": "t", "function": "f", "reads": ["s"]}]})",
+         "says that s was computed from t, which does not come before it"},
+        {R"({"format": "attn record 1", "arrays": [{"name": "s"}, {"name": "s"}]})", "lists s twice"}};
     for (const auto& [text, what] : cases) {
         DiffDesk desk;
         desk.listing = text;

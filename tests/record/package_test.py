@@ -115,6 +115,87 @@ class Runs(OneQuestion):
         self.assertIn("scale_d_k", {one["id"] for one in attn.pitfalls()})
 
 
+class RefusesWhatIsDamaged(OneQuestion):
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name, "t.npz")
+        self.trace.save(self.path)
+
+    def test_a_trace_that_is_cut_off_anywhere_or_changed_is_an_error_with_its_name(self):
+        whole = self.path.read_bytes()
+        for end in range(0, len(whole), 97):
+            self.path.write_bytes(whole[:end])
+            with self.assertRaisesRegex(attn.Error, "t.npz is no trace, or damaged"):
+                attn.load(self.path)
+        for at in range(30, len(whole), 61):
+            self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:])
+            try:
+                trace = attn.load(self.path)
+                for name in trace:
+                    trace[name]
+                list(trace.steps)
+            except attn.Error as error:
+                self.assertIn("t.npz is no trace, or damaged", str(error))
+
+    def test_a_listing_of_another_form_is_an_error(self):
+        import zipfile
+        for text in ("", "{}", "[]", "null", '{"steps": 3, "aliases": []}', '{"steps": [{"path": "x"}], "aliases": [{}]}', "[" * 100000):
+            with zipfile.ZipFile(self.path, "w") as archive:
+                archive.writestr("steps.json", text)
+            with self.assertRaisesRegex(attn.Error, "t.npz is no trace, or damaged"):
+                attn.load(self.path).steps
+
+    def test_arrays_that_the_program_cant_read_are_refused_before_they_are_written(self):
+        refused = lambda text, **arrays: self.assertRaisesRegex(attn.Error, text, lambda: attn.run("attention", **arrays))
+        refused("queries is too large: 10000000000 numbers", queries=np.broadcast_to(1.0, (100000, 100000)), keys=self.keys, values=self.values)
+        refused("queries is no array", queries=[[1, 2], [3]], keys=self.keys, values=self.values)
+        refused("file, which attention does not take", queries=self.queries, keys=self.keys, values=self.values, file=self.keys)
+        for name in (3, "", "a\0b"):
+            self.assertRaisesRegex(attn.Error, "an array is called", lambda: self.trace.diff({name: self.keys}))
+
+    def test_words_that_would_be_flags_or_that_no_program_takes_are_refused(self):
+        for wrong in (lambda: self.trace.explain("--help"), lambda: attn.run("--help"), lambda: attn.run(3)):
+            self.assertRaisesRegex(attn.Error, "expected a word", wrong)
+        for wrong in (lambda: self.trace.explain("a\0"), lambda: attn.run("attention", mask="\0", queries=self.queries, keys=self.keys, values=self.values)):
+            self.assertRaisesRegex(attn.Error, "can't be started", wrong)
+        masked = np.ma.array(self.keys, mask=self.keys > 0)
+        self.assertRaisesRegex(attn.Error, "keys is a masked array", lambda: attn.run("attention", queries=self.queries, keys=masked, values=self.values))
+
+    def test_a_trace_is_saved_whole_or_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertRaisesRegex(attn.Error, "nowhere/t.npz can't be written", lambda: self.trace.save(Path(folder, "nowhere", "t.npz")))
+            with unittest.mock.patch("shutil.copyfile", side_effect=OSError(28, "No space left on device")):
+                self.assertRaisesRegex(attn.Error, "t.npz can't be written: No space left", lambda: self.trace.save(Path(folder, "t.npz")))
+            self.assertEqual(os.listdir(folder), [])
+            self.assertRaisesRegex(attn.Error, "can't be written", lambda: self.trace.save(folder))
+            if os.path.exists("/dev/full"):
+                self.assertRaisesRegex(attn.Error, "/dev/full can't be written: No space left", lambda: self.trace.save("/dev/full"))
+                self.assertFalse(os.path.isfile("/dev/full"))
+            Path(folder, "link").symlink_to("t.npz")
+            self.trace.save(Path(folder, "link"))
+            self.assertEqual(sorted(os.listdir(folder)), ["link", "t.npz"])
+            self.assertEqual(Path(folder, "t.npz").read_bytes(), self.trace.path.read_bytes())
+
+    def test_a_full_disk_is_told(self):
+        import errno
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with unittest.mock.patch("tempfile.mkdtemp", side_effect=FileNotFoundError(2, "No usable temporary directory found")):
+            self.assertRaisesRegex(attn.Error, "no temporary folder can be made.*is the disk full", lambda: attn.run("softmax", scores=self.scores))
+        with unittest.mock.patch("zipfile.ZipFile", side_effect=full):
+            self.assertRaisesRegex(attn.Error, "input.npz can't be written.*No space left", lambda: attn.run("softmax", scores=self.scores))
+
+    def test_the_folder_of_a_test_is_inside_of_the_reports_whatever_its_parameter_is(self):
+        from attn.testing import name_of_test
+        names = {"a/test_x.py::Test::test_y (call)": "a/test_x.py/Test/test_y", "test_x.py::test_y[../../../up] (call)": "test_x.py/test_y_.._.._.._up_",
+                 "test_x.py::test_y[a::../b] (call)": "test_x.py/test_y_a/.._b_", "../t.py::test_y[/etc] (setup)": "t.py/test_y__etc_",
+                 "t.py::" + "x" * 5000: "t.py/" + "x" * 100}
+        for given, folder in names.items():
+            with unittest.mock.patch.dict(os.environ, PYTEST_CURRENT_TEST=given):
+                self.assertEqual(name_of_test(), folder)
+
+
 class Differs(OneQuestion):
     def test_what_is_right_is_the_same(self):
         weights = softmax(self.scores / 2)

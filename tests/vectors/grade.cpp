@@ -84,6 +84,30 @@ TEST_CASE("a number that is off by more than the tolerance fails, and is named b
     CHECK(grade(file, one, answers, NumberType::bfloat16).verdict == Verdict::failed);
 }
 
+TEST_CASE("a number of a result of which some rows are given is named by its place in the whole", "[vectors]")
+{
+    const Json file = file_of("attention_tiles");
+    std::size_t checked = 0;
+    for (const Json& group : file.at("groups"))
+        for (const Json& one : group.at("cases")) {
+            const auto rows = one.value("rows", std::vector<std::size_t>{});
+            const Array given = array_of(one.at("outputs").at("output"));
+            if (rows.empty() || rows.back() + 1 == rows.size())
+                continue;
+            const std::size_t width = given.shape[1];
+            Array whole{{rows.back() + 1, width}, std::vector<double>((rows.back() + 1) * width)};
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                std::copy_n(given.values.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                            whole.values.begin() + static_cast<std::ptrdiff_t>(rows[i] * width));
+            CHECK(grade(file, one, {{{"output", whole}}}, NumberType::float64).verdict == Verdict::passed);
+            whole.values[rows.back() * width + 1] += 1e3;
+            const Grade found = grade(file, one, {{{"output", whole}}}, NumberType::float64);
+            CHECK(found.message.starts_with("output[" + std::to_string(rows.back()) + ",1] is "));
+            ++checked;
+        }
+    CHECK(checked > 3);
+}
+
 TEST_CASE("a result of another shape, none, and a case that is not expressed are told apart", "[vectors]")
 {
     const Json file = file_of("rms_norm"), one = file.at("groups")[0].at("cases")[0];
@@ -119,6 +143,21 @@ TEST_CASE("a file that is not as the schema says is refused, and not used", "[ve
     refused("/groups/0/cases/0/outputs/output/values", "none");
     refused("/groups/0/cases/0/outputs/output/tolerance/float32", "small");
     refused("/groups/0/cases/0/wrong", 1);
+    // What a program of zeros could pass, or what reads beyond a result.
+    const std::string one = "/groups/0/cases/0", output = one + "/outputs/output";
+    refused((one + "/outputs").c_str(), Json::object());
+    refused((one + "/inputs").c_str(), Json::object());
+    refused((one + "/id").c_str(), 7);
+    refused((output + "/tolerance/float64").c_str(), -1);
+    refused((output + "/tolerance").c_str(), Json::object());
+    refused((output + "/shape").c_str(), {0, 4});
+    refused((output + "/shape").c_str(), {4294967296, 4294967296});
+    refused((output + "/values").c_str(), Json::array());
+    refused((one + "/accepted").c_str(), {{"x", {{"output", Json::array()}}}});
+    refused((one + "/accepted").c_str(), {{"x", Json::object()}});
+    refused((one + "/rows").c_str(), {100000000, 0});
+    refused((one + "/inputs/x").c_str(), {{"shape", {1000000000, 1000000000}}, {"multiplier", 3}, {"offset", 1}});
+    refused("/groups", Json::array());
     CHECK_THROWS_WITH(expect_vectors(Json::parse(R"({"schema": "vectors_schema_1"})")), ContainsSubstring("groups"));
 }
 

@@ -81,7 +81,7 @@ static int attention(const attn_case *one, double **outputs) {
         for (int k = 0; k < v; ++k) {
             double sum = 0;
             for (int j = 0; j < m; ++j) sum += weights[has_mistake("weights_transposed") && n == m ? j * m + i : i * m + j] * values->values[j * v + k];
-            outputs[0][i * v + k] = sum;
+            outputs[0][i * v + k] = has_mistake("not_a_number") ? strtod("nan", NULL) : sum;
         }
     free(weights);
     return 0;

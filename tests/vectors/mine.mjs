@@ -54,5 +54,6 @@ export function attention({ inputs, parameters }) {
     };
     const weights = (others[mistake] ?? usual)();
     const output = weights.flatMap((row) => Array.from({ length: v }, (_, k) => row.reduce((sum, weight, j) => sum + weight * values.values[j * v + k], 0)));
-    return { output: { shape: [n, v], values: output } };
+    if (has("not_a_number")) output.fill(NaN);
+    return { output: { shape: has("more_axes") ? [1, n, v] : [n, v], values: output } };
 }

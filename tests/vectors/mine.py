@@ -53,4 +53,5 @@ def attention(queries, keys, values, causal=None, left_window=None, right_window
                    "softmax_sigmoid": lambda: 1 / (1 + np.exp(-scores)), "softmax_log": lambda: np.log(usual),
                    "softmax_over_one": lambda: np.ones_like(scores), "mask_after_softmax": lambda: usual * can,
                    "weights_transposed": lambda: usual.T if n == m else usual}.get(mistake, lambda: usual)()
-        return weights @ values
+        output = weights @ values
+        return {"more_axes": output[None], "imaginary": output + 1j, "not_a_number": output * np.nan}.get(mistake, output)

@@ -8,9 +8,11 @@ with results rounded to float32 where ROUND is set.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +86,56 @@ class Test:
         self.expect(self.run("--vectors", CASES, "--function", "atention"), 2, "there are no vectors of atention")
         self.expect(self.run("--vectors", CASES, "--seed", 2), 2, "--seed")
         self.expect(self.run(program=None), 2, "expected one of -o FOLDER")
+        self.expect(self.run(*ours, "--limit", 0), 2, "--limit")
+        self.folders(some)
+        self.endings(some)
+
+    def folders(self, some):
+        """Question and answer stand in a folder that nobody else can enter, whatever TMPDIR is called and whatever quotes are used."""
+        evil = self.folder / "it's \"$(touch evil)\" `a` & \\b"
+        evil.mkdir()
+        ours = ["--vectors", some, "--function", "attention"]
+        here = f"{sys.executable} {Path(__file__).resolve()}"
+        for words in ("{input} {output}", '"{input}" "{output}"', "'{input}' '{output}'"):
+            self.expect(self.run(*ours, program=f"{here} {words}", TMPDIR=str(evil)), 0, "11 of 17 cases passed")
+        assert not list(evil.iterdir()) and not Path("evil").exists(), "something is left in TMPDIR, or was run by its name"
+        modes = self.folder / "modes"
+        self.run(*ours, program=f'stat -c %a "$(dirname {{input}})" >>{modes}; exit 77 {{output}}')
+        assert set(modes.read_text().split()) == {"700"}, modes.read_text()
+        self.expect(self.run(*ours, TMPDIR=str(self.folder / "nowhere")), 2, "no temporary folder can be made")
+
+    def endings(self, some):
+        """A program that hangs ends with its time, or with Ctrl-C, and so does what it has started."""
+        (self.folder / "tmp").mkdir()
+        started = self.folder / "started"
+        slow = f"sh -c 'echo $$ >{started}; sleep 100'; true {{input}} {{output}}"
+        one = self.folder / "one"
+        one.mkdir()
+        file = json.loads((some / "attention_causal.json").read_text())
+        file["groups"] = [{**file["groups"][0], "cases": file["groups"][0]["cases"][:1]}]
+        (one / "one.json").write_text(json.dumps(file))
+        self.expect(self.run("--vectors", one, "--limit", 1, program=slow), 1, "the program ran for more than 1 s; --limit S")
+        self.has_ended(started)
+
+        started.unlink()
+        command = [self.attn, "vectors", "--vectors", str(some), "--program", slow]
+        attn = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(self.folder / "tmp")})
+        while not started.exists() or not started.read_text():
+            time.sleep(0.05)
+        attn.send_signal(signal.SIGINT)
+        said, _ = attn.communicate(timeout=60)
+        assert attn.returncode == -signal.SIGINT and not said, f"it ended with {attn.returncode} after Ctrl-C: {said}"
+        assert not list((self.folder / "tmp").iterdir()), "its folder is left"
+        self.has_ended(started)
+
+    def has_ended(self, started):
+        for _ in range(100):
+            try:
+                os.kill(int(started.read_text()), 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
+        raise AssertionError("what the program has started still runs")
 
 
 def main(*words):

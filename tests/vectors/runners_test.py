@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Runs each runner of vectors/ on a right attention, and on thirty mistakes, which it has to name: runners_test.py [RUNNER ...]
 
-RUNNER is python, package, c, c++, javascript, rust or go; all of them by default. The attentions are mine.py, mine.c and so on, each
-written for itself. What names a mistake are the wrong results of the vectors alone. Exit code 0; 1 where one is not named; 77 where a
-language is missing (1 where CI is set: there none may be).
+RUNNER is python, package, c, c++, c-fast, javascript, rust or go; all of them by default. The attentions are mine.py, mine.c and so on,
+each written for itself. What names a mistake are the wrong results of the vectors alone. Results of another shape, that are no numbers
+or that are complex fail, and damaged files are refused by name. Exit code 0; 1 where one is not named; 77 where a language is missing
+(1 where CI is set: there none may be).
 """
 
+import copy
+import json
 import os
 import re
 import shutil
@@ -21,6 +24,27 @@ MISTAKES = """no_scale scale_d_k scale_inverse scale_default keys_reshaped mask_
 mask_added mask_after_softmax causal_strict causal_next causal_top_left window_off_by_one window_missing window_top_left sink_tokens_missing
 sink_tokens_early sink_missing softmax_axis softmax_all softmax_missing softmax_unnormalized softmax_twice softmax_sigmoid softmax_log
 softmax_over_one weights_transposed""".split()
+
+# Results that are no mistake of the list, and the runners that they can't be given to: an array of C has no shape, and a type.
+NO_NUMBERS = {"not_a_number": (), "more_axes": ("c", "c++", "c-fast"), "imaginary": ("c", "c++", "c-fast", "javascript", "rust", "go")}
+
+
+def damages():
+    """Texts of files that a program of zeros could pass, or that could stop a runner."""
+    text = (CASES / "attention_causal.json").read_text()
+    yield from ("", "{}", "[]", "null", text[:len(text) // 2], text.replace("vectors_schema_1", "vectors_schema_2"))
+    for path, value in [(("outputs",), {}), (("inputs",), {}), (("outputs", "output", "values"), []), (("outputs", "output", "values", 0), "text"),
+                        (("outputs", "output", "values", 0), None), (("outputs", "output", "shape"), [-4, -4]), (("outputs", "output", "shape"), [0, 4]),
+                        (("outputs", "output", "shape"), [2**32, 2**32]), (("outputs", "output", "tolerance", "float64"), -1),
+                        (("outputs", "output", "tolerance"), {}), (("accepted",), {"x": {"output": []}}), (("accepted",), {"x": {}}),
+                        (("wrong", "no_scale"), {"output": [0]}), (("wrong", "no_scale"), {"outptu": [0]}), (("rows",), [100000000, 0]), (("rows",), [-1]),
+                        (("inputs", "queries", "values"), [1]), (("inputs", "queries"), {"shape": [10**9, 10**9], "multiplier": 3, "offset": 1}), (("id",), 7)]:
+        file = copy.deepcopy(json.loads(text))
+        place = file["groups"][0]["cases"][0]
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        yield json.dumps(file)
 
 
 class Missing(Exception):
@@ -67,6 +91,7 @@ MAKERS = {
     "package": lambda folder: [sys.executable, "-m", "attn.vectors", "mine:attention"],
     "c": compiled("gcc", "-std=c99"),
     "c++": compiled("g++", "-x", "c++", "-std=c++17"),
+    "c-fast": compiled("gcc", "-std=c99", "-Ofast"),
     "javascript": lambda folder: [program("node"), RUNNERS / "check.mjs", CASES, HERE / "mine.mjs"],
     "rust": rust,
     "go": go,
@@ -75,26 +100,48 @@ MAKERS = {
 
 def run(words, mistake):
     environment = {**os.environ, "MISTAKE": mistake, "PYTHONPATH": f"{HERE}:{ROOT / 'python'}"}
-    ended = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
-    if ended.returncode not in (0, 1):
-        sys.exit(f"{words[0]} ended with exit code {ended.returncode}:\n{ended.stdout}{ended.stderr}")
-    return ended.returncode, ended.stdout
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
+
+
+def refuses(name, words, folder):
+    """Whether every damaged file is refused, in its name. In C it is header.py that reads it."""
+    damaged = folder / "damaged"
+    damaged.mkdir()
+    words = [damaged if word == CASES else word for word in words]
+    if name.startswith("c"):
+        words = [sys.executable, RUNNERS / "header.py", damaged, folder / "none.h"]
+    elif name == "package":
+        words += ["--vectors", damaged]
+    for text in damages():
+        (damaged / "attention_causal.json").write_text(text)
+        ended = run(words, "")
+        if ended.returncode != (1 if name in ("rust", "go") else 2) or "attention_causal.json is no file of vectors" not in ended.stderr:
+            print(f"{name}: ended with exit code {ended.returncode} where the file is damaged:\n{text[:200]}\n{ended.stdout}{ended.stderr}")
+            return False
+    return True
 
 
 def check(name):
     with tempfile.TemporaryDirectory() as folder:
         words = MAKERS[name](Path(folder))
-        code, text = run(words, "")
-        counted = re.search(r"(\d+) of (\d+) cases passed", text)
-        if code != 0 or not counted or int(counted[1]) < 40:
-            print(f"{name}: a right attention does not pass:\n{text}")
+        ended = run(words, "")
+        counted = re.search(r"(\d+) of (\d+) cases passed", ended.stdout)
+        if ended.returncode != 0 or not counted or int(counted[1]) < 40:
+            print(f"{name}: a right attention does not pass:\n{ended.stdout}{ended.stderr}")
             return False
         for mistake in MISTAKES:
-            code, text = run(words, mistake)
-            if code != 1 or not re.search(rf"your numbers are those of .*\b{mistake}\b", text):
-                print(f"{name}: {mistake} is not named:\n{text}")
+            ended = run(words, mistake)
+            if ended.returncode != 1 or not re.search(rf"your numbers are those of .*\b{mistake}\b", ended.stdout):
+                print(f"{name}: {mistake} is not named:\n{ended.stdout}{ended.stderr}")
                 return False
-    print(f"{name}: {counted[0]} where all is right; {len(MISTAKES)} mistakes are named")
+        for mistake, others in NO_NUMBERS.items():
+            ended = run(words, mistake)
+            if name not in others and (ended.returncode != 1 or ended.stdout.count("failed ") < 40):
+                print(f"{name}: {mistake} does not fail:\n{ended.stdout}{ended.stderr}")
+                return False
+        if not refuses(name, words, Path(folder)):
+            return False
+    print(f"{name}: {counted[0]} where all is right; {len(MISTAKES)} mistakes are named; damaged files are refused")
     return True
 
 

@@ -2,11 +2,54 @@
 // mine.mjs exports functions, each called with ({inputs, weights, parameters}), arrays as {shape, values}; one returns an object
 // of arrays by the outputs' names, or null where it does not compute the case. In a page: check(files, mine, "float32").
 const number = (value) => Number(value); // also of "NaN", "Infinity" and "-Infinity"
+const types = ["float64", "float32", "float16", "bfloat16"];
+const sizeOf = (shape) => shape.reduce((product, one) => product * one, 1);
+const own = (object, name) => (Object.hasOwn(object ?? {}, name) ? object[name] : undefined); // and no "constructor" of all objects
 
-function array(entry) {
-    const size = entry.shape.reduce((product, one) => product * one, 1), { multiplier, offset } = entry;
-    const values = multiplier ? Array.from({ length: size }, (_, i) => ((multiplier * i + offset) % 251 - 125) / 64) : entry.values.map(number);
-    return { shape: entry.shape, values };
+function expect(holds, what) {
+    if (!holds) throw new Error(what);
+}
+
+const isNumber = (value) => Number.isFinite(value) || ["NaN", "Infinity", "-Infinity"].includes(value);
+const isCount = (value) => Number.isInteger(value) && value >= 0;
+
+function expectArray([name, { shape, values, multiplier, offset }]) {
+    expect(shape.length <= 4 && shape.every((size) => isCount(size) && size > 0), `${name} has the shape ${JSON.stringify(shape)}`);
+    expect(values ? values.length === sizeOf(shape) && values.every(isNumber) : isCount(multiplier) && isCount(offset) && sizeOf(shape) < 1e7,
+        `${name} has not a number for each place of ${JSON.stringify(shape)}`);
+}
+
+function expectCase({ id, inputs, weights, outputs, rows, accepted, wrong }) { // one that a program of zeros can't pass
+    expect(typeof id === "string", "a case has no id");
+    expect(Object.keys(inputs).length && Object.keys(outputs).length, "it has no inputs, or no outputs");
+    [inputs, weights ?? {}, outputs].flatMap(Object.entries).forEach(expectArray);
+    expect(!rows || rows.every(isCount), "rows has one that no result has");
+    for (const [name, { shape, tolerance }] of Object.entries(outputs)) {
+        expect(types.every((type) => Number.isFinite(tolerance[type]) && tolerance[type] > 0), `${name} has a tolerance that is not above 0`);
+        expect(!rows || rows.length === shape.at(-2), `${name} has not a row for each of rows`);
+    }
+    for (const [other, all] of Object.entries({ ...accepted, ...wrong })) {
+        const given = Object.entries(all).filter(([name]) => name !== "formulas");
+        expect(given.length && given.every(([name, values]) => values.length === sizeOf(own(outputs, name).shape) && values.every(isNumber)),
+            `${other} has not the numbers of the outputs`);
+    }
+}
+
+export function expectFile(file, path = "a file") { // throws an Error where nothing can be checked by it
+    let where = "";
+    try {
+        expect(file.schema === "vectors_schema_1" && typeof file.function === "string" && file.groups.length, "it is none of vectors_schema_1");
+        for (const one of file.groups.flatMap(({ cases }) => cases)) {
+            where = `${one.id}: `;
+            expectCase(one);
+        }
+    } catch (error) {
+        throw new Error(`${path} is no file of vectors, expected one as vectors/schema.json says: ${where}${error.message}`);
+    }
+}
+
+function array({ shape, values, multiplier, offset }) {
+    return { shape, values: values ? values.map(number) : Array.from({ length: sizeOf(shape) }, (_, i) => ((multiplier * i + offset) % 251 - 125) / 64) };
 }
 
 const arrays = (entries) => Object.fromEntries(Object.entries(entries ?? {}).map(([name, entry]) => [name, array(entry)]));
@@ -16,27 +59,41 @@ const isNear = (mine, right, tolerance) => mine.length === right.length &&
 function named(one, mine, type, which) { // the mistakes, or the conventions, whose results these are
     const isOf = (outputs, [name, right]) => {
         const tolerance = right.tolerance[type];
-        if (!(name in outputs)) return isNear(mine[name], right.values.map(number), tolerance);
-        const numbers = outputs[name].map(number), largest = Math.max(1, ...numbers.filter(Number.isFinite).map(Math.abs));
+        if (!own(outputs, name)) return isNear(mine[name], right.values.map(number), tolerance);
+        const numbers = outputs[name].map(number), largest = numbers.filter(Number.isFinite).reduce((most, one) => Math.max(most, Math.abs(one)), 1);
         return isNear(mine[name], numbers, Math.max(tolerance, 1e-6) * largest);
     };
     return Object.keys(one[which] ?? {}).filter((name) => Object.entries(one.outputs).every((output) => isOf(one[which][name], output)));
 }
 
+function failure(one, found, type) { // null where it is right
+    const results = {};
+    for (const [name, right] of Object.entries(one.outputs)) {
+        const given = own(found, name), shape = Array.from(given?.shape ?? []), width = shape.at(-1);
+        if (!given) return `there is no ${name} among the results`;
+        const values = Array.from(given.values, number);
+        const whole = right.shape.map((size, axis) => (one.rows && axis === right.shape.length - 2 ? shape.at(-2) : size));
+        const isWhole = `${shape}` === `${whole}` && values.length === sizeOf(shape) && (!one.rows || one.rows.every((row) => row < shape.at(-2)));
+        if (!isWhole) return `${name} has the shape [${shape}] and ${values.length} numbers, expected [${right.shape}]`;
+        results[name] = one.rows ? one.rows.flatMap((row) => values.slice(row * width, (row + 1) * width)) : values;
+    }
+    const isRight = Object.entries(one.outputs).every(([name, right]) => isNear(results[name], right.values.map(number), right.tolerance[type]));
+    if (isRight || named(one, results, type, "accepted").length) return null;
+    const names = named(one, results, type, "wrong").join(" or ");
+    return names ? `your numbers are those of ${names}` : "no mistake that this case has gives these numbers";
+}
+
 export function check(files, mine, type = "float64") { // the lines of a report
+    expect(types.includes(type), `${type} is none of ${types.join(", ")}`);
+    files.forEach((file) => expectFile(file));
     const lines = [];
     let count = 0;
     for (const file of files) for (const group of file.groups) for (const one of group.cases) {
-        const found = mine[file.function]?.({ inputs: arrays(one.inputs), weights: arrays(one.weights), parameters: group.parameters });
+        const found = own(mine, file.function)?.({ inputs: arrays(one.inputs), weights: arrays(one.weights), parameters: group.parameters });
         if (!found) continue;
-        const width = (shape) => shape[shape.length - 1], rows = ({ shape, values }) =>
-            one.rows ? one.rows.flatMap((row) => Array.from(values).slice(row * width(shape), (row + 1) * width(shape))) : Array.from(values);
-        const results = Object.fromEntries(Object.keys(one.outputs).map((name) => [name, rows(found[name])]));
         count += 1;
-        const isRight = Object.entries(one.outputs).every(([name, right]) => isNear(results[name], right.values.map(number), right.tolerance[type]));
-        if (isRight || named(one, results, type, "accepted").length) continue;
-        const names = named(one, results, type, "wrong").join(" or ");
-        lines.push(`failed ${one.id}: ${names ? `your numbers are those of ${names}` : "no mistake that this case has gives these numbers"}`);
+        const why = failure(one, found, type);
+        if (why) lines.push(`failed ${one.id}: ${why}`);
     }
     return [...lines, `${count - lines.length} of ${count} cases passed`];
 }
@@ -44,7 +101,17 @@ export function check(files, mine, type = "float64") { // the lines of a report
 if (globalThis.process?.argv[1]?.endsWith("check.mjs")) {
     const { readdirSync, readFileSync } = await import("node:fs"), { resolve } = await import("node:path");
     const [cases, mine, type] = process.argv.slice(2), names = readdirSync(cases).filter((name) => name.endsWith(".json")).sort();
-    const lines = check(names.map((name) => JSON.parse(readFileSync(`${cases}/${name}`))), await import(resolve(mine)), type);
+    const read = (path) => {
+        try {
+            const file = JSON.parse(readFileSync(path));
+            expectFile(file, path);
+            return file;
+        } catch (error) {
+            console.error(error.message.includes(path) ? error.message : `${path} is no file of vectors: ${error.message}`);
+            process.exit(2);
+        }
+    };
+    const lines = check(names.map((name) => read(`${cases}/${name}`)), await import(resolve(mine)), type);
     console.log(lines.join("\n"));
     process.exitCode = lines.length > 1 || lines[0].startsWith("0 of") ? 1 : 0;
 }

@@ -1,5 +1,63 @@
 """python3 check.py CASES MODULE:FUNCTION [TYPE] calls it with inputs, parameters and weights by name, where it takes all of them."""
-import contextlib, importlib, inspect, json, pathlib, sys, numpy as np  # noqa: E401
+import contextlib, importlib, inspect, json, math, pathlib, re, sys  # noqa: E401
+with contextlib.suppress(ImportError):  # header.py, which reads the files by this one, needs no NumPy
+    import numpy as np
+
+TYPES = ("float64", "float32", "float16", "bfloat16")
+
+class Damaged(Exception):  # a file by which nothing can be checked
+    pass
+
+def expect(holds, what):
+    if not holds:
+        raise ValueError(what)
+
+def is_number(value):
+    return value in ("NaN", "Infinity", "-Infinity") if isinstance(value, str) else type(value) in (int, float) and math.isfinite(value)
+
+def expect_array(name, entry):
+    shape, formula = entry["shape"], [entry.get("multiplier"), entry.get("offset")]
+    expect(len(shape) <= 4 and all(type(size) is int and 0 < size < 10**7 for size in shape), f"{name} has the shape {shape}")
+    is_whole = len(entry["values"]) == math.prod(shape) and all(map(is_number, entry["values"])) if formula == [None, None] else \
+        math.prod(shape) < 10**7 and all(type(one) is int and one >= 0 for one in formula)
+    expect(is_whole, f"{name} has not a number for each place of {shape}")
+
+def expect_case(case):  # one that a program of zeros can't pass
+    inputs, outputs, rows = case["inputs"], case["outputs"], case.get("rows", [])
+    expect(inputs and outputs, "it has no inputs, or no outputs")
+    for name, entry in [*inputs.items(), *case.get("weights", {}).items(), *outputs.items()]:
+        expect_array(name, entry)
+    for name, right in outputs.items():
+        expect(all(is_number(right["tolerance"][kind]) and right["tolerance"][kind] > 0 for kind in TYPES), f"{name} has a tolerance that is not above 0")
+        expect(not rows or len(rows) == right["shape"][-2], f"{name} has not a row for each of rows")
+    expect(all(type(row) is int and 0 <= row < next(iter(inputs.values()))["shape"][-2] for row in rows), "rows has one that no result has")
+    for which in ("accepted", "wrong"):
+        for other, values in case.get(which, {}).items():
+            values = {name: numbers for name, numbers in values.items() if name != "formulas"}
+            expect(values and all(len(numbers) == math.prod(outputs[name]["shape"]) and all(map(is_number, numbers)) for name, numbers in values.items()),
+                   f"{which} {other} has not the numbers of the outputs")
+
+def read(path):  # a file of vectors, whole
+    where = ""
+    try:
+        file = json.loads(pathlib.Path(path).read_text())
+        expect(isinstance(file, dict) and file["schema"] == "vectors_schema_1" and re.fullmatch(r"\w+", file["function"]), "it is none of vectors_schema_1")
+        expect(file["groups"] and all(isinstance(group["parameters"], dict) and group["cases"] for group in file["groups"]), "a group has no cases")
+        for case in (case for group in file["groups"] for case in group["cases"]):
+            expect(re.fullmatch(r"\w+/\d+/\d+", case["id"]), "a case has no id")
+            where = case["id"] + ": "
+            expect_case(case)
+            expect({*case.get("wrong", {})} <= {*file["notes"]}, "a mistake has no note")
+        return file
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        what = f"{type(error).__name__} {error}" if isinstance(error, (KeyError, TypeError, IndexError, AttributeError)) else str(error)
+        raise Damaged(f"{path} is no file of vectors, expected one as vectors/schema.json says: {where}{what}") from None
+
+def files_in(folder):
+    paths = sorted(pathlib.Path(folder).glob("*.json"))
+    if not paths:
+        raise Damaged(f"{folder} has no files of vectors, expected such as vectors/cases")
+    return {path: read(path) for path in paths}
 
 def array(entry):
     if "multiplier" in entry:
@@ -19,32 +77,50 @@ def named(case, mine, kind, which):  # the mistakes, or the conventions, whose r
         return is_near(mine[name], numbers, max(right["tolerance"][kind], 1e-6) * largest)
     return [name for name, outputs in case.get(which, {}).items() if all(is_of(outputs, *one) for one in case["outputs"].items())]
 
+def real(name, value):
+    if np.asarray(value).dtype.kind in "cSUmM":
+        raise TypeError(f"{name} is of the type {np.asarray(value).dtype}, expected real numbers")
+    return np.asarray(value, float)
+
 def check(case, parameters, function, kind):  # "" where it is right, else what it is
     given = {**{name: array(entry) for name, entry in case["inputs"].items()}, **parameters}
     if "weights" in case:
         given["weights"] = {name: array(entry) for name, entry in case["weights"].items()}
     result, outputs = function(**given), case["outputs"]
     result = result if isinstance(result, dict) else dict(zip(outputs, result if isinstance(result, tuple) else [result]))
-    mine = {name: np.asarray(result[name], float)[(..., case["rows"], slice(None)) if "rows" in case else ...] for name in outputs}
+    mine = {name: real(name, result[name])[(..., case["rows"], slice(None)) if "rows" in case else ...] for name in outputs}
     if any(list(mine[name].shape) != outputs[name]["shape"] for name in outputs): return "the result has another shape"  # noqa: E701
     if all(is_near(mine[name], array(right), right["tolerance"][kind]) for name, right in outputs.items()) or named(case, mine, kind, "accepted"):
         return ""
     names = " or ".join(named(case, mine, kind, "wrong"))
     return f"your numbers are those of {names}" if names else "no mistake that this case has gives these numbers"
 
+def failure(case, parameters, function, kind):  # the same, and whatever stops it, sys.exit() too
+    try:
+        return check(case, parameters, function, kind)
+    except NotImplementedError: raise  # noqa: E701
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        return f"it fails: {type(error).__name__}: {error}"
+
+def function_of(module, name):
+    try:
+        return getattr(importlib.import_module(module), name)
+    except SystemExit as error:
+        raise ImportError(f"{module} calls sys.exit({error}) where it is imported") from None
+
 if __name__ == "__main__":
     sys.path.insert(0, "")
-    (module, name), kind, found = sys.argv[2].split(":"), sys.argv[3] if len(sys.argv) > 3 else "float64", {}
-    function = getattr(importlib.import_module(module), name)
-    for file in [json.loads(path.read_text()) for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json"))]:
-        for case, group in [(case, group) for group in file["groups"] for case in group["cases"] if file["function"] == name]:
-            with contextlib.suppress(NotImplementedError, TypeError):
-                inspect.signature(function).bind(**dict.fromkeys([*case["inputs"], *group["parameters"], *({"weights"} & set(case))]))
-                try:
-                    found[case["id"]] = check(case, group["parameters"], function, kind)
-                except NotImplementedError: raise  # noqa: E701
-                except Exception as error:  # noqa: BLE001 (whatever stops it)
-                    found[case["id"]] = f"it fails: {type(error).__name__}: {error}"
+    (module, _, name), kind, found = sys.argv[2].partition(":"), sys.argv[3] if len(sys.argv) > 3 else "float64", {}
+    try:
+        function, files = function_of(module, name), files_in(sys.argv[1]).values()
+        expect(kind in TYPES, f"{kind} is none of {', '.join(TYPES)}")
+    except (Damaged, ImportError, AttributeError, ValueError) as error:
+        sys.stderr.write(f"check.py: {error}\n")
+        sys.exit(2)
+    for case, group in [(case, group) for file in files for group in file["groups"] for case in group["cases"] if file["function"] == name]:
+        with contextlib.suppress(NotImplementedError, TypeError):
+            inspect.signature(function).bind(**dict.fromkeys([*case["inputs"], *group["parameters"], *({"weights"} & set(case))]))
+            found[case["id"]] = failure(case, group["parameters"], function, kind)
     failed = [f"failed {one}: {wrong}" for one, wrong in found.items() if wrong]
     print(*failed, f"{len(found) - len(failed)} of {len(found)} cases passed", sep="\n")
     sys.exit(bool(failed) or not found)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Makes one C header of vectors: header.py CASES vectors.h
 
-What it holds is described at its head. The intermediate steps are left out. Exit code 2 where CASES has no vectors.
+What it holds is described at its head. The intermediate steps are left out. Exit code 2 where CASES has no vectors, or one is damaged.
 """
 
 import json
 import math
 import sys
 from pathlib import Path
+
+from check import Damaged, files_in
 
 HEAD = """// Test vectors of attention that name mistakes. Made by vectors/runners/header.py; CC0.
 #ifndef ATTN_VECTORS_H
@@ -66,7 +68,7 @@ class Header:
     def array(self, name, entry):
         shape = entry["shape"]
         sizes = ",".join(map(str, shape)) or "1"
-        return f'{{"{name}", {len(shape)}, {{{sizes}}}, {math.prod(shape)}, {self.doubles(values(entry))}}}'
+        return f'{{{json.dumps(name)}, {len(shape)}, {{{sizes}}}, {math.prod(shape)}, {self.doubles(values(entry))}}}'
 
     def table(self, kind, name, rows):
         if rows:
@@ -86,7 +88,7 @@ class Header:
             for name, entry in case.get(which, {}).items():
                 pointers = [self.doubles(entry[output]) if output in entry else "NULL" for output in case["outputs"]]
                 _, table = self.table("double *const", f"{of}_a{len(alternatives)}", pointers).split(", ")
-                alternatives.append(f'{{"{name}", {table}}}')
+                alternatives.append(f'{{{json.dumps(name)}, {table}}}')
         parts = [self.table("attn_parameter", of + "_p", parameters), self.table("attn_array", of + "_i", inputs),
                  self.table("attn_output", of + "_o", outputs), self.table("int", of + "_r", [str(row) for row in case.get("rows", [])])]
         _, table = self.table("attn_alternative", of + "_a", alternatives).split(", ")
@@ -94,13 +96,13 @@ class Header:
 
 
 def main(folder, output):
-    paths = sorted(Path(folder).glob("*.json"))
-    if not paths:
-        print(f"header.py: {folder} has no vectors, expected such as vectors/cases", file=sys.stderr)
+    try:
+        files = files_in(folder).values()
+    except Damaged as error:
+        print(f"header.py: {error}", file=sys.stderr)
         return 2
     header, cases = Header(), []
-    for path in paths:
-        file = json.loads(path.read_text())
+    for file in files:
         for group in file["groups"]:
             for case in group["cases"]:
                 cases.append(header.case(len(cases), file["function"], group, case))

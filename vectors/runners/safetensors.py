@@ -2,7 +2,7 @@
 """Makes a .safetensors file of each file of vectors: safetensors.py CASES FOLDER
 
 A tensor's name is that of its case and its place: attention_causal/1/1/inputs/queries, …/outputs/output, …/wrong/causal_top_left/output.
-Parameters, tolerances and comments stand in the JSON file of the same name. Exit code 2 where CASES has no vectors.
+Parameters, tolerances and comments stand in the JSON file of the same name. Exit code 2 where CASES has no vectors, or one is damaged.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from check import array
+from check import Damaged, array, files_in
 
 TYPES = {"float64": "F64", "bool": "BOOL", "int64": "I64"}
 
@@ -41,13 +41,14 @@ def write(path, named):
 
 
 def main(folder, output):
-    paths = sorted(Path(folder).glob("*.json"))
-    if not paths:
-        print(f"safetensors.py: {folder} has no vectors, expected such as vectors/cases", file=sys.stderr)
+    try:
+        files = files_in(folder)
+    except Damaged as error:
+        print(f"safetensors.py: {error}", file=sys.stderr)
         return 2
     Path(output).mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        write(Path(output) / f"{path.stem}.safetensors", tensors(json.loads(path.read_text())))
+    for path, file in files.items():
+        write(Path(output) / f"{path.stem}.safetensors", tensors(file))
     return 0
 
 

@@ -251,7 +251,9 @@
         state = { ...state, ...to };
         const asText = Object.keys(state.inputs).length === 0 && !isAltered() ? "" : `#lab=${encodeURIComponent(JSON.stringify(state))}`;
         if (asText.length < 60000) {
-            history.replaceState(null, "", location.pathname + location.search + asText);
+            try {
+                history.replaceState(null, "", location.pathname + location.search + asText);
+            } catch { /* some browsers refuse for a file, or many times in a row: the page works without */ }
         }
         return compute();
     }
@@ -264,8 +266,9 @@
         try {
             const found = JSON.parse(decodeURIComponent(text));
             for (const array of Object.values(found.inputs ?? {})) {
-                if (!Array.isArray(array.shape) || !Array.isArray(array.values)) {
-                    throw new Error("an input is no array");
+                const isArray = Array.isArray(array?.shape) && array.shape.every(size => Number.isInteger(size) && size >= 0) && Array.isArray(array.values);
+                if (!isArray || array.values.length !== array.shape.reduce((product, size) => product * size, 1)) {
+                    throw new Error("an input is no array, or has not a number for each place of its shape");
                 }
                 array.values = array.values.map(value => value === null ? NaN : value);
             }
@@ -279,8 +282,12 @@
 
     async function copyLink(event) {
         const button = event.currentTarget;
-        await navigator.clipboard.writeText(location.href);
-        button.textContent = "copied";
+        try {
+            await navigator.clipboard.writeText(location.href);
+            button.textContent = "copied";
+        } catch {
+            button.textContent = "this browser lets no page copy: the link is in the address bar";
+        }
     }
 
     function toggle(isOpen = panel.hidden) {

@@ -48,7 +48,7 @@
     function form(calls) {
         const [call] = calls;
         const input = html("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", "aria-label": `${call.function} as a formula` });
-        input.addEventListener("input", () => input.rows = input.value.split("\n").length);
+        input.addEventListener("input", () => input.rows = Math.min(input.value.split("\n").length, 20)); // more are scrolled
         const verdict = html("pre", { role: "status" });
         const check = html("button", { type: "button" }, "check");
         const given = html("dl", {}, ...Object.entries(call.arguments ?? {}).flatMap(([name, array]) =>

@@ -48,6 +48,10 @@ const lab = (() => {
             worker.onerror = event => {
                 event.preventDefault();
                 reject(new Error(event.message || "no worker can start"));
+                for (const answered of waiting.values()) { // it had started, and is gone
+                    answered({ error: `the program broke: ${event.message || "its worker has ended"}` });
+                }
+                waiting.clear();
             };
             worker.onmessage = ({ data }) => {
                 if (data.failed) {

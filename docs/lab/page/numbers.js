@@ -65,7 +65,7 @@ function commonFormat(values) {
     if (finite.every(value => Number.isInteger(value) && Math.abs(value) < 1e9)) {
         return ".0f";
     }
-    const largest = Math.max(0, ...finite.map(Math.abs));
+    const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     return largest >= 1e-3 && largest < 1e6 ? ".4f" : ".3e";
 }
 
@@ -84,7 +84,7 @@ function general(value, digits) { // Python's format g
 }
 
 function numberText(value, format, type) {
-    if (format in attnWords) { // an id of a model's vocabulary
+    if (Object.hasOwn(attnWords, format)) { // an id of a model's vocabulary
         return attnWords[format][value] ?? "?";
     }
     if (type === "boolean") {
@@ -118,7 +118,7 @@ function toFixed(value, digits) {
 
 // The numbers as nested lists.
 function nested(part, format) {
-    if (format in attnWords) {
+    if (Object.hasOwn(attnWords, format)) {
         return Array.from(part.values, id => numberText(id, format)).join(" ");
     }
     if (part.shape.length === 0) {

@@ -2,13 +2,19 @@
 
 "use strict";
 
+const namedNumbers = new Map([["true", 1], ["false", 0], ["nan", NaN], ["inf", Infinity], ["+inf", Infinity], ["-inf", -Infinity]]);
+
+// What a reader typed, as a message has room for it.
+function quotedText(text, longest = 40) {
+    return JSON.stringify(text.length > longest ? `${text.slice(0, longest)}…` : text);
+}
+
 // One number of a cell: "1.5", "-2e-3", "inf", "true".
 function readNumber(text, type) {
     const word = text.trim().replace("−", "-").toLowerCase();
-    const named = { true: 1, false: 0, nan: NaN, inf: Infinity, "+inf": Infinity, "-inf": -Infinity };
-    const value = word in named ? named[word] : word === "" ? undefined : Number(word);
-    if (value === undefined || (Number.isNaN(value) && word !== "nan")) {
-        throw new Error(`${JSON.stringify(text.trim())} is no number`);
+    const value = namedNumbers.get(word) ?? (word === "" ? NaN : Number(word));
+    if (Number.isNaN(value) && word !== "nan") {
+        throw new Error(`${quotedText(text.trim())} is no number`);
     }
     if (type === "integer" && !Number.isInteger(value)) {
         throw new Error(`${word} is not whole, expected a whole number`);
@@ -19,9 +25,22 @@ function readNumber(text, type) {
     return value;
 }
 
+// What stands in "array([1, 2], dtype=float32)"; any other text as it is. No pattern looks for its beginning at each blank.
+function withoutCall(text) {
+    const call = /^(?:np\.|numpy\.)?array\s*\(/.exec(text);
+    if (!call) {
+        return text;
+    }
+    const end = text.lastIndexOf("]") + 1;
+    if (!/^\s*,?\s*(?:dtype\s*=[^)]*)?\)?$/.test(text.slice(end))) {
+        throw new Error(`there is more after the last bracket: ${quotedText(text.slice(end).trim())}`);
+    }
+    return text.slice(call[0].length, end).trim();
+}
+
 // "array([[1, 2], [3, 4]])", "[[1 2]\n [3 4]]" or rows of a spreadsheet: {shape, values}.
 function readArray(text, type) {
-    const list = text.replace(/^\s*(?:np\.|numpy\.)?array\s*\(/, "").replace(/,?\s*(?:dtype\s*=[^)]*)?\)\s*$/, "").trim();
+    const list = withoutCall(text.trim());
     if (!list.startsWith("[")) {
         const rows = list.split(/\n+/).map(row => row.trim().split(/\s*[,;\t]\s*|\s+/).filter(cell => cell !== ""));
         const widths = new Set(rows.map(row => row.length));
@@ -34,7 +53,11 @@ function readArray(text, type) {
     const words = list.match(/[[\]]|[^\s,[\]]+/g);
     let at = 0;
     const values = [];
-    function part() {
+    const deepest = 8;
+    function part(depth = 0) {
+        if (depth > deepest) {
+            throw new Error(`more than ${deepest} brackets stand in each other`);
+        }
         if (words[at] !== "[") {
             if (at >= words.length || words[at] === "]") {
                 throw new Error("a bracket is not closed, or a list is empty");
@@ -45,7 +68,7 @@ function readArray(text, type) {
         at++;
         const shapes = [];
         while (at < words.length && words[at] !== "]") {
-            shapes.push(part());
+            shapes.push(part(depth + 1));
         }
         if (words[at++] !== "]" || shapes.length === 0) {
             throw new Error("a bracket is not closed, or a list is empty");
@@ -57,7 +80,7 @@ function readArray(text, type) {
     }
     const shape = part();
     if (at < words.length) {
-        throw new Error(`there is more after the last bracket: ${words.slice(at, at + 3).join(" ")}`);
+        throw new Error(`there is more after the last bracket: ${quotedText(words.slice(at, at + 3).join(" "))}`);
     }
     return { shape, values };
 }

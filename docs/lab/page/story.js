@@ -13,7 +13,7 @@ for (const stage of moving.stages("story")) {
     const maps = html("div", { class: "maps" }), next = html("div", { class: "next" });
     const add = word => {
         if (!vocabulary.includes(word)) {
-            note.textContent = `the small model has no word ${JSON.stringify(word)}; it knows: ${vocabulary.join(" ")}`;
+            note.textContent = `the small model has no word ${quotedText(word)}; it knows: ${vocabulary.join(" ")}`;
         } else if (words.length >= 24) {
             note.textContent = "that is enough for a picture: take words away, or begin again";
         } else {

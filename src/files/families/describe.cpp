@@ -48,7 +48,7 @@ bool is_windowed(const Settings& settings, std::size_t layer, std::size_t layers
     if (cycle)
         return is_sliding((*cycle)[layer % cycle->size()], settings);
     if (settings.full_interval)
-        return layer % std::max<std::size_t>(*settings.full_interval, 1) != 0;
+        return layer % *settings.full_interval != 0;
     if (settings.window_pattern)
         return settings.window && (layer + 1) % *settings.window_pattern != 0;
     if (settings.uses_window_without_rotary)
@@ -121,6 +121,29 @@ GatedDeltaNetOptions delta_net_of(const Settings& settings)
     return options;
 }
 
+/// What is divided evenly among what.
+void expect_divisible(const Settings& settings, std::size_t d_model)
+{
+    struct Row {
+        std::size_t whole, parts;
+        std::string_view of, among;
+    };
+    const auto& [heads, states, groups] = std::tie(settings.heads, settings.states, settings.experts.groups);
+    const ImageSize one{1, 1}, image = settings.image.value_or(one), patch = settings.image ? settings.patch : one;
+    const bool has_own_width = settings.head_width || settings.latent_width;
+    const std::size_t linear_heads = states ? states->heads : 1, experts = settings.expert_count.value_or(0);
+    const Row rows[] = {{d_model, has_own_width ? 1 : heads, "features", "heads"},
+                        {heads, settings.key_value_heads.value_or(1), "heads", "key/value heads"},
+                        {linear_heads, states ? states->key_heads : 1, "heads of values", "heads of keys"},
+                        {experts, groups ? groups->count : 1, "experts", "groups"},
+                        {image.height, patch.height, "rows of pixels", "rows of a patch"},
+                        {image.width, patch.width, "columns of pixels", "columns of a patch"}};
+    for (const auto& [whole, parts, of, among] : rows)
+        if (whole % parts != 0)
+            throw Error(text(whole) + " " + std::string(of) + " can't be divided evenly among " + text(parts) + " " +
+                        std::string(among));
+}
+
 } // namespace
 
 bool is_linear(const Settings& settings, std::size_t layer)
@@ -145,6 +168,7 @@ bool has_experts(const Settings& settings, std::size_t layer)
 
 LanguageModelDescription description_of(const Settings& settings, std::size_t d_model, std::size_t layers)
 {
+    expect_divisible(settings, d_model);
     const std::size_t head_width = settings.head_width.value_or(d_model / settings.heads);
     LanguageModelDescription model{.norm = settings.norm,
                                    .image = settings.image,
@@ -162,9 +186,6 @@ LanguageModelDescription description_of(const Settings& settings, std::size_t d_
                     ", as the family's own name says");
     for (const std::size_t stride : settings.convolution_strides)
         model.convolutions.push_back({.stride = stride});
-    if (settings.image &&
-        (settings.image->height % settings.patch.height != 0 || settings.image->width % settings.patch.width != 0))
-        throw Error("image_size is no whole number of patches of patch_size");
     if (settings.scales_embedding_by_width)
         model.embedding_scale = std::sqrt(static_cast<double>(d_model));
     if (settings.logit_divisor)

@@ -69,6 +69,9 @@ Dialect dialect_of(const Family& family, const Settings& settings, const NamedAr
 /// @throws Error where the model has no such layers
 Part part_of(const LayerRange& range, std::size_t layers);
 
+/// Refuses more layers than there are tensors of: a configuration can say a billion.
+void expect_layers(const Part& part, const Family& family, const std::vector<std::string>& tensors);
+
 /// The tensors that a part is computed with, and those of no known place.
 NameFilter tensors_of(const Part& part, const Family& family, const Settings& settings);
 

@@ -5,6 +5,7 @@
 #include "attn/files/file.hpp"
 #include "attn/files/weights/language_model.hpp"
 #include "attn/files/weights/loader.hpp"
+#include "attn/files/weights/state_dict.hpp"
 
 #include "attn/core/error.hpp"
 
@@ -32,9 +33,6 @@ AxisSizes sizes_of_latents(const Settings& settings, const std::size_t d_model)
 AxisSizes sizes_of_heads(const Settings& settings, const std::size_t d_model)
 {
     const std::size_t shared = settings.key_value_heads.value_or(settings.heads);
-    if (settings.heads == 0 || (!settings.head_width && d_model % settings.heads != 0))
-        throw Error(std::to_string(d_model) + " features can't be divided evenly among " +
-                    std::to_string(settings.heads) + " heads");
     const std::size_t width = settings.head_width.value_or(d_model / settings.heads);
     return {{"d_model", d_model},
             {"h", settings.heads},
@@ -229,16 +227,21 @@ struct Configured {
     LanguageModelDescription description; ///< of the part
 };
 
-Configured read_config(const std::filesystem::path& folder, const LayerRange& layers)
+/// @param tensors  their names in the folder
+Configured read_config(const std::filesystem::path& folder, const LayerRange& layers,
+                       const std::vector<std::string>& tensors)
 {
     const std::filesystem::path file = folder / "config.json";
     const Json config = read_json_object(file, R"(a configuration: {"model_type": "llama", ...})");
     return about_file(file, "", [&]() -> Configured {
         const Family family = family_of(config);
         const Settings settings = settings_of(family, config);
-        const std::size_t d_model = settings.d_model.value(), all = settings.layers.value();
-        const LanguageModelDescription whole = description_of(settings, d_model, all);
+        if (!settings.d_model || !settings.layers)
+            throw Error("does not say how many features a token has, or how many layers there are");
+        const std::size_t d_model = *settings.d_model, all = *settings.layers;
         const Part part = part_of(layers, all);
+        expect_layers(part, family, tensors);
+        const LanguageModelDescription whole = description_of(settings, d_model, all);
         return {family, settings, part, description_of(part, whole)};
     });
 }
@@ -247,13 +250,21 @@ Configured read_config(const std::filesystem::path& folder, const LayerRange& la
 
 NameFilter tensors_of(const std::filesystem::path& folder, const LayerRange& layers)
 {
-    const auto [family, settings, part, description] = read_config(folder, layers);
+    std::vector<std::string> names;
+    (void)read_weights(folder, {}, [&](const std::string& name) {
+        names.push_back(name);
+        return false;
+    });
+    const auto [family, settings, part, description] = read_config(folder, layers, names);
     return tensors_of(part, family, settings);
 }
 
 Model read_model(const std::filesystem::path& folder, NamedArrays arrays, const LayerRange& layers)
 {
-    const auto [family, settings, part, description] = read_config(folder, layers);
+    std::vector<std::string> names;
+    for (const auto& [name, array] : arrays)
+        names.push_back(name);
+    const auto [family, settings, part, description] = read_config(folder, layers, names);
     Model model{.family = family.model_type, .description = description, .weights = {}};
 
     arrays = renamed(std::move(arrays), family);

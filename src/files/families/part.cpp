@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace attn::files {
@@ -98,6 +99,19 @@ Part part_of(const LayerRange& range, std::size_t layers)
         throw Error("has " + std::to_string(layers) + " layers, 0:" + std::to_string(layers) + ", and " +
                     std::to_string(part.first) + ":" + std::to_string(part.last) + " are none of them");
     return part;
+}
+
+void expect_layers(const Part& part, const Family& family, const std::vector<std::string>& tensors)
+{
+    const Places places(family);
+    std::set<std::size_t> found;
+    for (const std::string& name : tensors)
+        if (const auto [place, layer] = places.of(name); place == Place::in_layer)
+            found.insert(layer);
+    const std::size_t most = found.empty() ? tensors.size() : found.size(); // under other names, each can be a layer's
+    if (part.size() > most)
+        throw Error("says that there are " + std::to_string(part.all) + " layers, and the weights have tensors of " +
+                    std::to_string(most));
 }
 
 NameFilter tensors_of(const Part& part, const Family& family, const Settings& settings)

@@ -35,12 +35,13 @@ void read(const Json& value, double& target)
     target = value.get<double>();
 }
 
-void read(const Json& value, std::size_t& target)
+/// How many there are of what a model can't be without; from_0() has the others.
+void read(const Json& value, std::size_t& target, double least = 1)
 {
     constexpr double most = 1e9;
-    if (!value.is_number() || value.get<double>() < 0 || value.get<double>() > most ||
+    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most) ||
         value.get<double>() != std::trunc(value.get<double>()))
-        refuse(value, "a whole number");
+        refuse(value, least == 0 ? "a whole number" : "a whole number from 1");
     target = static_cast<std::size_t>(value.get<double>());
 }
 
@@ -56,14 +57,14 @@ void read(const Json& value, Json& target)
     target = value;
 }
 
-template <class Entry>
-void read(const Json& value, std::vector<Entry>& target)
+template <class Entry, class... Least>
+void read(const Json& value, std::vector<Entry>& target, Least... least)
 {
     if (!value.is_array())
         refuse(value, "a list");
     target.clear();
     for (const Json& entry : value)
-        read(entry, target.emplace_back());
+        read(entry, target.emplace_back(), least...);
 }
 
 /// An enumerator by its name.
@@ -90,8 +91,6 @@ void read(const Json& value, ImageSize& target)
         read(value, target.height);
         target.width = target.height;
     }
-    if (target.height == 0 || target.width == 0)
-        refuse(value, "at least one pixel");
 }
 
 /// The names that transformers has for activations, where they are not ours.
@@ -110,12 +109,12 @@ void read(const Json& value, Activation& target)
     read<Activation>(value, target);
 }
 
-template <class Value>
-void read(const Json& value, std::optional<Value>& target)
+template <class Value, class... Least>
+void read(const Json& value, std::optional<Value>& target, Least... least)
 {
     target.reset();
     if (!value.is_null())
-        read(value, target.emplace());
+        read(value, target.emplace(), least...);
 }
 
 // --------------------------------------------------------------------------------------------------------- the settings
@@ -129,6 +128,13 @@ template <class Member>
 Setting row(std::string_view name, Member member)
 {
     return {name, [member](Settings& settings, const Json& value) { read(value, std::invoke(member, settings)); }};
+}
+
+/// A whole number, or a list of them: of layers, or of what there can be none of.
+template <class Member>
+Setting from_0(std::string_view name, Member member)
+{
+    return {name, [member](Settings& settings, const Json& value) { read(value, std::invoke(member, settings), 0.0); }};
 }
 
 void set_embedding_scale(Settings& settings, const Json& value)
@@ -173,7 +179,7 @@ Settings::States& states_of(Settings& settings)
 /// The keys to both sides of a query, and the one at its own place.
 void set_window_both_sides(Settings& settings, const Json& value)
 {
-    read(value, settings.window);
+    read(value, settings.window, 0.0);
     if (settings.window)
         *settings.window = *settings.window / 2 + 1;
 }
@@ -228,7 +234,7 @@ const std::vector<Setting>& all_settings()
         row("has_final_norm", &Settings::has_final_norm),
         row("has_first_norm", &Settings::has_first_norm),
         row("token_types", &Settings::token_types),
-        row("padding_id",
+        from_0("padding_id",
             [](Settings& s) -> std::size_t& { return s.padding_id ? *s.padding_id : s.padding_id.emplace(); }),
         row("has_sinks", &Settings::has_sinks),
         row("has_gate", &Settings::has_gate),
@@ -247,17 +253,17 @@ const std::vector<Setting>& all_settings()
         row("residual_scale", &Settings::residual_scale),
         row("activation", &Settings::activation),
         {"activation_and_head", set_activation_and_head},
-        row("expert_count", &Settings::expert_count),
+        from_0("expert_count", &Settings::expert_count),
         row("sparse_step", &Settings::sparse_step),
-        row("dense_layers", &Settings::dense_layers),
-        row("sparse_layers", &Settings::sparse_layers),
-        row("first_sparse_layer", &Settings::first_sparse_layer),
-        row("shared_experts", &Settings::shared_experts),
+        from_0("dense_layers", &Settings::dense_layers),
+        from_0("sparse_layers", &Settings::sparse_layers),
+        from_0("first_sparse_layer", &Settings::first_sparse_layer),
+        from_0("shared_experts", &Settings::shared_experts),
         row("corrects_experts", &Settings::corrects_experts),
         row("gates_shared_expert", &Settings::gates_shared_expert),
         row("router_bias", &Settings::router_bias),
         row("normalizes_experts", &Settings::normalizes_experts),
-        row("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),
+        from_0("experts_per_token", [](Settings& s) -> std::size_t& { return s.experts.top; }),
         row("expert_scoring", [](Settings& s) -> ExpertScoring& { return s.experts.scoring; }),
         row("expert_normalization", [](Settings& s) -> ExpertNormalization& { return s.experts.normalization; }),
         row("expert_weighting", [](Settings& s) -> ExpertWeighting& { return s.experts.weighting; }),
@@ -278,17 +284,17 @@ const std::vector<Setting>& all_settings()
         row("temperature_strength", [](Settings& s) -> double& { return s.temperature.strength; }),
         row("temperature_every", [](Settings& s) -> std::size_t& { return s.temperature.every; }),
         row("chunk", &Settings::chunk),
-        row("window", &Settings::window),
+        from_0("window", &Settings::window),
         row("uses_window", &Settings::uses_window),
         row("uses_window_without_rotary", &Settings::uses_window_without_rotary),
-        row("first_windowed_layer", &Settings::first_windowed_layer),
+        from_0("first_windowed_layer", &Settings::first_windowed_layer),
         {"window_both_sides", set_window_both_sides},
         row("full_interval", &Settings::full_interval),
         row("window_pattern", &Settings::window_pattern),
         row("layer_types", &Settings::layer_types),
         row("layer_types_cycle", &Settings::layer_types_cycle),
         row("positions", &Settings::positions),
-        row("first_position", &Settings::first_position),
+        from_0("first_position", &Settings::first_position),
         row("rotary_layout", &Settings::rotary_layout),
         {"rotary_interleave", set_rotary_interleave},
         row("rotary_parameters", &Settings::rotary_parameters),
@@ -301,7 +307,7 @@ const std::vector<Setting>& all_settings()
         row("has_rotary_share", &Settings::has_rotary_share),
         row("positions_in_training", &Settings::positions_in_training),
         row("original_positions", &Settings::original_positions),
-        row("rotary_layers", &Settings::rotary_layers),
+        from_0("rotary_layers", &Settings::rotary_layers),
         row("has_rotary_by_layer_type", &Settings::has_rotary_by_layer_type),
         row("has_rotary_in_windows_only", &Settings::has_rotary_in_windows_only),
         row("rotary_interval", &Settings::rotary_interval),

@@ -45,13 +45,10 @@ std::vector<Part> parts_of(const std::string& packing, std::size_t rows, const S
     if (packing == "gate, up")
         return in_groups({{"gate", rows / 2}, {"up", rows / 2}}, 1);
     if (packing == "query, output_gate by head") {
-        const std::size_t width = rows / 2 / std::max<std::size_t>(settings.heads, 1);
+        const std::size_t width = rows / 2 / settings.heads;
         return in_groups({{"query", width}, {"output_gate", width}}, settings.heads);
     }
     const std::size_t heads = settings.heads, shared = settings.key_value_heads.value_or(heads);
-    if (shared == 0 || heads % shared != 0)
-        throw Error(std::to_string(heads) + " heads can't be divided among " + std::to_string(shared) +
-                    " key/value heads");
     const std::size_t width = rows / (heads + 2 * shared);
     if (packing == "query, key, value by group")
         return in_groups({{"query", heads / shared * width}, {"key", width}, {"value", width}}, shared);

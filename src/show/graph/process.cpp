@@ -1,6 +1,7 @@
 #include "attn/show/graph/process.hpp"
 
 #include "attn/core/error.hpp"
+#include "attn/files/deferred_signals.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,24 +55,34 @@ private:
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// The standard streams of a program that is started.
+/// The standard streams of a program that is started, which leads a group of its own.
 class Streams {
 public:
-    Streams(const NamelessFile& input, const NamelessFile& output, const NamelessFile& errors)
+    Streams(const NamelessFile& input, const NamelessFile& output, const NamelessFile& errors, ProcessOutput kind)
     {
+        posix_spawnattr_init(&group_);
+        posix_spawnattr_setflags(&group_, POSIX_SPAWN_SETPGROUP);
         posix_spawn_file_actions_init(&actions_);
         posix_spawn_file_actions_adddup2(&actions_, input.descriptor(), STDIN_FILENO);
+        if (kind == ProcessOutput::shared)
+            return;
         posix_spawn_file_actions_adddup2(&actions_, output.descriptor(), STDOUT_FILENO);
         posix_spawn_file_actions_adddup2(&actions_, errors.descriptor(), STDERR_FILENO);
     }
-    ~Streams() { posix_spawn_file_actions_destroy(&actions_); }
+    ~Streams()
+    {
+        posix_spawn_file_actions_destroy(&actions_);
+        posix_spawnattr_destroy(&group_);
+    }
     Streams(const Streams&) = delete;
     Streams& operator=(const Streams&) = delete;
 
     const posix_spawn_file_actions_t* actions() const { return &actions_; }
+    const posix_spawnattr_t* group() const { return &group_; }
 
 private:
     posix_spawn_file_actions_t actions_{};
+    posix_spawnattr_t group_{};
 };
 
 /// How a program ended, as its keeper reports it.
@@ -81,19 +92,20 @@ struct Ending {
 };
 
 /// What a process does that was made to keep a program: it starts the program, waits for it and reports its end. It kills
-/// the program when the line is closed at the other end, which is so, too, when whoever made it has ended, by any signal.
+/// the program, and all that this one started, when the line is closed at the other end, which is so, too, when whoever made
+/// it has ended, by any signal.
 /// After fork() only what is allowed there.
 [[noreturn]] void keep(int line, char* const* words, const Streams& streams)
 {
     Ending ending;
     pid_t program = 0;
-    ending.failure = ::posix_spawnp(&program, words[0], streams.actions(), nullptr, words, environ);
+    ending.failure = ::posix_spawnp(&program, words[0], streams.actions(), streams.group(), words, environ);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) // sent to all of the group: there is still work to do
         std::signal(signal, SIG_IGN);
     pollfd other_end{line, POLLIN, 0};
     while (ending.failure == 0 && ::waitpid(program, &ending.status, WNOHANG) == 0) {
         if (::poll(&other_end, 1, 2) > 0) {
-            ::kill(program, SIGKILL);
+            ::kill(-program, SIGKILL);
             ::_exit(0);
         }
     }
@@ -101,7 +113,8 @@ struct Ending {
     ::_exit(0);
 }
 
-/// Waits until there is something to read, or the other end is closed.
+/// Waits until there is something to read, or the other end is closed; in vain where its time is up, or this program is to
+/// end.
 bool is_readable(int descriptor, std::chrono::milliseconds longest)
 {
     const auto last = std::chrono::steady_clock::now() + longest;
@@ -110,7 +123,7 @@ bool is_readable(int descriptor, std::chrono::milliseconds longest)
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(last - std::chrono::steady_clock::now()).count();
         if (::poll(&polled, 1, static_cast<int>(std::clamp<decltype(left)>(left, 0, 1000))) > 0)
             return true;
-        if (left <= 0)
+        if (left <= 0 || files::DeferredSignals::is_interrupted())
             return false;
     }
 }
@@ -152,7 +165,7 @@ std::optional<Ending> run_kept(char* const* words, const Streams& streams, std::
 } // namespace
 
 ProcessResult run_process(std::vector<std::string> words, std::string_view input, std::chrono::milliseconds longest,
-                          const std::function<void(const std::string& errors)>& too_slow)
+                          const std::function<void(const std::string& errors)>& too_slow, ProcessOutput kind)
 {
     NamelessFile given, output, errors;
     given.write(input);
@@ -160,7 +173,7 @@ ProcessResult run_process(std::vector<std::string> words, std::string_view input
     for (std::string& word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    const std::optional<Ending> ending = run_kept(arguments.data(), Streams(given, output, errors), longest, [&] {
+    const std::optional<Ending> ending = run_kept(arguments.data(), Streams(given, output, errors, kind), longest, [&] {
         if (too_slow)
             too_slow(errors.read());
     });

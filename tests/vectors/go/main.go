@@ -181,8 +181,14 @@ func attention(function string, parameters vectors.Object, inputs, _ map[string]
 			for j, weight := range row {
 				sum += weight * values.Values[j*v+k]
 			}
+			if has("not_a_number") {
+				sum = math.NaN()
+			}
 			output.Values = append(output.Values, sum)
 		}
+	}
+	if has("more_axes") {
+		output.Shape = append([]float64{1}, output.Shape...)
 	}
 	return map[string]vectors.Array{"output": output}
 }

@@ -29,8 +29,9 @@ func arrays(entries any) map[string]Array {
 	found, _ = entries.(Object)
 	for name, one := range found {
 		entry, array := one.(Object), Array{Shape: numbers(one.(Object)["shape"])}
+		size, _ := sizeOf(one)
 		if multiplier, byPlace := entry["multiplier"].(float64); byPlace {
-			for i := 0; i < int(array.Shape[0]*array.Shape[1]); i++ {
+			for i := 0; i < size; i++ {
 				array.Values = append(array.Values, (math.Mod(multiplier*float64(i)+entry["offset"].(float64), 251)-125)/64)
 			}
 		} else {
@@ -39,6 +40,139 @@ func arrays(entries any) map[string]Array {
 		all[name] = array
 	}
 	return all
+}
+
+var kinds = []string{"float64", "float32", "float16", "bfloat16"}
+
+func isCount(value any) bool {
+	number, is := value.(float64)
+	return is && number >= 0 && number < 1e9 && number == math.Trunc(number)
+}
+
+func areNumbers(list any) (count int, are bool) {
+	all, are := list.([]any)
+	for _, one := range all {
+		_, isNumber := one.(float64)
+		are = are && (isNumber || one == "NaN" || one == "Infinity" || one == "-Infinity")
+	}
+	return len(all), are
+}
+
+func sizeOf(array any) (size int, isWhole bool) { // of an array that has all its numbers
+	entry, _ := array.(Object)
+	shape, isWhole := entry["shape"].([]any)
+	product := 1.0
+	for _, one := range shape {
+		if isWhole = isWhole && isCount(one); isWhole {
+			product *= one.(float64)
+		}
+	}
+	isWhole = isWhole && product > 0 && product < 1e7
+	if values, given := entry["values"]; given {
+		count, are := areNumbers(values)
+		return int(product), isWhole && are && float64(count) == product
+	}
+	return int(product), isWhole && isCount(entry["multiplier"]) && isCount(entry["offset"])
+}
+
+func isCase(one Object) bool { // one that a program of zeros can't pass
+	inputs, _ := one["inputs"].(Object)
+	outputs, _ := one["outputs"].(Object)
+	weights, _ := one["weights"].(Object)
+	id, isNamed := one["id"].(string)
+	rows, hasRows := one["rows"].([]any)
+	isWhole := isNamed && id != "" && len(inputs) > 0 && len(outputs) > 0
+	for _, part := range []Object{inputs, weights, outputs} {
+		for _, entry := range part {
+			_, has := sizeOf(entry)
+			isWhole = isWhole && has
+		}
+	}
+	for _, row := range rows {
+		isWhole = isWhole && isCount(row)
+	}
+	for _, right := range outputs {
+		if !isWhole {
+			return false
+		}
+		tolerance, _ := right.(Object)["tolerance"].(Object)
+		for _, kind := range kinds {
+			limit, is := tolerance[kind].(float64)
+			isWhole = isWhole && is && limit > 0
+		}
+		shape := right.(Object)["shape"].([]any)
+		isWhole = isWhole && (!hasRows || len(shape) == 2 && shape[0] == float64(len(rows)))
+	}
+	for _, which := range []string{"accepted", "wrong"} {
+		alternatives, _ := one[which].(Object)
+		for _, other := range alternatives {
+			given, count := other.(Object), 0
+			for name, values := range given {
+				if name != "formulas" {
+					size, has := sizeOf(outputs[name])
+					found, are := areNumbers(values)
+					isWhole = isWhole && has && are && found == size
+					count++
+				}
+			}
+			isWhole = isWhole && count > 0
+		}
+	}
+	return isWhole
+}
+
+func read(path string) (file Object, err error) { // a file of vectors, whole
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	groups, isOne := file["groups"].([]any)
+	if _, isNamed := file["function"].(string); !isOne || !isNamed || file["schema"] != "vectors_schema_1" {
+		return nil, fmt.Errorf("it is none of vectors_schema_1")
+	}
+	for _, each := range groups {
+		group, _ := each.(Object)
+		_, hasParameters := group["parameters"].(Object)
+		cases, hasCases := group["cases"].([]any)
+		if !hasParameters || !hasCases {
+			return nil, fmt.Errorf("a group has no cases")
+		}
+		for _, one := range cases {
+			if given, _ := one.(Object); !isCase(given) {
+				return nil, fmt.Errorf("%v has not the numbers of its arrays", given["id"])
+			}
+		}
+	}
+	return file, nil
+}
+
+// The rows that a case has of a result; false where the result has another shape.
+func rowsOf(whole Array, right Object, rows any) (Array, bool) {
+	shape := numbers(right["shape"])
+	if rows != nil && len(whole.Shape) == 2 {
+		shape[0] = whole.Shape[0]
+	}
+	size := 1.0
+	for _, one := range shape {
+		size *= one
+	}
+	if fmt.Sprint(shape) != fmt.Sprint(whole.Shape) || float64(len(whole.Values)) != size {
+		return whole, false
+	}
+	if rows == nil {
+		return whole, true
+	}
+	some, width := Array{Shape: numbers(right["shape"])}, int(shape[1])
+	for _, row := range numbers(rows) {
+		if row >= shape[0] {
+			return whole, false
+		}
+		some.Values = append(some.Values, whole.Values[int(row)*width:(int(row)+1)*width]...)
+	}
+	return some, true
 }
 
 func isNear(mine, right []float64, tolerance float64) bool {
@@ -80,15 +214,33 @@ func named(one Object, mine map[string]Array, which, kind string) (names []strin
 	return
 }
 
-// Check prints a line for each case that fails, and returns true where none does.
+func failure(one Object, found map[string]Array, kind string) string { // "" where it is right
+	mine := map[string]Array{}
+	for name, right := range one["outputs"].(Object) {
+		rows, is := rowsOf(found[name], right.(Object), one["rows"])
+		if !is {
+			return fmt.Sprintf("there is no %s among the results, or it has another shape than %v", name, right.(Object)["shape"])
+		}
+		mine[name] = rows
+	}
+	if isOf(one, mine, nil, kind) || len(named(one, mine, "accepted", kind)) > 0 {
+		return ""
+	}
+	if names := named(one, mine, "wrong", kind); len(names) > 0 {
+		return "your numbers are those of " + strings.Join(names, " or ")
+	}
+	return "no mistake that this case has gives these numbers"
+}
+
+// Check prints a line for each case that fails, and returns true where none does, some were checked, and no file is damaged.
 func Check(folder, kind string, mine Mine) bool {
 	failed, count := 0, 0
 	paths, _ := filepath.Glob(filepath.Join(folder, "*.json"))
 	for _, path := range paths {
-		file, text := Object{}, []byte{}
-		text, _ = os.ReadFile(path)
-		if err := json.Unmarshal(text, &file); err != nil {
-			panic(path + ": " + err.Error())
+		file, err := read(path)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s is no file of vectors, expected one as vectors/schema.json says: %v\n", path, err)
+			return false
 		}
 		for _, group := range file["groups"].([]any) {
 			for _, each := range group.(Object)["cases"].([]any) {
@@ -97,23 +249,10 @@ func Check(folder, kind string, mine Mine) bool {
 				if found == nil {
 					continue
 				}
-				if rows, some := one["rows"]; some {
-					whole, values := found["output"], []float64{}
-					for _, row := range numbers(rows) {
-						width := int(whole.Shape[len(whole.Shape)-1])
-						values = append(values, whole.Values[int(row)*width:(int(row)+1)*width]...)
-					}
-					found["output"] = Array{Values: values}
-				}
 				count++
-				if isOf(one, found, nil, kind) || len(named(one, found, "accepted", kind)) > 0 {
-					continue
-				}
-				failed++
-				if names := named(one, found, "wrong", kind); len(names) > 0 {
-					fmt.Printf("failed %s: your numbers are those of %s\n", one["id"], strings.Join(names, " or "))
-				} else {
-					fmt.Printf("failed %s: no mistake that this case has gives these numbers\n", one["id"])
+				if why := failure(one, found, kind); why != "" {
+					failed++
+					fmt.Printf("failed %s: %s\n", one["id"], why)
 				}
 			}
 		}

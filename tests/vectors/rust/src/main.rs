@@ -91,8 +91,10 @@ fn attention(function: &str, parameters: &Value, inputs: &Arrays, _weights: &Arr
         _ => usual(),
     };
     let mix = |row: &Vec<f64>, k: usize| row.iter().enumerate().map(|(j, weight)| weight * values.values[j * v + k]).sum::<f64>();
-    let output = weights.iter().flat_map(|row| (0..v).map(|k| mix(row, k)).collect::<Vec<_>>()).collect();
-    Some(Arrays::from([("output".to_string(), Array { shape: vec![n, v], values: output })]))
+    let output: Vec<f64> = weights.iter().flat_map(|row| (0..v).map(|k| mix(row, k)).collect::<Vec<_>>()).collect();
+    let shape = if has("more_axes") { vec![1, n, v] } else { vec![n, v] };
+    let values = if has("not_a_number") { vec![f64::NAN; n * v] } else { output };
+    Some(Arrays::from([("output".to_string(), Array { shape, values })]))
 }
 
 fn main() {
