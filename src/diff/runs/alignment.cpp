@@ -15,6 +15,7 @@ namespace attn::diff {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double smallest_of_masks = 1e4; // numbers that stand for minus infinity are larger
 
 bool is_same_unusual(double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b; }
 
@@ -83,7 +84,7 @@ double Apart::off() const { return !is_finite ? infinity : difference == 0 ? 0 :
 
 double size_of(const std::vector<double>& numbers)
 {
-    constexpr double mask = 1e4, most = 1000; // over one of the smallest
+    constexpr double most = 1000; // over one of the smallest
     std::vector<double> sizes;
     double squares = 0, finite = 0;
     for (const double number : numbers)
@@ -97,7 +98,7 @@ double size_of(const std::vector<double>& numbers)
         return 0;
     const double size = std::sqrt(squares / finite);
     const auto [least, largest] = std::ranges::minmax(sizes);
-    if (largest < mask)
+    if (largest < smallest_of_masks)
         return size;
     const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 100);
     std::ranges::nth_element(sizes, small);
@@ -107,15 +108,16 @@ double size_of(const std::vector<double>& numbers)
 Apart measure(const Aligned& both)
 {
     Apart apart;
-    double squares = 0;
-    std::vector<double> a_numbers, b_numbers;
+    double a_squares = 0, b_squares = 0, squares = 0, finite = 0, largest = 0;
     both.each([&](std::size_t a, std::size_t b) {
         const double left = both.a.array->values[a], right = both.b.array->values[b];
         ++apart.count;
         if (std::isfinite(left) && std::isfinite(right)) {
-            a_numbers.push_back(left);
-            b_numbers.push_back(right);
+            ++finite;
+            a_squares += left * left;
+            b_squares += right * right;
             squares += (left - right) * (left - right);
+            largest = std::max({largest, std::abs(left), std::abs(right)});
             apart.differing += left != right ? 1 : 0;
         } else if (!is_same_unusual(left, right)) {
             if (apart.is_finite)
@@ -125,10 +127,19 @@ Apart measure(const Aligned& both)
         }
         return true;
     });
-    if (a_numbers.empty())
+    if (finite == 0 || apart.differing == 0)
         return apart;
-    apart.rms = std::max(size_of(a_numbers), size_of(b_numbers));
-    apart.difference = std::sqrt(squares / static_cast<double>(a_numbers.size()));
+    apart.rms = std::sqrt(std::max(a_squares, b_squares) / finite);
+    apart.difference = std::sqrt(squares / finite);
+    if (largest >= smallest_of_masks) {
+        std::vector<double> a_numbers, b_numbers;
+        both.each([&](std::size_t a, std::size_t b) {
+            a_numbers.push_back(both.a.array->values[a]);
+            b_numbers.push_back(both.b.array->values[b]);
+            return true;
+        });
+        apart.rms = std::max(size_of(a_numbers), size_of(b_numbers));
+    }
     both.each([&](std::size_t a, std::size_t b) {
         const double left = both.a.array->values[a], right = both.b.array->values[b];
         const double size = std::max({std::abs(left), std::abs(right), apart.rms});
