@@ -269,6 +269,36 @@ TEST_CASE("a mask of large negative numbers does not make what follows nothing b
     CHECK(result.count(Likeness::different) == 12);
 }
 
+TEST_CASE("a mask that hides nothing in one run makes its results different", "[diff]")
+{
+    RecordedRun a = run_decoder({.layers = 1}), b = a;
+    const Array shape{{1, 5, 5}, std::vector<double>(25, 0)};
+    Array causal = shape;
+    for (std::size_t i = 0; i < 25; ++i)
+        causal.values[i] = i % 5 > i / 5 ? -3.4028234663852886e38 : 0;
+    for (RecordedRun* run : {&a, &b}) {
+        run->arrays.insert(run->arrays.begin() + 1, {"mask", run == &a ? causal : shape});
+        run->origins["mask"] = {"model.py", 50, "mask", "forward", true, {}};
+        run->origins["layers.0.output"].reads.push_back("mask");
+    }
+    for (double& number : b.arrays.back().second.values)
+        number *= -0.4;
+    CHECK(names_of(compare_runs(a, b), Likeness::different) == std::vector<std::string>{"mask", "layers.0.output"});
+}
+
+TEST_CASE("what follows from numbers that are nothing but roundings is compared as closely as anything else", "[diff]")
+{
+    const auto run = [](double noise, double factor) {
+        Writer writer({.type = NumberType::float32});
+        writer.add("x", {4, 6}, {}, [](const Shape& k) { return given(0, k[0], k[1]); });
+        writer.add("mean", {4}, {"x"}, [&](const Shape& k) { return noise * (1 + static_cast<double>(k[0])); });
+        writer.add("y", {4, 6}, {"x", "mean"}, [&](const Shape& k) { return factor * given(1, k[0], k[1]); });
+        return writer.run;
+    };
+    CHECK(compare_runs(run(1e-8, 1), run(-3e-8, 1)).passed());
+    CHECK_FALSE(compare_runs(run(1e-8, 1), run(-3e-8, 1.3)).passed());
+}
+
 TEST_CASE("a result without a partner leaves two runs undecided", "[diff]")
 {
     const RecordedRun whole = run_decoder({});

@@ -192,7 +192,7 @@ private:
         result_.type = type_;
         const bool is_alone = a_.graph.is_input(pairing.a) || b_.graph.is_input(pairing.b);
         const double roundings = roundings_of(type_);
-        const bool is_nothing_else = apart.is_finite && apart.rms <= roundings * operand_size;
+        const bool is_nothing_else = apart.is_finite && apart.rms > 0 && apart.rms <= roundings * operand_size;
         pair.allowed = is_counted ? 0 : is_nothing_else ? 2 : roundings + growth * before.rms;
         const double largest = peak * roundings + peak * growth * before.largest;
         const auto is_within = [&](double times) {
@@ -205,6 +205,8 @@ private:
             return {.is_different = true};
         const bool is_rounding = is_nothing_else || is_within(1);
         pair.likeness = is_rounding && !before.is_unclear ? Likeness::rounding : Likeness::undecided;
+        if (is_nothing_else) // which is small beside what it was computed from, and so beside what follows
+            return {.rms = roundings, .largest = roundings, .is_unclear = before.is_unclear};
         return {.rms = apart.off(), .largest = apart.largest, .is_unclear = pair.likeness == Likeness::undecided};
     }
 
